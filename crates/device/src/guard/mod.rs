@@ -1,0 +1,1 @@
+//! Whether a device may be erased.

@@ -1,0 +1,23 @@
+//! Devices: how they are found, guarded, driven and watched.
+//!
+//! * [`op`]: an operation and its outcome
+//! * [`world`]: the seam; a clock and all targets behind one interface
+//! * [`uring`], [`threads`]: the real worlds; [`sim`]: the simulated one
+//! * [`discover`]: what a device is; [`guard`]: whether it may be erased
+//! * [`salt`]: the bytes that are written
+//! * [`observe`]: diskstats, block tracepoints, host facts
+//! * [`sys`]: the only folder with `unsafe` code in the whole project
+
+#![deny(unsafe_code)]
+
+pub mod discover;
+pub mod guard;
+pub mod observe;
+pub mod op;
+pub mod salt;
+pub mod sim;
+pub mod sys;
+pub mod target;
+pub mod threads;
+pub mod uring;
+pub mod world;

@@ -1,0 +1,1 @@
+//! diskstats, block tracepoints, host facts.

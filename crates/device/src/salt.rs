@@ -1,0 +1,1 @@
+//! The bytes that are written.

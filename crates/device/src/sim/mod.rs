@@ -1,0 +1,1 @@
+//! The simulated world: a queueing model on virtual time.

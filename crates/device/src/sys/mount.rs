@@ -1,0 +1,1 @@
+//! Mounting a private tracefs instance.

@@ -1,0 +1,1 @@
+//! Thread and process facts and settings.

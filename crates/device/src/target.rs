@@ -1,0 +1,1 @@
+//! An open device or file that operations can be issued to.

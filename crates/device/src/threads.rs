@@ -1,0 +1,1 @@
+//! The world of threads with pread and pwrite.

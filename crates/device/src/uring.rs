@@ -1,0 +1,1 @@
+//! The world of io_uring.

@@ -1,0 +1,4 @@
+//! flashproof.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! ACT's configuration dialect.

@@ -1,0 +1,80 @@
+//! Rates as exact fractions: no rate is ever truncated.
+
+/// Operations a second, as a reduced fraction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    ops: u64,
+    seconds: u64,
+}
+
+impl Rate {
+    /// No operations at all.
+    pub const ZERO: Self = Self { ops: 0, seconds: 1 };
+
+    /// `ops` operations in `seconds` seconds. `None` if the reduced fraction does not fit 64 bits or
+    /// `seconds` is zero.
+    pub fn new(ops: u128, seconds: u128) -> Option<Self> {
+        if seconds == 0 {
+            return None;
+        }
+        let divisor = gcd(ops, seconds);
+        Some(Self { ops: (ops / divisor).try_into().ok()?, seconds: (seconds / divisor).try_into().ok()? })
+    }
+
+    /// A whole number of operations a second.
+    pub const fn per_sec(ops: u64) -> Self {
+        Self { ops, seconds: 1 }
+    }
+
+    /// Numerator of the reduced fraction.
+    pub fn ops(self) -> u64 {
+        self.ops
+    }
+
+    /// Denominator of the reduced fraction, never 0.
+    pub fn seconds(self) -> u64 {
+        self.seconds
+    }
+
+    /// Whether it is no operations at all.
+    pub fn is_zero(self) -> bool {
+        self.ops == 0
+    }
+
+    /// The rate divided over `parts` equal parts (devices, threads, shards).
+    pub fn divided(self, parts: u64) -> Option<Self> {
+        Self::new(u128::from(self.ops), u128::from(self.seconds) * u128::from(parts))
+    }
+
+    /// Nearest double, for printing only.
+    pub fn per_sec_f64(self) -> f64 {
+        self.ops as f64 / self.seconds as f64
+    }
+
+    /// Whole operations a second, rounded down: what ACT prints.
+    pub fn per_sec_floor(self) -> u64 {
+        self.ops / self.seconds
+    }
+}
+
+fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_reduced_and_exact() {
+        let rate = Rate::new(700, 300).unwrap();
+        assert_eq!((rate.ops(), rate.seconds()), (7, 3));
+        assert_eq!(rate.divided(2), Rate::new(7, 6));
+        assert_eq!(rate.per_sec_floor(), 2);
+        assert!(Rate::new(1, 0).is_none());
+        assert!(Rate::new(0, 9).unwrap().is_zero());
+    }
+}

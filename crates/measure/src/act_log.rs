@@ -1,0 +1,1 @@
+//! ACT 6.6's log, written and read.

@@ -1,0 +1,185 @@
+//! Counters with exact edges: ACT's power-of-two buckets and counts over thresholds.
+//!
+//! A histogram with a relative error cannot answer "how many took longer than 1 ms" exactly, because
+//! its edges lie elsewhere. The verdict and ACT's tables need that exact answer, so both are counted
+//! beside the histograms.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Unit of ACT's buckets (`microsecond-histograms`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ActScale {
+    /// Bucket 0 is below 1 ms, bucket n from 2^(n-1) to 2^n ms.
+    Milliseconds,
+    /// Bucket 0 is below 1 us, bucket n from 2^(n-1) to 2^n us.
+    Microseconds,
+}
+
+impl ActScale {
+    /// Nanoseconds in one unit.
+    pub fn unit_ns(self) -> u64 {
+        match self {
+            Self::Milliseconds => 1_000_000,
+            Self::Microseconds => 1_000,
+        }
+    }
+}
+
+/// Number of buckets: one for zero, one for each bit of a 64-bit count of units.
+pub const ACT_BUCKETS: usize = 65;
+
+/// ACT's histogram: bucket = position of the highest set bit of the whole units, 0 for none.
+///
+/// Source: ACT 6.6, `src/common/histogram.c`, `histogram_insert_data_point`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActBuckets {
+    scale: ActScale,
+    counts: [u64; ACT_BUCKETS],
+}
+
+impl ActBuckets {
+    /// An empty histogram.
+    pub fn new(scale: ActScale) -> Self {
+        Self { scale, counts: [0; ACT_BUCKETS] }
+    }
+
+    /// Counts one duration.
+    #[inline]
+    pub fn record(&mut self, duration_ns: u64) {
+        // Dividing by a constant is a multiplication; by a variable it would be a real division.
+        let units = match self.scale {
+            ActScale::Milliseconds => duration_ns / 1_000_000,
+            ActScale::Microseconds => duration_ns / 1_000,
+        };
+        self.counts[(u64::BITS - units.leading_zeros()) as usize] += 1;
+    }
+
+    /// Adds `count` to bucket `bucket` (0 to 64). For readers of logs.
+    pub fn add(&mut self, bucket: usize, count: u64) {
+        self.counts[bucket] += count;
+    }
+
+    /// Counts by bucket, lowest first.
+    pub fn counts(&self) -> &[u64; ACT_BUCKETS] {
+        &self.counts
+    }
+
+    /// The unit of the buckets.
+    pub fn scale(&self) -> ActScale {
+        self.scale
+    }
+
+    /// Number of durations counted.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds the counts of `other`, which must be of the same scale.
+    pub fn merge(&mut self, other: &Self) {
+        debug_assert_eq!(self.scale, other.scale);
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+    }
+
+    /// Forgets everything counted.
+    pub fn clear(&mut self) {
+        self.counts = [0; ACT_BUCKETS];
+    }
+}
+
+/// Largest number of thresholds that a run can be judged by.
+pub const THRESHOLDS_MAX: usize = 8;
+
+/// How many durations were longer than each of a few thresholds, exactly.
+///
+/// "Over 1 ms" means `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverCounts {
+    thresholds_ns: Arc<[u64]>,
+    over: [u64; THRESHOLDS_MAX],
+}
+
+impl OverCounts {
+    /// Zero counts over `thresholds_ns`: ascending, at most [`THRESHOLDS_MAX`].
+    pub fn new(thresholds_ns: Arc<[u64]>) -> Self {
+        assert!(thresholds_ns.len() <= THRESHOLDS_MAX, "at most {THRESHOLDS_MAX} thresholds");
+        assert!(thresholds_ns.is_sorted(), "thresholds ascend");
+        Self { thresholds_ns, over: [0; THRESHOLDS_MAX] }
+    }
+
+    /// Counts one duration.
+    #[inline]
+    pub fn record(&mut self, duration_ns: u64) {
+        for (threshold_ns, over) in self.thresholds_ns.iter().zip(&mut self.over) {
+            if duration_ns < *threshold_ns {
+                break;
+            }
+            *over += 1;
+        }
+    }
+
+    /// Counts `n` operations as longer than every threshold (failed, or never issued).
+    pub fn record_over_all(&mut self, n: u64) {
+        for over in &mut self.over[..self.thresholds_ns.len()] {
+            *over += n;
+        }
+    }
+
+    /// Counts by threshold, in their order.
+    pub fn counts(&self) -> &[u64] {
+        &self.over[..self.thresholds_ns.len()]
+    }
+
+    /// Adds the counts of `other`, which must have the same thresholds.
+    pub fn merge(&mut self, other: &Self) {
+        debug_assert_eq!(self.thresholds_ns, other.thresholds_ns);
+        for (mine, theirs) in self.over.iter_mut().zip(&other.over) {
+            *mine += theirs;
+        }
+    }
+
+    /// Forgets everything counted.
+    pub fn clear(&mut self) {
+        self.over = [0; THRESHOLDS_MAX];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn act_buckets_have_the_edges_act_tables_in_its_comment() {
+        let mut buckets = ActBuckets::new(ActScale::Milliseconds);
+        for (duration_ns, bucket) in [
+            (0, 0),
+            (999_999, 0),
+            (1_000_000, 1),
+            (1_999_999, 1),
+            (2_000_000, 2),
+            (4_000_000, 3),
+            (15_999_999, 4),
+            (16_000_000, 5),
+        ] {
+            buckets.clear();
+            buckets.record(duration_ns);
+            assert_eq!(buckets.counts()[bucket], 1, "{duration_ns} ns");
+        }
+        buckets.record(u64::MAX);
+    }
+
+    #[test]
+    fn exactly_one_millisecond_is_over_one_millisecond() {
+        let mut over = OverCounts::new([1_000_000, 8_000_000].into());
+        over.record(999_999);
+        assert_eq!(over.counts(), [0, 0]);
+        over.record(1_000_000);
+        assert_eq!(over.counts(), [1, 0]);
+        over.record(8_000_000);
+        over.record_over_all(3);
+        assert_eq!(over.counts(), [5, 4]);
+    }
+}

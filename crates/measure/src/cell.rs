@@ -1,0 +1,218 @@
+//! Everything recorded of one stream on one device in one interval, and the interval itself.
+//!
+//! A [`Cell`] is filled by one shard on the hot path: no allocation, no lock, no atomics. At the end
+//! of an interval a shard hands over its whole [`Interval`] and takes a clean one; merging the
+//! shards, writing and clearing happen elsewhere.
+
+use crate::buckets::{ActBuckets, ActScale, OverCounts};
+use crate::times::Times;
+use hdrhistogram::Histogram;
+use std::sync::Arc;
+
+/// Longest duration a histogram keeps apart; longer ones are counted there (but are exact in the
+/// threshold counts). One hour: no run goes on after a stall of that length.
+pub const DURATION_MAX_NS: u64 = 3_600_000_000_000;
+
+/// Two significant digits: values within 1 %, at 18 KB a histogram. Three digits would make the day's
+/// logs five times as long; what the verdict needs exactly is counted exactly, beside.
+pub const SIGNIFICANT_DIGITS: u8 = 2;
+
+/// A latency histogram of an interval.
+pub type Latencies = Histogram<u32>;
+
+/// An empty latency histogram in nanoseconds.
+pub fn latencies() -> Latencies {
+    Histogram::new_with_bounds(1, DURATION_MAX_NS, SIGNIFICANT_DIGITS).expect("bounds are constants in range")
+}
+
+/// What was recorded of one stream on one device.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// Service times of the operations that succeeded.
+    pub service: Latencies,
+    /// Waits for a free slot.
+    pub wait: Latencies,
+    /// How late we were ourselves.
+    pub lag: Latencies,
+    /// Service times in ACT's buckets, for its log.
+    pub act: ActBuckets,
+    /// `wait + service` over each threshold; failed and never-issued operations are over all.
+    pub judged: OverCounts,
+    /// `wait + lag + service` over each threshold; likewise.
+    pub response: OverCounts,
+    /// Operations that succeeded.
+    pub ops: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations that were wanted but never handed over or never came back before the run ended.
+    pub unissued: u64,
+}
+
+impl Cell {
+    /// An empty cell. `thresholds_ns` ascend.
+    pub fn new(scale: ActScale, thresholds_ns: Arc<[u64]>) -> Self {
+        Self {
+            service: latencies(),
+            wait: latencies(),
+            lag: latencies(),
+            act: ActBuckets::new(scale),
+            judged: OverCounts::new(thresholds_ns.clone()),
+            response: OverCounts::new(thresholds_ns),
+            ops: 0,
+            bytes: 0,
+            errors: 0,
+            unissued: 0,
+        }
+    }
+
+    /// Records an operation that succeeded.
+    #[inline]
+    pub fn record(&mut self, times: &Times, bytes: u32) {
+        let service_ns = times.service_ns();
+        self.service.saturating_record(service_ns);
+        self.wait.saturating_record(times.wait_ns());
+        self.lag.saturating_record(times.lag_ns());
+        self.act.record(service_ns);
+        self.judged.record(times.judged_ns());
+        self.response.record(times.response_ns());
+        self.ops += 1;
+        self.bytes += u64::from(bytes);
+    }
+
+    /// Records an operation that failed: over every threshold, in no latency histogram.
+    pub fn record_error(&mut self) {
+        self.errors += 1;
+        self.judged.record_over_all(1);
+        self.response.record_over_all(1);
+    }
+
+    /// Records `n` operations that never came back.
+    pub fn record_unissued(&mut self, n: u64) {
+        self.unissued += n;
+        self.judged.record_over_all(n);
+        self.response.record_over_all(n);
+    }
+
+    /// Operations that the verdict counts: succeeded, failed and never issued.
+    pub fn wanted(&self) -> u64 {
+        self.ops + self.errors + self.unissued
+    }
+
+    /// Adds everything in `other`, a cell of the same run.
+    pub fn merge(&mut self, other: &Self) {
+        if other.wanted() == 0 {
+            return;
+        }
+        const SAME: &str = "cells of one run have equal bounds";
+        self.service.add(&other.service).expect(SAME);
+        self.wait.add(&other.wait).expect(SAME);
+        self.lag.add(&other.lag).expect(SAME);
+        self.act.merge(&other.act);
+        self.judged.merge(&other.judged);
+        self.response.merge(&other.response);
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.unissued += other.unissued;
+    }
+
+    /// Forgets everything recorded.
+    pub fn clear(&mut self) {
+        if self.wanted() == 0 {
+            return;
+        }
+        self.service.reset();
+        self.wait.reset();
+        self.lag.reset();
+        self.act.clear();
+        self.judged.clear();
+        self.response.clear();
+        (self.ops, self.bytes, self.errors, self.unissued) = (0, 0, 0, 0);
+    }
+}
+
+/// Which cells a run has: one for each stream on each device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layout {
+    /// The streams, in the order of the cells.
+    pub streams: Vec<StreamInfo>,
+    /// Device names as the user wrote them.
+    pub devices: Vec<String>,
+    /// Unit of ACT's buckets.
+    pub scale: ActScale,
+    /// Thresholds of the verdict, ascending.
+    pub thresholds_ns: Arc<[u64]>,
+}
+
+/// What a report needs to know of a stream.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct StreamInfo {
+    /// Name in logs and tables: `reads`, `large-block-writes`...
+    pub name: String,
+    /// Whether the verdict looks at it.
+    pub judged: bool,
+    /// Operations a second over all devices; 0 for a closed stream, which has no rate of its own.
+    pub offered_iops: f64,
+    /// Whether ACT's log has a histogram of it per device too (record operations).
+    pub per_device_in_act_log: bool,
+    /// Whether ACT's log has it at all (the tomb raider is not in it).
+    pub in_act_log: bool,
+}
+
+impl Layout {
+    /// Index of the cell of a stream on a device.
+    pub fn cell(&self, stream: usize, device: usize) -> usize {
+        stream * self.devices.len() + device
+    }
+
+    /// Number of cells.
+    pub fn cells(&self) -> usize {
+        self.streams.len() * self.devices.len()
+    }
+}
+
+/// All that one shard (or, merged, all shards) recorded in one report interval.
+#[derive(Debug, Clone)]
+pub struct Interval {
+    /// 0 for the first interval of the run.
+    pub index: u64,
+    /// End of the interval, nanoseconds since the run began.
+    pub end_ns: u64,
+    /// One for each stream on each device, see [`Layout::cell`].
+    pub cells: Vec<Cell>,
+    /// For each completion, how long it can have lain unseen: the time since the look before.
+    pub gap: Latencies,
+    /// CPU time (user + system) that the issuing threads used, nanoseconds.
+    pub cpu_ns: u64,
+    /// Most operations in flight at once.
+    pub in_flight_max: u64,
+}
+
+impl Interval {
+    /// An empty interval for `layout`.
+    pub fn new(layout: &Layout) -> Self {
+        let cell = Cell::new(layout.scale, layout.thresholds_ns.clone());
+        Self { index: 0, end_ns: 0, cells: vec![cell; layout.cells()], gap: latencies(), cpu_ns: 0, in_flight_max: 0 }
+    }
+
+    /// Adds what another shard recorded in the same interval.
+    pub fn merge(&mut self, other: &Self) {
+        debug_assert_eq!(self.index, other.index);
+        for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
+            mine.merge(theirs);
+        }
+        self.gap.add(&other.gap).expect("gaps of one run have equal bounds");
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self.cpu_ns += other.cpu_ns;
+        self.in_flight_max += other.in_flight_max;
+    }
+
+    /// Forgets everything recorded.
+    pub fn clear(&mut self) {
+        self.cells.iter_mut().for_each(Cell::clear);
+        self.gap.reset();
+        (self.index, self.end_ns, self.cpu_ns, self.in_flight_max) = (0, 0, 0, 0);
+    }
+}

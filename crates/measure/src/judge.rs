@@ -1,0 +1,1 @@
+//! Slices, shares over thresholds, the verdict.

@@ -1,0 +1,20 @@
+//! What was measured, and what it means.
+//!
+//! This crate is pure: it takes times and counts, keeps them in histograms, writes and reads the
+//! run directory, and judges. It never touches a device and never asks the clock.
+//!
+//! * [`times`]: the four instants of an operation and the durations between them
+//! * [`cell`]: everything recorded of one stream on one device in one interval
+//! * [`buckets`]: ACT's power-of-two buckets, and exact counts over thresholds
+//! * [`act_log`]: ACT 6.6's log, written and read
+//! * [`run_dir`]: the run directory, written and read
+//! * [`judge`]: slices, shares over thresholds, the verdict
+
+#![forbid(unsafe_code)]
+
+pub mod act_log;
+pub mod buckets;
+pub mod cell;
+pub mod judge;
+pub mod run_dir;
+pub mod times;

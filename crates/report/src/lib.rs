@@ -1,0 +1,2 @@
+//! Reports from run directories.
+#![forbid(unsafe_code)]
