@@ -4,7 +4,7 @@
 //! * [`world`]: the seam; a clock and all targets behind one interface
 //! * [`uring`], [`threads`]: the real worlds; [`sim`]: the simulated one
 //! * [`discover`]: what a device is; [`guard`]: whether it may be erased
-//! * [`salt`]: the bytes that are written
+//! * [`salt`]: the bytes that are written; [`random`]: where chance comes from
 //! * [`observe`]: diskstats, block tracepoints, host facts
 //! * [`sys`]: the only folder with `unsafe` code in the whole project
 
@@ -14,6 +14,7 @@ pub mod discover;
 pub mod guard;
 pub mod observe;
 pub mod op;
+pub mod random;
 pub mod salt;
 pub mod sim;
 pub mod sys;

@@ -1,1 +1,142 @@
-//! The bytes that are written.
+//! The bytes that are written: random, or runs of zeros between random words, new for every write.
+//!
+//! The generator is xorshift128+ (Vigna, "Further scramblings of Marsaglia's xorshift generators",
+//! 2017) in eight lanes side by side, which the compiler turns into vector code: it must fill a large
+//! block far faster than any drive takes it. Each 512-byte sector ends in a stamp, by which the guard
+//! recognises our own data later; without the key it is as random as the rest.
+//!
+//! Filling is resumable at any sector, so that an 8 MiB block can be prepared in slices between
+//! other operations.
+
+use crate::guard::stamp::stamp;
+use crate::random::Random;
+
+/// Bytes of one sector: the unit of filling, as in ACT (`INTERVAL_SIZE`).
+pub const SECTOR_BYTES: usize = 512;
+
+const LANES: usize = 8;
+const WORDS: usize = SECTOR_BYTES / 8;
+
+/// A stream of salt.
+#[derive(Debug, Clone)]
+pub struct Salt {
+    s0: [u64; LANES],
+    s1: [u64; LANES],
+    zero_words: usize,
+    key: u64,
+}
+
+impl Salt {
+    /// Salt for `compress_pct` (0 to 100: share of each sector that is random; the rest is zeros),
+    /// stamped with `key`.
+    ///
+    /// The words are split as ACT 6.6 does in `rand_fill`: zeros first, their number rounded down, so
+    /// that 1 % still yields one random word of the 64.
+    pub fn new(seed: u64, compress_pct: u32, key: u64) -> Self {
+        let mut random = Random::new(seed);
+        Self {
+            s0: std::array::from_fn(|_| random.next_u64()),
+            // A lane whose state is all zeros would stay zero.
+            s1: std::array::from_fn(|_| random.next_u64() | 1),
+            zero_words: WORDS * (100 - compress_pct.min(100) as usize) / 100,
+            key,
+        }
+    }
+
+    /// Fills `bytes` anew. The length is a multiple of [`SECTOR_BYTES`]; a tail that is not stays as it was.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        let (sectors, _) = bytes.as_chunks_mut::<SECTOR_BYTES>();
+        for sector in sectors {
+            self.fill_sector(sector);
+        }
+    }
+
+    #[inline]
+    fn fill_sector(&mut self, sector: &mut [u8; SECTOR_BYTES]) {
+        let (steps, _) = sector.as_chunks_mut::<{ LANES * 8 }>();
+        for step in steps {
+            let words = self.step();
+            for (bytes, word) in step.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *bytes = word.to_le_bytes();
+            }
+        }
+        sector[..self.zero_words * 8].fill(0);
+        // The stamp needs two random words. With fewer the data cannot explain itself, and the guard asks.
+        if self.zero_words <= WORDS - 2 {
+            let (words, _) = sector.as_chunks_mut::<8>();
+            words[WORDS - 1] = stamp(u64::from_le_bytes(words[WORDS - 2]), self.key).to_le_bytes();
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) -> [u64; LANES] {
+        let mut words = [0; LANES];
+        for lane in 0..LANES {
+            let mut x = self.s0[lane];
+            let y = self.s1[lane];
+            x ^= x << 23;
+            x ^= y ^ (x >> 18) ^ (y >> 5);
+            self.s0[lane] = y;
+            self.s1[lane] = x;
+            words[lane] = x.wrapping_add(y);
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sector(compress_pct: u32) -> [u8; SECTOR_BYTES] {
+        let mut bytes = [0xaa; SECTOR_BYTES];
+        Salt::new(1, compress_pct, 42).fill(&mut bytes);
+        bytes
+    }
+
+    fn zero_words(bytes: &[u8]) -> usize {
+        bytes.as_chunks::<8>().0.iter().filter(|word| **word == [0; 8]).count()
+    }
+
+    #[test]
+    fn zeros_come_first_and_are_as_many_as_acts() {
+        for (compress_pct, zeros) in [(100, 0), (50, 32), (1, 63), (0, 64), (99, 0), (98, 1)] {
+            let bytes = sector(compress_pct);
+            assert_eq!(zero_words(&bytes), zeros, "compress-pct {compress_pct}");
+            assert_eq!(zero_words(&bytes[..zeros * 8]), zeros, "zeros are in front");
+        }
+    }
+
+    #[test]
+    fn every_sector_ends_in_a_stamp() {
+        let mut bytes = vec![0; 4 * SECTOR_BYTES];
+        Salt::new(9, 100, 42).fill(&mut bytes);
+        for sector in bytes.as_chunks::<SECTOR_BYTES>().0 {
+            let words = sector.as_chunks::<8>().0;
+            assert_eq!(u64::from_le_bytes(words[63]), stamp(u64::from_le_bytes(words[62]), 42));
+        }
+    }
+
+    #[test]
+    fn no_two_writes_are_alike_and_slices_equal_the_whole() {
+        let (mut whole, mut sliced) = (vec![0; 8192], vec![0; 8192]);
+        let mut salt = Salt::new(3, 100, 0);
+        salt.fill(&mut whole);
+        let mut again = Salt::new(3, 100, 0);
+        let (head, tail) = sliced.split_at_mut(1536);
+        again.fill(head);
+        again.fill(tail);
+        assert_eq!(whole, sliced);
+        salt.fill(&mut sliced);
+        assert_ne!(whole, sliced);
+    }
+
+    #[test]
+    fn the_bits_are_balanced() {
+        let mut bytes = vec![0; 1 << 20];
+        Salt::new(5, 100, 7).fill(&mut bytes);
+        let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        let share = ones as f64 / (bytes.len() * 8) as f64;
+        assert!((share - 0.5).abs() < 0.001, "share of ones {share}");
+    }
+}

@@ -1,1 +1,210 @@
-//! The world of threads with pread and pwrite.
+//! The world of threads with pread and pwrite, for kernels and containers that forbid io_uring.
+//!
+//! The shard's thread queues operations; workers take them, stamp both ends themselves, and queue the
+//! completions. Queues are lock-free rings of fixed size; a worker without work parks, and as many are
+//! woken as operations were handed over. What an operation waits for a worker is our own doing and
+//! so is lag, not service: the worker stamps `issued`.
+
+use crate::op::{Completion, Kind, Op, Outcome};
+use crate::sys::buffer::{Buf, Pool};
+use crate::sys::process;
+use crate::target::Target;
+use crate::world::{Wait, World};
+use crossbeam_queue::ArrayQueue;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Most workers of one shard. More operations than this in flight wait for a worker.
+pub const WORKERS_MAX: usize = 256;
+
+/// A worker only runs a few small functions; the default of 2 MiB would be address space for nothing.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// What the shard's thread and its workers share.
+struct Shared {
+    epoch: Instant,
+    files: Vec<File>,
+    jobs: ArrayQueue<Op>,
+    done: ArrayQueue<Completion>,
+    /// One bit a worker: set while it has nothing to do. The lowest is woken first, so that a light
+    /// load stays on few warm threads.
+    idle: [AtomicU64; WORKERS_MAX / 64],
+    /// The shard's thread wants to be woken when so many completions are there; `usize::MAX`: not at all.
+    wanted: AtomicUsize,
+    stop: AtomicBool,
+}
+
+/// A shard's workers and targets.
+pub struct Threads {
+    shared: Arc<Shared>,
+    workers: Vec<Thread>,
+    pool: Pool,
+    in_flight: usize,
+    /// Operations queued since workers were last woken.
+    unannounced: usize,
+}
+
+impl Threads {
+    /// A world for `targets` with at most `in_flight_max` operations out and `memory_bytes` of buffers.
+    ///
+    /// `epoch` is instant 0 of its clock. Errors: descriptors, memory or threads that cannot be had.
+    pub fn new(targets: &[Arc<Target>], in_flight_max: usize, memory_bytes: usize, epoch: Instant) -> io::Result<Self> {
+        let files = targets.iter().map(|target| Ok(File::from(target.fd().try_clone_to_owned()?)));
+        let shared = Arc::new(Shared {
+            epoch,
+            files: files.collect::<io::Result<_>>()?,
+            jobs: ArrayQueue::new(in_flight_max.max(1)),
+            done: ArrayQueue::new(in_flight_max.max(1)),
+            idle: Default::default(),
+            wanted: AtomicUsize::new(usize::MAX),
+            stop: AtomicBool::new(false),
+        });
+        let mut world =
+            Self { shared, workers: Vec::new(), pool: Pool::new(memory_bytes)?, in_flight: 0, unannounced: 0 };
+        let owner = thread::current();
+        for index in 0..in_flight_max.clamp(1, WORKERS_MAX) {
+            let (shared, owner) = (world.shared.clone(), owner.clone());
+            let builder = thread::Builder::new().name(format!("io-{index}")).stack_size(STACK_BYTES);
+            // When a later thread cannot be had, dropping `world` stops those that were.
+            let worker = builder.spawn(move || work(&shared, index, &owner))?;
+            world.workers.push(worker.thread().clone());
+        }
+        Ok(world)
+    }
+
+    /// Wakes one idle worker for each operation queued since the last call, as far as there are any.
+    fn announce(&mut self) {
+        // Pairs with the fence in `work`: either we see its idle bit, or it sees our operation.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        for (group, bits) in self.shared.idle.iter().enumerate() {
+            while self.unannounced > 0 {
+                let idle = bits.load(Ordering::Relaxed);
+                if idle == 0 {
+                    break;
+                }
+                let lowest = idle.trailing_zeros();
+                if bits.fetch_and(!(1 << lowest), Ordering::AcqRel) & (1 << lowest) != 0 {
+                    self.workers[group * 64 + lowest as usize].unpark();
+                    self.unannounced -= 1;
+                }
+            }
+        }
+        // Whoever is busy looks at the queue again before it parks.
+        self.unannounced = 0;
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Completion>) {
+        while let Some(completion) = self.shared.done.pop() {
+            self.in_flight -= 1;
+            out.push(completion);
+        }
+    }
+}
+
+impl Shared {
+    fn clock_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+}
+
+impl World for Threads {
+    const VIRTUAL: bool = false;
+
+    fn now(&mut self) -> u64 {
+        self.shared.clock_ns()
+    }
+
+    fn submit(&mut self, op: Op) {
+        // The queue holds as many as may be in flight, so it is never full.
+        if self.shared.jobs.push(op).is_ok() {
+            self.in_flight += 1;
+            self.unannounced += 1;
+        }
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        self.announce();
+        let wanted = (wait.completions as usize).max(1);
+        self.shared.wanted.store(wanted, Ordering::SeqCst);
+        loop {
+            let now_ns = self.shared.clock_ns();
+            if now_ns >= wait.until_ns || self.shared.done.len() >= wanted {
+                break;
+            }
+            thread::park_timeout(Duration::from_nanos(wait.until_ns - now_ns));
+        }
+        self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
+        self.take_done(out);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.pool.cut(len)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Not joined: a worker inside a read of a device that hangs never ends, and it holds all it
+        // needs by itself.
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.workers.iter().for_each(Thread::unpark);
+    }
+}
+
+/// A worker's life.
+fn work(shared: &Shared, index: usize, owner: &Thread) {
+    process::sharpen_timers();
+    let (bits, bit) = (&shared.idle[index / 64], 1_u64 << (index % 64));
+    while !shared.stop.load(Ordering::Relaxed) {
+        if let Some(op) = shared.jobs.pop() {
+            let completion = perform(shared, op);
+            // As many completions as operations fit, so this never fails.
+            let _ = shared.done.push(completion);
+            if shared.done.len() >= shared.wanted.load(Ordering::SeqCst) {
+                owner.unpark();
+            }
+            continue;
+        }
+        bits.fetch_or(bit, Ordering::AcqRel);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if shared.jobs.is_empty() && !shared.stop.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        bits.fetch_and(!bit, Ordering::AcqRel);
+    }
+}
+
+/// Does one operation and stamps both of its ends.
+fn perform(shared: &Shared, mut op: Op) -> Completion {
+    let file = &shared.files[usize::from(op.target)];
+    let len = (op.len as usize).min(op.buf.len());
+    let issued_ns = shared.clock_ns();
+    let result = loop {
+        let result = match op.kind {
+            Kind::Read => file.read_at(&mut op.buf[..len], op.offset),
+            Kind::Write => file.write_at(&op.buf[..len], op.offset),
+        };
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) if op.sync && op.kind == Kind::Write => break file.sync_data().and(result),
+            result => break result,
+        }
+    };
+    let completed_ns = shared.clock_ns();
+    let outcome = match result {
+        Ok(bytes) if bytes == op.len as usize => Outcome::Done,
+        Ok(bytes) => Outcome::Short(bytes as u32),
+        Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
+    };
+    Completion { op, outcome, issued_ns, completed_ns, unseen_ns: 0 }
+}

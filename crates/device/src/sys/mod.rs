@@ -8,3 +8,4 @@ pub mod buffer;
 pub mod ioctl;
 pub mod mount;
 pub mod process;
+pub mod ring;
