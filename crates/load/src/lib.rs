@@ -1,8 +1,20 @@
 //! What load to put on a device, and the loop that puts it there.
 //!
+//! ```text
+//! a workload is a set of streams;  one run loop paces them;  the world is replaceable
+//! ```
+//!
 //! * [`act`]: ACT's configuration dialect: the option table, parsing, checking, derived rates
-//! * [`rate`]: exact rates
+//! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
+//! * [`stream`]: where operations come from
+//! * [`plan`]: lanes, limits and buffers: what one shard runs
+//! * [`run`]: the run loop
+
 #![forbid(unsafe_code)]
 
 pub mod act;
+pub mod plan;
 pub mod rate;
+pub mod run;
+pub mod schedule;
+pub mod stream;

@@ -1,0 +1,78 @@
+//! What one shard runs: lanes, limits and buffers. The run loop knows nothing beyond this.
+
+use crate::schedule::Schedule;
+use crate::stream::Stream;
+
+/// When the operations of a lane are wanted.
+#[derive(Debug, Clone)]
+pub enum Arrival {
+    /// Open loop: at instants fixed beforehand.
+    Scheduled(Schedule),
+    /// Closed loop: `depth` operations, each `think_ns` after the completion of the one before.
+    Closed {
+        /// Operations kept going.
+        depth: u32,
+        /// Pause before each operation, the first included.
+        think_ns: u64,
+    },
+}
+
+/// A stream with its arrivals and the limit it is under.
+#[derive(Debug, Clone)]
+pub struct Lane<S> {
+    /// Where the operations come from.
+    pub stream: S,
+    /// When they are wanted.
+    pub arrival: Arrival,
+    /// Index into [`Plan::limits`].
+    pub limit: u32,
+    /// Index into [`Plan::names`], for messages.
+    pub name: u32,
+}
+
+/// A bound on the operations in flight of some lanes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Most operations in flight.
+    pub slots: u32,
+    /// Whether the user asked for this bound: then reaching it is the configured limit's doing, and
+    /// otherwise the device's.
+    pub configured: bool,
+}
+
+/// Buffers of one size and use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferClass {
+    /// Bytes of each.
+    pub len_bytes: usize,
+    /// How many.
+    pub count: u32,
+    /// Filled with salt before each use (for writes).
+    pub salted: bool,
+}
+
+/// Everything that one shard runs.
+#[derive(Debug, Clone)]
+pub struct Plan<S> {
+    /// The streams.
+    pub lanes: Vec<Lane<S>>,
+    /// The in-flight limits.
+    pub limits: Vec<Limit>,
+    /// The buffers.
+    pub buffers: Vec<BufferClass>,
+    /// What the lanes are called, for messages.
+    pub names: Vec<String>,
+}
+
+impl<S: Stream> Plan<S> {
+    /// Most operations in flight at once.
+    pub fn in_flight_max(&self) -> usize {
+        self.limits.iter().map(|limit| limit.slots as usize).sum()
+    }
+
+    /// Memory that the buffers take, each starting on a page.
+    pub fn buffer_bytes(&self) -> usize {
+        let pages = |class: &BufferClass| class.len_bytes.next_multiple_of(device::sys::buffer::ALIGN);
+        self.buffers.iter().map(|class| pages(class) * class.count as usize).sum()
+    }
+}

@@ -1,0 +1,90 @@
+//! The shard's buffers: given out, taken back, and salted in slices between operations.
+
+use crate::plan::BufferClass;
+use device::salt::Salt;
+use device::sys::buffer::Buf;
+use device::world::World;
+
+/// Most bytes salted in one go: a few microseconds, so that salting a large block delays no other
+/// operation noticeably.
+const SLICE_BYTES: usize = 32 * 1024;
+
+/// Buffers of one class.
+struct Shelf {
+    ready: Vec<Buf>,
+    /// Used ones that need new salt. Empty for reads, whose buffers are ready at once.
+    used: Vec<Buf>,
+    /// The one being salted and how far it is.
+    filling: Option<(Buf, usize)>,
+    salted: bool,
+}
+
+/// All buffers of a shard.
+pub(super) struct Buffers {
+    shelves: Vec<Shelf>,
+    salt: Salt,
+    /// Buffers in `used` or `filling` over all shelves.
+    unsalted: usize,
+}
+
+impl Buffers {
+    /// Cuts all buffers from the world's memory and salts those that need it. `None` if the world has
+    /// not enough.
+    pub(super) fn new<W: World>(classes: &[BufferClass], world: &mut W, salt: Salt) -> Option<Self> {
+        let mut buffers = Self { shelves: Vec::new(), salt, unsalted: 0 };
+        for class in classes {
+            // Last in, first out: the buffers that a light load uses stay in the cache.
+            let mut ready: Vec<_> = (0..class.count).map(|_| world.buffer(class.len_bytes)).collect::<Option<_>>()?;
+            if class.salted {
+                ready.iter_mut().for_each(|buf| buffers.salt.fill(buf));
+            }
+            let used = Vec::with_capacity(ready.len());
+            buffers.shelves.push(Shelf { ready, used, filling: None, salted: class.salted });
+        }
+        Some(buffers)
+    }
+
+    /// A buffer of a class, salted if it is for writes; `None` while salting is behind.
+    #[inline]
+    pub(super) fn take(&mut self, class: u8) -> Option<Buf> {
+        self.shelves[usize::from(class)].ready.pop()
+    }
+
+    /// Takes a buffer back.
+    #[inline]
+    pub(super) fn give(&mut self, class: u8, buf: Buf) {
+        let shelf = &mut self.shelves[usize::from(class)];
+        if shelf.salted && !buf.is_empty() {
+            shelf.used.push(buf);
+            self.unsalted += 1;
+        } else {
+            shelf.ready.push(buf);
+        }
+    }
+
+    /// Whether any buffer needs salt.
+    #[inline]
+    pub(super) fn behind(&self) -> bool {
+        self.unsalted > 0
+    }
+
+    /// Salts one slice.
+    pub(super) fn salt_slice(&mut self) {
+        let mut budget = SLICE_BYTES;
+        for shelf in &mut self.shelves {
+            while budget > 0 {
+                let next = shelf.filling.take().or_else(|| shelf.used.pop().map(|buf| (buf, 0)));
+                let Some((mut buf, done)) = next else { break };
+                let end = (done + budget).min(buf.len());
+                self.salt.fill(&mut buf[done..end]);
+                budget -= end - done;
+                if end == buf.len() {
+                    shelf.ready.push(buf);
+                    self.unsalted -= 1;
+                } else {
+                    shelf.filling = Some((buf, end));
+                }
+            }
+        }
+    }
+}

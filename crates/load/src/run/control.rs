@@ -1,0 +1,87 @@
+//! How a run ends: asked from outside, or stopped by what a shard met. Shared by all shards.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Who kept a lane back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The device did not complete operations fast enough.
+    Device,
+    /// The in-flight limit that the user configured was full.
+    Limit,
+    /// This program did not issue in time.
+    Ours,
+}
+
+/// Why a run ended before its time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cause {
+    /// A signal, or whoever started the run.
+    Asked {
+        /// Signal number; 0 for none.
+        signal: i32,
+    },
+    /// A lane fell further behind its schedule than allowed.
+    Lag {
+        /// Name of the lane.
+        lane: String,
+        /// Who kept it back.
+        whose: Whose,
+        /// How far it was behind.
+        behind_ns: u64,
+        /// Operations in flight under the lane's limit.
+        in_flight: u32,
+        /// The limit.
+        slots: u32,
+    },
+    /// A target answers no more.
+    Gone {
+        /// Index of the device.
+        device: usize,
+        /// What the last operation said.
+        error: String,
+    },
+    /// More operations failed than allowed.
+    Errors {
+        /// How many.
+        count: u64,
+    },
+    /// The run directory could not be written, or a world failed.
+    Failed {
+        /// What happened, for the user.
+        message: String,
+    },
+}
+
+/// The switch that all shards and the recorder watch.
+#[derive(Debug, Default)]
+pub struct Control {
+    stopped: AtomicBool,
+    cause: Mutex<Option<Cause>>,
+    errors: AtomicU64,
+}
+
+impl Control {
+    /// Ends the run. The first cause counts.
+    pub fn stop(&self, cause: Cause) {
+        let mut first = self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        first.get_or_insert(cause);
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Whether the run is to end now.
+    pub fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Why the run ended early, if it did.
+    pub fn cause(&self) -> Option<Cause> {
+        self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Counts one failed operation; tells how many there are over all shards.
+    pub(super) fn count_error(&self) -> u64 {
+        self.errors.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}

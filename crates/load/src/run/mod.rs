@@ -1,0 +1,482 @@
+//! The run loop: issues what is due, waits as the pacing says, records what came back.
+//!
+//! One [`Shard`] is one thread's share of a run. It is generic over the world it drives and the streams
+//! it asks, and knows nothing of databases. A lane whose limit is full waits in the limit's queue and
+//! nowhere else: its later operations are still in its schedule, so a backlog of any length takes no
+//! memory.
+//!
+//! The hot path neither allocates nor locks. Time is read once for a batch, never for each operation.
+
+mod buffers;
+mod control;
+mod recorder;
+
+pub use control::{Cause, Control, Whose};
+pub use recorder::{Failure, Feed, Message, Recorder};
+
+use crate::plan::{Arrival, Lane, Limit, Plan};
+use crate::schedule::Schedule;
+use crate::stream::{Request, Stream};
+use buffers::Buffers;
+use device::op::{Completion, Op};
+use device::salt::Salt;
+use device::world::{Wait, World};
+use measure::times::Times;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+/// How the issuing thread passes the time between operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pacing {
+    /// Sleeps. Operations that fall due within `coalesce_ns` of the last wake-up are issued together,
+    /// because waking costs far more than issuing; that is the price in lag.
+    Sleep {
+        /// Least time between two wake-ups to issue.
+        coalesce_ns: u64,
+        /// Longest time for which several operations in flight are left unlooked at.
+        look_ns: u64,
+    },
+    /// Never sleeps: least lag, a whole CPU.
+    Spin,
+}
+
+/// The bounds of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Operations intended before this instant are issued.
+    pub duration_ns: u64,
+    /// A lane further behind than this ends the run; 0: never.
+    pub max_lag_ns: u64,
+    /// More failed operations than this end the run.
+    pub errors_max: u64,
+    /// How to pass the time.
+    pub pacing: Pacing,
+    /// How long to go on after the end for operations that are late or in flight.
+    pub drain_ns: u64,
+}
+
+/// Longest sleep, so that a signal is answered.
+const SLEEP_MAX_NS: u64 = 100_000_000;
+
+/// Operations issued between two looks at the clock. The world hands batches over at this size too.
+const BATCH: u32 = 16;
+
+/// An operation that was issued, by token.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    request: Request,
+    lane: u32,
+    intended_ns: u64,
+    eligible_ns: u64,
+}
+
+struct LimitState {
+    free: u32,
+    limit: Limit,
+    /// When a slot was last freed while none was free.
+    freed_ns: u64,
+    /// Lanes whose next operation, intended at the instant beside, waits for a slot.
+    waiting: VecDeque<(u64, u32)>,
+}
+
+/// One thread's share of a run.
+pub struct Shard<W, S> {
+    world: W,
+    settings: Settings,
+    control: Arc<Control>,
+    recorder: Recorder,
+    lanes: Vec<Lane<S>>,
+    limits: Vec<LimitState>,
+    names: Vec<String>,
+    buffers: Buffers,
+    /// (intended instant, lane): the next operation of each lane that waits for nothing but time.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Operations that have a slot under their limit and wait for a salted buffer.
+    unsalted: VecDeque<Slot>,
+    slots: Vec<Slot>,
+    free_slots: Vec<u32>,
+    completions: Vec<Completion>,
+    /// Instant 0 of the run on the world's clock.
+    start_ns: u64,
+    /// Operations intended from here on are no longer wanted.
+    stop_ns: u64,
+    /// The run failed: whatever is still to be issued is counted instead.
+    abandoned: bool,
+    issued_ns: u64,
+    now_ns: u64,
+    checked_ns: u64,
+}
+
+/// What could not be prepared.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads or record-bytes, or free memory"
+)]
+pub struct NoMemory {
+    /// Bytes wanted.
+    pub bytes: usize,
+    /// Operations in flight they are for.
+    pub slots: usize,
+}
+
+impl<W: World, S: Stream> Shard<W, S> {
+    /// Prepares a shard: allocates and salts everything that the run will need.
+    pub fn new(
+        mut world: W,
+        plan: Plan<S>,
+        settings: Settings,
+        salt: Salt,
+        recorder: Recorder,
+        control: Arc<Control>,
+    ) -> Result<Self, NoMemory> {
+        let slots = plan.in_flight_max();
+        let no_memory = NoMemory { bytes: plan.buffer_bytes(), slots };
+        let buffers = Buffers::new(&plan.buffers, &mut world, salt).ok_or(no_memory)?;
+        let lanes = plan.lanes;
+        let waiting = VecDeque::with_capacity(lanes.len());
+        let limits = plan.limits.into_iter().map(|limit| LimitState {
+            free: limit.slots,
+            limit,
+            freed_ns: 0,
+            waiting: waiting.clone(),
+        });
+        let stop_ns = settings.duration_ns;
+        let mut shard = Self {
+            world,
+            settings,
+            control,
+            recorder,
+            limits: limits.collect(),
+            names: plan.names,
+            buffers,
+            due: BinaryHeap::with_capacity(slots + lanes.len()),
+            unsalted: VecDeque::with_capacity(slots),
+            slots: Vec::with_capacity(slots),
+            free_slots: Vec::with_capacity(slots),
+            completions: Vec::with_capacity(slots),
+            lanes,
+            start_ns: 0,
+            stop_ns,
+            abandoned: false,
+            issued_ns: 0,
+            now_ns: 0,
+            checked_ns: 0,
+        };
+        shard.schedule_first();
+        Ok(shard)
+    }
+
+    fn schedule_first(&mut self) {
+        for lane in 0..self.lanes.len() as u32 {
+            match self.lanes[lane as usize].arrival {
+                Arrival::Scheduled(_) => self.schedule_next(lane),
+                Arrival::Closed { depth, think_ns } => {
+                    (0..depth).for_each(|_| self.due.push(Reverse((think_ns, lane))));
+                }
+            }
+        }
+    }
+
+    /// Puts the lane's next scheduled operation into the queue, unless the run will be over.
+    #[inline]
+    fn schedule_next(&mut self, lane: u32) {
+        if let Arrival::Scheduled(schedule) = &mut self.lanes[lane as usize].arrival
+            && let Some(intended_ns) = schedule.next_ns().filter(|ns| *ns < self.stop_ns)
+        {
+            self.due.push(Reverse((intended_ns, lane)));
+        }
+    }
+
+    /// Runs to the end, counting time from `start_ns` on the world's clock. How it ended is in the
+    /// control.
+    pub fn run(mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.look_at_clock();
+        while !self.over() {
+            self.issue_due();
+            if self.buffers.behind() {
+                self.buffers.salt_slice();
+                self.start_salted();
+            }
+            let wait = self.wait();
+            if let Err(error) = self.world.reap(wait, &mut self.completions) {
+                self.stop(Cause::Failed { message: format!("cannot wait for completions: {error}") });
+                break;
+            }
+            self.look_at_clock();
+            self.take_completions();
+        }
+        self.count_unissued();
+        self.recorder.rotate(self.stop_ns);
+    }
+
+    /// Reads the clock and does what depends on time alone.
+    #[inline]
+    fn look_at_clock(&mut self) {
+        self.now_ns = self.world.now().saturating_sub(self.start_ns);
+        while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
+            let end_ns = self.recorder.end_ns();
+            self.recorder.rotate(end_ns);
+        }
+        if self.now_ns >= self.checked_ns {
+            self.checked_ns = self.now_ns + SLEEP_MAX_NS / 2;
+            self.check_lag();
+            if let Some(cause) = self.control.cause() {
+                self.end(&cause);
+            }
+        }
+    }
+
+    /// Whether nothing is left to do, or no time for it.
+    fn over(&self) -> bool {
+        if self.now_ns < self.stop_ns {
+            return false;
+        }
+        let late = self.due.peek().is_some_and(|Reverse((intended_ns, _))| *intended_ns < self.stop_ns);
+        let waiting = self.limits.iter().any(|limit| !limit.waiting.is_empty()) || !self.unsalted.is_empty();
+        let wanted = (late || waiting) && !self.abandoned;
+        let idle = !wanted && self.world.in_flight() == 0;
+        idle || self.now_ns >= self.stop_ns.saturating_add(self.settings.drain_ns)
+    }
+
+    /// Issues everything that is due.
+    #[inline]
+    fn issue_due(&mut self) {
+        let mut issued = 0;
+        while let Some(&Reverse((intended_ns, lane))) = self.due.peek() {
+            if intended_ns > self.now_ns || intended_ns >= self.stop_ns || self.abandoned {
+                break;
+            }
+            self.due.pop();
+            self.issue(lane, intended_ns);
+            issued += 1;
+            if issued % BATCH == 0 && !W::VIRTUAL {
+                self.now_ns = self.world.now().saturating_sub(self.start_ns);
+                // A lane far behind must not keep completions from being seen.
+                if issued == 4 * BATCH {
+                    break;
+                }
+            }
+        }
+        if issued > 0 {
+            self.issued_ns = self.now_ns;
+            self.recorder.in_flight(self.world.in_flight());
+        }
+    }
+
+    /// Issues a lane's operation, or queues it for a slot or for salt.
+    #[inline]
+    fn issue(&mut self, lane: u32, intended_ns: u64) {
+        let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
+        if limit.free == 0 {
+            limit.waiting.push_back((intended_ns, lane));
+            return;
+        }
+        limit.free -= 1;
+        let eligible_ns = limit.freed_ns.max(intended_ns);
+        let request = self.lanes[lane as usize].stream.next();
+        self.start(lane, intended_ns, eligible_ns, request);
+        self.schedule_next(lane);
+    }
+
+    /// Hands an operation that has its slot to the world, as soon as it has its buffer.
+    #[inline]
+    fn start(&mut self, lane: u32, intended_ns: u64, eligible_ns: u64, request: Request) {
+        let Some(buf) = self.buffers.take(request.buffers) else {
+            self.unsalted.push_back(Slot { request, lane, intended_ns, eligible_ns });
+            return;
+        };
+        let slot = Slot { request, lane, intended_ns, eligible_ns };
+        let token = match self.free_slots.pop() {
+            Some(token) => {
+                self.slots[token as usize] = slot;
+                token
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let Request { target, kind, offset, len, sync, placement, .. } = request;
+        self.world.submit(Op { target, kind, offset, len, sync, placement, buf, token: token.into() });
+    }
+
+    /// Starts operations that waited for salt, as far as there is some now.
+    fn start_salted(&mut self) {
+        for _ in 0..self.unsalted.len() {
+            let Some(Slot { request, lane, intended_ns, eligible_ns }) = self.unsalted.pop_front() else { break };
+            self.start(lane, intended_ns, eligible_ns, request);
+        }
+    }
+
+    /// How long to sleep for what.
+    #[inline]
+    fn wait(&self) -> Wait {
+        if self.buffers.behind() {
+            return Wait { until_ns: 0, completions: 1 };
+        }
+        let next_ns = self.due.peek().map_or(u64::MAX, |Reverse((intended_ns, _))| *intended_ns);
+        // Operations after the end are never issued, so nothing waits for them.
+        let next_ns = if next_ns < self.stop_ns { next_ns } else { u64::MAX };
+        let deadline_ns = if self.now_ns < self.stop_ns { self.stop_ns } else { self.stop_ns + self.settings.drain_ns };
+        let bound_ns = deadline_ns.min(self.recorder.end_ns());
+        let (until_ns, completions) = match self.settings.pacing {
+            _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
+            Pacing::Spin => (0, 1),
+            Pacing::Sleep { coalesce_ns, look_ns } => {
+                let wake_ns = next_ns.max(self.issued_ns + coalesce_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
+                let in_flight = self.world.in_flight() as u32;
+                let nobody_waits = self.limits.iter().all(|limit| limit.waiting.is_empty());
+                let open = nobody_waits && next_ns != u64::MAX;
+                match in_flight {
+                    // Few in flight, or a lane that needs the slot: wake for the first completion.
+                    0..=2 => (wake_ns, 1),
+                    _ if !open => (wake_ns, 1),
+                    // Many: wake when all are there, but look before long.
+                    _ => (wake_ns.min(self.now_ns + look_ns), in_flight),
+                }
+            }
+        };
+        Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
+    }
+
+    /// Records what completed, frees its slots and issues what waited for them.
+    #[inline]
+    fn take_completions(&mut self) {
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in completions.drain(..) {
+            self.complete(completion);
+        }
+        self.completions = completions;
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let token = completion.op.token as u32;
+        let slot = self.slots[token as usize];
+        self.free_slots.push(token);
+        let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
+        self.record(&slot, &completion, completed_ns);
+        let Request { buffers, .. } = slot.request;
+        self.buffers.give(buffers, completion.op.buf);
+        let lane = &mut self.lanes[slot.lane as usize];
+        if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
+            // The follower keeps the slot and is wanted from now on.
+            self.start(slot.lane, completed_ns, completed_ns, request);
+            return;
+        }
+        if let Arrival::Closed { think_ns, .. } = lane.arrival {
+            self.due.push(Reverse((completed_ns + think_ns, slot.lane)));
+        }
+        let limit = lane.limit;
+        self.free_slot(limit, completed_ns);
+    }
+
+    fn record(&mut self, slot: &Slot, completion: &Completion, completed_ns: u64) {
+        let cell = slot.request.cell;
+        if completion.outcome.is_done() {
+            let issued_ns = completion.issued_ns.saturating_sub(self.start_ns);
+            let closed = matches!(self.lanes[slot.lane as usize].arrival, Arrival::Closed { .. });
+            // A closed lane wants its operation when it issues it: service only.
+            let (intended_ns, eligible_ns) =
+                if closed { (issued_ns, issued_ns) } else { (slot.intended_ns, slot.eligible_ns.min(issued_ns)) };
+            let times = Times::new(intended_ns.min(issued_ns), eligible_ns, issued_ns, completed_ns);
+            self.recorder.done(cell, &times, slot.request.len, completion.unseen_ns);
+            return;
+        }
+        self.recorder.failed(cell, completion);
+        let count = self.control.count_error();
+        if completion.outcome.is_gone() {
+            let error = completion.outcome.to_string();
+            self.stop(Cause::Gone { device: slot.request.target.into(), error });
+        } else if count > self.settings.errors_max {
+            self.stop(Cause::Errors { count });
+        }
+    }
+
+    /// Frees a slot under a limit; the lane that has waited longest gets it.
+    #[inline]
+    fn free_slot(&mut self, limit: u32, freed_ns: u64) {
+        let limit = &mut self.limits[limit as usize];
+        if limit.free == 0 {
+            limit.freed_ns = freed_ns;
+        }
+        limit.free += 1;
+        if !self.abandoned
+            && let Some((intended_ns, lane)) = limit.waiting.pop_front()
+        {
+            self.issue(lane, intended_ns);
+        }
+    }
+
+    fn stop(&mut self, cause: Cause) {
+        self.end(&cause);
+        self.control.stop(cause);
+    }
+
+    /// Ends this shard's part now. When the run was merely asked to end, what is late or in flight is
+    /// still done, as at the regular end.
+    fn end(&mut self, cause: &Cause) {
+        self.stop_ns = self.stop_ns.min(self.now_ns);
+        self.abandoned |= !matches!(cause, Cause::Asked { .. });
+    }
+
+    /// Ends the run if any lane is too far behind, and says whose doing that is.
+    fn check_lag(&mut self) {
+        let max_lag_ns = self.settings.max_lag_ns;
+        if max_lag_ns == 0 || self.now_ns >= self.stop_ns {
+            return;
+        }
+        let behind_ns = |intended_ns: u64| self.now_ns.saturating_sub(intended_ns);
+        let mut cause = None;
+        for limit in &self.limits {
+            if let Some(&(intended_ns, lane)) = limit.waiting.front().filter(|(ns, _)| behind_ns(*ns) > max_lag_ns) {
+                let whose = if limit.limit.configured { Whose::Limit } else { Whose::Device };
+                cause = Some(self.lag_cause(lane, whose, behind_ns(intended_ns)));
+            }
+        }
+        let due = self.due.peek().map(|Reverse(due)| *due);
+        let unsalted = self.unsalted.front().map(|slot| (slot.intended_ns, slot.lane));
+        for (intended_ns, lane) in due.into_iter().chain(unsalted) {
+            if behind_ns(intended_ns) > max_lag_ns {
+                cause.get_or_insert(self.lag_cause(lane, Whose::Ours, behind_ns(intended_ns)));
+            }
+        }
+        if let Some(cause) = cause {
+            self.stop(cause);
+        }
+    }
+
+    fn lag_cause(&self, lane: u32, whose: Whose, behind_ns: u64) -> Cause {
+        let Lane { limit, name, .. } = self.lanes[lane as usize];
+        let LimitState { free, limit, .. } = &self.limits[limit as usize];
+        let lane = self.names[name as usize].clone();
+        Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free, slots: limit.slots }
+    }
+
+    /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
+    fn count_unissued(&mut self) {
+        let mut out = vec![true; self.slots.len()];
+        self.free_slots.iter().for_each(|token| out[*token as usize] = false);
+        for (slot, _) in self.slots.iter().zip(out).filter(|(_, out)| *out) {
+            self.recorder.unissued(slot.request.cell, 1);
+        }
+        self.unsalted.iter().for_each(|slot| self.recorder.unissued(slot.request.cell, 1));
+        let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().copied());
+        let due = self.due.iter().map(|Reverse(due)| *due);
+        for (intended_ns, lane) in waiting.chain(due) {
+            let lane = &mut self.lanes[lane as usize];
+            let Arrival::Scheduled(schedule) = &mut lane.arrival else { continue };
+            if intended_ns < self.stop_ns {
+                // Its next request tells which cell the lane's operations belong to.
+                let n = 1 + count_before(schedule, self.stop_ns);
+                (0..n).for_each(|_| self.recorder.unissued(lane.stream.next().cell, 1));
+            }
+        }
+    }
+}
+
+/// Instants of `schedule` still to come before `stop_ns`.
+fn count_before(schedule: &mut Schedule, stop_ns: u64) -> u64 {
+    std::iter::from_fn(|| schedule.next_ns()).take_while(|ns| *ns < stop_ns).count() as u64
+}

@@ -1,0 +1,158 @@
+//! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
+//! clean one comes back.
+
+use device::op::{Completion, Kind};
+use device::sys::process;
+use measure::cell::{Interval, Layout};
+use measure::times::Times;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Intervals that go round between a shard and whoever merges them.
+const SPARES: usize = 3;
+
+/// Failed operations reported one by one in each interval; the rest are only counted.
+const FAILURES_TOLD_MAX: u32 = 8;
+
+/// What a shard sends out.
+#[derive(Debug)]
+pub enum Message {
+    /// An interval is over.
+    Interval(Box<Interval>),
+    /// An operation failed.
+    Failure(Failure),
+}
+
+/// A failed operation, for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Index of the device.
+    pub device: usize,
+    /// Read or write.
+    pub kind: Kind,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u32,
+    /// What the kernel or the drive said.
+    pub error: String,
+}
+
+/// The receiving side of one shard.
+#[derive(Debug)]
+pub struct Feed {
+    /// Messages of the shard, in order. The channel closes when the shard is done.
+    pub messages: Receiver<Message>,
+    clean: Sender<Box<Interval>>,
+}
+
+impl Feed {
+    /// Clears an interval and gives it back to the shard.
+    pub fn give_back(&self, mut interval: Box<Interval>) {
+        interval.clear();
+        // The shard may be done already.
+        let _ = self.clean.send(interval);
+    }
+}
+
+/// The recording side of one shard.
+#[derive(Debug)]
+pub struct Recorder {
+    current: Box<Interval>,
+    layout: Layout,
+    messages: Sender<Message>,
+    clean: Receiver<Box<Interval>>,
+    interval_ns: u64,
+    duration_ns: u64,
+    /// Wait for a clean interval instead of making one: for virtual time, which nothing delays.
+    patient: bool,
+    failures_told: u32,
+    cpu_ns: u64,
+}
+
+impl Recorder {
+    /// A recorder for one shard and its receiving side. Intervals are `interval_ns` long; the last one
+    /// ends with the run at `duration_ns` and takes in whatever completes later.
+    pub fn new(layout: &Layout, interval_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
+        let (messages, from_shard) = channel();
+        let (to_shard, clean) = channel();
+        for _ in 0..SPARES {
+            // Cannot fail: the receiver is right here.
+            let _ = to_shard.send(Box::new(Interval::new(layout)));
+        }
+        let recorder = Self {
+            current: Box::new(Interval::new(layout)),
+            layout: layout.clone(),
+            messages,
+            clean,
+            interval_ns,
+            duration_ns,
+            patient,
+            failures_told: 0,
+            cpu_ns: 0,
+        };
+        (recorder, Feed { messages: from_shard, clean: to_shard })
+    }
+
+    /// End of the current interval: from then on it is full.
+    #[inline]
+    pub(super) fn end_ns(&self) -> u64 {
+        let end_ns = (self.current.index + 1) * self.interval_ns;
+        if end_ns >= self.duration_ns { u64::MAX } else { end_ns }
+    }
+
+    /// Records an operation that ended well.
+    #[inline]
+    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64) {
+        self.current.cells[cell as usize].record(times, bytes);
+        self.current.gap.saturating_record(unseen_ns);
+    }
+
+    /// Records an operation that failed.
+    pub(super) fn failed(&mut self, cell: u32, completion: &Completion) {
+        self.current.cells[cell as usize].record_error();
+        if self.failures_told < FAILURES_TOLD_MAX {
+            self.failures_told += 1;
+            let op = &completion.op;
+            let failure = Failure {
+                device: cell as usize % self.layout.devices.len(),
+                kind: op.kind,
+                offset: op.offset,
+                len: op.len,
+                error: completion.outcome.to_string(),
+            };
+            let _ = self.messages.send(Message::Failure(failure));
+        }
+    }
+
+    /// Records `n` operations that were wanted and did not come back.
+    pub(super) fn unissued(&mut self, cell: u32, n: u64) {
+        self.current.cells[cell as usize].record_unissued(n);
+    }
+
+    /// Notes how many operations are in flight.
+    #[inline]
+    pub(super) fn in_flight(&mut self, in_flight: usize) {
+        self.current.in_flight_max = self.current.in_flight_max.max(in_flight as u64);
+    }
+
+    /// Sends the current interval out, as ended at `end_ns`, and starts the next.
+    pub(super) fn rotate(&mut self, end_ns: u64) {
+        let next_index = self.current.index + 1;
+        // Unknown only where /proc-less sandboxes forbid it; then it stays 0 and says so.
+        let cpu_ns = process::thread_cpu_ns().unwrap_or(0);
+        self.current.cpu_ns = cpu_ns - self.cpu_ns.min(cpu_ns);
+        self.current.end_ns = end_ns;
+        self.cpu_ns = cpu_ns;
+        self.failures_told = 0;
+        let mut clean = self.take_clean();
+        clean.index = next_index;
+        let full = std::mem::replace(&mut self.current, clean);
+        let _ = self.messages.send(Message::Interval(full));
+    }
+
+    fn take_clean(&self) -> Box<Interval> {
+        let clean = if self.patient { self.clean.recv().ok() } else { self.clean.try_recv().ok() };
+        // In real time a slow disk under the run directory must not delay an operation.
+        clean.unwrap_or_else(|| Box::new(Interval::new(&self.layout)))
+    }
+}

@@ -1,0 +1,187 @@
+//! When each operation is wanted: instants that are fixed before the run begins.
+//!
+//! An even schedule is a pure function of the operation's index, `t(j) = (j + phase) / rate`, in exact
+//! integer arithmetic: nothing drifts, and shards that each take every n-th index need not talk. A
+//! Poisson schedule is split by giving each part its own process of a part of the rate, which is the
+//! same thing.
+
+use crate::rate::Rate;
+use device::random::Random;
+
+const NS_PER_SEC: u128 = 1_000_000_000;
+
+/// Denominator of a phase: phases are 16-bit fractions of a period.
+pub const PHASE_ONE: u32 = 1 << 16;
+
+/// Instants of one lane, ascending, in nanoseconds since the run began.
+#[derive(Debug, Clone)]
+pub enum Schedule {
+    /// Evenly spaced.
+    Even(Even),
+    /// A Poisson process.
+    Poisson(Poisson),
+}
+
+impl Schedule {
+    /// The next instant; `None` when no further one fits 64 bits of nanoseconds.
+    #[inline]
+    pub fn next_ns(&mut self) -> Option<u64> {
+        match self {
+            Self::Even(even) => even.next_ns(),
+            Self::Poisson(poisson) => poisson.next_ns(),
+        }
+    }
+}
+
+/// Every `stride`-th operation, from the `first`, of an evenly spaced sequence.
+///
+/// The sequence is that of all devices (and shards) together, so that their parts are evenly
+/// interleaved and their number in any whole period is exact.
+#[derive(Debug, Clone)]
+pub struct Even {
+    /// Instant of the next operation as `whole + numerator / denominator` nanoseconds.
+    whole_ns: u128,
+    numerator: u128,
+    denominator: u128,
+    step_ns: u128,
+    step_numerator: u128,
+}
+
+impl Even {
+    /// Operations `first`, `first + stride`, ... of a sequence of `rate`, shifted by
+    /// `phase` / [`PHASE_ONE`] of a period. `None` for a rate of zero.
+    pub fn new(rate: Rate, first: u64, stride: u64, phase: u32) -> Option<Self> {
+        if rate.is_zero() {
+            return None;
+        }
+        // t(j) = (j * ONE + phase) * 1e9 * seconds / (ops * ONE)
+        let denominator = u128::from(rate.ops()) * u128::from(PHASE_ONE);
+        let period = NS_PER_SEC * u128::from(rate.seconds());
+        let start = (u128::from(first) * u128::from(PHASE_ONE) + u128::from(phase)).checked_mul(period)?;
+        let step = (u128::from(stride) * u128::from(PHASE_ONE)).checked_mul(period)?;
+        Some(Self {
+            whole_ns: start / denominator,
+            numerator: start % denominator,
+            denominator,
+            step_ns: step / denominator,
+            step_numerator: step % denominator,
+        })
+    }
+
+    #[inline]
+    fn next_ns(&mut self) -> Option<u64> {
+        let at_ns = self.whole_ns.try_into().ok()?;
+        self.whole_ns += self.step_ns;
+        self.numerator += self.step_numerator;
+        if self.numerator >= self.denominator {
+            self.numerator -= self.denominator;
+            self.whole_ns += 1;
+        }
+        Some(at_ns)
+    }
+}
+
+/// A Poisson process: independent, exponentially distributed gaps.
+#[derive(Debug, Clone)]
+pub struct Poisson {
+    at_ns: f64,
+    mean_gap_ns: f64,
+    random: Random,
+}
+
+impl Poisson {
+    /// A process of `rate`; `None` for a rate of zero.
+    pub fn new(rate: Rate, random: Random) -> Option<Self> {
+        let mean_gap_ns = rate.seconds() as f64 * 1e9 / rate.ops() as f64;
+        (!rate.is_zero()).then_some(Self { at_ns: 0.0, mean_gap_ns, random })
+    }
+
+    #[inline]
+    fn next_ns(&mut self) -> Option<u64> {
+        // 1 - unit() is in (0, 1], so the logarithm is finite.
+        self.at_ns -= (1.0 - self.random.unit()).ln() * self.mean_gap_ns;
+        // Below 2^53 ns (104 days) a double still counts single nanoseconds.
+        (self.at_ns < u64::MAX as f64).then_some(self.at_ns as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_NS: u64 = 3_600_000_000_000;
+
+    fn even(rate: Rate, first: u64, stride: u64, phase: u32) -> impl Iterator<Item = u64> {
+        let mut schedule = Even::new(rate, first, stride, phase).unwrap();
+        std::iter::from_fn(move || schedule.next_ns())
+    }
+
+    fn closed_formula(rate: Rate, j: u128, phase: u32) -> u64 {
+        let one = u128::from(PHASE_ONE);
+        ((j * one + u128::from(phase)) * 1_000_000_000 * u128::from(rate.seconds()) / (u128::from(rate.ops()) * one))
+            as u64
+    }
+
+    #[test]
+    fn the_schedule_equals_the_closed_formula() {
+        for (rate, phase) in [
+            (Rate::new(7, 3).unwrap(), 12_345),
+            (Rate::per_sec(999_983), 65_535),
+            (Rate::new(100_000, 8_449).unwrap(), 1),
+            (Rate::new(1, 86_400).unwrap(), 0),
+        ] {
+            for (k, at_ns) in even(rate, 2, 5, phase).take(20_000).enumerate() {
+                assert_eq!(at_ns, closed_formula(rate, 2 + 5 * k as u128, phase), "{rate:?} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn seven_a_second_over_three_devices_is_exact_to_the_operation() {
+        for phase in [0, 40_503, PHASE_ONE - 1] {
+            let counts: Vec<_> = (0..3)
+                .map(|device| even(Rate::per_sec(7), device, 3, phase).take_while(|ns| *ns < HOUR_NS).count())
+                .collect();
+            assert_eq!(counts, [8_400; 3], "phase {phase}");
+        }
+    }
+
+    #[test]
+    fn shards_and_devices_together_are_the_whole_sequence() {
+        let rate = Rate::new(48_011, 13).unwrap();
+        let whole: Vec<_> = even(rate, 0, 1, 777).take_while(|ns| *ns < 1_000_000_000).collect();
+        let mut parts: Vec<_> =
+            (0..6).flat_map(|part| even(rate, part, 6, 777).take_while(|ns| *ns < 1_000_000_000)).collect();
+        parts.sort_unstable();
+        assert_eq!(parts, whole);
+    }
+
+    #[test]
+    fn nothing_drifts_in_a_year() {
+        let year_s = 365 * 86_400;
+        let mut schedule = Even::new(Rate::new(1_000_003, 7).unwrap(), 0, 1_000_003, 0).unwrap();
+        // Every 1,000,003rd operation falls on a multiple of 7 s exactly.
+        for k in 0..year_s / 7 {
+            assert_eq!(schedule.next_ns(), Some(k * 7_000_000_000));
+        }
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_the_spread_of_a_poisson_process() {
+        let mut poisson = Poisson::new(Rate::per_sec(1_000), Random::new(1)).unwrap();
+        let mut counts = vec![0_u32; 10_000];
+        while let Some(window) = poisson.next_ns().map(|ns| ns / 10_000_000).filter(|w| *w < 10_000) {
+            counts[window as usize] += 1;
+        }
+        let mean = counts.iter().sum::<u32>() as f64 / 10_000.0;
+        let variance = counts.iter().map(|n| (f64::from(*n) - mean).powi(2)).sum::<f64>() / 10_000.0;
+        assert!((mean - 10.0).abs() < 0.1, "mean {mean}");
+        assert!((variance / mean - 1.0).abs() < 0.05, "dispersion {}", variance / mean);
+    }
+
+    #[test]
+    fn a_rate_of_zero_has_no_schedule() {
+        assert!(Even::new(Rate::ZERO, 0, 1, 0).is_none());
+        assert!(Poisson::new(Rate::ZERO, Random::new(1)).is_none());
+    }
+}

@@ -1,0 +1,244 @@
+//! Streams: where the operations come from. And the few patterns that model a database's device I/O.
+
+use device::op::{Kind, Outcome, Placement, TargetId};
+use device::random::Random;
+
+/// An operation that a stream wants, before it has a buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// The target in the shard's world.
+    pub target: TargetId,
+    /// Where it is counted: index into the interval's cells.
+    pub cell: u32,
+    /// Read or write.
+    pub kind: Kind,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes to move.
+    pub len: u32,
+    /// Index of the buffer class it takes its buffer from.
+    pub buffers: u8,
+    /// Forces a write to the medium by itself.
+    pub sync: bool,
+    /// Placement hint of a write.
+    pub placement: Option<Placement>,
+}
+
+/// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
+pub trait Stream {
+    /// The next operation. Its time is not the stream's business.
+    fn next(&mut self) -> Request;
+
+    /// Told of every operation that ended. An operation returned from here follows at once in the
+    /// same slot: a cache write after its read.
+    fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
+        None
+    }
+}
+
+/// Where on a target, and how much: uniform offsets in whole steps, uniform sizes in whole steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extent {
+    /// The target.
+    pub target: TargetId,
+    /// Where it is counted.
+    pub cell: u32,
+    /// Offsets are multiples of this.
+    pub step_bytes: u64,
+    /// Number of offsets: `0..offsets` times `step_bytes`.
+    pub offsets: u64,
+    /// Smallest size.
+    pub len_bytes: u32,
+    /// Number of sizes: `len_bytes`, `len_bytes + len_step_bytes`, ...
+    pub lens: u32,
+    /// Difference between two sizes.
+    pub len_step_bytes: u32,
+}
+
+impl Extent {
+    /// Random record-sized operations on a device of which `usable_bytes` are used.
+    ///
+    /// Sizes run from `len_min_bytes` to `len_max_bytes`, each rounded up to whole `step_bytes` (the
+    /// device's minimum direct I/O size); the last offset has room for the largest. `None` when not
+    /// even one fits. Source: ACT 6.6, `discover_read_pattern`.
+    pub fn records(
+        target: TargetId,
+        cell: u32,
+        usable_bytes: u64,
+        step_bytes: u32,
+        len_min_bytes: u32,
+        len_max_bytes: u32,
+    ) -> Option<Self> {
+        let (steps_min, steps_max) = (len_min_bytes.div_ceil(step_bytes), len_max_bytes.div_ceil(step_bytes));
+        let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(u64::from(steps_max))?;
+        (offsets > 0 && steps_min > 0).then_some(Self {
+            target,
+            cell,
+            step_bytes: u64::from(step_bytes),
+            offsets,
+            len_bytes: steps_min * step_bytes,
+            lens: steps_max - steps_min + 1,
+            len_step_bytes: step_bytes,
+        })
+    }
+
+    /// Whole aligned blocks of `block_bytes`. A partial block at the end stays unused.
+    pub fn blocks(target: TargetId, cell: u32, size_bytes: u64, block_bytes: u32) -> Option<Self> {
+        let offsets = size_bytes / u64::from(block_bytes);
+        (offsets > 0).then_some(Self {
+            target,
+            cell,
+            step_bytes: u64::from(block_bytes),
+            offsets,
+            len_bytes: block_bytes,
+            lens: 1,
+            len_step_bytes: 0,
+        })
+    }
+
+    /// Largest size of an operation.
+    pub fn len_max_bytes(&self) -> u32 {
+        self.len_bytes + (self.lens - 1) * self.len_step_bytes
+    }
+
+    #[inline]
+    fn draw(&self, random: &mut Random, kind: Kind, buffers: u8) -> Request {
+        let offset = random.below(self.offsets) * self.step_bytes;
+        let len = match self.lens {
+            1 => self.len_bytes,
+            lens => self.len_bytes + random.below(u64::from(lens)) as u32 * self.len_step_bytes,
+        };
+        Request { target: self.target, cell: self.cell, kind, offset, len, buffers, sync: false, placement: None }
+    }
+}
+
+/// The patterns of the database model.
+#[derive(Debug, Clone)]
+pub enum Pattern {
+    /// One kind of operation, uniformly over one target.
+    Uniform(Uniform),
+    /// From the first block to the last, over and over.
+    Sequential(Sequential),
+    /// A random target and, in the proportion of the rates, a read or a write: an ACT service thread.
+    Mixed(Mixed),
+}
+
+impl Stream for Pattern {
+    #[inline]
+    fn next(&mut self) -> Request {
+        match self {
+            Self::Uniform(Uniform { extent, kind, buffers, random }) => extent.draw(random, *kind, *buffers),
+            Self::Sequential(sequential) => sequential.next(),
+            Self::Mixed(mixed) => mixed.next(),
+        }
+    }
+}
+
+/// Uniformly random operations on one target.
+#[derive(Debug, Clone)]
+pub struct Uniform {
+    /// Where and how much.
+    pub extent: Extent,
+    /// Read or write.
+    pub kind: Kind,
+    /// Buffer class.
+    pub buffers: u8,
+    /// Where chance comes from.
+    pub random: Random,
+}
+
+/// Reads a target from its first block to its last, and again.
+#[derive(Debug, Clone)]
+pub struct Sequential {
+    /// Where and how much; only the smallest size is used.
+    pub extent: Extent,
+    /// Buffer class.
+    pub buffers: u8,
+    /// Index of the next block.
+    pub next: u64,
+}
+
+impl Sequential {
+    fn next(&mut self) -> Request {
+        let Extent { target, cell, step_bytes, offsets, len_bytes, .. } = self.extent;
+        let offset = self.next % offsets * step_bytes;
+        self.next = (self.next + 1) % offsets;
+        let buffers = self.buffers;
+        Request { target, cell, kind: Kind::Read, offset, len: len_bytes, buffers, sync: false, placement: None }
+    }
+}
+
+/// Draws target and kind anew for each operation.
+#[derive(Debug, Clone)]
+pub struct Mixed {
+    /// Where reads go, one a target.
+    pub reads: Vec<Extent>,
+    /// Where writes go, one a target; as long as `reads` unless one of them is empty.
+    pub writes: Vec<Extent>,
+    /// Of `split.1` operations, `split.0` are reads.
+    pub split: (u64, u64),
+    /// Buffer classes of reads and writes.
+    pub buffers: (u8, u8),
+    /// Where chance comes from.
+    pub random: Random,
+}
+
+impl Mixed {
+    fn next(&mut self) -> Request {
+        let (extents, kind, buffers) = if self.random.below(self.split.1) < self.split.0 {
+            (&self.reads, Kind::Read, self.buffers.0)
+        } else {
+            (&self.writes, Kind::Write, self.buffers.1)
+        };
+        let target = self.random.below(extents.len() as u64) as usize;
+        extents[target].draw(&mut self.random, kind, buffers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_fill_the_device_but_never_leave_it() {
+        // 10 sectors; records of 600 to 1400 bytes are 2 or 3 sectors: offsets 0..=7.
+        let extent = Extent::records(0, 0, 5120, 512, 600, 1400).unwrap();
+        assert_eq!((extent.offsets, extent.len_bytes, extent.lens, extent.len_max_bytes()), (8, 1024, 2, 1536));
+        let mut random = Random::new(1);
+        let mut seen = [[0_u32; 2]; 8];
+        for _ in 0..16_000 {
+            let request = extent.draw(&mut random, Kind::Read, 0);
+            assert!(request.offset + u64::from(request.len) <= 5120);
+            seen[(request.offset / 512) as usize][(request.len / 512 - 2) as usize] += 1;
+        }
+        assert!(seen.iter().flatten().all(|count| (850..1150).contains(count)), "uniform over both: {seen:?}");
+    }
+
+    #[test]
+    fn a_partial_block_at_the_end_is_unused() {
+        assert_eq!(Extent::blocks(0, 0, 131_072 * 3 + 512, 131_072).unwrap().offsets, 3);
+        assert_eq!(Extent::blocks(0, 0, 131_071, 131_072), None);
+        assert_eq!(Extent::records(0, 0, 1024, 512, 1536, 1536), None);
+    }
+
+    #[test]
+    fn the_raider_starts_over_at_the_end() {
+        let extent = Extent::blocks(0, 0, 3000, 1000).unwrap();
+        let mut raider = Pattern::Sequential(Sequential { extent, buffers: 0, next: 0 });
+        let offsets: Vec<_> = (0..4).map(|_| raider.next().offset).collect();
+        assert_eq!(offsets, [0, 1000, 2000, 0]);
+    }
+
+    #[test]
+    fn a_service_thread_mixes_reads_and_writes_in_proportion() {
+        let extents: Vec<_> =
+            (0..2).map(|t| Extent::records(t, u32::from(t), 1 << 20, 512, 512, 512).unwrap()).collect();
+        let mut mixed =
+            Mixed { reads: extents.clone(), writes: extents, split: (3, 4), buffers: (0, 1), random: Random::new(5) };
+        let requests: Vec<_> = (0..40_000).map(|_| mixed.next()).collect();
+        let reads = requests.iter().filter(|r| r.kind == Kind::Read).count();
+        let first = requests.iter().filter(|r| r.target == 0).count();
+        assert!((29_500..30_500).contains(&reads), "{reads}");
+        assert!((19_500..20_500).contains(&first), "{first}");
+    }
+}

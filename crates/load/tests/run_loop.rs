@@ -1,0 +1,250 @@
+//! The run loop on simulated drives: known answers in virtual time.
+
+use device::op::{Kind, Outcome};
+use device::random::Random;
+use device::salt::Salt;
+use device::sim::{Drive, SimWorld};
+use load::plan::{Arrival, BufferClass, Lane, Limit, Plan};
+use load::rate::Rate;
+use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whose};
+use load::schedule::{Even, Poisson, Schedule};
+use load::stream::{Extent, Pattern, Request, Stream, Uniform};
+use measure::buckets::ActScale;
+use measure::cell::{Interval, Layout, StreamInfo};
+use std::sync::Arc;
+
+const SEC: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+fn settings(duration_s: u64) -> Settings {
+    Settings {
+        duration_ns: duration_s * SEC,
+        max_lag_ns: 0,
+        errors_max: u64::MAX,
+        pacing: Pacing::Spin,
+        drain_ns: 10 * SEC,
+    }
+}
+
+fn layout(streams: usize, devices: usize) -> Layout {
+    let stream = |n| StreamInfo {
+        name: format!("stream-{n}"),
+        judged: true,
+        offered_iops: 0.0,
+        per_device_in_act_log: true,
+        in_act_log: true,
+    };
+    Layout {
+        streams: (0..streams).map(stream).collect(),
+        devices: (0..devices).map(|n| format!("sim-{n}")).collect(),
+        scale: ActScale::Milliseconds,
+        thresholds_ns: [MS, 8 * MS, 64 * MS].into(),
+    }
+}
+
+fn reads(target: u16, seed: u64) -> Pattern {
+    let extent = Extent::records(target, target.into(), 1 << 30, 512, 1536, 1536).unwrap();
+    Pattern::Uniform(Uniform { extent, kind: Kind::Read, buffers: 0, random: Random::for_part(seed, target.into()) })
+}
+
+fn even(rate: u64, device: u64, devices: u64) -> Arrival {
+    Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(rate), device, devices, 40_503).unwrap()))
+}
+
+/// One lane a device, all under one limit.
+fn plan<S: Stream>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Plan<S> {
+    Plan {
+        lanes: lanes.into_iter().map(|(stream, arrival)| Lane { stream, arrival, limit: 0, name: 0 }).collect(),
+        limits: vec![Limit { slots, configured }],
+        buffers: vec![BufferClass { len_bytes: 4096, count: slots, salted: false }],
+        names: vec!["reads".into()],
+    }
+}
+
+struct Ran {
+    intervals: Vec<Interval>,
+    failures: usize,
+    cause: Option<Cause>,
+}
+
+impl Ran {
+    fn total(&self) -> Interval {
+        let mut total = self.intervals[0].clone();
+        for interval in &self.intervals[1..] {
+            total.cells.iter_mut().zip(&interval.cells).for_each(|(mine, theirs)| mine.merge(theirs));
+        }
+        total
+    }
+}
+
+fn run<S: Stream>(drives: &[&str], plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
+    let drives = drives.iter().enumerate().map(|(n, spec)| Drive::new(&spec.parse().unwrap(), n as u64)).collect();
+    let control = Arc::new(Control::default());
+    let (recorder, feed) = Recorder::new(layout, SEC, settings.duration_ns, false);
+    let salt = Salt::new(1, 100, 0);
+    Shard::new(SimWorld::new(drives), plan, settings, salt, recorder, control.clone()).unwrap().run(0);
+    let (mut intervals, mut failures) = (Vec::new(), 0);
+    for message in feed.messages.iter() {
+        match message {
+            Message::Interval(interval) => intervals.push(*interval),
+            Message::Failure(_) => failures += 1,
+        }
+    }
+    Ran { intervals, failures, cause: control.cause() }
+}
+
+const FREEZE: &str = "sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=5.0003";
+
+#[test]
+fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_second() {
+    let ran = run(&[FREEZE], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4096, false), settings(10), &layout(1, 1));
+    let total = ran.total();
+    let cell = &total.cells[0];
+    assert_eq!(cell.ops, 10_000);
+    let over_1ms = cell.judged.counts()[0];
+    // The backlog takes the 32 channels another 3 ms, in which a few more come late.
+    assert!((998..=1004).contains(&over_1ms), "{over_1ms} operations over 1 ms");
+    // They were frozen evenly over the second: 64 ms and less for the last 64 of them.
+    assert!((935..=941).contains(&cell.judged.counts()[2]), "{:?}", cell.judged.counts());
+}
+
+#[test]
+fn a_closed_loop_would_have_reported_one_slow_operation() {
+    let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 1, think_ns: MS })];
+    let ran = run(&[FREEZE], plan(lanes, 1, true), settings(10), &layout(1, 1));
+    assert_eq!(ran.total().cells[0].judged.counts()[0], 1, "the freeze hides its own victims");
+}
+
+#[test]
+fn waiting_for_a_slot_is_the_devices_doing_and_is_judged() {
+    // One slot: the freeze holds one operation in service, and the rest wait.
+    let drive = "sim:read-us=10+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=5.000005";
+    let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 1, false), settings(10), &layout(1, 1));
+    let cell = &ran.total().cells[0];
+    assert_eq!(cell.ops, 10_000);
+    assert!(cell.judged.counts()[0] >= 998, "{:?}", cell.judged.counts());
+    let waited = cell.wait.count_between(MS, u64::MAX);
+    // The one slot needs 10 ms for the backlog.
+    assert!((990..=1011).contains(&waited), "{waited} waited over 1 ms");
+    assert_eq!(cell.lag.max(), 0, "nothing is ever late in virtual time");
+}
+
+#[test]
+fn counts_are_exact_for_seven_a_second_over_three_devices() {
+    let lanes = (0..3).map(|d| (reads(d, 1), even(7, d.into(), 3))).collect();
+    let ran = run(&["sim:", "sim:", "sim:"], plan(lanes, 64, false), settings(3600), &layout(1, 3));
+    assert_eq!(ran.total().cells.iter().map(|cell| cell.ops).collect::<Vec<_>>(), [8400; 3]);
+    assert_eq!(ran.intervals.len(), 3600);
+    assert!(ran.intervals.iter().enumerate().all(|(n, interval)| interval.index == n as u64));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_to_the_last_bucket() {
+    let drives = ["sim:seed=3+error-rate=0.001", "sim:seed=4"];
+    let once = |seed| {
+        let poisson = |d: u64| {
+            let random = Random::for_part(seed, 100 + d);
+            Arrival::Scheduled(Schedule::Poisson(Poisson::new(Rate::per_sec(5_000), random).unwrap()))
+        };
+        let lanes = (0..2).map(|d| (reads(d, seed), poisson(d.into()))).collect();
+        let ran = run(&drives, plan(lanes, 64, false), settings(20), &layout(1, 2));
+        assert!(ran.failures > 0);
+        ran.total().cells.iter().map(|c| (c.ops, c.errors, c.service.clone(), c.wait.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(once(9), once(9));
+    assert_ne!(once(9), once(10));
+}
+
+#[test]
+fn failed_operations_are_over_every_threshold_and_do_not_end_the_run() {
+    let ran = run(
+        &["sim:error-rate=0.01"],
+        plan(vec![(reads(0, 1), even(1000, 0, 1))], 64, false),
+        settings(100),
+        &layout(1, 1),
+    );
+    let cell = &ran.total().cells[0];
+    assert_eq!(cell.wanted(), 100_000);
+    assert!((900..1100).contains(&cell.errors), "{} errors", cell.errors);
+    assert_eq!(cell.judged.counts()[2], cell.errors);
+    assert_eq!(cell.service.len(), cell.ops);
+    assert_eq!(ran.cause, None);
+}
+
+#[test]
+fn too_many_errors_end_the_run_and_what_was_not_issued_is_counted() {
+    let settings = Settings { errors_max: 10, ..settings(100) };
+    let ran = run(&["sim:bad=0-1GiB"], plan(vec![(reads(0, 1), even(1000, 0, 1))], 64, false), settings, &layout(1, 1));
+    assert_eq!(ran.cause, Some(Cause::Errors { count: 11 }));
+    assert_eq!(ran.intervals.len(), 1);
+    assert!(ran.total().cells[0].errors >= 11);
+}
+
+#[test]
+fn a_device_that_is_gone_ends_the_run() {
+    let ran =
+        run(&["sim:gone-at-s=2"], plan(vec![(reads(0, 1), even(1000, 0, 1))], 64, false), settings(100), &layout(1, 1));
+    assert_eq!(ran.cause, Some(Cause::Gone { device: 0, error: "No such device (os error 19)".into() }));
+    assert_eq!(ran.intervals.len(), 3);
+}
+
+#[test]
+fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
+    // One channel of 1 ms serves 1,000 a second; 2,000 are wanted.
+    let slow = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
+    for (configured, whose) in [(false, Whose::Device), (true, Whose::Limit)] {
+        let settings = Settings { max_lag_ns: SEC, ..settings(100) };
+        let lanes = vec![(reads(0, 1), even(2000, 0, 1))];
+        let ran = run(&[slow], plan(lanes, 8, configured), settings, &layout(1, 1));
+        let Some(Cause::Lag { whose: found, behind_ns, in_flight, slots, .. }) = ran.cause.clone() else {
+            panic!("{:?}", ran.cause)
+        };
+        assert_eq!((found, in_flight, slots), (whose, 8, 8));
+        assert!((SEC..SEC + 200 * MS).contains(&behind_ns), "{behind_ns}");
+        // Nothing is left out: everything intended before the stop is counted as done or not issued.
+        let cell = &ran.total().cells[0];
+        let stopped_ns = ran.intervals.last().unwrap().end_ns;
+        let intended = stopped_ns * 2 / MS;
+        assert!(cell.wanted().abs_diff(intended) <= 1, "{} of {intended}", cell.wanted());
+        assert!(cell.unissued > 1900, "{}", cell.unissued);
+    }
+}
+
+#[test]
+fn a_device_that_never_answers_leaves_its_operations_counted() {
+    let hung = "sim:read-us=10+stall-ms=1000000+stall-at-s=1";
+    let ran = run(&[hung], plan(vec![(reads(0, 1), even(100, 0, 1))], 10, false), settings(3), &layout(1, 1));
+    let cell = &ran.total().cells[0];
+    assert_eq!((cell.ops, cell.unissued), (100, 200), "10 in flight and 190 waiting");
+    assert_eq!(cell.judged.counts()[2], 200);
+}
+
+#[derive(Clone)]
+struct ReadThenWrite(Pattern);
+
+impl Stream for ReadThenWrite {
+    fn next(&mut self) -> Request {
+        self.0.next()
+    }
+    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
+        (request.kind == Kind::Read).then_some(Request { kind: Kind::Write, cell: 1, ..*request })
+    }
+}
+
+#[test]
+fn an_operation_can_be_followed_by_another_in_its_slot() {
+    let lanes = vec![(ReadThenWrite(reads(0, 1)), even(1000, 0, 1))];
+    let ran = run(&["sim:"], plan(lanes, 1, false), settings(10), &layout(2, 1));
+    let total = ran.total();
+    assert_eq!((total.cells[0].ops, total.cells[1].ops), (10_000, 10_000));
+    assert_eq!(total.cells[1].wait.max(), 0, "the follower is wanted when its leader ends");
+}
+
+#[test]
+fn a_closed_lane_keeps_its_depth_going() {
+    // 4 deep, 100 us each, on 32 channels: 40,000 a second.
+    let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
+    let ran = run(&["sim:read-us=100+jitter-pct=0+read-mbps=0"], plan(lanes, 4, true), settings(5), &layout(1, 1));
+    assert!(ran.total().cells[0].ops.abs_diff(200_000) <= 4);
+    assert_eq!(ran.intervals[2].in_flight_max, 4);
+}
