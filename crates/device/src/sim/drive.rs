@@ -15,6 +15,8 @@ pub struct Drive {
     spec: DriveSpec,
     /// When each channel is free again, earliest first.
     channels: BinaryHeap<Reverse<u64>>,
+    /// When the path for the data of reads, and of writes, is free again.
+    path_free_ns: [u64; 2],
     random: Random,
 }
 
@@ -22,7 +24,7 @@ impl Drive {
     /// A fresh drive. Its randomness is fixed by the seed of `spec`, or by `seed` where that has none.
     pub fn new(spec: &DriveSpec, seed: u64) -> Self {
         let channels = (0..spec.channels).map(|_| Reverse(0)).collect();
-        Self { channels, random: Random::new(spec.seed.unwrap_or(seed)), spec: spec.clone() }
+        Self { channels, path_free_ns: [0; 2], random: Random::new(spec.seed.unwrap_or(seed)), spec: spec.clone() }
     }
 
     /// Capacity in bytes.
@@ -39,9 +41,10 @@ impl Drive {
             return (now_ns, Outcome::Errno(libc::EINVAL));
         }
         let Reverse(free_ns) = self.channels.pop().unwrap_or(Reverse(0));
-        let start_ns = free_ns.max(now_ns);
-        let service_ns = self.service_ns(op, start_ns);
-        let end_ns = self.spec.stalls.delay(start_ns, service_ns);
+        let start_ns = self.spec.stalls.thaw(free_ns.max(now_ns));
+        let service_ns = self.service_ns(op.kind, start_ns);
+        let served_ns = self.spec.stalls.delay(start_ns, service_ns);
+        let end_ns = self.transfer(op, served_ns);
         self.channels.push(Reverse(end_ns));
         if self.spec.gone_at_ns.is_some_and(|gone_ns| end_ns >= gone_ns) {
             return (end_ns, Outcome::Errno(libc::ENODEV));
@@ -49,17 +52,12 @@ impl Drive {
         (end_ns, self.outcome(op))
     }
 
-    fn service_ns(&mut self, op: &Op, start_ns: u64) -> u64 {
-        let (base_ns, bytes_per_us) = match op.kind {
-            Kind::Read => (self.spec.read_ns, self.spec.read_mbps),
-            Kind::Write => (self.spec.write_ns, self.spec.write_mbps),
+    /// Time that a channel works on an operation, without its transfer.
+    fn service_ns(&mut self, kind: Kind, start_ns: u64) -> u64 {
+        let mut service_ns = match kind {
+            Kind::Read => self.spec.read_ns,
+            Kind::Write => self.spec.write_ns,
         };
-        // 1 MB/s is 1 byte a microsecond. The bandwidth is the drive's, so a channel has its share.
-        let transfer_ns = match bytes_per_us {
-            0 => 0,
-            _ => u64::from(op.len) * 1_000 * u64::from(self.spec.channels) / bytes_per_us,
-        };
-        let mut service_ns = base_ns + transfer_ns;
         if self.spec.jitter_pct > 0 {
             let span = service_ns * u64::from(self.spec.jitter_pct) / 100;
             service_ns = service_ns - span + self.random.below(2 * span + 1);
@@ -68,6 +66,20 @@ impl Drive {
             Some(slow_ns) if start_ns >= slow_ns => (service_ns as f64 * self.spec.slow_factor) as u64,
             _ => service_ns,
         }
+    }
+
+    /// End of the transfer of data that is ready at `ready_ns`: all channels share one path each way.
+    fn transfer(&mut self, op: &Op, ready_ns: u64) -> u64 {
+        let (path, bytes_per_us) = match op.kind {
+            Kind::Read => (0, self.spec.read_mbps),
+            Kind::Write => (1, self.spec.write_mbps),
+        };
+        // 1 MB/s is 1 byte a microsecond.
+        let Some(transfer_ns) = (u64::from(op.len) * 1_000).checked_div(bytes_per_us) else { return ready_ns };
+        let start_ns = self.spec.stalls.thaw(ready_ns.max(self.path_free_ns[path]));
+        let end_ns = self.spec.stalls.delay(start_ns, transfer_ns);
+        self.path_free_ns[path] = end_ns;
+        end_ns
     }
 
     fn outcome(&mut self, op: &Op) -> Outcome {
@@ -90,21 +102,17 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// End of a service of `service_ns` that would start at `start_ns` if the drive were not frozen.
-    fn delay(&self, start_ns: u64, service_ns: u64) -> u64 {
-        if self.length_ns == 0 {
-            return start_ns + service_ns;
-        }
-        let mut start_ns = start_ns;
-        // The last stall that began at or before the start can still be on.
-        if let Some(begin_ns) = self.last_begin(start_ns) {
-            start_ns = start_ns.max(begin_ns + self.length_ns);
-        }
-        let mut left_ns = service_ns;
-        while let Some(begin_ns) = self.next_begin(start_ns) {
-            if begin_ns >= start_ns + left_ns {
-                break;
-            }
+    /// The earliest instant from `at_ns` on at which the drive is not frozen.
+    fn thaw(&self, at_ns: u64) -> u64 {
+        // The last stall that began by then can still be on.
+        let thawed_ns = self.last_begin(at_ns).map_or(0, |begin_ns| begin_ns + self.length_ns);
+        at_ns.max(thawed_ns)
+    }
+
+    /// End of `work_ns` of work that starts at `start_ns`, when the drive is not frozen.
+    fn delay(&self, start_ns: u64, work_ns: u64) -> u64 {
+        let (mut start_ns, mut left_ns) = (start_ns, work_ns);
+        while let Some(begin_ns) = self.next_begin(start_ns).filter(|begin_ns| *begin_ns < start_ns + left_ns) {
             left_ns -= begin_ns - start_ns;
             start_ns = begin_ns + self.length_ns;
         }
@@ -138,7 +146,8 @@ mod tests {
         let stalls = Stalls { length_ns: 100, every_ns: 1000, at_ns: vec![1500] };
         assert_eq!(stalls.delay(0, 50), 50, "before the first stall");
         assert_eq!(stalls.delay(990, 50), 1140, "runs into the stall at 1000");
-        assert_eq!(stalls.delay(1020, 50), 1150, "starts in the stall");
+        assert_eq!(stalls.thaw(1020), 1100, "in the stall");
+        assert_eq!(stalls.thaw(1100), 1100, "when it ends");
         assert_eq!(stalls.delay(1100, 50), 1150, "starts when it ends");
         assert_eq!(stalls.delay(1490, 20), 1610, "runs into the one at a given time");
         assert_eq!(stalls.delay(1990, 950), 3140, "runs through two: 10 + 900 + 40");

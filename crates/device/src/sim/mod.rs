@@ -1,7 +1,8 @@
 //! The simulated world: drives on virtual time.
 //!
 //! A drive here is a queueing model and stands for no product: operations queue, first come first
-//! served, for one of a few equal channels, hold it for a service time, and are done. Stalls, errors
+//! served, for one of a few equal channels, hold it for a service time, then pass their data over one
+//! path that all channels share, and are done. Stalls, errors
 //! and a slow-down can be laid over that. Time jumps from completion to completion, so a day passes
 //! in seconds, and the same seed gives the same run to the last nanosecond.
 

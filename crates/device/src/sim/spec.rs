@@ -19,9 +19,9 @@ pub struct DriveSpec {
     pub min_io_bytes: u32,
     /// Operations served at once.
     pub channels: u32,
-    /// Service time of a read, before its transfer.
+    /// Time that a channel works on a read, before its transfer.
     pub read_ns: u64,
-    /// Service time of a write, before its transfer.
+    /// Time that a channel works on a write, before its transfer.
     pub write_ns: u64,
     /// Read bandwidth of the whole drive, MB/s; 0: unlimited.
     pub read_mbps: u64,
