@@ -38,6 +38,9 @@ pub struct Cell {
     pub act: ActBuckets,
     /// `wait + service` over each threshold; failed and never-issued operations are over all.
     pub judged: OverCounts,
+    /// The same, had each completion been seen at the first instant at which it can have happened:
+    /// without the time that it can have lain unseen. The truth is between the two.
+    pub judged_least: OverCounts,
     /// `wait + lag + service` over each threshold; likewise.
     pub response: OverCounts,
     /// Operations that succeeded.
@@ -59,6 +62,7 @@ impl Cell {
             lag: latencies(),
             act: ActBuckets::new(scale),
             judged: OverCounts::new(thresholds_ns.clone()),
+            judged_least: OverCounts::new(thresholds_ns.clone()),
             response: OverCounts::new(thresholds_ns),
             ops: 0,
             bytes: 0,
@@ -67,15 +71,16 @@ impl Cell {
         }
     }
 
-    /// Records an operation that succeeded.
+    /// Records an operation that succeeded and whose completion can have lain unseen for `unseen_ns`.
     #[inline]
-    pub fn record(&mut self, times: &Times, bytes: u32) {
+    pub fn record(&mut self, times: &Times, unseen_ns: u64, bytes: u32) {
         let service_ns = times.service_ns();
         self.service.saturating_record(service_ns);
         self.wait.saturating_record(times.wait_ns());
         self.lag.saturating_record(times.lag_ns());
         self.act.record(service_ns);
         self.judged.record(times.judged_ns());
+        self.judged_least.record(times.judged_ns().saturating_sub(unseen_ns));
         self.response.record(times.response_ns());
         self.ops += 1;
         self.bytes += u64::from(bytes);
@@ -85,6 +90,7 @@ impl Cell {
     pub fn record_error(&mut self) {
         self.errors += 1;
         self.judged.record_over_all(1);
+        self.judged_least.record_over_all(1);
         self.response.record_over_all(1);
     }
 
@@ -92,6 +98,7 @@ impl Cell {
     pub fn record_unissued(&mut self, n: u64) {
         self.unissued += n;
         self.judged.record_over_all(n);
+        self.judged_least.record_over_all(n);
         self.response.record_over_all(n);
     }
 
@@ -111,6 +118,7 @@ impl Cell {
         self.lag.add(&other.lag).expect(SAME);
         self.act.merge(&other.act);
         self.judged.merge(&other.judged);
+        self.judged_least.merge(&other.judged_least);
         self.response.merge(&other.response);
         self.ops += other.ops;
         self.bytes += other.bytes;
@@ -128,6 +136,7 @@ impl Cell {
         self.lag.reset();
         self.act.clear();
         self.judged.clear();
+        self.judged_least.clear();
         self.response.clear();
         (self.ops, self.bytes, self.errors, self.unissued) = (0, 0, 0, 0);
     }

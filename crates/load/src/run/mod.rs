@@ -29,13 +29,13 @@ use std::sync::Arc;
 /// How the issuing thread passes the time between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
-    /// Sleeps. Operations that fall due within `coalesce_ns` of the last wake-up are issued together,
-    /// because waking costs far more than issuing; that is the price in lag.
+    /// Sleeps. With several operations in flight it wakes once every `period_ns`, issues all that is due
+    /// and looks for all that is done, because waking costs far more than issuing. The price is lag,
+    /// and completions that lie unseen for up to a period. With one or two in flight it wakes for the
+    /// first completion.
     Sleep {
-        /// Least time between two wake-ups to issue.
-        coalesce_ns: u64,
-        /// Longest time for which several operations in flight are left unlooked at.
-        look_ns: u64,
+        /// Least time between two wake-ups to issue, and the longest without a look.
+        period_ns: u64,
     },
     /// Never sleeps: least lag, a whole CPU.
     Spin,
@@ -324,17 +324,15 @@ impl<W: World, S: Stream> Shard<W, S> {
         let (until_ns, completions) = match self.settings.pacing {
             _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
-            Pacing::Sleep { coalesce_ns, look_ns } => {
-                let wake_ns = next_ns.max(self.issued_ns + coalesce_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
+            Pacing::Sleep { period_ns } => {
+                let wake_ns = next_ns.max(self.issued_ns + period_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
                 let in_flight = self.world.in_flight() as u32;
-                let nobody_waits = self.limits.iter().all(|limit| limit.waiting.is_empty());
-                let open = nobody_waits && next_ns != u64::MAX;
-                match in_flight {
-                    // Few in flight, or a lane that needs the slot: wake for the first completion.
-                    0..=2 => (wake_ns, 1),
-                    _ if !open => (wake_ns, 1),
-                    // Many: wake when all are there, but look before long.
-                    _ => (wake_ns.min(self.now_ns + look_ns), in_flight),
+                let lane_waits = self.limits.iter().any(|limit| !limit.waiting.is_empty());
+                if in_flight <= 2 || lane_waits || next_ns == u64::MAX {
+                    (wake_ns, 1)
+                } else {
+                    // More completions than can come: the clock alone wakes.
+                    (wake_ns.min(self.now_ns + period_ns), in_flight + 1)
                 }
             }
         };

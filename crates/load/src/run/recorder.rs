@@ -103,7 +103,7 @@ impl Recorder {
     /// Records an operation that ended well.
     #[inline]
     pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64) {
-        self.current.cells[cell as usize].record(times, bytes);
+        self.current.cells[cell as usize].record(times, unseen_ns, bytes);
         self.current.gap.saturating_record(unseen_ns);
     }
 
