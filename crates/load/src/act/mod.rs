@@ -1,1 +1,40 @@
-//! ACT's configuration dialect.
+//! ACT's configuration dialect: from the bytes of a file to exact rates.
+//!
+//! ```text
+//! bytes --dialect--> lines --setting--> StorageConfig --check--> --derive--> Derived
+//!                      |                     |
+//!                  options (one table)     echo: what ACT 6.6 prints of both
+//! ```
+//!
+//! The one idea: [`options`] is a single table, and parsing, checking, the echo, the help text and
+//! the option reference all read it. What was said ([`StorageConfig`]) and what will run
+//! ([`Derived`]) are kept apart, and everything here is pure: no file, device or clock is touched.
+//!
+//! * [`options`]: the table and how to look things up in it
+//! * [`problem`]: everything that can be wrong or worth a warning, one line each
+//! * [`storage`]: the typed configuration of a storage test
+//! * [`parse`]: reads a file, reports every mistake in it
+//! * [`check`]: the rules that no file may break, whoever made the configuration
+//! * [`derive`](mod@derive): rates and sizes that follow from it
+//! * [`echo`]: the blocks at the top of ACT's log, and a file that parses back
+//! * [`reference`](mod@reference): help text and the option reference, from the table
+
+pub mod check;
+pub mod choice;
+pub mod derive;
+mod dialect;
+pub mod echo;
+pub mod options;
+pub mod parse;
+pub mod problem;
+pub mod reference;
+mod setting;
+pub mod storage;
+mod table;
+
+pub use check::check;
+pub use choice::{Arrival, Engine, Pacing};
+pub use derive::{Derived, derive};
+pub use parse::{Parsed, parse_storage};
+pub use problem::{ConfigErrors, Located, Problem, Warning};
+pub use storage::StorageConfig;

@@ -1,0 +1,176 @@
+//! Rates and sizes that follow from a configuration: what will run.
+//!
+//! ```text
+//! reads         = client reads + update-pct % of client writes
+//! record writes = client writes x replication-factor
+//! blocks        = record writes / floor(large block / mean stored record)
+//! large reads   = blocks x 100 / (100 - defrag-lwm-pct)          0 with no-defrag-reads
+//! large writes  = the same; with commit-to-device only defragmentation's share of it,
+//!                 blocks x defrag-lwm-pct / (100 - defrag-lwm-pct)
+//! ```
+//!
+//! All rates are exact fractions, totals over the devices. ACT computes some of them in 32-bit
+//! integers, which truncate and wrap, and some in doubles: what it *prints* is `echo`'s business.
+//! Source of the rules: ACT 6.6, `cfg_storage.c`, `derive_configuration`.
+
+use super::check::check;
+use super::problem::Problem;
+use super::storage::StorageConfig;
+use crate::rate::Rate;
+
+/// Step of the size of a stored record, in bytes. Source: ACT 6.6, `RBLOCK_SIZE`.
+pub const RECORD_STEP_BYTES: u32 = 16;
+
+/// What follows from a [`StorageConfig`]. Rates are totals over all devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Derived {
+    /// Size of the smallest record as stored, in bytes, a multiple of 16.
+    pub record_stored_bytes_min: u32,
+    /// Size of the largest record as stored, in bytes, a multiple of 16.
+    pub record_stored_bytes_max: u32,
+    /// Size of a large block, in bytes.
+    pub large_block_bytes: u32,
+    /// Records of mean size in a large block, at least 1: they do not straddle blocks.
+    pub records_per_large_block: u32,
+    /// Record reads: the clients' and those of updates.
+    pub read_rate: Rate,
+    /// Records written by themselves; zero without `commit-to-device`.
+    pub commit_write_rate: Rate,
+    /// Large-block reads.
+    pub large_block_read_rate: Rate,
+    /// Large-block writes.
+    pub large_block_write_rate: Rate,
+}
+
+/// Derives what will run from `config`.
+///
+/// Errors: everything that [`check`] finds, so that no other configuration can be run.
+pub fn derive(config: &StorageConfig) -> Result<Derived, Vec<Problem>> {
+    let problems = check(config);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let record_stored_bytes_min = stored_bytes(config.record_bytes);
+    let record_stored_bytes_max = stored_bytes(config.record_bytes_max());
+    let large_block_bytes = config.large_block_op_kbytes * 1024;
+    // Both ends are multiples of 16, so the mean is whole. No record is larger than a block.
+    let record_stored_bytes_mean = (record_stored_bytes_min + record_stored_bytes_max) / 2;
+    let records_per_large_block = large_block_bytes / record_stored_bytes_mean;
+
+    let reads = u128::from(config.read_reqs_per_sec);
+    let client_writes = u128::from(config.write_reqs_per_sec);
+    let record_writes = client_writes * u128::from(config.replication_factor);
+    let lwm_pct = u128::from(config.defrag_lwm_pct);
+    let seconds = u128::from(records_per_large_block) * (100 - lwm_pct);
+
+    let overall_rate = exact(record_writes * 100, seconds);
+    let defrag_rate = exact(record_writes * lwm_pct, seconds);
+    Ok(Derived {
+        record_stored_bytes_min,
+        record_stored_bytes_max,
+        large_block_bytes,
+        records_per_large_block,
+        read_rate: exact(reads * 100 + client_writes * u128::from(config.update_pct), 100),
+        commit_write_rate: if config.commit_to_device { exact(record_writes, 1) } else { Rate::ZERO },
+        large_block_read_rate: if config.no_defrag_reads { Rate::ZERO } else { overall_rate },
+        large_block_write_rate: if config.commit_to_device { defrag_rate } else { overall_rate },
+    })
+}
+
+/// Size of a record of `record_bytes` as stored, in bytes.
+pub(crate) fn stored_bytes(record_bytes: u32) -> u32 {
+    record_bytes.checked_next_multiple_of(RECORD_STEP_BYTES).unwrap_or(u32::MAX)
+}
+
+/// A rate whose parts are within the bounds of the option table: at most 2^32 requests a second,
+/// 10^6 replicas and 100 %, so less than 2^59.
+fn exact(ops: u128, seconds: u128) -> Rate {
+    Rate::new(ops, seconds).expect("rates of checked options fit 64 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> StorageConfig {
+        StorageConfig {
+            device_names: vec!["/dev/a".into()],
+            test_duration_sec: 1,
+            read_reqs_per_sec: 2000,
+            write_reqs_per_sec: 1000,
+            ..StorageConfig::default()
+        }
+    }
+
+    fn rate(ops: u128, seconds: u128) -> Rate {
+        Rate::new(ops, seconds).unwrap()
+    }
+
+    #[test]
+    fn the_1x_load_is_400_17ths_of_a_large_block() {
+        let derived = derive(&config()).unwrap();
+        assert_eq!(derived.records_per_large_block, 85, "131072 / 1536 is 85.33, and records do not straddle");
+        assert_eq!(derived.large_block_read_rate, rate(400, 17));
+        assert_eq!(derived.large_block_write_rate, rate(400, 17));
+        assert_eq!(derived.read_rate, Rate::per_sec(2000));
+        assert_eq!(derived.commit_write_rate, Rate::ZERO);
+    }
+
+    #[test]
+    fn updates_read_exactly_their_share() {
+        let derived =
+            derive(&StorageConfig { write_reqs_per_sec: 12_345, update_pct: 10, read_reqs_per_sec: 0, ..config() });
+        assert_eq!(derived.unwrap().read_rate, rate(2469, 2));
+    }
+
+    #[test]
+    fn commits_leave_only_defragmentation_to_the_large_writes() {
+        let commit = StorageConfig { commit_to_device: true, replication_factor: 3, defrag_lwm_pct: 75, ..config() };
+        let derived = derive(&commit).unwrap();
+        assert_eq!(derived.commit_write_rate, Rate::per_sec(3000));
+        assert_eq!(derived.large_block_read_rate, rate(3000 * 4, 85));
+        assert_eq!(derived.large_block_write_rate, rate(3000 * 3, 85));
+        let derived = derive(&StorageConfig { defrag_lwm_pct: 0, ..commit }).unwrap();
+        assert!(derived.large_block_write_rate.is_zero(), "nothing is defragmented");
+        assert_eq!(derived.large_block_read_rate, rate(3000, 85));
+    }
+
+    #[test]
+    fn without_defrag_reads_the_writes_stay() {
+        let derived = derive(&StorageConfig { no_defrag_reads: true, ..config() }).unwrap();
+        assert!(derived.large_block_read_rate.is_zero());
+        assert_eq!(derived.large_block_write_rate, rate(400, 17));
+    }
+
+    #[test]
+    fn a_range_packs_by_its_mean() {
+        let derived = derive(&StorageConfig { record_bytes: 1537, record_bytes_range_max: 9001, ..config() }).unwrap();
+        assert_eq!((derived.record_stored_bytes_min, derived.record_stored_bytes_max), (1552, 9008));
+        assert_eq!(derived.records_per_large_block, 131_072 / 5280);
+    }
+
+    #[test]
+    fn the_largest_values_do_not_overflow() {
+        let most = StorageConfig {
+            read_reqs_per_sec: u32::MAX,
+            write_reqs_per_sec: u32::MAX,
+            replication_factor: 1_000_000,
+            update_pct: 100,
+            defrag_lwm_pct: 99,
+            record_bytes: 8 << 20,
+            large_block_op_kbytes: 8192,
+            ..config()
+        };
+        let derived = derive(&most).unwrap();
+        assert_eq!(derived.read_rate, Rate::per_sec(2 * u64::from(u32::MAX)));
+        assert_eq!(derived.large_block_write_rate, Rate::per_sec(u64::from(u32::MAX) * 100_000_000));
+        let commit = StorageConfig { commit_to_device: true, record_bytes: 1, ..most };
+        derive(&commit).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_checked_cannot_be_derived() {
+        assert!(derive(&StorageConfig::default()).is_err());
+        assert!(derive(&StorageConfig { record_bytes: 200_000, ..config() }).is_err());
+    }
+}

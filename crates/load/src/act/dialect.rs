@@ -1,0 +1,157 @@
+//! Cuts a file into lines of key and value; knows no key and no value.
+//!
+//! ```text
+//!   name: value      # comment
+//!   name value       the colon may be missing, as in ACT
+//!   name : value     ACT takes the colon for the value here; we do not
+//! ```
+//!
+//! Lines end with `\n`; space, tab and `\r` are white space; `#` starts a comment anywhere. What
+//! follows the value is part of the value: whoever parses it calls it junk. ACT drops it silently.
+
+use super::problem::{Problem, Quoted};
+
+/// One line that says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    /// Its number, the first is 1.
+    pub number: usize,
+    /// Before the colon; never empty.
+    pub key: &'a str,
+    /// After it, without white space around it; may be empty.
+    pub value: &'a str,
+}
+
+/// White space of ACT's `cfg.h`, without the line end.
+pub(crate) const WHITE_SPACE: [char; 3] = [' ', '\t', '\r'];
+
+/// The lines of a file that are not blank, each with its number, or what is wrong with it.
+///
+/// A byte order mark at the start is skipped, and comments need not be UTF-8.
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usize, Problem)>> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    bytes.split(|byte| *byte == b'\n').enumerate().filter_map(|(index, line)| {
+        let number = index + 1;
+        let said = line.split(|byte| *byte == b'#').next().unwrap_or_default();
+        split(number, said).map_err(|problem| (number, problem)).transpose()
+    })
+}
+
+/// One line without its comment; `None` if it is blank.
+fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, Problem> {
+    let text = std::str::from_utf8(said).map_err(|error| Problem::NotUtf8 {
+        byte: error.valid_up_to() + 1,
+        value: said.get(error.valid_up_to()).copied().unwrap_or_default(),
+    })?;
+    let text = text.trim_matches(WHITE_SPACE);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let key_len = text.find([':', ' ', '\t', '\r']).unwrap_or(text.len());
+    let (key, rest) = text.split_at(key_len);
+    if key.is_empty() {
+        return Err(Problem::NoKey);
+    }
+    let rest = rest.trim_start_matches(WHITE_SPACE);
+    let value = rest.strip_prefix(':').unwrap_or(rest).trim_start_matches(WHITE_SPACE);
+    Ok(Some(Line { number, key, value }))
+}
+
+/// The words of a device list, separated by commas, semicolons and white space.
+pub(crate) fn device_names(value: &str) -> impl Iterator<Item = &str> {
+    value.split(is_device_separator).filter(|name| !name.is_empty())
+}
+
+/// Whether `c` ends a device name.
+pub(crate) fn is_device_separator(c: char) -> bool {
+    c == ',' || c == ';' || c == '\n' || WHITE_SPACE.contains(&c)
+}
+
+/// A whole number in decimal digits, as in ACT with an optional plus sign.
+///
+/// Shape: the number, or its digits if it does not fit.
+pub(crate) fn whole_number(value: &str) -> Result<u64, super::problem::ValueProblem> {
+    use super::problem::ValueProblem as Found;
+    let unsigned = value.strip_prefix('+').unwrap_or(value);
+    let digits_len = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
+    let (digits, junk) = unsigned.split_at(digits_len);
+    match (digits.is_empty(), junk.is_empty()) {
+        (true, true) if value.is_empty() => Err(Found::Missing),
+        (true, _) if value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) => {
+            Err(Found::Negative(Quoted::new(value)))
+        }
+        (true, _) => Err(Found::NotANumber(Quoted::new(value))),
+        (false, false) => Err(Found::JunkAfterNumber { found: Quoted::new(value), junk: Quoted::new(junk) }),
+        (false, true) => digits.parse().map_err(|_| Found::TooLarge(shortened(digits))),
+    }
+}
+
+/// Digits that a message can show.
+fn shortened(digits: &str) -> String {
+    const SHOWN: usize = 40;
+    if digits.len() <= SHOWN { digits.into() } else { format!("{}... ({} digits)", &digits[..SHOWN], digits.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::problem::ValueProblem;
+    use super::*;
+
+    fn pairs(text: &str) -> Vec<(usize, &str, &str)> {
+        lines(text.as_bytes()).map(|line| line.unwrap()).map(|line| (line.number, line.key, line.value)).collect()
+    }
+
+    #[test]
+    fn every_way_to_write_a_line_gives_the_same_key_and_value() {
+        for line in ["a: 5", "a:5", "a 5", "a\t5", "a : 5", "  a:\t5  ", "a: 5 # five", "a: 5#five", "a:5\r", "\u{feff}a:5"] {
+            assert_eq!(pairs(line), [(1, "a", "5")], "{line:?}");
+        }
+    }
+
+    #[test]
+    fn blank_lines_and_comments_count_but_say_nothing() {
+        assert_eq!(pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing"), [(5, "b", "2"), (8, "d", "")]);
+        assert_eq!(pairs(""), []);
+    }
+
+    #[test]
+    fn only_the_first_colon_separates() {
+        assert_eq!(pairs("device-names: sim:size=1"), [(1, "device-names", "sim:size=1")]);
+        assert_eq!(pairs("a:: 5"), [(1, "a", ": 5")]);
+        assert_eq!(pairs("a 5: 6"), [(1, "a", "5: 6")]);
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_are_named_outside_comments_and_ignored_inside() {
+        let found: Vec<_> = lines(b"a: 1\nb: \xff\nc: 2 # \xff\n").collect();
+        assert_eq!(found.len(), 3);
+        assert_eq!(found[1], Err((2, Problem::NotUtf8 { byte: 4, value: 0xff })));
+        assert!(found[2].is_ok());
+    }
+
+    #[test]
+    fn device_names_are_split_like_act_splits_them() {
+        let names: Vec<_> = device_names("/dev/a,/dev/b;/dev/c /dev/d,, ;\t/dev/e,").collect();
+        assert_eq!(names, ["/dev/a", "/dev/b", "/dev/c", "/dev/d", "/dev/e"]);
+        assert_eq!(device_names(" ,;").count(), 0);
+    }
+
+    #[test]
+    fn whole_numbers_are_digits_and_nothing_else() {
+        for (text, number) in [("0", 0), ("007", 7), ("+5", 5), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(whole_number(text), Ok(number), "{text}");
+        }
+        let q = Quoted::new;
+        assert_eq!(whole_number(""), Err(ValueProblem::Missing));
+        assert_eq!(whole_number("-5"), Err(ValueProblem::Negative(q("-5"))));
+        for text in ["x", "-", "+", "++5", "-x", ": 5", "٣"] {
+            assert_eq!(whole_number(text), Err(ValueProblem::NotANumber(q(text))), "{text}");
+        }
+        for (text, junk) in [("20x", "x"), ("1.5", ".5"), ("1e3", "e3"), ("60 x 60", " x 60"), ("0x10", "x10")] {
+            let found = ValueProblem::JunkAfterNumber { found: q(text), junk: q(junk) };
+            assert_eq!(whole_number(text), Err(found), "{text}");
+        }
+        assert_eq!(whole_number("18446744073709551616"), Err(ValueProblem::TooLarge("18446744073709551616".into())));
+        assert!(matches!(whole_number(&"9".repeat(4000)), Err(ValueProblem::TooLarge(digits)) if digits.len() < 70));
+    }
+}

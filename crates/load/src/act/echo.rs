@@ -1,0 +1,136 @@
+//! What a log says about its configuration, as ACT 6.6 prints it, and a file that parses back.
+//!
+//! What is printed here is ACT's arithmetic, truncation and doubles included, so that logs can be
+//! compared to the digit. What runs is [`Derived`], which is exact.
+
+use super::derive::Derived;
+use super::options::{self, OptionSpec, Since, Test, options_of};
+use super::storage::StorageConfig;
+
+/// The lines of ACT's CONFIGURATION block, key and value, in its order.
+///
+/// `service-threads` shows what is in force when none were given; `file-size-mbytes` is only there
+/// when it was given.
+pub fn configuration(config: &StorageConfig) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    for spec in options_of(Test::Storage).filter(|spec| spec.since == Since::Act66) {
+        match value(config, spec) {
+            Some(value) => lines.push((spec.name.to_owned(), value)),
+            None if spec.name == "service-threads" => {
+                lines.push((spec.name.to_owned(), config.service_threads_or_default().to_string()));
+            }
+            None => {}
+        }
+        if spec.name == "device-names" {
+            lines.push(("num-devices".to_owned(), config.device_names.len().to_string()));
+        }
+    }
+    lines
+}
+
+/// The lines of ACT's DERIVED CONFIGURATION block, key and value, in its order.
+///
+/// Units: operations a second over all devices; records rounded down, large blocks to two digits.
+/// ACT's 32-bit integers wrap where these do not.
+pub fn derived(config: &StorageConfig, derived: &Derived) -> Vec<(String, String)> {
+    let (reads, writes) = large_blocks_as_act_computes(config, derived);
+    let stored = format!("{} ... {}", derived.record_stored_bytes_min, derived.record_stored_bytes_max);
+    [
+        ("record-stored-bytes", stored),
+        ("internal-read-reqs-per-sec", derived.read_rate.per_sec_floor().to_string()),
+        ("internal-write-reqs-per-sec", derived.commit_write_rate.per_sec_floor().to_string()),
+        ("large-block-reads-per-sec", format!("{reads:.2}")),
+        ("large-block-writes-per-sec", format!("{writes:.2}")),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// Large-block reads and writes a second, in doubles and in the order of ACT's operations.
+///
+/// Two decimals of a double are not always two decimals of the exact rate: where the third is a 5
+/// and nothing follows, the last bit of the double decides.
+fn large_blocks_as_act_computes(config: &StorageConfig, derived: &Derived) -> (f64, f64) {
+    let record_writes = u64::from(config.write_reqs_per_sec) * u64::from(config.replication_factor);
+    let original = record_writes as f64 / f64::from(derived.records_per_large_block);
+    let amplification = 100.0 / f64::from(100 - config.defrag_lwm_pct);
+    let overall = original * amplification;
+    let writes = if config.commit_to_device { original * (amplification - 1.0) } else { overall };
+    let reads = if config.no_defrag_reads { 0.0 } else { overall };
+    (reads, writes)
+}
+
+/// The settings that ACT 6.6 has no line for and that differ from their defaults, key and value.
+pub fn settings(config: &StorageConfig) -> Vec<(String, String)> {
+    options_of(Test::Storage)
+        .filter(|spec| spec.since != Since::Act66)
+        .filter_map(|spec| Some((spec, value(config, spec)?)))
+        .filter(|(spec, value)| !matches!(spec.default, options::Default::Value(text) if text == value))
+        .map(|(spec, value)| (spec.name.to_owned(), value))
+        .collect()
+}
+
+/// A file that [`parse_storage`](super::parse_storage) reads back to an equal configuration, for
+/// every configuration that [`check`](super::check()) lets through.
+///
+/// ACT 6.6 can read it too, unless it holds one of the settings that ACT does not have.
+pub fn to_text(config: &StorageConfig) -> String {
+    let act = options_of(Test::Storage)
+        .filter(|spec| spec.since == Since::Act66)
+        .filter_map(|spec| Some((spec.name.to_owned(), value(config, spec)?)));
+    act.chain(settings(config)).map(|(key, value)| format!("{key}: {value}\n")).collect()
+}
+
+/// The value of an option as text, if it is set.
+fn value(config: &StorageConfig, spec: &OptionSpec) -> Option<String> {
+    config.setting(spec.name)?.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::act::{Arrival, derive, parse_storage};
+
+    fn config() -> StorageConfig {
+        StorageConfig {
+            device_names: vec!["/dev/a".into(), "sim:size=1GiB+seed=2".into()],
+            test_duration_sec: 60,
+            read_reqs_per_sec: 2000,
+            ..StorageConfig::default()
+        }
+    }
+
+    #[test]
+    fn own_settings_are_shown_only_when_they_differ() {
+        assert_eq!(settings(&config()), []);
+        let changed = StorageConfig { arrival: Arrival::Act, seed: Some(0), commit_min_bytes: 4096, ..config() };
+        let shown = settings(&changed);
+        let shown: Vec<_> = shown.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(shown, [("commit-min-bytes", "4096"), ("arrival", "act"), ("seed", "0")]);
+    }
+
+    #[test]
+    fn the_file_size_is_echoed_only_when_it_is_set() {
+        let has = |config: &StorageConfig| configuration(config).iter().any(|(key, _)| key == "file-size-mbytes");
+        assert!(!has(&config()));
+        assert!(has(&StorageConfig { file_size_mbytes: Some(64), ..config() }));
+    }
+
+    #[test]
+    fn a_rate_halfway_between_two_prints_is_rounded_as_act_rounds_it() {
+        // 25 writes of 131072 / 1024 = 128 records a block, no defragmentation: exactly 0.1953125.
+        // 16 of them: exactly 0.125, which C's printf rounds to even.
+        let half = StorageConfig { write_reqs_per_sec: 16, record_bytes: 1024, defrag_lwm_pct: 0, ..config() };
+        let lines = derived(&half, &derive(&half).unwrap());
+        assert_eq!(lines[3].1, "0.12");
+        let half = StorageConfig { write_reqs_per_sec: 48, ..half };
+        assert_eq!(derived(&half, &derive(&half).unwrap())[3].1, "0.38");
+    }
+
+    #[test]
+    fn a_written_file_reads_back() {
+        let text = to_text(&config());
+        assert_eq!(parse_storage("written", text.as_bytes()).unwrap().config, config());
+        assert!(!text.contains("arrival"), "ACT can read it");
+    }
+}

@@ -1,0 +1,329 @@
+//! Everything that can be wrong with a configuration, or that deserves a warning.
+//!
+//! Each is one line: file and line, the key, what was found, what is allowed, what to do. Values of
+//! the file are quoted, escaped and cut, so that no input can break the line.
+
+use super::options::OptionSpec;
+use std::fmt;
+use thiserror::Error;
+
+/// A [`Problem`] or [`Warning`] and where it is.
+///
+/// Displays as `FILE:LINE: WHAT`, without the line when it concerns the file as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The file, as it was named by whoever read it.
+    pub file: String,
+    /// Line in the file, the first is 1.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub what: T,
+}
+
+impl<T: fmt::Display> fmt::Display for Located<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file)?;
+        if let Some(line) = self.line {
+            write!(f, "{line}:")?;
+        }
+        write!(f, " {}", self.what)
+    }
+}
+
+/// All mistakes of one file, in the order of its lines; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigErrors(pub Vec<Located<Problem>>);
+
+impl std::error::Error for ConfigErrors {}
+
+impl fmt::Display for ConfigErrors {
+    /// One line for each mistake.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if i == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+/// A piece of a file, quoted for a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quoted(String);
+
+impl Quoted {
+    /// Keeps what a message can show of `text`.
+    pub fn new(text: &str) -> Self {
+        const SHOWN_CHARS: usize = 60;
+        let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
+        if shown.len() < text.len() {
+            shown.push_str("...");
+        }
+        Self(shown)
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// A line is not UTF-8.
+    #[error("byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8")]
+    NotUtf8 {
+        /// Position in the line, the first is 1.
+        byte: usize,
+        /// The offending byte.
+        value: u8,
+    },
+    /// A line that starts with the colon.
+    #[error("no key before the colon - write \"name: value\"")]
+    NoKey,
+    /// A key that is not in the table.
+    #[error("unknown key {key} - {}", match nearest { Some(name) => format!("did you mean {name}?"), None => "no known key is close to it; docs/options.md lists them all".into() })]
+    UnknownKey {
+        /// The key.
+        key: Quoted,
+        /// The known key it resembles.
+        nearest: Option<&'static str>,
+    },
+    /// A key for the second time.
+    #[error("{key}: already given in line {first_line} - keep one of the two")]
+    DuplicateKey {
+        /// The key.
+        key: &'static str,
+        /// Line of the first.
+        first_line: usize,
+    },
+    /// A key that has to be there is not.
+    #[error("{key}: missing, and it has no default - add a line such as \"{key}: {example}\"")]
+    MissingKey {
+        /// The key.
+        key: &'static str,
+        /// A value that could be meant.
+        example: &'static str,
+    },
+    /// A value that its option does not take.
+    #[error("{key}: {found} - give {wanted}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What is wrong with it.
+        found: ValueProblem,
+        /// What is allowed.
+        wanted: String,
+    },
+    /// Records that cannot be packed into large blocks.
+    #[error(
+        "{key}: a record of {record_bytes} bytes takes {stored_bytes} bytes as stored, but a large block has only \
+         {large_block_bytes} bytes and records do not straddle blocks - make {key} at most {large_block_bytes} or \
+         raise large-block-op-kbytes (at most 8192)"
+    )]
+    RecordLargerThanLargeBlock {
+        /// `record-bytes` or `record-bytes-range-max`.
+        key: &'static str,
+        /// The largest record, in bytes, as configured.
+        record_bytes: u32,
+        /// The same as stored, in bytes.
+        stored_bytes: u32,
+        /// A large block, in bytes.
+        large_block_bytes: u32,
+    },
+    /// A range of record sizes that does not go up.
+    #[error(
+        "record-bytes-range-max: {range_max_bytes} bytes is not larger than record-bytes, which is {record_bytes} - \
+         give more than {record_bytes}, or 0 for records of one size"
+    )]
+    RangeNotAboveRecord {
+        /// Upper end, in bytes.
+        range_max_bytes: u32,
+        /// Lower end, in bytes.
+        record_bytes: u32,
+    },
+    /// No load at all.
+    #[error("read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them")]
+    NoLoad,
+    /// Commits that would not be durable.
+    #[error(
+        "disable-odsync: yes contradicts commit-to-device: yes, because a commit is a write that is durable when it \
+         returns - set one of the two to no"
+    )]
+    CommitWithoutOdsync,
+    /// Commit writes larger than what they are packed into.
+    #[error(
+        "commit-min-bytes: {commit_min_bytes} bytes is more than a large block of {large_block_bytes} bytes - give at \
+         most {large_block_bytes} or raise large-block-op-kbytes (at most 8192)"
+    )]
+    CommitMinLargerThanLargeBlock {
+        /// The minimum, in bytes.
+        commit_min_bytes: u32,
+        /// A large block, in bytes.
+        large_block_bytes: u32,
+    },
+    /// ACT 4's queues give more threads than can be counted.
+    #[error(
+        "num-queues: {queues} queues x {threads} threads is more than {} service-threads - give service-threads \
+         instead of num-queues and threads-per-queue",
+        u32::MAX
+    )]
+    TooManyQueueThreads {
+        /// `num-queues`.
+        queues: u32,
+        /// `threads-per-queue`.
+        threads: u32,
+    },
+}
+
+impl Problem {
+    /// A value that `spec` does not take.
+    pub(crate) fn value(spec: &OptionSpec, found: ValueProblem) -> Self {
+        Self::Value { key: spec.name, found, wanted: spec.wanted() }
+    }
+
+    /// The keys whose values contradict each other; none for the problem of a single line. The
+    /// first is the one to point at.
+    pub(crate) fn conflicting_keys(&self) -> &'static [&'static str] {
+        match self {
+            Self::RecordLargerThanLargeBlock { key: "record-bytes", .. } => &["record-bytes", "large-block-op-kbytes"],
+            Self::RecordLargerThanLargeBlock { .. } => &["record-bytes-range-max", "large-block-op-kbytes"],
+            Self::RangeNotAboveRecord { .. } => &["record-bytes-range-max", "record-bytes"],
+            Self::NoLoad => &["read-reqs-per-sec", "write-reqs-per-sec"],
+            Self::CommitWithoutOdsync => &["disable-odsync", "commit-to-device"],
+            Self::CommitMinLargerThanLargeBlock { .. } => &["commit-min-bytes", "large-block-op-kbytes"],
+            Self::TooManyQueueThreads { .. } => &["num-queues", "threads-per-queue"],
+            _ => &[],
+        }
+    }
+}
+
+/// What is wrong with one value.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ValueProblem {
+    /// Nothing after the name.
+    #[error("no value")]
+    Missing,
+    /// A minus sign.
+    #[error("{0} is negative")]
+    Negative(Quoted),
+    /// No number at all.
+    #[error("{0} is not a number")]
+    NotANumber(Quoted),
+    /// A number and something else.
+    #[error("{found} has {junk} after the number")]
+    JunkAfterNumber {
+        /// The whole value.
+        found: Quoted,
+        /// What follows the digits.
+        junk: Quoted,
+    },
+    /// Below the range.
+    #[error("{0} is too small")]
+    TooSmall(u64),
+    /// Above the range; the digits, because they need not fit any integer.
+    #[error("{0} is too large")]
+    TooLarge(String),
+    /// Within the range, but no power of two.
+    #[error("{0} is no power of two")]
+    NotAPowerOfTwo(u64),
+    /// Not one of the words.
+    #[error("{0} is neither of them")]
+    NotAChoice(Quoted),
+    /// Neither yes nor no.
+    #[error("{0} is neither yes nor no")]
+    NotYesNo(Quoted),
+    /// More than one word.
+    #[error("{0} is more than one word")]
+    NotOneWord(Quoted),
+    /// A device list with nothing in it.
+    #[error("no device is named")]
+    NoDevices,
+    /// The same device twice.
+    #[error("{0} is named twice, and each device is tested once")]
+    SameDeviceTwice(Quoted),
+    /// More devices than a test can have.
+    #[error("{0} devices are too many")]
+    TooManyDevices(usize),
+    /// A name that no file can hold: with a separator or a control character in it.
+    #[error("{0} cannot be the name of a device here: it has a separator, a # or a control character in it")]
+    BadDeviceName(Quoted),
+}
+
+/// What became of a key that does not mean what its writer may think.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Warning {
+    /// ACT 4's commit-min-bytes is in force.
+    #[error(
+        "commit-min-bytes is a key of ACT 4 that ACT 6 dropped: commit writes are rounded to {}",
+        if *.0 == 0 { "the device's minimum I/O size, as without it".into() }
+        else { format!("{} bytes, or to the device's minimum I/O size where that is larger", .0) }
+    )]
+    CommitMinBytes(u32),
+    /// ACT 4's commit-min-bytes without commits.
+    #[error("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: it has no effect, because commit-to-device is no")]
+    CommitMinBytesUnused,
+    /// ACT 4's queues became threads.
+    #[error(
+        "num-queues and threads-per-queue are keys of ACT 4: {queues} x {threads} became service-threads: \
+         {service_threads}"
+    )]
+    QueuesBecameServiceThreads {
+        /// `num-queues`.
+        queues: u32,
+        /// `threads-per-queue`.
+        threads: u32,
+        /// Their product.
+        service_threads: u32,
+    },
+    /// ACT 4's queues beside service-threads.
+    #[error("{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too")]
+    QueuesOverruled {
+        /// `num-queues` or `threads-per-queue`.
+        key: &'static str,
+        /// What is used.
+        service_threads: u32,
+    },
+    /// One of ACT 4's two without the other.
+    #[error("{key} is a key of ACT 4: it is ignored, because it says nothing without {other}; give service-threads")]
+    HalfOfQueues {
+        /// The key that is there.
+        key: &'static str,
+        /// The key that is not.
+        other: &'static str,
+    },
+    /// ACT 4's scheduler-mode.
+    #[error("scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left alone")]
+    SchedulerModeIgnored,
+    /// There will be one report only.
+    #[error(
+        "report-interval-sec: {report_interval_sec} s is longer than the test of {test_duration_sec} s: the only \
+         report is the one at its end"
+    )]
+    OneReportOnly {
+        /// The interval, in seconds.
+        report_interval_sec: u32,
+        /// The test, in seconds.
+        test_duration_sec: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_text_stays_on_one_line_and_is_cut() {
+        assert_eq!(Quoted::new("a\r\n\tb\u{1b}[2J").to_string(), r#""a\r\n\tb\u{1b}[2J""#);
+        assert_eq!(Quoted::new(&"é".repeat(100)).to_string(), format!("\"{}...\"", "é".repeat(60)));
+    }
+
+    #[test]
+    fn a_problem_of_the_whole_file_has_no_line_number() {
+        let mut located = Located { file: "a.conf".into(), line: Some(7), what: Problem::NoKey };
+        assert_eq!(located.to_string(), "a.conf:7: no key before the colon - write \"name: value\"");
+        located.line = None;
+        assert_eq!(located.to_string(), "a.conf: no key before the colon - write \"name: value\"");
+    }
+}
