@@ -1,1 +1,0 @@
-//! ACT 6.6's log, written and read.

@@ -1,0 +1,205 @@
+//! Logs that ACT wrote, logs that we write, and damaged ones.
+
+use super::*;
+use crate::act_log::{Test, write_chunk, write_error_line, write_header};
+use proptest::prelude::*;
+
+const STORAGE: &str = include_str!("../../../tests/data/act-storage-two-devices.log");
+const COMMIT: &str = include_str!("../../../tests/data/act-storage-interval2.log");
+const INDEX: &str = include_str!("../../../tests/data/act-index-us.log");
+
+fn read(text: &str) -> (Reader<&[u8]>, Vec<Entry>) {
+    let mut reader = Reader::new(text.as_bytes()).unwrap();
+    let entries = reader.by_ref().map(Result::unwrap).collect();
+    (reader, entries)
+}
+
+fn error(text: &str) -> String {
+    match Reader::new(text.as_bytes()) {
+        Ok(reader) => reader.filter_map(Result::err).next().expect("an error").to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn chunks(entries: &[Entry]) -> Vec<&Chunk> {
+    entries.iter().filter_map(|entry| if let Entry::Chunk(chunk) = entry { Some(chunk) } else { None }).collect()
+}
+
+#[test]
+fn a_storage_log_of_act_is_read() {
+    let (reader, entries) = read(STORAGE);
+    let header = reader.header();
+    assert_eq!((header.test, header.act_version.as_str(), header.written_by.as_str()), (Test::Storage, "6.6", ""));
+    assert_eq!(header.configured("device-names"), Some("/dev/loop0 /dev/zram0"));
+    assert_eq!(header.derived.last().unwrap().1, "23.53");
+    assert_eq!(header.device_lines.len(), 2);
+    assert_eq!(header.histogram_names[2], "/dev/zram0-reads");
+    let chunks = chunks(&entries);
+    assert_eq!(chunks.len(), 1);
+    assert_eq!(chunks[0].after_sec, 1);
+    assert_eq!(chunks[0].histograms[0].counts()[..5], [1914, 48, 30, 9, 1]);
+    assert_eq!(reader.truncation(), None);
+}
+
+#[test]
+fn a_log_with_ten_reports_is_read() {
+    let (_, entries) = read(COMMIT);
+    let chunks = chunks(&entries);
+    assert_eq!(
+        chunks.iter().map(|chunk| chunk.after_sec).collect::<Vec<_>>(),
+        (1..=10).map(|n| 2 * n).collect::<Vec<_>>()
+    );
+    assert_eq!(chunks[9].histograms[3].total(), 942);
+}
+
+#[test]
+fn an_index_log_in_microseconds_is_read() {
+    let (reader, entries) = read(INDEX);
+    assert_eq!((reader.header().test, reader.scale()), (Test::Index, ActScale::Microseconds));
+    assert_eq!(chunks(&entries)[0].histograms[0].counts()[8], 2516);
+}
+
+#[test]
+fn messages_of_the_test_may_stand_between_any_two_lines() {
+    let lines: Vec<&str> = STORAGE.lines().collect();
+    let clean = read(STORAGE).1;
+    for at in 0..lines.len() {
+        let mut text = lines.clone();
+        text.insert(at, "ERROR: reading /dev/loop0: 5 'Input/output error'");
+        let (_, entries) = read(&(text.join("\n") + "\n"));
+        assert_eq!(entries.len(), clean.len() + 1, "message before line {}", at + 1);
+        assert_eq!(chunks(&entries), chunks(&clean));
+    }
+}
+
+#[test]
+fn why_the_test_stopped_is_a_message() {
+    let stop = "ERROR: service thread can't keep up\nACT can't do requested load - test stopped\n\
+                try configuring more 'service-threads'\n";
+    assert_eq!(read(&format!("{STORAGE}{stop}")).1.len(), 4);
+}
+
+#[test]
+fn a_refused_test_is_an_error_that_quotes_the_message() {
+    let text = "\nACT version 6.6\nStorage device IO test\nCopyright 2020 by Aerospike. All rights reserved.\n\n\
+                ERROR: invalid or missing configuration of 'defrag-lwm-pct'\n";
+    assert_eq!(
+        error(text),
+        "line 6: expected ACT-STORAGE CONFIGURATION, found the end of the file after the test's own message \
+         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; the 0 s before it are complete"
+    );
+}
+
+#[test]
+fn errors_name_the_line_what_was_expected_and_what_was_found() {
+    for (from, to, expected) in [
+        ("(01: 0000000048)", "(01: 00000001e3)", "histogram \"reads\", bucket 01: a count, found \"00000001e3\""),
+        ("(01: 0000000048)", "(01: 0000000049)", "counts that add up to 2002, found"),
+        // A sum too low is noticed where the next histogram comes too early.
+        ("(01: 0000000048)", "(01: 0000000047)", "a bucket \"(NN: COUNT)\" of histogram \"reads\", found"),
+        ("(03: 0000000009)\n (04", "(03: 0000000009)\n (03", "a bucket from 04 to 64, found \"03\""),
+        ("(04: 0000000001)", "(65: 0000000001)", "a bucket from 04 to 64, found \"65\""),
+        ("/dev/zram0-reads (", "/dev/zram1-reads (", "histogram \"/dev/zram0-reads\" and its total, found"),
+        ("after 1 sec", "after -1 sec", "\"after N sec:\", found \"after -1 sec:\""),
+        ("after 1 sec", "after 0 sec", "a time after 0 sec, found"),
+        ("num-devices: 2", "num-devices 2", "\"name: value\" or an empty line, found \"num-devices 2\""),
+        ("version 6.6", "version 5.3", "\"ACT version 6.x\", found \"ACT version 5.3\""),
+    ] {
+        assert!(STORAGE.contains(from), "{from}");
+        let error = error(&STORAGE.replacen(from, to, 1));
+        assert!(error.starts_with("line ") && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn counts_that_shrink_are_an_error() {
+    let text = COMMIT.replace(" (00: 0000013918)", " (00: 0000003918)").replace("(01: 0000001099)", "(01: 0000011099)");
+    assert!(error(&text).contains("at least the 7397 of the report before, found \"3918\"; the 2 s before it"));
+}
+
+#[test]
+fn a_log_cut_anywhere_keeps_its_complete_chunks() {
+    let whole = read(COMMIT).1;
+    let header_end = COMMIT.find("after 2 sec").unwrap();
+    for cut in header_end..COMMIT.len() {
+        let (reader, entries) = read(&COMMIT[..cut]);
+        assert_eq!(entries[..], whole[..entries.len()], "cut at byte {cut}");
+        let last_chunk = COMMIT[..cut].rfind("after ").unwrap_or(0);
+        let complete_sec = chunks(&entries).last().map_or(0, |chunk| chunk.after_sec);
+        let inside = last_chunk > 0 && !COMMIT[..cut].contains(&format!("after {} sec:\n", complete_sec + 2));
+        match reader.truncation() {
+            Some(truncation) => assert_eq!(truncation.complete_sec, complete_sec),
+            None => assert!(inside || cut == header_end, "cut at byte {cut} was not noticed"),
+        }
+    }
+    for cut in 0..header_end - 1 {
+        assert!(Reader::new(&COMMIT.as_bytes()[..cut]).is_err(), "header cut at byte {cut}");
+    }
+}
+
+fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
+    prop::collection::vec(("[a-z][a-z0-9-]{0,15}", "[ -~]{0,20}"), 0..6)
+}
+
+prop_compose! {
+    fn headers()(
+        test in prop_oneof![Just(Test::Storage), Just(Test::Index)],
+        written_by in "([a-z]+ [0-9.]+)?",
+        mut configuration in pairs(),
+        derived in pairs(),
+        settings in pairs(),
+        device_lines in prop::collection::vec("/dev/[a-z0-9]{1,8} size = [0-9]{1,12} bytes", 0..4),
+        histogram_names in prop::collection::vec("[a-z/][a-z0-9/-]{0,20}", 0..5),
+        us in any::<bool>(),
+    ) -> Header {
+        configuration.retain(|(name, _)| name != "microsecond-histograms");
+        configuration.push(("microsecond-histograms".to_owned(), if us { "yes" } else { "no" }.to_owned()));
+        Header { test, written_by, configuration, derived, settings, device_lines, histogram_names, ..Header::default() }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_written_is_read_back(
+        header in headers(),
+        steps in prop::collection::vec((1u64..5000, any::<bool>(), prop::collection::vec((0usize..65, 1u64..1 << 40), 0..9)), 0..6),
+    ) {
+        let scale = match header.configured("microsecond-histograms") {
+            Some("yes") => ActScale::Microseconds,
+            _ => ActScale::Milliseconds,
+        };
+        let mut text = Vec::new();
+        write_header(&mut text, &header).unwrap();
+        let mut expected = Vec::new();
+        let mut histograms = vec![ActBuckets::new(scale); header.histogram_names.len()];
+        let mut after_sec = 0;
+        for (step_sec, error, counts) in steps {
+            after_sec += step_sec;
+            for (index, (bucket, count)) in counts.iter().enumerate() {
+                if let Some(histogram) = histograms.get_mut(index % header.histogram_names.len().max(1)) {
+                    histogram.add(*bucket, *count);
+                }
+            }
+            if error {
+                write_error_line(&mut text, "reading /dev/x").unwrap();
+                expected.push(Entry::Message("ERROR: reading /dev/x".to_owned()));
+            }
+            let names = header.histogram_names.iter().map(String::as_str);
+            write_chunk(&mut text, after_sec, &names.zip(&histograms).collect::<Vec<_>>()).unwrap();
+            expected.push(Entry::Chunk(Chunk { after_sec, histograms: histograms.clone() }));
+        }
+        let mut reader = Reader::new(&text[..]).unwrap();
+        prop_assert_eq!(reader.by_ref().map(Result::unwrap).collect::<Vec<_>>(), expected);
+        prop_assert_eq!(reader.header(), &header);
+        prop_assert_eq!(reader.truncation(), None);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), at in 0usize..COMMIT.len()) {
+        let mut text = COMMIT.as_bytes()[..at].to_vec();
+        text.extend(bytes);
+        if let Ok(reader) = Reader::new(&text[..]) {
+            let _ = reader.count();
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The cumulative histograms of a run, as ACT's chunks want them.
+//!
+//! ACT's log counts from the beginning of the run and has some streams over all devices only. This
+//! keeps those sums between the reports, for a log in the run directory or on standard output.
+
+use super::write::write_histogram;
+use crate::buckets::ActBuckets;
+use crate::cell::{Interval, Layout};
+use std::io::{self, Write};
+
+/// The histograms that ACT's log has for `layout`: each stream, and for record operations each
+/// device's share (`/dev/x-reads`) after it.
+pub fn histogram_names(layout: &Layout) -> Vec<String> {
+    histograms(layout).map(|(name, _)| name).collect()
+}
+
+/// Name of each histogram, and the cells that it adds up.
+fn histograms(layout: &Layout) -> impl Iterator<Item = (String, std::ops::Range<usize>)> {
+    layout.streams.iter().enumerate().filter(|(_, stream)| stream.in_act_log).flat_map(|(index, stream)| {
+        let cells = layout.cell(index, 0)..layout.cell(index, layout.devices.len());
+        let devices = if stream.per_device_in_act_log { &layout.devices[..] } else { &[] };
+        let first = cells.start;
+        let own = (stream.name.clone(), cells);
+        std::iter::once(own).chain(
+            devices
+                .iter()
+                .enumerate()
+                .map(move |(device, name)| (format!("{name}-{}", stream.name), first + device..first + device + 1)),
+        )
+    })
+}
+
+/// Service times in ACT's buckets since the run began.
+#[derive(Debug, Clone)]
+pub struct Totals {
+    histograms: Vec<Total>,
+}
+
+#[derive(Debug, Clone)]
+struct Total {
+    name: String,
+    cells: std::ops::Range<usize>,
+    buckets: ActBuckets,
+}
+
+impl Totals {
+    /// Empty histograms, one for each of [`histogram_names`].
+    pub fn new(layout: &Layout) -> Self {
+        let histograms = histograms(layout)
+            .map(|(name, cells)| Total { name, cells, buckets: ActBuckets::new(layout.scale) })
+            .collect();
+        Self { histograms }
+    }
+
+    /// Adds what was recorded in one interval of the same layout.
+    pub fn add(&mut self, interval: &Interval) {
+        for total in &mut self.histograms {
+            for cell in &interval.cells[total.cells.clone()] {
+                total.buckets.merge(&cell.act);
+            }
+        }
+    }
+
+    /// Writes a chunk of what was added up to now.
+    pub fn write_chunk<W: Write>(&self, out: &mut W, after_sec: u64) -> io::Result<()> {
+        writeln!(out, "after {after_sec} sec:")?;
+        for total in &self.histograms {
+            write_histogram(out, &total.name, &total.buckets)?;
+        }
+        writeln!(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buckets::ActScale;
+    use crate::cell::StreamInfo;
+    use crate::times::Times;
+
+    fn layout() -> Layout {
+        let stream = |name: &str, per_device, in_log| StreamInfo {
+            name: name.to_owned(),
+            judged: per_device,
+            offered_iops: 1.0,
+            per_device_in_act_log: per_device,
+            in_act_log: in_log,
+        };
+        Layout {
+            streams: vec![
+                stream("reads", true, true),
+                stream("large-block-reads", false, true),
+                stream("tomb-raider-reads", false, false),
+            ],
+            devices: vec!["/dev/a".to_owned(), "/dev/b".to_owned()],
+            scale: ActScale::Milliseconds,
+            thresholds_ns: [1_000_000].into(),
+        }
+    }
+
+    #[test]
+    fn names_come_as_act_orders_them_and_the_tomb_raider_is_left_out() {
+        assert_eq!(histogram_names(&layout()), ["reads", "/dev/a-reads", "/dev/b-reads", "large-block-reads"]);
+    }
+
+    #[test]
+    fn chunks_are_cumulative_and_add_up_the_devices() {
+        let layout = layout();
+        let mut totals = Totals::new(&layout);
+        let mut interval = Interval::new(&layout);
+        for device in 0..2 {
+            interval.cells[layout.cell(0, device)].record(&Times::new(0, 0, 0, 1_500_000), 1536);
+        }
+        interval.cells[layout.cell(1, 1)].record(&Times::new(0, 0, 0, 1), 131_072);
+        totals.add(&interval);
+        totals.add(&interval);
+        let mut out = Vec::new();
+        totals.write_chunk(&mut out, 2).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "after 2 sec:\nreads (4 total)\n (01: 0000000004)\n/dev/a-reads (2 total)\n (01: 0000000002)\n\
+             /dev/b-reads (2 total)\n (01: 0000000002)\nlarge-block-reads (2 total)\n (00: 0000000002)\n\n"
+        );
+    }
+}

@@ -1,1 +1,0 @@
-//! Slices, shares over thresholds, the verdict.

@@ -1,0 +1,110 @@
+//! The exact counts of one interval: all that the judge wants to know of it.
+//!
+//! Made from a live [`Interval`] or from the lines of a run directory; both must be equal.
+
+use crate::buckets::THRESHOLDS_MAX;
+use crate::cell::{Cell, Interval, Latencies};
+
+/// Share of the tightest threshold that a gap between two looks at the completion queue may have:
+/// a longer one could hide in the service times and decide a verdict.
+const GAP_LIMIT_PERCENT: u64 = 5;
+
+/// Longest harmless gap between two looks, for a tightest threshold. Nanoseconds.
+pub(crate) fn gap_limit_ns(tightest_ns: u64) -> u64 {
+    tightest_ns * GAP_LIMIT_PERCENT / 100
+}
+
+/// How many gaps were longer than `limit_ns`, to the histogram's resolution of 1 %.
+pub(crate) fn gaps_over(gap: &Latencies, limit_ns: u64) -> u64 {
+    gap.len() - gap.count_between(0, limit_ns)
+}
+
+/// The counts of one stream on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CellCounts {
+    /// Operations that succeeded.
+    pub ops: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations that were wanted but never came back.
+    pub unissued: u64,
+    /// By threshold, then zeros: wanted operations whose `wait + service` was over it.
+    pub judged_over: [u64; THRESHOLDS_MAX],
+    /// By threshold, then zeros: wanted operations whose `wait + lag + service` was over it.
+    pub response_over: [u64; THRESHOLDS_MAX],
+}
+
+impl CellCounts {
+    /// Operations that the verdict counts: succeeded, failed and never issued.
+    pub fn wanted(&self) -> u64 {
+        self.ops + self.errors + self.unissued
+    }
+
+    /// Adds other counts over the same thresholds.
+    pub fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.unissued += other.unissued;
+        for (mine, theirs) in self.judged_over.iter_mut().zip(&other.judged_over) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.response_over.iter_mut().zip(&other.response_over) {
+            *mine += theirs;
+        }
+    }
+}
+
+impl From<&Cell> for CellCounts {
+    fn from(cell: &Cell) -> Self {
+        let padded = |counts: &[u64]| {
+            let mut all = [0; THRESHOLDS_MAX];
+            all[..counts.len()].copy_from_slice(counts);
+            all
+        };
+        Self {
+            ops: cell.ops,
+            bytes: cell.bytes,
+            errors: cell.errors,
+            unissued: cell.unissued,
+            judged_over: padded(cell.judged.counts()),
+            response_over: padded(cell.response.counts()),
+        }
+    }
+}
+
+/// The counts of one interval.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IntervalCounts {
+    /// 0 for the first interval of the run.
+    pub index: u64,
+    /// Nominal seconds since the run began, as in ACT's log.
+    pub after_sec: u64,
+    /// End of the interval, nanoseconds since the run began. Earlier than nominal only when the run
+    /// stopped within the interval.
+    pub end_ns: u64,
+    /// One for each stream on each device, see [`crate::cell::Layout::cell`].
+    pub cells: Vec<CellCounts>,
+    /// Gaps between two looks at the completion queue, one for each completion.
+    pub gaps: u64,
+    /// Those longer than 5 % of the tightest threshold.
+    pub gaps_over: u64,
+    /// The longest of them, nanoseconds.
+    pub gap_max_ns: u64,
+}
+
+impl IntervalCounts {
+    /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest
+    /// threshold; `after_sec` is left to the caller.
+    pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {
+        self.index = interval.index;
+        self.end_ns = interval.end_ns;
+        self.cells.clear();
+        self.cells.extend(interval.cells.iter().map(CellCounts::from));
+        self.gaps = interval.gap.len();
+        self.gaps_over = gaps_over(&interval.gap, gap_limit_ns(tightest_ns));
+        self.gap_max_ns = interval.gap.max();
+    }
+}

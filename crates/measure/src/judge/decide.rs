@@ -1,0 +1,235 @@
+//! From counts to a verdict: the rules, in the order in which they outrank each other.
+//!
+//! 1. An I/O error, a device that is gone, a device or limit that did not keep up: **fail**. No doubt
+//!    about our own timing changes that.
+//! 2. Our own lag would decide, completions lay unseen for too long, or there is nothing to judge:
+//!    **invalid**.
+//! 3. A share at or over its limit: **fail**.
+//! 4. A run that stopped before its time without having failed: **invalid**.
+//! 5. Else **pass**.
+
+use super::slices::{GroupCounts, Judge};
+use super::text::{Grouped, deciding_sentence, percent};
+use super::verdict::{
+    Class, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
+    VERDICT_FORMAT_VERSION, Verdict,
+};
+use super::{CellCounts, End};
+use crate::buckets::THRESHOLDS_MAX;
+
+/// Which of the two durations a share is formed of.
+type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
+
+/// The worst share of all, and whether it is too large.
+struct Worst {
+    deciding: Deciding,
+    exceeded: bool,
+}
+
+impl Worst {
+    /// How near the limit, or how far over; exact comparison first, so that rounding never decides.
+    fn rank(&self) -> (bool, f64) {
+        (self.exceeded, self.deciding.share / self.deciding.share_max)
+    }
+}
+
+/// What speaks against a pass, by rank.
+#[derive(Default)]
+struct Findings {
+    failures: Vec<String>,
+    doubts: Vec<String>,
+    notes: Vec<String>,
+}
+
+pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
+    let judged = worst(judge, |counts| &counts.judged_over);
+    let response = worst(judge, |counts| &counts.response_over);
+    let findings = findings(judge, end, judged.as_ref(), response.as_ref());
+    let too_slow = judged.as_ref().is_some_and(|worst| worst.exceeded);
+    let (outcome, reasons) = weigh(judge, end, findings, judged.as_ref());
+    let plan = &judge.plan;
+    let ran_sec = judge.ran_ns as f64 / 1e9;
+    let full_sec = if end.is_complete() { plan.duration_sec } else { judge.ran_ns / 1_000_000_000 };
+    debug_assert!(!too_slow || outcome != Outcome::Pass);
+    Verdict {
+        format_version: VERDICT_FORMAT_VERSION,
+        outcome,
+        class: if full_sec >= DAY_SEC { Class::CertificationLoad } else { Class::Screening },
+        partial: !end.is_complete(),
+        end: end.clone(),
+        reasons,
+        decided_by: judged.map(|worst| worst.deciding),
+        sla: plan.sla.to_string(),
+        thresholds_ns: plan.sla.thresholds_ns().to_vec(),
+        slice_sec: plan.slice_sec,
+        duration_sec: plan.duration_sec,
+        ran_sec,
+        groups: judge.groups.iter().map(|group| shares(judge, group)).collect(),
+        insufficient: insufficient(judge),
+        streams: totals(judge, ran_sec),
+        gaps: GapSummary {
+            count: judge.gaps,
+            limit_ns: judge.gap_limit_ns(),
+            over: judge.gaps_over,
+            max_ns: judge.gap_max_ns,
+        },
+    }
+}
+
+/// The outcome, and the sentences that give the reasons for it, most important first.
+fn weigh(judge: &Judge, end: &End, findings: Findings, worst: Option<&Worst>) -> (Outcome, Vec<String>) {
+    let Findings { failures, doubts, notes } = findings;
+    let too_slow = worst.filter(|worst| worst.exceeded).map(|worst| deciding_sentence(&worst.deciding));
+    let stopped = !end.is_complete() && !end.is_failure() && !end.is_our_lag();
+    let outcome = match () {
+        () if !failures.is_empty() => Outcome::Fail,
+        () if !doubts.is_empty() => Outcome::Invalid,
+        () if too_slow.is_some() => Outcome::Fail,
+        () if stopped => Outcome::Invalid,
+        () => Outcome::Pass,
+    };
+    let stopped = stopped.then(|| {
+        let so_far = match outcome {
+            Outcome::Invalid if doubts.is_empty() => "it would pass so far",
+            Outcome::Fail => "it had already failed",
+            _ => "nothing can be said of what was seen so far",
+        };
+        let (ran_sec, duration_sec) = (judge.ran_ns / 1_000_000_000, judge.plan.duration_sec);
+        format!("{end} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec))
+    });
+    let nearest = match (outcome, worst) {
+        (Outcome::Pass, Some(worst)) => Some(deciding_sentence(&worst.deciding)),
+        _ => None,
+    };
+    let reasons = failures.into_iter().chain(doubts).chain(too_slow).chain(stopped).chain(nearest).chain(notes);
+    (outcome, reasons.collect())
+}
+
+fn findings(judge: &Judge, end: &End, judged: Option<&Worst>, response: Option<&Worst>) -> Findings {
+    let mut findings = Findings::default();
+    if end.is_failure() {
+        findings.failures.push(end.to_string());
+    }
+    findings.failures.extend(io_errors(judge));
+    if end.is_our_lag() {
+        findings.doubts.push(format!("{end}; this says nothing about the device"));
+    }
+    match (judged, response) {
+        (Some(judged), Some(response)) if judged.exceeded != response.exceeded => findings.doubts.push(format!(
+            "this program's own lag would decide: counted with it, {}; without it, every share is below its limit; \
+             use a less busy machine or a lower rate",
+            deciding_sentence(&response.deciding)
+        )),
+        (None, _) => findings.doubts.push("no operation of a judged stream was recorded: nothing to judge".to_owned()),
+        _ => {}
+    }
+    // p99 over the limit is the same as: more than 1 % over the limit.
+    if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) {
+        findings.doubts.push(format!(
+            "completions may have lain unseen for too long: {} % of {} were looked for after more than {} us (at most \
+             1 % may, 5 % of the tightest threshold being the limit); use a less busy machine or \"pacing: spin\"",
+            percent(judge.gaps_over as f64 / judge.gaps as f64),
+            Grouped(judge.gaps),
+            judge.gap_limit_ns() / 1000
+        ));
+    }
+    if judge.complete_slices == 0 && judged.is_some() {
+        let slice_sec = Grouped(judge.plan.slice_sec);
+        findings.notes.push(format!("no slice of {slice_sec} s is complete: the incomplete one was judged"));
+    }
+    findings
+}
+
+fn io_errors(judge: &Judge) -> Option<String> {
+    let errors: u64 = judge.totals.iter().map(|total| total.errors).sum();
+    let named = judge.plan.streams.iter().zip(&judge.totals).filter(|(_, total)| total.errors > 0);
+    let by_stream: Vec<_> = named.map(|(info, total)| format!("{} {}", Grouped(total.errors), info.name)).collect();
+    (errors > 0).then(|| format!("{} I/O errors ({}): any fails the run", Grouped(errors), by_stream.join(", ")))
+}
+
+/// How many slices, from the first, are judged: the complete ones, or the incomplete one alone.
+fn judged_slices(judge: &Judge) -> usize {
+    usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX)
+}
+
+fn worst(judge: &Judge, over: Over) -> Option<Worst> {
+    let mut worst: Option<Worst> = None;
+    for group in &judge.groups {
+        for (slice, counts) in group.slices.iter().enumerate().take(judged_slices(judge)) {
+            let wanted = counts.wanted();
+            if wanted == 0 {
+                continue;
+            }
+            for (limit, over) in judge.plan.sla.limits().iter().zip(over(counts)) {
+                let deciding = Deciding {
+                    stream: judge.plan.streams[group.stream].name.clone(),
+                    device: group.device.map(|device| judge.plan.devices[device].clone()),
+                    slice: slice as u64 + 1,
+                    threshold_ns: limit.threshold_ns,
+                    over: *over,
+                    wanted,
+                    share: *over as f64 / wanted as f64,
+                    share_max: limit.share_max(),
+                };
+                let candidate = Worst { deciding, exceeded: limit.is_exceeded(*over, wanted) };
+                if worst.as_ref().is_none_or(|worst| candidate.rank() > worst.rank()) {
+                    worst = Some(candidate);
+                }
+            }
+        }
+    }
+    worst
+}
+
+fn shares(judge: &Judge, group: &GroupCounts) -> Group {
+    let thresholds = judge.plan.sla.limits().len();
+    let slices = group.slices.iter().enumerate().map(|(slice, counts)| {
+        let wanted = counts.wanted();
+        let share = |over: &[u64]| (wanted > 0).then(|| over.iter().map(|over| *over as f64 / wanted as f64).collect());
+        let (judged, response) = (&counts.judged_over[..thresholds], &counts.response_over[..thresholds]);
+        SliceShares {
+            slice: slice as u64 + 1,
+            complete: (slice as u64) < judge.complete_slices,
+            wanted,
+            judged_over: judged.to_vec(),
+            response_over: response.to_vec(),
+            judged_share: share(judged),
+            response_share: share(response),
+        }
+    });
+    Group {
+        stream: judge.plan.streams[group.stream].name.clone(),
+        device: group.device.map(|device| judge.plan.devices[device].clone()),
+        slices: slices.collect(),
+    }
+}
+
+fn insufficient(judge: &Judge) -> Vec<Insufficient> {
+    let mut found = Vec::new();
+    for group in &judge.groups {
+        let slices = group.slices.iter().enumerate().take(judged_slices(judge));
+        for (slice, counts) in slices.filter(|(_, counts)| counts.wanted() < SLICE_OPS_MIN) {
+            found.push(Insufficient {
+                stream: judge.plan.streams[group.stream].name.clone(),
+                device: group.device.map(|device| judge.plan.devices[device].clone()),
+                slice: slice as u64 + 1,
+                wanted: counts.wanted(),
+            });
+        }
+    }
+    found
+}
+
+fn totals(judge: &Judge, ran_sec: f64) -> Vec<StreamTotals> {
+    let stream = |(info, total): (&crate::cell::StreamInfo, &CellCounts)| StreamTotals {
+        name: info.name.clone(),
+        judged: info.judged,
+        offered_iops: info.offered_iops,
+        achieved_iops: if ran_sec > 0.0 { total.ops as f64 / ran_sec } else { 0.0 },
+        ops: total.ops,
+        bytes: total.bytes,
+        errors: total.errors,
+        unissued: total.unissued,
+    };
+    judge.plan.streams.iter().zip(&judge.totals).map(stream).collect()
+}

@@ -1,0 +1,117 @@
+//! How a run ended.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Who kept an operation waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// The device did not keep up.
+    Device,
+    /// The configured limit of operations in flight was in the way.
+    Limit,
+    /// This program was late.
+    Ours,
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "the device",
+            Self::Limit => "the configured limit of operations in flight",
+            Self::Ours => "this program",
+        })
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "kebab-case")]
+pub enum End {
+    /// After its full time.
+    Completed,
+    /// By a signal.
+    Interrupted {
+        /// Its name: `SIGINT`.
+        signal: String,
+    },
+    /// A device went away.
+    DeviceGone {
+        /// Which.
+        device: String,
+    },
+    /// More I/O errors than allowed.
+    TooManyErrors {
+        /// How many there were.
+        errors: u64,
+        /// How many were allowed.
+        errors_max: u64,
+    },
+    /// Operations were started so late that the load was no longer the one asked for.
+    LagExceeded {
+        /// The stream and device that were late: `reads@/dev/nvme0n1`.
+        lane: String,
+        /// Who was slow.
+        whose: Whose,
+        /// How late, milliseconds.
+        lag_ms: u64,
+        /// How late it may be, milliseconds.
+        lag_max_ms: u64,
+        /// Operations in flight at that moment.
+        in_flight: u64,
+        /// The limit of operations in flight.
+        in_flight_max: u64,
+    },
+    /// The run directory could not be written any more.
+    RecordingFailed {
+        /// The error, one sentence.
+        why: String,
+    },
+    /// No end was recorded: the process was killed, or the machine stopped.
+    Unrecorded,
+}
+
+impl End {
+    /// Whether the run lasted as long as it should.
+    pub fn is_complete(&self) -> bool {
+        *self == Self::Completed
+    }
+
+    /// Whether the end itself means that the load was not held.
+    pub(super) fn is_failure(&self) -> bool {
+        match self {
+            Self::DeviceGone { .. } | Self::TooManyErrors { .. } => true,
+            Self::LagExceeded { whose, .. } => *whose != Whose::Ours,
+            _ => false,
+        }
+    }
+
+    /// Whether we ourselves were too late to say anything about the device.
+    pub(super) fn is_our_lag(&self) -> bool {
+        matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Completed => f.write_str("completed"),
+            Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
+            Self::DeviceGone { device } => write!(f, "{device} is gone"),
+            Self::TooManyErrors { errors, errors_max } => {
+                write!(f, "stopped after {errors} I/O errors (--max-errors {errors_max})")
+            }
+            Self::LagExceeded { lane, whose, lag_ms, lag_max_ms, in_flight, in_flight_max } => {
+                let (lag_sec, lag_max_sec) = (*lag_ms as f64 / 1000.0, *lag_max_ms as f64 / 1000.0);
+                write!(
+                    f,
+                    "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
+                     at most {in_flight_max} operations in flight: {whose} could not keep up"
+                )
+            }
+            Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
+            Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
+        }
+    }
+}

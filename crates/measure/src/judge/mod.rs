@@ -1,0 +1,41 @@
+//! Slices, shares over thresholds, the verdict.
+//!
+//! ```text
+//! Interval --IntervalCounts--> Judge (slices of counts) --End--> Verdict
+//!              ^
+//! run directory read back
+//! ```
+//!
+//! A run is cut into slices of equal length (an hour). In each, the share of a judged stream's
+//! operations that took longer than a threshold is formed, for every device and for all of them
+//! together; the worst of all these shares decides. Nothing is rounded on the way: shares stay pairs
+//! of whole numbers until they are printed.
+//!
+//! The judge eats one interval at a time and keeps only counts, so memory depends on the number of
+//! slices and not on what happened. A live run and a run directory go through the same counts, so
+//! both give the same verdict.
+//!
+//! * [`Sla`]: the limits; [`IntervalCounts`]: what the judge wants to know of an interval
+//! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: the result, and its text
+//!
+//! Whether a device was in a steady state is not judged here: that blocks a rating, not a verdict.
+
+mod counts;
+mod decide;
+mod end;
+mod sla;
+mod slices;
+mod text;
+mod verdict;
+
+pub use counts::{CellCounts, IntervalCounts};
+pub use end::{End, Whose};
+pub use sla::{Limit, Sla, SlaError};
+pub use slices::{Judge, Plan, whole_slice_sec};
+pub use verdict::{
+    Class, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
+    VERDICT_FORMAT_VERSION, Verdict,
+};
+
+#[cfg(test)]
+mod tests;

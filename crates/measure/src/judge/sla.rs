@@ -1,0 +1,277 @@
+//! What a run is judged by: shares of operations that may be slower than a threshold.
+//!
+//! Text form: `5%>1ms,1%>8ms,0.1%>64ms`, read "fewer than 5 % may take longer than 1 ms". Shares are
+//! kept as whole parts per billion, so that comparing one with a count is exact: 5 of 100 is not
+//! below 5 %, whatever floating point makes of it.
+
+use crate::buckets::THRESHOLDS_MAX;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Parts per billion in the whole.
+const WHOLE_PPB: u64 = 1_000_000_000;
+const PERCENT_PPB: u64 = WHOLE_PPB / 100;
+/// Units of a threshold, largest first. `s` is looked for last: the others end in it too.
+const UNITS_NS: [(&str, u64); 4] = [("ms", 1_000_000), ("us", 1_000), ("ns", 1), ("s", 1_000_000_000)];
+/// Largest threshold: the longest duration that histograms keep apart.
+const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
+
+/// At most (strictly: below) this share may be slower than the threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// The share, in parts per billion; 1 to 10^9.
+    pub share_max_ppb: u64,
+    /// The threshold, nanoseconds. An operation of exactly this duration is over it, as in ACT.
+    pub threshold_ns: u64,
+}
+
+impl Limit {
+    /// The share as a fraction in (0, 1], for printing.
+    pub fn share_max(&self) -> f64 {
+        self.share_max_ppb as f64 / WHOLE_PPB as f64
+    }
+
+    /// Whether `over` of `wanted` operations are too many. Exact: no rounding.
+    pub fn is_exceeded(&self, over: u64, wanted: u64) -> bool {
+        wanted > 0 && u128::from(over) * u128::from(WHOLE_PPB) >= u128::from(wanted) * u128::from(self.share_max_ppb)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (percent, rest) = (self.share_max_ppb / PERCENT_PPB, self.share_max_ppb % PERCENT_PPB);
+        write!(f, "{percent}")?;
+        if rest > 0 {
+            write!(f, ".{}", format!("{rest:07}").trim_end_matches('0'))?;
+        }
+        write!(f, "%>{}", ThresholdText(self.threshold_ns))
+    }
+}
+
+/// A threshold in the largest unit that needs no fraction: `8ms`, `500us`; with `{:#}` as `8 ms`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThresholdText(pub(super) u64);
+
+impl fmt::Display for ThresholdText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let largest = UNITS_NS.into_iter().filter(|(_, unit_ns)| self.0.is_multiple_of(*unit_ns));
+        let (unit, unit_ns) = largest.max_by_key(|(_, unit_ns)| *unit_ns).unwrap_or(("ns", 1));
+        write!(f, "{}{}{unit}", self.0 / unit_ns, if f.alternate() { " " } else { "" })
+    }
+}
+
+/// The limits of a run, by ascending threshold; 1 to [`THRESHOLDS_MAX`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sla {
+    limits: Vec<Limit>,
+}
+
+/// Why a text is no SLA.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum SlaError {
+    /// One limit does not read.
+    #[error("reading the limit {limit:?} of SLA {sla:?} - {why}; write limits like 5%>1ms,1%>8ms,0.1%>64ms")]
+    Limit {
+        /// The whole text.
+        sla: String,
+        /// The limit at fault.
+        limit: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Two limits have the same threshold.
+    #[error("reading SLA {sla:?} - two limits for {threshold}; keep the smaller one")]
+    Duplicate {
+        /// The whole text.
+        sla: String,
+        /// The threshold that is named twice.
+        threshold: String,
+    },
+    /// More limits than cells can count.
+    #[error("reading SLA {sla:?} - {count} limits, at most {THRESHOLDS_MAX} are counted; leave some out")]
+    TooMany {
+        /// The whole text.
+        sla: String,
+        /// Number of limits.
+        count: usize,
+    },
+}
+
+impl Default for Sla {
+    /// ACT's criterion: < 5 % over 1 ms, < 1 % over 8 ms, < 0.1 % over 64 ms.
+    /// Source: ACT's README, the section on passing and failing.
+    fn default() -> Self {
+        let limit = |share_max_ppb, threshold_ms: u64| Limit { share_max_ppb, threshold_ns: threshold_ms * 1_000_000 };
+        Self { limits: vec![limit(50_000_000, 1), limit(10_000_000, 8), limit(1_000_000, 64)] }
+    }
+}
+
+impl Sla {
+    /// The limits, by ascending threshold.
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// The thresholds, ascending: what cells count over.
+    pub fn thresholds_ns(&self) -> Arc<[u64]> {
+        self.limits.iter().map(|limit| limit.threshold_ns).collect()
+    }
+
+    /// The smallest threshold, nanoseconds.
+    pub fn tightest_ns(&self) -> u64 {
+        self.limits[0].threshold_ns
+    }
+}
+
+impl fmt::Display for Sla {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, limit) in self.limits.iter().enumerate() {
+            write!(f, "{}{limit}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Sla {
+    type Err = SlaError;
+
+    fn from_str(sla: &str) -> Result<Self, SlaError> {
+        let parse = |limit: &str| {
+            parse_limit(limit.trim()).map_err(|why| SlaError::Limit {
+                sla: sla.into(),
+                limit: limit.trim().into(),
+                why,
+            })
+        };
+        let mut limits = sla.split(',').map(parse).collect::<Result<Vec<_>, _>>()?;
+        limits.sort_by_key(|limit| limit.threshold_ns);
+        if let Some(pair) = limits.windows(2).find(|pair| pair[0].threshold_ns == pair[1].threshold_ns) {
+            let threshold = ThresholdText(pair[0].threshold_ns).to_string();
+            return Err(SlaError::Duplicate { sla: sla.into(), threshold });
+        }
+        if limits.len() > THRESHOLDS_MAX {
+            return Err(SlaError::TooMany { sla: sla.into(), count: limits.len() });
+        }
+        Ok(Self { limits })
+    }
+}
+
+fn parse_limit(text: &str) -> Result<Limit, &'static str> {
+    let (share, threshold) = text.split_once('>').ok_or("no \">\" between share and threshold")?;
+    let share = share.trim().strip_suffix('%').ok_or("the share does not end in \"%\"")?;
+    let share_max_ppb = scaled(share.trim(), PERCENT_PPB).ok_or("the share is no number of at most 7 decimals")?;
+    if share_max_ppb == 0 {
+        return Err("no share is below 0 %");
+    }
+    if share_max_ppb > WHOLE_PPB {
+        return Err("the share is above 100 %");
+    }
+    let threshold = threshold.trim();
+    let unit = UNITS_NS.into_iter().find_map(|(unit, unit_ns)| Some((threshold.strip_suffix(unit)?, unit_ns)));
+    let (number, unit_ns) = unit.ok_or("the threshold has no unit (ns, us, ms or s)")?;
+    let threshold_ns = scaled(number.trim(), unit_ns).ok_or("the threshold is no whole number of nanoseconds")?;
+    match threshold_ns {
+        0 => Err("the threshold is 0"),
+        1..=THRESHOLD_MAX_NS => Ok(Limit { share_max_ppb, threshold_ns }),
+        _ => Err("the threshold is above one hour"),
+    }
+}
+
+/// A decimal number times `scale` (a power of ten), if that is whole: no sign, no exponent.
+fn scaled(text: &str, scale: u64) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || text.ends_with('.') {
+        return None;
+    }
+    let mut value = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+    let mut place = scale;
+    for digit in fraction.bytes().map(|byte| u64::from(byte - b'0')) {
+        place /= 10;
+        if place == 0 && digit != 0 {
+            return None;
+        }
+        value = value.checked_add(digit * place)?;
+    }
+    Some(value)
+}
+
+impl TryFrom<String> for Sla {
+    type Error = SlaError;
+    fn try_from(text: String) -> Result<Self, SlaError> {
+        text.parse()
+    }
+}
+
+impl From<Sla> for String {
+    fn from(sla: Sla) -> Self {
+        sla.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_default_is_acts_criterion() {
+        assert_eq!(Sla::default().to_string(), "5%>1ms,1%>8ms,0.1%>64ms");
+        assert_eq!("5%>1ms,1%>8ms,0.1%>64ms".parse(), Ok(Sla::default()));
+        assert_eq!(*Sla::default().thresholds_ns(), [1_000_000, 8_000_000, 64_000_000]);
+    }
+
+    #[test]
+    fn order_blanks_and_fractions_do_not_matter() {
+        let sla: Sla = " 0.10 % > 0.064s, 1%>8.0ms ,5%>1000us".parse().unwrap();
+        assert_eq!(sla, Sla::default());
+        assert_eq!("100%>1500ns".parse::<Sla>().unwrap().to_string(), "100%>1500ns");
+        assert_eq!("0.0000001%>2s".parse::<Sla>().unwrap().to_string(), "0.0000001%>2s");
+    }
+
+    #[test]
+    fn the_limit_itself_is_too_many() {
+        let limit = "0.7%>1ms".parse::<Sla>().unwrap().limits()[0];
+        assert!(limit.is_exceeded(7, 1000));
+        assert!(!limit.is_exceeded(6_999, 1_000_000));
+        assert!(!limit.is_exceeded(0, 0));
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong_with_which_limit() {
+        for (text, why) in [
+            ("", "no \">\""),
+            ("5%", "no \">\""),
+            ("5>1ms", "does not end in \"%\""),
+            ("five%>1ms", "no number"),
+            ("-5%>1ms", "no number"),
+            ("0.00000001%>1ms", "at most 7 decimals"),
+            ("0%>1ms", "no share is below 0 %"),
+            ("101%>1ms", "above 100 %"),
+            ("5%>1", "no unit"),
+            ("5%>0ms", "threshold is 0"),
+            ("5%>0.5ns", "no whole number of nanoseconds"),
+            ("5%>2000000s", "above one hour"),
+            ("5%>99999999999999999999s", "no whole number"),
+            ("5%>1ms,", "the limit \"\" of SLA"),
+            ("5%>1ms,4%>1000us", "two limits for 1ms"),
+            ("9%>1s,8%>2s,7%>3s,6%>4s,5%>5s,4%>6s,3%>7s,2%>8s,1%>9s", "9 limits, at most 8"),
+        ] {
+            let error = text.parse::<Sla>().expect_err(text).to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_displayed_parses_back(limits in prop::collection::btree_map(1..=THRESHOLD_MAX_NS, 1..=WHOLE_PPB, 1..=THRESHOLDS_MAX)) {
+            let limits = limits.into_iter().map(|(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns });
+            let sla = Sla { limits: limits.collect() };
+            prop_assert_eq!(sla.to_string().parse::<Sla>(), Ok(sla));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The accumulator: counts by judged stream, device and slice.
+
+use super::counts::gap_limit_ns;
+use super::{CellCounts, End, IntervalCounts, Sla, Verdict, decide};
+use crate::cell::{Interval, Layout, StreamInfo};
+
+/// What the judge must know before the first interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The limits. Its thresholds are those of the cells.
+    pub sla: Sla,
+    /// The streams, in the order of the cells.
+    pub streams: Vec<StreamInfo>,
+    /// The devices, in the order of the cells.
+    pub devices: Vec<String>,
+    /// Seconds between two reports, at least 1.
+    pub report_interval_sec: u64,
+    /// Length of a slice: whole report intervals, see [`whole_slice_sec`].
+    pub slice_sec: u64,
+    /// How long the run should last, seconds.
+    pub duration_sec: u64,
+}
+
+/// The length of a slice for a run: `wanted_sec` rounded up to whole report intervals as ACT's
+/// analysis does, or, when the run is shorter, as many whole report intervals as fit into it.
+pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
+    let interval_sec = report_interval_sec.max(1);
+    let slice_sec = wanted_sec.max(1).div_ceil(interval_sec).saturating_mul(interval_sec);
+    if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
+}
+
+/// Counts of one judged stream on one device, or on all of them, by slice.
+#[derive(Debug, Clone)]
+pub(super) struct GroupCounts {
+    /// Index of the stream.
+    pub(super) stream: usize,
+    /// Index of the device; `None` for all together.
+    pub(super) device: Option<usize>,
+    /// Oldest slice first.
+    pub(super) slices: Vec<CellCounts>,
+}
+
+/// Eats intervals, gives a verdict at any time.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    pub(super) plan: Plan,
+    pub(super) groups: Vec<GroupCounts>,
+    /// Over all devices and the whole run, by stream, judged or not.
+    pub(super) totals: Vec<CellCounts>,
+    /// Number of slices that every interval of was seen to its end.
+    pub(super) complete_slices: u64,
+    pub(super) ran_ns: u64,
+    pub(super) gaps: u64,
+    pub(super) gaps_over: u64,
+    pub(super) gap_max_ns: u64,
+    /// Intervals seen to their end since the beginning without one missing.
+    whole_intervals: u64,
+    scratch: IntervalCounts,
+}
+
+impl Judge {
+    /// A judge that has seen nothing.
+    ///
+    /// Groups: each judged stream over all devices, then on each device; with a single device, only
+    /// on that.
+    pub fn new(plan: Plan) -> Self {
+        let mut groups = Vec::new();
+        for (stream, _) in plan.streams.iter().enumerate().filter(|(_, info)| info.judged) {
+            if plan.devices.len() > 1 {
+                groups.push(GroupCounts { stream, device: None, slices: Vec::new() });
+            }
+            let on_device = |device| GroupCounts { stream, device: Some(device), slices: Vec::new() };
+            groups.extend((0..plan.devices.len()).map(on_device));
+        }
+        Self {
+            groups,
+            totals: vec![CellCounts::default(); plan.streams.len()],
+            complete_slices: 0,
+            ran_ns: 0,
+            gaps: 0,
+            gaps_over: 0,
+            gap_max_ns: 0,
+            whole_intervals: 0,
+            scratch: IntervalCounts::default(),
+            plan,
+        }
+    }
+
+    /// What the judge was told before the first interval.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Judges one more interval of a live run.
+    pub fn add(&mut self, interval: &Interval) {
+        let mut counts = std::mem::take(&mut self.scratch);
+        counts.set(interval, self.plan.sla.tightest_ns());
+        self.add_counts(&counts);
+        self.scratch = counts;
+    }
+
+    /// Judges one more interval. Intervals come in the order of their index.
+    pub fn add_counts(&mut self, counts: &IntervalCounts) {
+        let slice = counts.index / self.intervals_per_slice();
+        let devices = self.plan.devices.len();
+        for (stream, total) in self.totals.iter_mut().enumerate() {
+            counts.cells[stream * devices..(stream + 1) * devices].iter().for_each(|cell| total.add(cell));
+        }
+        for group in &mut self.groups {
+            let cells = match group.device {
+                Some(device) => group.stream * devices + device..group.stream * devices + device + 1,
+                None => group.stream * devices..(group.stream + 1) * devices,
+            };
+            let slice = slice as usize;
+            if group.slices.len() <= slice {
+                group.slices.resize(slice + 1, CellCounts::default());
+            }
+            counts.cells[cells].iter().for_each(|cell| group.slices[slice].add(cell));
+        }
+        self.ran_ns = self.ran_ns.max(counts.end_ns);
+        self.gaps += counts.gaps;
+        self.gaps_over += counts.gaps_over;
+        self.gap_max_ns = self.gap_max_ns.max(counts.gap_max_ns);
+        let interval_ns = self.plan.report_interval_sec.saturating_mul(1_000_000_000);
+        let to_its_end = counts.end_ns >= (counts.index + 1).saturating_mul(interval_ns);
+        if to_its_end && counts.index == self.whole_intervals {
+            self.whole_intervals += 1;
+            self.complete_slices = self.whole_intervals / self.intervals_per_slice();
+        }
+    }
+
+    fn intervals_per_slice(&self) -> u64 {
+        (self.plan.slice_sec / self.plan.report_interval_sec.max(1)).max(1)
+    }
+
+    /// Longest harmless gap between two looks at the completion queue, nanoseconds.
+    pub(super) fn gap_limit_ns(&self) -> u64 {
+        gap_limit_ns(self.plan.sla.tightest_ns())
+    }
+
+    /// The verdict on what was seen up to now, given that the run ended like `end`.
+    pub fn verdict(&self, end: &End) -> Verdict {
+        decide::verdict(self, end)
+    }
+}
+
+impl Plan {
+    /// The plan of a run with the cells of `layout`.
+    pub fn new(layout: &Layout, sla: Sla, report_interval_sec: u64, slice_sec: u64, duration_sec: u64) -> Self {
+        Self {
+            sla,
+            streams: layout.streams.clone(),
+            devices: layout.devices.clone(),
+            report_interval_sec,
+            slice_sec,
+            duration_sec,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_whole_report_intervals_and_fit_into_the_run() {
+        assert_eq!(whole_slice_sec(3600, 86_400, 1), 3600);
+        assert_eq!(whole_slice_sec(3600, 86_400, 7), 3605);
+        assert_eq!(whole_slice_sec(3600, 60, 1), 60);
+        assert_eq!(whole_slice_sec(3600, 10, 3), 9);
+        assert_eq!(whole_slice_sec(3600, 2, 5), 5);
+        assert_eq!(whole_slice_sec(0, 0, 0), 1);
+    }
+}

@@ -1,0 +1,293 @@
+//! Verdicts whose answer is known beforehand.
+
+use super::*;
+use crate::buckets::ActScale;
+use crate::cell::{Interval, Layout, StreamInfo};
+use crate::times::Times;
+
+const MS: u64 = 1_000_000;
+const SEC: u64 = 1_000_000_000;
+
+fn layout(devices: usize) -> Layout {
+    let stream = |name: &str, judged| StreamInfo {
+        name: name.to_owned(),
+        judged,
+        offered_iops: 1000.0,
+        per_device_in_act_log: judged,
+        in_act_log: true,
+    };
+    Layout {
+        streams: vec![stream("reads", true), stream("large-block-writes", false)],
+        devices: (0..devices).map(|device| format!("/dev/d{device}")).collect(),
+        scale: ActScale::Milliseconds,
+        thresholds_ns: Sla::default().thresholds_ns(),
+    }
+}
+
+/// A run of 1 s intervals in slices of `slice_sec`.
+struct Run {
+    layout: Layout,
+    judge: Judge,
+    next: u64,
+}
+
+impl Run {
+    fn new(devices: usize, slice_sec: u64, duration_sec: u64) -> Self {
+        let layout = layout(devices);
+        let judge = Judge::new(Plan::new(&layout, Sla::default(), 1, slice_sec, duration_sec));
+        Self { layout, judge, next: 0 }
+    }
+
+    fn interval(&mut self) -> Interval {
+        let mut interval = Interval::new(&self.layout);
+        interval.index = self.next;
+        interval.end_ns = (self.next + 1) * SEC;
+        self.next += 1;
+        interval
+    }
+
+    /// One second in which each device gets `fast` reads of 0.1 ms, and device 0 `slow` of 2 ms too.
+    fn second(&mut self, fast: u64, slow: u64) -> &mut Self {
+        let mut interval = self.interval();
+        for device in 0..self.layout.devices.len() {
+            let cell = self.layout.cell(0, device);
+            (0..fast).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 1536));
+        }
+        (0..slow).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2 * MS), 1536));
+        self.judge.add(&interval);
+        self
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.judge.verdict(&End::Completed)
+    }
+
+    fn stopped(&self, end: End) -> Verdict {
+        self.judge.verdict(&end)
+    }
+}
+
+#[test]
+fn below_the_limit_passes_and_the_limit_itself_fails() {
+    let mut run = Run::new(1, 1, 1);
+    let verdict = run.second(9_501, 499).verdict();
+    assert_eq!((verdict.outcome, verdict.class, verdict.partial), (Outcome::Pass, Class::Screening, false));
+    assert_eq!(
+        verdict.reasons,
+        ["4.99 % of reads on /dev/d0 took over 1 ms in slice 1 (499 of 10,000; it must be below 5 %)"]
+    );
+    let verdict = Run::new(1, 1, 1).second(9_500, 500).verdict();
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!(verdict.decided_by.unwrap().over, 500);
+}
+
+#[test]
+fn the_worst_slice_decides_and_not_the_average() {
+    let mut run = Run::new(1, 2, 6);
+    run.second(5_000, 0).second(5_000, 0).second(5_000, 600).second(5_000, 0).second(5_000, 0).second(5_000, 0);
+    let verdict = run.verdict();
+    let decided_by = verdict.decided_by.unwrap();
+    assert_eq!(
+        (verdict.outcome, decided_by.slice, decided_by.over, decided_by.wanted),
+        (Outcome::Fail, 2, 600, 10_600)
+    );
+    assert_eq!(verdict.groups[0].slices.iter().map(|slice| slice.judged_over[0]).collect::<Vec<_>>(), [0, 600, 0]);
+}
+
+#[test]
+fn one_bad_device_fails_although_all_together_pass() {
+    let verdict = Run::new(8, 1, 1).second(5_000, 300).verdict();
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!(verdict.decided_by.unwrap().device.as_deref(), Some("/dev/d0"));
+    assert_eq!(verdict.groups.len(), 9);
+    assert_eq!((verdict.groups[0].device.as_ref(), verdict.groups[0].slices[0].wanted), (None, 40_300));
+}
+
+#[test]
+fn an_incomplete_slice_at_the_end_is_not_judged() {
+    let mut run = Run::new(1, 2, 3);
+    let verdict = run.second(5_000, 0).second(5_000, 0).second(5_000, 5_000).verdict();
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    let complete: Vec<_> = verdict.groups[0].slices.iter().map(|slice| slice.complete).collect();
+    assert_eq!(complete, [true, false]);
+}
+
+#[test]
+fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
+    let verdict = Run::new(1, 3600, 7200).second(1_000, 900).stopped(End::Interrupted { signal: "SIGINT".into() });
+    assert_eq!((verdict.outcome, verdict.partial), (Outcome::Fail, true));
+    assert_eq!(verdict.reasons[1], "stopped by SIGINT after 1 of 7,200 s; it had already failed");
+    assert_eq!(verdict.reasons[2], "no slice of 3,600 s is complete: the incomplete one was judged");
+}
+
+#[test]
+fn an_interval_that_stopped_early_completes_no_slice() {
+    let mut run = Run::new(1, 1, 10);
+    let mut interval = run.interval();
+    interval.end_ns = SEC / 2;
+    interval.cells[0].record(&Times::new(0, 0, 0, 1), 1536);
+    run.judge.add(&interval);
+    assert!(!run.verdict().groups[0].slices[0].complete);
+}
+
+#[test]
+fn an_interrupted_run_that_would_pass_is_invalid() {
+    let mut run = Run::new(1, 1, 60);
+    let verdict = run.second(5_000, 0).stopped(End::Interrupted { signal: "SIGTERM".into() });
+    assert_eq!((verdict.outcome, verdict.outcome.exit_code(), verdict.partial), (Outcome::Invalid, 4, true));
+    assert_eq!(verdict.reasons, ["stopped by SIGTERM after 1 of 60 s; it would pass so far"]);
+    assert_eq!(run.stopped(End::Unrecorded).outcome, Outcome::Invalid);
+    assert_eq!(run.stopped(End::RecordingFailed { why: "disk full".into() }).outcome, Outcome::Invalid);
+}
+
+#[test]
+fn failed_and_never_issued_operations_are_over_every_threshold() {
+    let mut run = Run::new(1, 1, 1);
+    let mut interval = run.interval();
+    (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 1), 1536));
+    interval.cells[0].record_unissued(9);
+    run.judge.add(&interval);
+    let verdict = run.verdict();
+    let slice = &verdict.groups[0].slices[0];
+    assert_eq!((slice.wanted, &slice.judged_over[..]), (9_009, &[9, 9, 9][..]));
+    assert_eq!(verdict.outcome, Outcome::Pass, "9 of 9,009 are below 0.1 %: {:?}", verdict.reasons);
+    assert_eq!(verdict.streams[0].unissued, 9);
+}
+
+#[test]
+fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
+    let mut run = Run::new(1, 1, 1);
+    run.second(5_000, 0);
+    let mut interval = run.interval();
+    interval.cells[1].record_error();
+    run.judge.add(&interval);
+    let verdict = run.verdict();
+    assert_eq!((verdict.outcome, verdict.outcome.exit_code()), (Outcome::Fail, 1));
+    assert_eq!(verdict.reasons[0], "1 I/O errors (1 large-block-writes): any fails the run");
+}
+
+#[test]
+fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
+    let lagging = |count: u64| {
+        let mut run = Run::new(1, 1, 1);
+        let mut interval = run.interval();
+        for n in 0..10_000 {
+            let issued_ns = if n < count { 3 * MS } else { 0 };
+            interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + 1), 1536);
+        }
+        run.judge.add(&interval);
+        run.verdict()
+    };
+    assert_eq!(lagging(400).outcome, Outcome::Pass);
+    let verdict = lagging(600);
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    assert!(verdict.reasons[0].contains("counted with it, 6.00 % of reads on /dev/d0 took over 1 ms"));
+    assert_eq!(verdict.groups[0].slices[0].judged_over[0], 0);
+}
+
+#[test]
+fn completions_that_lay_unseen_make_a_verdict_invalid() {
+    let unseen = |long: u64| {
+        let mut run = Run::new(1, 1, 1);
+        let mut interval = run.interval();
+        for n in 0..10_000 {
+            interval.cells[0].record(&Times::new(0, 0, 0, 1), 1536);
+            interval.gap.record(if n < long { 60_000 } else { 1_000 }).unwrap();
+        }
+        run.judge.add(&interval);
+        run.verdict()
+    };
+    assert_eq!(unseen(100).outcome, Outcome::Pass);
+    let verdict = unseen(101);
+    assert_eq!((verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over), (Outcome::Invalid, 50_000, 101));
+}
+
+#[test]
+fn who_was_slow_decides_what_stopping_for_lag_means() {
+    let mut run = Run::new(1, 1, 60);
+    run.second(5_000, 0);
+    let lag = |whose| End::LagExceeded {
+        lane: "reads@/dev/d0".into(),
+        whose,
+        lag_ms: 10_200,
+        lag_max_ms: 10_000,
+        in_flight: 128,
+        in_flight_max: 128,
+    };
+    assert_eq!(run.stopped(lag(Whose::Device)).outcome, Outcome::Fail);
+    assert_eq!(run.stopped(lag(Whose::Limit)).outcome, Outcome::Fail);
+    let verdict = run.stopped(lag(Whose::Ours));
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    assert_eq!(
+        verdict.reasons[0],
+        "stopped because reads@/dev/d0 was 10.2 s late (max-lag-sec 10), with 128 of at most 128 operations in \
+         flight: this program could not keep up; this says nothing about the device"
+    );
+    assert_eq!(run.stopped(End::DeviceGone { device: "/dev/d0".into() }).outcome, Outcome::Fail);
+    assert_eq!(run.stopped(End::TooManyErrors { errors: 11, errors_max: 10 }).outcome, Outcome::Fail);
+}
+
+#[test]
+fn small_slices_are_named_and_nothing_to_judge_is_invalid() {
+    let verdict = Run::new(1, 1, 2).second(2_999, 0).second(3_000, 0).verdict();
+    assert_eq!(verdict.insufficient.iter().map(|few| (few.slice, few.wanted)).collect::<Vec<_>>(), [(1, 2_999)]);
+    let verdict = Run::new(1, 1, 1).second(0, 0).verdict();
+    assert_eq!((verdict.outcome, verdict.decided_by), (Outcome::Invalid, None));
+    assert!(verdict.groups[0].slices[0].judged_share.is_none());
+}
+
+#[test]
+fn a_full_day_is_a_certification_load() {
+    let mut run = Run::new(1, 3600, 86_400);
+    run.second(5_000, 0);
+    assert_eq!(run.verdict().class, Class::CertificationLoad);
+    assert_eq!(run.stopped(End::Unrecorded).class, Class::Screening);
+}
+
+#[test]
+fn the_text_gives_the_verdict_first_then_the_number_then_the_table() {
+    let mut run = Run::new(2, 1, 2);
+    run.second(5_000, 10).second(50_000, 1);
+    let text = run.verdict().to_string();
+    let expected = "\
+PASS (screening, SLA 5%>1ms,1%>8ms,0.1%>64ms)
+  0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
+
+        reads on all devices together
+        % over, slices of 1 s
+slice       1ms     8ms    64ms
+-----   ------- ------- -------
+    1      0.10    0.00    0.00
+    2     <0.01    0.00    0.00
+-----   ------- ------- -------
+  avg      0.05    0.00    0.00
+  max      0.10    0.00    0.00
+
+        reads on /dev/d0
+        % over, slices of 1 s
+slice       1ms     8ms    64ms
+-----   ------- ------- -------
+    1      0.20    0.00    0.00
+    2     <0.01    0.00    0.00
+-----   ------- ------- -------
+  avg      0.10    0.00    0.00
+  max      0.20    0.00    0.00
+
+1 more tables of single devices are in verdict.json
+
+stream                offered/s   achieved/s   errors never issued
+reads                     1,000       55,006        0            0
+large-block-writes        1,000         0.00        0            0
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_verdict_survives_json() {
+    let mut run = Run::new(2, 1, 2);
+    run.second(4_000, 77).second(3_001, 0);
+    let verdict = run.stopped(End::DeviceGone { device: "/dev/d1".into() });
+    let json = serde_json::to_string(&verdict).unwrap();
+    assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict);
+    assert!(json.starts_with(r#"{"format_version":1,"outcome":"fail","class":"screening","partial":true"#), "{json}");
+}

@@ -1,0 +1,240 @@
+//! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
+//! decided it, then the rest, with fewer digits than are known.
+
+use super::sla::ThresholdText;
+use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Verdict};
+use std::fmt;
+
+/// More slices than this are summed up instead of listed.
+const SLICES_LISTED_MAX: usize = 48;
+/// More slices with too few operations than this are counted instead of listed.
+const INSUFFICIENT_LISTED_MAX: usize = 4;
+
+/// A whole number with commas between thousands.
+pub(super) struct Grouped(pub(super) u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() * 4 / 3);
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
+/// A fraction as percent with three digits.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let decimals = match percent {
+        p if p >= 99.95 => 0,
+        p if p >= 9.995 => 1,
+        p if p >= 0.9995 => 2,
+        p if p >= 0.09995 => 3,
+        0.0 => 0,
+        _ => 4,
+    };
+    let text = format!("{percent:.decimals$}");
+    if percent > 0.0 && text == "0.0000" { "<0.0001".to_owned() } else { text }
+}
+
+/// What decided, with the counts that leave no doubt about rounding.
+pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
+    format!(
+        "{} % of {} on {} took over {:#} in slice {} ({} of {}; it must be below {} %)",
+        percent(deciding.share),
+        deciding.stream,
+        device_text(deciding.device.as_deref()),
+        ThresholdText(deciding.threshold_ns),
+        deciding.slice,
+        Grouped(deciding.over),
+        Grouped(deciding.wanted),
+        plain(deciding.share_max * 100.0)
+    )
+}
+
+fn device_text(device: Option<&str>) -> &str {
+    device.unwrap_or("all devices together")
+}
+
+/// A number with up to seven decimals and no zeros at its end.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.7}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::Invalid => "INVALID",
+        })
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Screening => "screening",
+            Self::CertificationLoad => "certification load",
+        })
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let partial = if self.partial { ", partial" } else { "" };
+        writeln!(f, "{} ({}{partial}, SLA {})", self.outcome, self.class, self.sla)?;
+        for reason in &self.reasons {
+            writeln!(f, "  {reason}")?;
+        }
+        if let Some(deciding) = &self.decided_by {
+            let sentence = deciding_sentence(deciding);
+            if !self.reasons.contains(&sentence) {
+                writeln!(f, "  worst share seen: {sentence}")?;
+            }
+        }
+        self.fmt_insufficient(f)?;
+        for group in self.groups_shown() {
+            self.fmt_group(f, group)?;
+        }
+        let hidden = self.groups.len() - self.groups_shown().count();
+        if hidden > 0 {
+            writeln!(f, "\n{hidden} more tables of single devices are in verdict.json")?;
+        }
+        self.fmt_streams(f)
+    }
+}
+
+impl Verdict {
+    /// Tables worth the screen: all devices together, and the device that decided (or the only one).
+    fn groups_shown(&self) -> impl Iterator<Item = &Group> {
+        let several = self.groups.iter().any(|group| group.device.is_none());
+        self.groups.iter().filter(move |group| {
+            let decided = |by: &Deciding| by.stream == group.stream && by.device == group.device;
+            !several || group.device.is_none() || self.decided_by.as_ref().is_some_and(decided)
+        })
+    }
+
+    fn fmt_insufficient(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for few in self.insufficient.iter().take(INSUFFICIENT_LISTED_MAX) {
+            writeln!(
+                f,
+                "  insufficient: slice {} of {} on {} has {} operations, below {}: its share says little",
+                few.slice,
+                few.stream,
+                device_text(few.device.as_deref()),
+                Grouped(few.wanted),
+                Grouped(super::SLICE_OPS_MIN)
+            )?;
+        }
+        match self.insufficient.len().saturating_sub(INSUFFICIENT_LISTED_MAX) {
+            0 => Ok(()),
+            more => writeln!(f, "  insufficient: {more} more slices, see verdict.json"),
+        }
+    }
+
+    /// A table like that of ACT's analysis: slices, their average, their maximum.
+    fn fmt_group(&self, f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
+        writeln!(f, "\n        {} on {}", group.stream, device_text(group.device.as_deref()))?;
+        writeln!(f, "        % over, slices of {} s", Grouped(self.slice_sec))?;
+        write!(f, "slice  ")?;
+        for threshold_ns in &self.thresholds_ns {
+            write!(f, "{:>8}", ThresholdText(*threshold_ns).to_string())?;
+        }
+        let rule = format!("\n-----  {}", " -------".repeat(self.thresholds_ns.len()));
+        writeln!(f, "{rule}")?;
+        let none_complete = group.slices.iter().all(|slice| !slice.complete);
+        let judged: Vec<_> = group.slices.iter().filter(|slice| slice.complete || none_complete).collect();
+        if group.slices.len() <= SLICES_LISTED_MAX {
+            for slice in &group.slices {
+                let note = match (slice.complete, none_complete) {
+                    (true, _) => "",
+                    (false, true) => "   incomplete",
+                    (false, false) => "   incomplete, not judged",
+                };
+                writeln!(f, "{:>5}  {}{note}", slice.slice, self.row(slice.judged_share.as_deref()))?;
+            }
+        } else {
+            writeln!(f, "{} slices, each in verdict.json", Grouped(group.slices.len() as u64))?;
+        }
+        write!(f, "{}", rule.trim_start())?;
+        let shares = |column: usize| {
+            judged.iter().filter_map(move |slice: &&SliceShares| Some(slice.judged_share.as_ref()?[column]))
+        };
+        let columns = 0..self.thresholds_ns.len();
+        let average = |column| shares(column).sum::<f64>() / shares(column).count() as f64;
+        let any = judged.iter().any(|slice| slice.judged_share.is_some());
+        let averages: Option<Vec<f64>> = any.then(|| columns.clone().map(average).collect());
+        let maxima: Option<Vec<f64>> = any.then(|| columns.map(|column| shares(column).fold(0.0, f64::max)).collect());
+        writeln!(f, "\n  avg  {}", self.row(averages.as_deref()))?;
+        writeln!(f, "  max  {}", self.row(maxima.as_deref()))
+    }
+
+    /// One row of percentages with two decimals, as ACT prints them.
+    fn row(&self, shares: Option<&[f64]>) -> String {
+        let Some(shares) = shares else { return format!("{:>8}", "-").repeat(self.thresholds_ns.len()) };
+        let cell = |share: &f64| match share * 100.0 {
+            percent if percent > 0.0 && percent < 0.01 => format!("{:>8}", "<0.01"),
+            percent => format!("{percent:>8.2}"),
+        };
+        shares.iter().map(cell).collect()
+    }
+
+    fn fmt_streams(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.streams.iter().map(|stream| stream.name.len()).max().unwrap_or(0).max("stream".len());
+        writeln!(
+            f,
+            "\n{:width$} {:>12} {:>12} {:>8} {:>12}",
+            "stream", "offered/s", "achieved/s", "errors", "never issued"
+        )?;
+        for stream in &self.streams {
+            let offered = if stream.offered_iops > 0.0 { rate(stream.offered_iops) } else { "closed".to_owned() };
+            writeln!(
+                f,
+                "{:width$} {offered:>12} {:>12} {:>8} {:>12}",
+                stream.name,
+                rate(stream.achieved_iops),
+                Grouped(stream.errors),
+                Grouped(stream.unissued)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Operations a second: whole above a hundred, two decimals below.
+fn rate(iops: f64) -> String {
+    if iops >= 100.0 { Grouped(iops.round() as u64).to_string() } else { format!("{iops:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_shows_three_digits_and_never_hides_a_count() {
+        for (share, text) in [
+            (0.0, "0"),
+            (1.0, "100"),
+            (0.5, "50.0"),
+            (0.05, "5.00"),
+            (0.00123, "0.123"),
+            (0.00001234, "0.0012"),
+            (1e-9, "<0.0001"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        let texts: Vec<_> = [0, 999, 1_000, 1_234_567].map(|n| Grouped(n).to_string()).into();
+        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The verdict, as data: what `verdict.json` holds.
+
+use super::End;
+use serde::{Deserialize, Serialize};
+
+/// Version of the verdict's fields. Raised when one changes its meaning.
+pub const VERDICT_FORMAT_VERSION: u32 = 1;
+
+/// A slice with fewer operations than this is named insufficient: at the default limit of 0.1 %,
+/// three slow operations would already decide.
+pub const SLICE_OPS_MIN: u64 = 3_000;
+
+/// Seconds of the load that ACT's users call a certification.
+pub(super) const DAY_SEC: u64 = 86_400;
+
+/// What the run says of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It held the load.
+    Pass,
+    /// It did not.
+    Fail,
+    /// The run cannot tell.
+    Invalid,
+}
+
+impl Outcome {
+    /// Exit status of a command that judges: 0 pass, 1 fail, 4 invalid.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Fail => 1,
+            Self::Invalid => 4,
+        }
+    }
+}
+
+/// How much a verdict weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Shorter than a day: finds bad devices, certifies none.
+    Screening,
+    /// A full day.
+    CertificationLoad,
+}
+
+/// The number that decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Deciding {
+    /// The judged stream.
+    pub stream: String,
+    /// The device; `None` for all together.
+    pub device: Option<String>,
+    /// The slice, from 1.
+    pub slice: u64,
+    /// The threshold, nanoseconds.
+    pub threshold_ns: u64,
+    /// Operations over it.
+    pub over: u64,
+    /// Operations wanted.
+    pub wanted: u64,
+    /// `over / wanted`, a fraction.
+    pub share: f64,
+    /// The share must be below this, a fraction.
+    pub share_max: f64,
+}
+
+/// One slice of one group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SliceShares {
+    /// From 1.
+    pub slice: u64,
+    /// Whether the run lasted to its end. Only complete slices are judged, if there is one.
+    pub complete: bool,
+    /// Operations wanted: succeeded, failed and never issued.
+    pub wanted: u64,
+    /// Over each threshold by `wait + service`.
+    pub judged_over: Vec<u64>,
+    /// Over each threshold by `wait + lag + service`.
+    pub response_over: Vec<u64>,
+    /// `judged_over / wanted`; `None` without operations.
+    pub judged_share: Option<Vec<f64>>,
+    /// `response_over / wanted`; `None` without operations.
+    pub response_share: Option<Vec<f64>>,
+}
+
+/// All slices of a judged stream on one device, or on all of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// The stream.
+    pub stream: String,
+    /// The device; `None` for all together.
+    pub device: Option<String>,
+    /// Oldest first.
+    pub slices: Vec<SliceShares>,
+}
+
+/// A judged slice with too few operations to say much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Insufficient {
+    /// The stream.
+    pub stream: String,
+    /// The device; `None` for all together.
+    pub device: Option<String>,
+    /// The slice, from 1.
+    pub slice: u64,
+    /// Its operations, below [`SLICE_OPS_MIN`].
+    pub wanted: u64,
+}
+
+/// A stream over the whole run and all devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamTotals {
+    /// The stream.
+    pub name: String,
+    /// Whether the verdict looks at it.
+    pub judged: bool,
+    /// Operations a second asked for; 0 for a closed stream.
+    pub offered_iops: f64,
+    /// Operations a second that succeeded.
+    pub achieved_iops: f64,
+    /// Operations that succeeded.
+    pub ops: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations that were wanted but never came back.
+    pub unissued: u64,
+}
+
+/// How long completions can have lain unseen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GapSummary {
+    /// Gaps, one for each completion.
+    pub count: u64,
+    /// The longest harmless gap: 5 % of the tightest threshold, nanoseconds.
+    pub limit_ns: u64,
+    /// Gaps over that. More than 1 % of all means that their p99 is over it.
+    pub over: u64,
+    /// The longest, nanoseconds, to the histogram's resolution of 1 %.
+    pub max_ns: u64,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// [`VERDICT_FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Pass, fail or invalid.
+    pub outcome: Outcome,
+    /// Screening or certification load.
+    pub class: Class,
+    /// Whether the run stopped before its time.
+    pub partial: bool,
+    /// How it ended.
+    pub end: End,
+    /// Why this outcome, most important first; each one sentence.
+    pub reasons: Vec<String>,
+    /// The worst share by its limit; `None` when nothing was there to judge.
+    pub decided_by: Option<Deciding>,
+    /// The limits in text form.
+    pub sla: String,
+    /// The thresholds, nanoseconds, ascending: the columns of every share.
+    pub thresholds_ns: Vec<u64>,
+    /// Length of a slice, seconds.
+    pub slice_sec: u64,
+    /// How long the run should last, seconds.
+    pub duration_sec: u64,
+    /// How long it lasted, seconds.
+    pub ran_sec: f64,
+    /// Judged streams, over all devices first, then on each.
+    pub groups: Vec<Group>,
+    /// Slices with too few operations.
+    pub insufficient: Vec<Insufficient>,
+    /// All streams.
+    pub streams: Vec<StreamTotals>,
+    /// Gaps between two looks at the completion queue.
+    pub gaps: GapSummary,
+}
