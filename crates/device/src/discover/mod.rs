@@ -9,7 +9,7 @@ mod resolve;
 mod sysfs;
 
 pub use facts::{DeviceFacts, Kind, LoopBacking, Partition};
-pub(crate) use resolve::{Resolved, resolve};
+pub(crate) use resolve::{Resolved, generic_of_block, resolve};
 pub(crate) use sysfs::SysDir;
 
 use crate::sys::buffer::Pool;
@@ -143,5 +143,11 @@ pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     }
 }
 
+/// Facts of a block device that has no node.
 #[cfg(test)]
-mod tests;
+pub(crate) fn discover_block_for_tests(number: DevNum, roots: &Roots) -> DeviceFacts {
+    facts::of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, roots).unwrap()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
