@@ -7,5 +7,6 @@
 pub mod buffer;
 pub mod ioctl;
 pub mod mount;
+pub mod open;
 pub mod process;
 pub mod ring;

@@ -1,0 +1,283 @@
+//! The facts of one device, and where sysfs keeps them.
+//!
+//! Attributes of the queue and of the hardware belong to the whole disk; a partition shows those of
+//! the disk that it lies on. Sources: `Documentation/ABI/stable/sysfs-block` and
+//! `Documentation/ABI/testing/sysfs-nvme` of the kernel.
+
+use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
+use crate::sys::ioctl::{self, LoopFile};
+use serde::Serialize;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Unit of `size` and `start` in sysfs, whatever the device's sectors are.
+const SYSFS_SECTOR_BYTES: u64 = 512;
+
+/// What kind of thing operations go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A block device that is no partition.
+    WholeDisk,
+    /// A partition of one.
+    Partition,
+    /// A file in a file system.
+    RegularFile,
+}
+
+/// Where a partition lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Partition {
+    /// Its number on the disk.
+    pub index: u32,
+    /// First byte on the disk.
+    pub start_bytes: u64,
+    /// Kernel name of the disk.
+    pub disk: String,
+    /// Number of the disk.
+    pub disk_number: DevNum,
+}
+
+/// The file behind a loop device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LoopBacking {
+    /// Its path, as the kernel knows it.
+    pub file: String,
+    /// `major:minor:inode+offset`, when the device could be asked.
+    pub identity: Option<String>,
+    /// Whether the loop device reads and writes it directly, past the page cache.
+    pub direct_io: Option<bool>,
+}
+
+/// What is known of a device or file. `None` is unknown or does not apply.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceFacts {
+    /// The path as given.
+    pub path: String,
+    /// The kernel's name: `nvme0n1`.
+    pub kernel_name: Option<String>,
+    /// Device number.
+    pub number: Option<DevNum>,
+    /// Whole disk, partition or file.
+    pub kind: Kind,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Smallest addressable unit.
+    pub logical_sector_bytes: Option<u32>,
+    /// Smallest unit written without reading first.
+    pub physical_sector_bytes: Option<u32>,
+    /// Model name.
+    pub model: Option<String>,
+    /// Serial number of the drive.
+    pub serial: Option<String>,
+    /// Firmware revision.
+    pub firmware: Option<String>,
+    /// World-wide name; of an NVMe drive, that of the namespace.
+    pub wwid: Option<String>,
+    /// NVMe namespace.
+    pub nsid: Option<u32>,
+    /// How it is attached: `nvme-pcie`, `sata`, `sas`, `usb`, `virtio`...
+    pub transport: Option<String>,
+    /// Whether it says that it has spinning platters.
+    pub rotational: Option<bool>,
+    /// I/O scheduler in use.
+    pub scheduler: Option<String>,
+    /// `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// NUMA node that it is attached to.
+    pub numa_node: Option<u32>,
+    /// Largest request that the hardware takes.
+    pub max_hw_io_bytes: Option<u64>,
+    /// Whether it refuses writes.
+    pub read_only: Option<bool>,
+    /// The kernel's sequence number of the disk, never used twice between two boots.
+    pub disk_sequence: Option<u64>,
+    /// UUID of a device-mapper device.
+    pub dm_uuid: Option<String>,
+    /// Of a partition: which disk it lies on, and where.
+    pub partition: Option<Partition>,
+    /// Of a loop device: the file behind it.
+    pub loop_backing: Option<LoopBacking>,
+    /// Of a regular file: `major:minor:inode`.
+    pub file_identity: Option<String>,
+}
+
+impl DeviceFacts {
+    /// What tells this device from every other, in words that survive a reboot; `None` when it has
+    /// nothing of the kind (zram, RAM disks).
+    ///
+    /// A world-wide name comes before the serial number: the namespaces of an NVMe drive share the latter.
+    pub fn identity(&self) -> Option<String> {
+        if let Some(file) = &self.file_identity {
+            return Some(format!("file {file}"));
+        }
+        let disk = if let Some(backing) = &self.loop_backing {
+            format!("loop {}", backing.identity.as_ref()?)
+        } else if let Some(wwid) = &self.wwid {
+            format!("wwid {wwid}")
+        } else if let Some(serial) = &self.serial {
+            let nsid = self.nsid.map(|nsid| format!(" nsid {nsid}")).unwrap_or_default();
+            format!("serial {serial}{nsid}")
+        } else {
+            format!("dm {}", self.dm_uuid.as_ref()?)
+        };
+        Some(match &self.partition {
+            Some(part) => format!("{disk} partition {} at {}", part.index, part.start_bytes),
+            None => disk,
+        })
+    }
+}
+
+/// Facts of what `path` was resolved to.
+pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
+    match resolved {
+        Resolved::File { metadata } => {
+            let id = format!("{}:{}", DevNum::of_stat(metadata.dev()), metadata.ino());
+            Ok(DeviceFacts { file_identity: Some(id), size_bytes: metadata.len(), ..unknown(path, Kind::RegularFile) })
+        }
+        Resolved::Block { number, node } => {
+            let dir = SysDir::of_block(&roots.sys, *number)
+                .ok_or_else(|| DiscoverError::NoSysfs { number: *number, root: roots.sys.clone() })?;
+            Ok(of_block(path, *number, &dir, loop_identity(node).as_deref()))
+        }
+    }
+}
+
+/// A set of facts in which nothing is known.
+pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
+    DeviceFacts {
+        path: path.to_owned(),
+        kernel_name: None,
+        number: None,
+        kind,
+        size_bytes: 0,
+        logical_sector_bytes: None,
+        physical_sector_bytes: None,
+        model: None,
+        serial: None,
+        firmware: None,
+        wwid: None,
+        nsid: None,
+        transport: None,
+        rotational: None,
+        scheduler: None,
+        write_cache: None,
+        numa_node: None,
+        max_hw_io_bytes: None,
+        read_only: None,
+        disk_sequence: None,
+        dm_uuid: None,
+        partition: None,
+        loop_backing: None,
+        file_identity: None,
+    }
+}
+
+/// Facts of the block device at `dir`; `loop_identity` is what the loop driver said of its file.
+fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str>) -> DeviceFacts {
+    let partition = partition_at(dir);
+    let disk = match &partition {
+        Some(_) => dir.parent().unwrap_or_else(|| dir.clone()),
+        None => dir.clone(),
+    };
+    let (queue, device) = (disk.child("queue"), disk.child("device"));
+    DeviceFacts {
+        kernel_name: Some(dir.name()),
+        number: Some(number),
+        size_bytes: dir.number::<u64>("size").unwrap_or(0) * SYSFS_SECTOR_BYTES,
+        logical_sector_bytes: queue.number("logical_block_size"),
+        physical_sector_bytes: queue.number("physical_block_size"),
+        model: device.text("model"),
+        serial: device.text("serial").or_else(|| disk.text("serial")).or_else(|| vpd_serial(&device)),
+        firmware: device.text("firmware_rev").or_else(|| device.text("rev")),
+        wwid: disk.text("wwid").or_else(|| device.text("wwid")),
+        nsid: disk.number("nsid"),
+        transport: transport(&disk, &device),
+        rotational: queue.flag("rotational"),
+        scheduler: queue.chosen("scheduler"),
+        write_cache: queue.text("write_cache"),
+        numa_node: numa_node(&disk, &device),
+        max_hw_io_bytes: queue.number::<u64>("max_hw_sectors_kb").map(|kib| kib * 1024),
+        read_only: dir.flag("ro"),
+        disk_sequence: disk.number("diskseq"),
+        dm_uuid: disk.child("dm").text("uuid"),
+        loop_backing: disk.child("loop").text("backing_file").map(|file| LoopBacking {
+            file,
+            identity: loop_identity.map(str::to_owned),
+            direct_io: disk.child("loop").flag("dio"),
+        }),
+        ..unknown(path, if partition.is_some() { Kind::Partition } else { Kind::WholeDisk })
+    }
+    .with_partition(partition)
+}
+
+impl DeviceFacts {
+    fn with_partition(mut self, partition: Option<Partition>) -> Self {
+        self.partition = partition;
+        self
+    }
+}
+
+/// Where the partition at `dir` lies; `None` for a whole disk.
+fn partition_at(dir: &SysDir) -> Option<Partition> {
+    let disk = dir.parent()?;
+    Some(Partition {
+        index: dir.number("partition")?,
+        start_bytes: dir.number::<u64>("start")? * SYSFS_SECTOR_BYTES,
+        disk: disk.name(),
+        disk_number: disk.dev()?,
+    })
+}
+
+/// Serial number of a SCSI or ATA disk, from its "unit serial number" page: four bytes of header,
+/// the last of which is the length, then text (SPC-4, 7.8.15).
+fn vpd_serial(device: &SysDir) -> Option<String> {
+    let page = device.bytes("vpd_pg80")?;
+    let text = page.get(4..)?.get(..usize::from(*page.get(3)?))?;
+    let text = String::from_utf8_lossy(text).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// How the disk is attached: what the driver says, else what the way to it through the buses shows.
+fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
+    if let Some(name) = device.text("transport") {
+        return Some(format!("nvme-{name}"));
+    }
+    let starts = |part: &str, prefix: &str| {
+        part.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    // From the disk outwards: a SATA disk behind a USB bridge is a USB disk to the host.
+    const BUSES: [(&str, &str); 5] =
+        [("usb", "usb"), ("end_device-", "sas"), ("ata", "sata"), ("virtio", "virtio"), ("nvme", "nvme")];
+    let parts: Vec<String> = disk.components().collect();
+    let above = &parts[..parts.len().saturating_sub(1)];
+    BUSES.iter().find(|(prefix, _)| above.iter().any(|part| starts(part, prefix))).map(|(_, name)| (*name).to_owned())
+}
+
+/// NUMA node of the nearest device on the way up that names one. -1 means that the platform has none.
+fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
+    let mut next = Some(device.clone()).filter(|d| d.text("numa_node").is_some()).or_else(|| disk.parent());
+    while let Some(dir) = next {
+        if let Some(node) = dir.number::<i64>("numa_node") {
+            return u32::try_from(node).ok();
+        }
+        next = dir.parent();
+    }
+    None
+}
+
+/// `major:minor:inode+offset` of the file behind the loop device `node`.
+///
+/// The driver is asked and not the path that sysfs shows: that path may since name another file.
+fn loop_identity(node: &Path) -> Option<String> {
+    let file = open_to_ask(node)?;
+    let LoopFile { device, inode, offset_bytes } = ioctl::loop_file(file.as_fd()).ok()?;
+    Some(format!("{}:{inode}+{offset_bytes}", DevNum::of_stat(device)))
+}
+
+/// Opens a device only to ask it questions; never waits for a medium.
+fn open_to_ask(node: &Path) -> Option<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(node).ok()
+}

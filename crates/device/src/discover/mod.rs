@@ -1,0 +1,153 @@
+//! What a device is: its facts, for the run directory and for the guard.
+//!
+//! A path is followed to the thing that it names (`/dev/disk/by-id/...` to the disk, an NVMe
+//! character device to its block device), and sysfs is asked about that. The one idea: what is not
+//! known is `None`, never filled in. Nothing here judges or writes; that is [`crate::guard`]'s.
+
+mod facts;
+mod resolve;
+mod sysfs;
+
+pub use facts::{DeviceFacts, Kind, LoopBacking, Partition};
+pub(crate) use resolve::{Resolved, generic_of_block, resolve};
+pub(crate) use sysfs::SysDir;
+
+use crate::sys::buffer::Pool;
+use serde::Serialize;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Number of a device: `major:minor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DevNum {
+    /// Number of the driver.
+    pub major: u32,
+    /// Number of the device among the driver's.
+    pub minor: u32,
+}
+
+impl DevNum {
+    /// Takes apart what `stat` calls `st_dev` or `st_rdev`.
+    pub fn of_stat(number: u64) -> Self {
+        #[allow(clippy::unnecessary_cast)] // signed with one C library, unsigned with another
+        Self { major: libc::major(number) as u32, minor: libc::minor(number) as u32 }
+    }
+
+    /// Reads `major:minor` as the kernel prints it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
+impl fmt::Display for DevNum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+impl Serialize for DevNum {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Where the kernel shows itself. Tests put a fake tree here.
+#[derive(Debug, Clone)]
+pub struct Roots {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys`.
+    pub sys: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self { proc: PathBuf::from("/proc"), sys: PathBuf::from("/sys") }
+    }
+}
+
+/// Why nothing can be said about a path.
+#[derive(Debug, Error)]
+pub enum DiscoverError {
+    /// Nothing is there.
+    #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
+    NotFound,
+    /// Something is there that no test can run on.
+    #[error("it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes")]
+    NotADevice {
+        /// `a directory`, `a character device`...
+        what: &'static str,
+    },
+    /// Not allowed to look.
+    #[error("no permission to {tried} ({source}); run as root, or as a member of the group that owns the device")]
+    NoPermission {
+        /// The act that was refused.
+        tried: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// sysfs says nothing of it.
+    #[error("block device {number} is not described under {root}; mount sysfs there (containers may hide it)")]
+    NoSysfs {
+        /// Number of the device.
+        number: DevNum,
+        /// Root of the sysfs that was asked.
+        root: PathBuf,
+    },
+    /// The kernel refused in another way.
+    #[error("cannot {tried} ({source}); look at the kernel log (dmesg) for the reason")]
+    Io {
+        /// The act that failed.
+        tried: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl DiscoverError {
+    /// The error for a failed act on a path.
+    pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound,
+            io::ErrorKind::PermissionDenied => Self::NoPermission { tried, source },
+            _ => Self::Io { tried, source },
+        }
+    }
+}
+
+/// Facts of the device or file at `path`, asking the kernel under `roots`.
+pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
+    facts::of(path, &resolve(Path::new(path), roots)?, roots)
+}
+
+/// Smallest size that the device or file reads directly: the first of 512, 1024, 2048 and 4096 bytes
+/// whose read at offset 0 works. `fd` was opened with `O_DIRECT`.
+///
+/// Errors: what the read of 4096 bytes failed with.   Source: ACT finds its minimum in the same way.
+pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let file = File::from(fd.try_clone_to_owned()?);
+    let mut buf = Pool::new(4096)?.cut(4096).ok_or(io::ErrorKind::OutOfMemory)?;
+    let mut size = 512;
+    loop {
+        match file.read_at(&mut buf[..size], 0) {
+            Ok(_) => return Ok(size as u32),
+            Err(error) if size == buf.len() => return Err(error),
+            Err(_) => size *= 2,
+        }
+    }
+}
+
+/// Facts of a block device that has no node.
+#[cfg(test)]
+pub(crate) fn discover_block_for_tests(number: DevNum, roots: &Roots) -> DeviceFacts {
+    facts::of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, roots).unwrap()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,92 @@
+//! Reading attributes from sysfs, whose root is a parameter so that tests can build a fake tree.
+//!
+//! An attribute that is missing, empty or does not parse is `None`: drivers differ in what they
+//! offer, and what is unknown is never filled in.
+
+use super::DevNum;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A directory in sysfs.
+#[derive(Debug, Clone)]
+pub(crate) struct SysDir(PathBuf);
+
+impl SysDir {
+    /// The directory of the block device `number` under the sysfs `root`, links resolved.
+    pub(crate) fn of_block(root: &Path, number: DevNum) -> Option<Self> {
+        fs::canonicalize(root.join("dev/block").join(number.to_string())).ok().map(Self)
+    }
+
+    /// The directory `name` in here, whether it exists or not.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        Self(self.0.join(name))
+    }
+
+    /// The directory above.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        self.0.parent().map(|parent| Self(parent.to_path_buf()))
+    }
+
+    /// Last component of the path: the kernel's name of the device.
+    pub(crate) fn name(&self) -> String {
+        self.0.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Components of the path: the buses and controllers that lead to the device.
+    pub(crate) fn components(&self) -> impl DoubleEndedIterator<Item = String> + '_ {
+        self.0.iter().map(|part| part.to_string_lossy().into_owned())
+    }
+
+    /// Names of the directories and links in here, sorted; none if it is not there.
+    pub(crate) fn children(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(&self.0)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Text of an attribute, trimmed.
+    pub(crate) fn text(&self, attribute: &str) -> Option<String> {
+        let bytes = fs::read(self.0.join(attribute)).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// Number in an attribute.
+    pub(crate) fn number<T: std::str::FromStr>(&self, attribute: &str) -> Option<T> {
+        self.text(attribute)?.parse().ok()
+    }
+
+    /// Truth of an attribute that holds 0 or 1.
+    pub(crate) fn flag(&self, attribute: &str) -> Option<bool> {
+        match self.number::<u8>(attribute)? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Bytes of an attribute.
+    pub(crate) fn bytes(&self, attribute: &str) -> Option<Vec<u8>> {
+        fs::read(self.0.join(attribute)).ok()
+    }
+
+    /// The chosen one of an attribute that lists all choices: `none [mq-deadline] kyber`. An
+    /// attribute with a single choice may come without brackets.
+    pub(crate) fn chosen(&self, attribute: &str) -> Option<String> {
+        let text = self.text(attribute)?;
+        match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+            Some((chosen, _)) => Some(chosen.to_owned()),
+            None => (!text.contains(' ')).then_some(text),
+        }
+    }
+
+    /// Device number in the attribute `dev`.
+    pub(crate) fn dev(&self) -> Option<DevNum> {
+        DevNum::parse(&self.text("dev")?)
+    }
+}

@@ -1,0 +1,182 @@
+//! Facts from fake sysfs trees and from real files.
+
+use super::*;
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::symlink;
+
+/// A sysfs with one NVMe drive (259:0), its partition 2 (259:2), and its character device (240:0).
+pub(crate) fn fake_nvme(sys: &Path) {
+    let disk = sys.join("devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1");
+    let write = |path: PathBuf, text: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    for (attribute, text) in [
+        ("dev", "259:0\n"),
+        ("size", "2000\n"),
+        ("ro", "0\n"),
+        ("diskseq", "7\n"),
+        ("wwid", "eui.0025385b21404321\n"),
+        ("nsid", "1\n"),
+        ("queue/logical_block_size", "512\n"),
+        ("queue/physical_block_size", "4096\n"),
+        ("queue/rotational", "0\n"),
+        ("queue/scheduler", "[none] mq-deadline kyber\n"),
+        ("queue/write_cache", "write back\n"),
+        ("queue/max_hw_sectors_kb", "2048\n"),
+        ("stat", "10 0 80 0 20 0 160 0 0 0 0\n"),
+        ("nvme0n1p2/dev", "259:2\n"),
+        ("nvme0n1p2/partition", "2\n"),
+        ("nvme0n1p2/start", "1000\n"),
+        ("nvme0n1p2/size", "500\n"),
+        ("nvme0n1p2/ro", "0\n"),
+    ] {
+        write(disk.join(attribute), text);
+    }
+    let controller = disk.parent().unwrap();
+    for (attribute, text) in [
+        ("model", "ACME Fast 1TB                \n"),
+        ("serial", "S123\n"),
+        ("firmware_rev", "1B2Q\n"),
+        ("transport", "pcie\n"),
+        ("numa_node", "-1\n"),
+    ] {
+        write(controller.join(attribute), text);
+    }
+    write(disk.parent().unwrap().parent().unwrap().parent().unwrap().join("numa_node"), "1\n");
+    write(controller.join("ng0n1/dev"), "240:0\n");
+    symlink(controller, disk.join("device")).unwrap();
+    for (link, to) in [
+        ("dev/block/259:0", disk.clone()),
+        ("dev/block/259:2", disk.join("nvme0n1p2")),
+        ("class/block/nvme0n1", disk.clone()),
+        ("dev/char/240:0", controller.join("ng0n1")),
+        ("class/nvme-generic/ng0n1", controller.join("ng0n1")),
+    ] {
+        let link = sys.join(link);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(to, link).unwrap();
+    }
+}
+
+fn roots(sys: &Path) -> Roots {
+    Roots { sys: sys.to_path_buf(), ..Roots::default() }
+}
+
+fn block(major: u32, minor: u32) -> Resolved {
+    Resolved::Block { number: DevNum { major, minor }, node: PathBuf::from("/nowhere") }
+}
+
+#[test]
+fn an_nvme_drive_tells_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    fake_nvme(dir.path());
+    let facts = facts::of("/dev/nvme0n1", &block(259, 0), &roots(dir.path())).unwrap();
+    assert_eq!(facts.kind, Kind::WholeDisk);
+    assert_eq!(facts.kernel_name.as_deref(), Some("nvme0n1"));
+    assert_eq!(facts.size_bytes, 2000 * 512);
+    assert_eq!((facts.logical_sector_bytes, facts.physical_sector_bytes), (Some(512), Some(4096)));
+    assert_eq!(facts.model.as_deref(), Some("ACME Fast 1TB"));
+    assert_eq!(facts.serial.as_deref(), Some("S123"));
+    assert_eq!(facts.firmware.as_deref(), Some("1B2Q"));
+    assert_eq!(facts.transport.as_deref(), Some("nvme-pcie"));
+    assert_eq!(facts.scheduler.as_deref(), Some("none"));
+    assert_eq!(facts.write_cache.as_deref(), Some("write back"));
+    assert_eq!(facts.max_hw_io_bytes, Some(2 << 20));
+    assert_eq!(facts.rotational, Some(false));
+    assert_eq!(facts.disk_sequence, Some(7));
+    assert_eq!(facts.identity().as_deref(), Some("wwid eui.0025385b21404321"));
+}
+
+#[test]
+fn a_partition_shows_its_own_size_and_the_disks_hardware() {
+    let dir = tempfile::tempdir().unwrap();
+    fake_nvme(dir.path());
+    let facts = facts::of("/dev/nvme0n1p2", &block(259, 2), &roots(dir.path())).unwrap();
+    assert_eq!(facts.kind, Kind::Partition);
+    assert_eq!(facts.size_bytes, 500 * 512);
+    assert_eq!(facts.serial.as_deref(), Some("S123"));
+    let partition = facts.partition.as_ref().unwrap();
+    assert_eq!((partition.index, partition.start_bytes), (2, 512_000));
+    assert_eq!((partition.disk.as_str(), partition.disk_number.to_string()), ("nvme0n1", "259:0".to_owned()));
+    assert_eq!(facts.identity().as_deref(), Some("wwid eui.0025385b21404321 partition 2 at 512000"));
+}
+
+#[test]
+fn a_numa_node_of_minus_one_is_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    fake_nvme(dir.path());
+    assert_eq!(facts::of("x", &block(259, 0), &roots(dir.path())).unwrap().numa_node, None);
+    fs::write(dir.path().join("devices/pci0000:00/0000:00:04.0/nvme/nvme0/numa_node"), "3\n").unwrap();
+    assert_eq!(facts::of("x", &block(259, 0), &roots(dir.path())).unwrap().numa_node, Some(3));
+}
+
+#[test]
+fn what_sysfs_does_not_say_is_unknown_and_gives_no_identity() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("devices/virtual/block/zram7");
+    fs::create_dir_all(&disk).unwrap();
+    fs::write(disk.join("size"), "16\n").unwrap();
+    fs::create_dir_all(dir.path().join("dev/block")).unwrap();
+    symlink(&disk, dir.path().join("dev/block/253:7")).unwrap();
+    let facts = facts::of("/dev/zram7", &block(253, 7), &roots(dir.path())).unwrap();
+    assert_eq!(facts.size_bytes, 8192);
+    assert_eq!((&facts.model, &facts.serial, &facts.transport, facts.rotational), (&None, &None, &None, None));
+    assert_eq!(facts.identity(), None);
+}
+
+#[test]
+fn a_namespace_without_a_wide_name_is_told_by_serial_and_number() {
+    let facts = DeviceFacts {
+        serial: Some("S1".into()),
+        nsid: Some(2),
+        wwid: None,
+        ..facts::unknown("/dev/nvme0n2", Kind::WholeDisk)
+    };
+    assert_eq!(facts.identity().as_deref(), Some("serial S1 nsid 2"));
+}
+
+#[test]
+fn a_loop_device_is_told_by_its_file_and_not_by_its_number() {
+    let backing = LoopBacking { file: "/x".into(), identity: Some("8:1:99+0".into()), direct_io: Some(true) };
+    let facts = DeviceFacts { loop_backing: Some(backing.clone()), ..facts::unknown("/dev/loop3", Kind::WholeDisk) };
+    assert_eq!(facts.identity().as_deref(), Some("loop 8:1:99+0"));
+    let unasked = LoopBacking { identity: None, ..backing };
+    let facts = DeviceFacts { loop_backing: Some(unasked), serial: Some("x".into()), ..facts };
+    assert_eq!(facts.identity(), None);
+}
+
+#[test]
+fn both_doors_to_an_nvme_drive_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    fake_nvme(dir.path());
+    let roots = roots(dir.path());
+    let generic = DevNum { major: 240, minor: 0 };
+    assert_eq!(resolve::block_name_of_generic(generic, &roots).as_deref(), Some("nvme0n1"));
+    assert_eq!(resolve::generic_of_block("nvme0n1", &roots), Some(generic));
+    assert_eq!(resolve::block_name_of_generic(DevNum { major: 1, minor: 3 }, &roots), None);
+}
+
+#[test]
+fn what_no_test_can_run_on_is_named() {
+    let roots = Roots::default();
+    assert!(matches!(discover("/dev/no-such-device", &roots), Err(DiscoverError::NotFound)));
+    assert!(matches!(discover("/dev/null", &roots), Err(DiscoverError::NotADevice { what: "a character device" })));
+    assert!(matches!(discover("/tmp", &roots), Err(DiscoverError::NotADevice { what: "a directory" })));
+}
+
+#[test]
+fn a_regular_file_is_told_by_device_and_inode() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(12_345).unwrap();
+    let facts = discover(file.path().to_str().unwrap(), &Roots::default()).unwrap();
+    assert_eq!((facts.kind, facts.size_bytes), (Kind::RegularFile, 12_345));
+    assert!(facts.identity().unwrap().starts_with("file "));
+}
+
+#[test]
+fn the_smallest_read_of_a_buffered_file_is_512_bytes() {
+    let file = tempfile::tempfile().unwrap();
+    assert_eq!(min_direct_io_bytes(file.as_fd()).unwrap(), 512);
+}

@@ -1,0 +1,138 @@
+//! Which other processes have a device or file open.
+//!
+//! Every descriptor of every process is compared by device number (or, for a file, by device and
+//! inode): a database that opens its drives without `O_EXCL` is found in no other way. What this
+//! cannot see: processes of another PID namespace, descriptors that live only in an io_uring's file
+//! table, and users inside the kernel; the watch on diskstats is there for those.
+
+use super::mark::Mark;
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::Path;
+
+/// A process that has a device open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opener {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as `comm` in /proc.
+    pub command: String,
+    /// What it has open: `it`, `its partition /dev/sda1`...
+    pub which: String,
+    /// The lock by which it shows itself as a run of this program, if it does.
+    pub(super) mark: Option<Mark>,
+}
+
+/// What a look at all processes gave.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Processes that have it open, by number.
+    pub(super) openers: Vec<Opener>,
+    /// Processes that could not be looked at for lack of permission.
+    pub(super) unseen: u32,
+}
+
+/// Looks at every process but this one. `which` says what a descriptor refers to, if it is ours to care about.
+pub(super) fn scan(proc_root: &Path, which: &dyn Fn(&Metadata) -> Option<String>) -> io::Result<Scan> {
+    let own = std::process::id();
+    let mut scan = Scan::default();
+    for entry in fs::read_dir(proc_root)? {
+        let Ok(entry) = entry else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if pid == own {
+            continue;
+        }
+        match descriptors(&entry.path(), which) {
+            Ok(found) => scan.openers.extend(opener(pid, &entry.path(), found)),
+            // A kernel thread has no command line, and no descriptors of its own.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_kernel_thread(&entry.path()) => {
+                scan.unseen += 1;
+            }
+            // It ended while we looked.
+            Err(_) => {}
+        }
+    }
+    scan.openers.sort_by_key(|opener| opener.pid);
+    Ok(scan)
+}
+
+/// What a process has open of ours, with the mark of each descriptor.
+fn descriptors(
+    process: &Path,
+    which: &dyn Fn(&Metadata) -> Option<String>,
+) -> io::Result<BTreeMap<String, Option<Mark>>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(process.join("fd"))?.flatten() {
+        // Sockets and pipes are the most; reading the link spares the look at each of them.
+        if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
+            continue;
+        }
+        let Some(which) = fs::metadata(entry.path()).ok().as_ref().and_then(which) else { continue };
+        let info = fs::read_to_string(process.join("fdinfo").join(entry.file_name())).unwrap_or_default();
+        let mark: &mut Option<Mark> = found.entry(which).or_default();
+        *mark = mark.or_else(|| Mark::in_fdinfo(&info));
+    }
+    Ok(found)
+}
+
+fn opener(pid: u32, process: &Path, found: BTreeMap<String, Option<Mark>>) -> Option<Opener> {
+    // One run holds its lock through one descriptor; the others of the same process are that run's.
+    let mark = found.values().find_map(|mark| *mark);
+    let which = found.into_keys().collect::<Vec<_>>().join(" and ");
+    let command = fs::read_to_string(process.join("comm")).unwrap_or_default();
+    let command = if command.trim().is_empty() { "name unknown".to_owned() } else { command.trim().to_owned() };
+    (!which.is_empty()).then_some(Opener { pid, command, which, mark })
+}
+
+fn is_kernel_thread(process: &Path) -> bool {
+    fs::read(process.join("cmdline")).is_ok_and(|line| line.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    fn is(file: &Path) -> impl Fn(&Metadata) -> Option<String> {
+        let inode = fs::metadata(file).unwrap().ino();
+        move |metadata: &Metadata| (metadata.ino() == inode).then(|| "it".to_owned())
+    }
+
+    fn process(proc_root: &Path, pid: u32, opens: &Path, fdinfo: &str) {
+        let dir = proc_root.join(pid.to_string());
+        fs::create_dir_all(dir.join("fd")).unwrap();
+        fs::create_dir_all(dir.join("fdinfo")).unwrap();
+        fs::write(dir.join("comm"), format!("command-{pid}\n")).unwrap();
+        fs::write(dir.join("cmdline"), "x").unwrap();
+        symlink(opens, dir.join("fd/3")).unwrap();
+        symlink("socket:[12]", dir.join("fd/4")).unwrap();
+        fs::write(dir.join("fdinfo/3"), fdinfo).unwrap();
+    }
+
+    #[test]
+    fn a_process_is_found_by_what_it_has_open_and_not_by_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let (device, other, proc_root) = (dir.path().join("device"), dir.path().join("other"), dir.path().join("proc"));
+        fs::write(&device, "").unwrap();
+        fs::write(&other, "").unwrap();
+        fs::hard_link(&device, dir.path().join("alias")).unwrap();
+        process(&proc_root, 4_100_001, &dir.path().join("alias"), "pos: 0\n");
+        process(&proc_root, 4_100_002, &other, "pos: 0\n");
+        process(&proc_root, std::process::id(), &device, "pos: 0\n");
+        let scan = scan(&proc_root, &is(&device)).unwrap();
+        assert_eq!(scan.openers.len(), 1, "{scan:?}");
+        assert_eq!(scan.openers[0].to_string(), "it is open in process 4100001 (command-4100001)");
+        assert_eq!(scan.openers[0].mark, None);
+        assert_eq!(scan.unseen, 0);
+    }
+
+    #[test]
+    fn a_process_that_ends_while_looked_at_is_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("4100001")).unwrap();
+        let device = dir.path().join("device");
+        fs::write(&device, "").unwrap();
+        assert!(scan(dir.path(), &is(&device)).unwrap().openers.is_empty());
+    }
+}

@@ -1,0 +1,192 @@
+//! Why a device is not written to: each reason with its numbers and with what to do.
+
+use super::evidence::Evidence;
+use super::processes::Opener;
+use crate::discover::DiscoverError;
+use std::fmt;
+use std::io;
+use thiserror::Error;
+
+/// A device that is not written to, and why. One line.
+#[derive(Debug, Error)]
+#[error("refusing to write to {device} - {reason}")]
+pub struct Refusal {
+    /// The name as given.
+    pub device: String,
+    /// What stands against it.
+    #[source]
+    pub reason: Reason,
+}
+
+/// What stands against writing to a device.
+///
+/// `which` says what the reason holds for: `it`, `its partition /dev/sda1`, `the disk /dev/sda that
+/// it lies on`.
+#[derive(Debug, Error)]
+pub enum Reason {
+    /// Not there, not a device, or nothing can be found out about it.
+    #[error(transparent)]
+    Unknown(#[from] DiscoverError),
+    /// A regular file was named, but no size for it.
+    #[error(
+        "it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead"
+    )]
+    FileWithoutSize,
+    /// It takes no writes.
+    #[error("it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device")]
+    ReadOnly {
+        /// Who says so.
+        how: &'static str,
+    },
+    /// A file system on it is in use.
+    #[error("{which} is mounted at {at}{seen_by}; unmount it, or name another device")]
+    Mounted {
+        /// It or a part of it.
+        which: String,
+        /// Where.
+        at: String,
+        /// Empty, or whose mounts those are.
+        seen_by: &'static str,
+    },
+    /// The kernel swaps to it.
+    #[error("{which} is used as swap; turn it off (`swapoff {path}`), or name another device")]
+    Swap {
+        /// It or a part of it.
+        which: String,
+        /// The path in /proc/swaps.
+        path: String,
+    },
+    /// Another kernel device is built on it.
+    #[error("{which} is held by {holders}; take that apart first, or name another device")]
+    Held {
+        /// It or a part of it.
+        which: String,
+        /// `dm-0 (LVM vg-data)`, `md0`, `loop3`...
+        holders: String,
+    },
+    /// A process has it open.
+    #[error("{}; stop what uses it, or name another device", open_elsewhere(.0))]
+    OpenElsewhere(Vec<Opener>),
+    /// Somebody reads or writes it.
+    #[error(
+        "it is in use by something that could not be found: in {watched_ms} ms it did {reads} reads, {writes} writes and {others} discards and flushes, with {in_flight} in flight; stop what uses it (a daemon that probes disks settles in seconds), or name another device"
+    )]
+    Moving {
+        /// How long it was watched.
+        watched_ms: u128,
+        /// Reads completed in that time.
+        reads: u64,
+        /// Writes completed in that time.
+        writes: u64,
+        /// Discards and flushes completed in that time.
+        others: u64,
+        /// Requests in flight at the end.
+        in_flight: u64,
+    },
+    /// The kernel has given it to somebody else.
+    #[error(
+        "the kernel has it reserved for another user (open with O_EXCL: EBUSY), a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show which; release it, or name another device"
+    )]
+    Claimed,
+    /// Another instance of this program is on it.
+    #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]
+    SecondRun {
+        /// Empty, or ` (pid 1234)`.
+        who: String,
+        /// `alone` or `shared`.
+        how: &'static str,
+        /// What would let both run.
+        advice: &'static str,
+    },
+    /// Too small for the load.
+    #[error("its {size_bytes} bytes are less than the {min_size_bytes} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller")]
+    TooSmall {
+        /// What it has.
+        size_bytes: u64,
+        /// What is needed.
+        min_size_bytes: u64,
+    },
+    /// The file would not fit.
+    #[error("the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make file-size-mbytes smaller, or free space")]
+    NoSpace {
+        /// Bytes still to be allocated.
+        needed_bytes: u64,
+        /// Bytes free.
+        free_bytes: u64,
+    },
+    /// There is something on it, and nobody said that it may go.
+    #[error("{}; it would be erased: if that is meant, {}", list(.evidence), .how.with(.name))]
+    NotConfirmed {
+        /// What is on it.
+        evidence: Vec<Evidence>,
+        /// The name to give.
+        name: String,
+        /// How an answer can be given.
+        how: Ask,
+    },
+    /// What was examined is no longer what would be written to.
+    #[error("it changed after it was examined: {what}; see that nobody reconfigures it, then start again")]
+    Changed {
+        /// What is different now.
+        what: String,
+    },
+    /// The kernel refused.
+    #[error("cannot {tried} ({source}); look at the kernel log (dmesg) for the reason")]
+    Io {
+        /// The act that failed.
+        tried: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// What was answered, hence how to answer better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Nothing was typed; other devices may have been named.
+    Name,
+    /// Something else was typed.
+    Typed(String),
+}
+
+impl Ask {
+    fn with(&self, name: &str) -> String {
+        match self {
+            Self::Name => format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as the device was given)"),
+            Self::Typed(typed) => format!("type exactly `{name}` (`{typed}` was typed)"),
+        }
+    }
+}
+
+/// Evidence in one line.
+pub(super) fn list(evidence: &[Evidence]) -> String {
+    let items: Vec<String> = evidence.iter().map(ToString::to_string).collect();
+    items.join("; ")
+}
+
+fn open_elsewhere(openers: &[Opener]) -> String {
+    const SHOWN: usize = 4;
+    let mut text: Vec<String> = openers.iter().take(SHOWN).map(ToString::to_string).collect();
+    if openers.len() > SHOWN {
+        text.push(format!("{} more processes have it open too", openers.len() - SHOWN));
+    }
+    text.join("; ")
+}
+
+impl Reason {
+    /// The reason for a failed act on the device.
+    pub(super) fn io(tried: &'static str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EROFS) => Self::ReadOnly { how: "its file system is mounted read-only" },
+            Some(libc::EBUSY) => Self::Claimed,
+            Some(libc::ENOENT | libc::EACCES | libc::EPERM) => Self::Unknown(DiscoverError::io(tried, source)),
+            _ => Self::Io { tried, source },
+        }
+    }
+}
+
+impl fmt::Display for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is open in process {} ({})", self.which, self.pid, self.command)
+    }
+}

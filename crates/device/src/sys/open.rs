@@ -1,0 +1,130 @@
+//! What opening and sizing a target needs beyond `std`: byte locks, free space, reserved space.
+//!
+//! Locks are *open file description* locks (`F_OFD_SETLK`): they belong to the descriptor, not to the
+//! process, so closing some other descriptor of the same device does not drop them, and the kernel
+//! drops them when the last copy of the descriptor is gone, however the process ended.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// How a byte is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByteLock {
+    /// Others may hold it shared too. Needs a readable descriptor.
+    Shared,
+    /// Nobody else holds it at all. Needs a writable descriptor.
+    Exclusive,
+}
+
+/// A request to lock the one byte at `offset`.
+fn request(offset: u64, lock: ByteLock) -> libc::flock {
+    // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
+    let mut request: libc::flock = unsafe { std::mem::zeroed() };
+    request.l_type = match lock {
+        ByteLock::Shared => libc::F_RDLCK,
+        ByteLock::Exclusive => libc::F_WRLCK,
+    } as _;
+    request.l_whence = libc::SEEK_SET as _;
+    request.l_start = offset as libc::off_t;
+    request.l_len = 1;
+    request
+}
+
+/// Locks the byte at `offset` (below 2^63; it need not exist) without waiting; `false` when another
+/// descriptor's lock is in the way.
+pub fn try_lock_byte(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<bool> {
+    let request = request(offset, lock);
+    // SAFETY: F_OFD_SETLK only reads the struct, which lives until the call returns.
+    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const request) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// The lock of another descriptor that stands in the way of locking the byte at `offset`, if any.
+pub fn conflicting_lock(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<Option<ByteLock>> {
+    let mut request = request(offset, lock);
+    // SAFETY: F_OFD_GETLK reads and writes the struct, which lives until the call returns.
+    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(match i32::from(request.l_type) {
+        libc::F_UNLCK => None,
+        libc::F_RDLCK => Some(ByteLock::Shared),
+        _ => Some(ByteLock::Exclusive),
+    })
+}
+
+/// Bytes that an unprivileged process can still use on the file system of `fd`.
+pub fn free_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one `statvfs` to `stat`, which lives until the call returns.
+    if unsafe { libc::fstatvfs(fd.as_raw_fd(), &raw mut stat) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    #[allow(clippy::unnecessary_cast)] // the fields are narrower on 32-bit targets
+    Ok((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+}
+
+/// Makes a file `size_bytes` long with all of its blocks allocated, so that no later write can fail
+/// for want of space. `false` where the file system cannot (the length is then unchanged).
+pub fn reserve(fd: BorrowedFd<'_>, size_bytes: u64) -> io::Result<bool> {
+    // SAFETY: plain integers; the descriptor is open for as long as it is borrowed.
+    if unsafe { libc::fallocate(fd.as_raw_fd(), 0, 0, size_bytes as libc::off_t) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// Effective user of this process.
+pub fn effective_user() -> u32 {
+    // SAFETY: has no preconditions and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    const BYTE: u64 = 1 << 62;
+
+    #[test]
+    fn locks_belong_to_the_descriptor_and_go_with_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (one, two) = (file.reopen().unwrap(), file.reopen().unwrap());
+        assert!(try_lock_byte(one.as_fd(), BYTE, ByteLock::Exclusive).unwrap());
+        assert!(!try_lock_byte(two.as_fd(), BYTE, ByteLock::Shared).unwrap());
+        assert_eq!(conflicting_lock(two.as_fd(), BYTE, ByteLock::Shared).unwrap(), Some(ByteLock::Exclusive));
+        drop(one);
+        assert!(try_lock_byte(two.as_fd(), BYTE, ByteLock::Shared).unwrap());
+    }
+
+    #[test]
+    fn shared_locks_do_not_exclude_each_other_but_exclude_an_exclusive_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (one, two) = (file.reopen().unwrap(), file.reopen().unwrap());
+        assert!(try_lock_byte(one.as_fd(), BYTE, ByteLock::Shared).unwrap());
+        assert!(try_lock_byte(two.as_fd(), BYTE, ByteLock::Shared).unwrap());
+        assert_eq!(conflicting_lock(two.as_fd(), BYTE, ByteLock::Exclusive).unwrap(), Some(ByteLock::Shared));
+        assert_eq!(conflicting_lock(two.as_fd(), BYTE, ByteLock::Shared).unwrap(), None);
+    }
+
+    #[test]
+    fn reserving_sets_the_length() {
+        let file = tempfile::tempfile().unwrap();
+        if reserve(file.as_fd(), 65_536).unwrap() {
+            assert_eq!(file.metadata().unwrap().len(), 65_536);
+        }
+        assert!(free_bytes(file.as_fd()).unwrap() > 0);
+    }
+}
