@@ -9,3 +9,4 @@ pub mod ioctl;
 pub mod mount;
 pub mod process;
 pub mod ring;
+pub mod usage;
