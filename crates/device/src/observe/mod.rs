@@ -3,7 +3,7 @@
 //! * [`trace`]: the kernel's block tracepoints, one event for each request issued and completed
 //! * [`dispersion`]: how evenly events are spread over time
 //! * [`diskstats`]: /proc/diskstats, and what `iostat -x` derives from it
-//! * [`telemetry`]: one row of numbers a second, for the run directory
+//! * [`telemetry`]: one row of numbers a report interval, for the run directory
 //! * [`host`]: what machine this is
 //! * [`process`]: what this program itself uses
 //!
@@ -12,6 +12,7 @@
 pub mod diskstats;
 pub mod dispersion;
 pub mod host;
+mod hwmon;
 pub mod process;
 mod procfile;
 pub mod telemetry;

@@ -1,7 +1,7 @@
 //! The kernel's description of its trace records: which field lies where.
 //!
 //! `events/*/*/format` and `events/header_page` list fields like
-//! `field:sector_t sector;	offset:16;	size:8;	signed:0;`. Offsets differ between kernels, so they
+//! `field:sector_t sector; offset:16; size:8; signed:0;`. Offsets differ between kernels, so they
 //! are read and never assumed. This module does not know what the fields mean.
 
 use std::collections::HashMap;

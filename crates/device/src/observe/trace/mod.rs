@@ -307,4 +307,6 @@ fn read_page(pipe: &mut File, page: &mut [u8]) -> io::Result<Option<usize>> {
 }
 
 #[cfg(test)]
+mod recorded_tests;
+#[cfg(test)]
 mod tests;

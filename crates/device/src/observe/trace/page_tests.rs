@@ -30,7 +30,10 @@ fn page(time_ns: u64, flags: u64, records: &[Vec<u8>], after: &[u8]) -> Vec<u8> 
     page
 }
 
-fn read(page: &[u8]) -> Result<(Vec<(u64, Vec<u8>)>, Gap), BrokenPage> {
+/// Time and bytes of a record.
+type Record = (u64, Vec<u8>);
+
+fn read(page: &[u8]) -> Result<(Vec<Record>, Gap), BrokenPage> {
     let mut records = Vec::new();
     let layout = PageLayout::parse(HEADER_PAGE).unwrap();
     let gap = layout.records(page, |time_ns, bytes| records.push((time_ns, bytes.to_vec())))?;

@@ -122,13 +122,30 @@ fn reading_while_it_happens_loses_nothing_and_takes_nothing_twice() {
 #[test]
 fn a_dropped_trace_leaves_no_instance_behind() {
     let Some(trace) = start(&[(7, 0)], Options::default()) else { return };
-    let path = trace.instance.path(".");
+    let path = trace.instance.path("tracing_on");
     // The instance keeps the private mount; a second way in is needed to look after it is gone.
     let elsewhere = Tracefs::find().unwrap();
     let name = path.parent().and_then(Path::file_name).unwrap().to_owned();
     assert!(elsewhere.instances().join(&name).exists());
     drop(trace);
     assert!(!elsewhere.instances().join(&name).exists());
+}
+
+#[test]
+fn the_instance_of_a_killed_run_is_removed_by_the_next() {
+    let Ok(tracefs) = Tracefs::find() else { return eprintln!("skipped: tracing needs root") };
+    let mut killed = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let left = tracefs.instances().join(format!("flashproof-{}-0", killed.id()));
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("events/block/block_rq_issue/enable"), "1").unwrap();
+    drop(start(&[(7, 77)], Options::default()));
+    let spared_while_alive = left.exists();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    drop(start(&[(7, 77)], Options::default()));
+    let gone = !left.exists();
+    let _ = std::fs::remove_dir(&left);
+    assert!(spared_while_alive && gone, "alive: {spared_while_alive}, gone: {gone}");
 }
 
 #[test]
