@@ -10,3 +10,4 @@ pub mod mount;
 pub mod open;
 pub mod process;
 pub mod ring;
+pub mod usage;

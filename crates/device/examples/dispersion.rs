@@ -1,0 +1,101 @@
+//! `dispersion DEVICE SECONDS [read|write]`: how evenly requests reach a device, seen by the kernel.
+//!
+//! Counts block_rq_issue in windows of 0.1 ms while something else loads the device, and prints one
+//! line: `count=N lost=N variance_over_mean=X mean=X windows=N`. 0 is perfectly even, 1 is Poisson,
+//! more is bunched. Needs root.
+
+use device::observe::DeviceNumber;
+use device::observe::dispersion::dispersion;
+use device::observe::trace::{EventOp, Lost, Options, Trace};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const USAGE: &str = "usage: dispersion DEVICE SECONDS [read|write]";
+const WINDOW_NS: u64 = 100_000;
+/// Far less than the buffer lasts (half a million issues at least), so nothing is lost on a busy device.
+const READ_EVERY: Duration = Duration::from_millis(100);
+const USAGE_ERROR: u8 = 2;
+const ENVIRONMENT_ERROR: u8 = 3;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((device, watched_for, wanted)) = parse(&arguments) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(USAGE_ERROR);
+    };
+    match disk_number(device).and_then(|number| issues(number, watched_for, wanted)) {
+        Ok((times_ns, lost)) => {
+            print(&times_ns, lost);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(ENVIRONMENT_ERROR)
+        }
+    }
+}
+
+/// Device, duration and operation (any, if none is named).
+fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
+    let (device, seconds, wanted) = match arguments {
+        [device, seconds] => (device, seconds, None),
+        [device, seconds, op] if op == "read" => (device, seconds, Some(EventOp::Read)),
+        [device, seconds, op] if op == "write" => (device, seconds, Some(EventOp::Write)),
+        _ => return None,
+    };
+    let watched_for = Duration::try_from_secs_f64(seconds.parse().ok()?).ok().filter(|time| !time.is_zero())?;
+    Some((Path::new(device), watched_for, wanted))
+}
+
+/// The number of a whole disk: requests to a partition carry that of its disk.
+fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
+    let name = device.display();
+    let facts = std::fs::metadata(device).map_err(|error| format!("cannot watch {name} - {error} - name a disk"))?;
+    if !facts.file_type().is_block_device() {
+        return Err(format!("cannot watch {name} - it is not a block device - name a disk"));
+    }
+    let number = (libc::major(facts.rdev()), libc::minor(facts.rdev()));
+    if Path::new(&format!("/sys/dev/block/{}:{}/partition", number.0, number.1)).exists() {
+        return Err(format!("cannot watch {name} - it is a partition - name the whole disk"));
+    }
+    Ok(number)
+}
+
+/// When each request was issued, and what is missing.
+fn issues(device: DeviceNumber, watched_for: Duration, wanted: Option<EventOp>) -> Result<(Vec<u64>, Lost), String> {
+    let text = |error: device::observe::trace::TraceError| error.to_string();
+    let mut times_ns = Vec::new();
+    let mut trace = Trace::start(&[device], Options { complete: false, ..Options::default() }).map_err(text)?;
+    let started = Instant::now();
+    loop {
+        let left = watched_for.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            trace.stop().map_err(text)?;
+        }
+        let taken = trace.read(&mut |event| {
+            if wanted.is_none_or(|wanted| event.op == wanted) {
+                times_ns.push(event.time_ns);
+            }
+        });
+        let taken = taken.map_err(text)?;
+        if left.is_zero() && taken == 0 {
+            return Ok((times_ns, trace.lost().map_err(text)?));
+        }
+        std::thread::sleep(left.min(READ_EVERY));
+    }
+}
+
+fn print(times_ns: &[u64], lost: Lost) {
+    let head = format!("count={} lost={}", times_ns.len(), lost.events());
+    match dispersion(times_ns, WINDOW_NS) {
+        Some(found) => {
+            println!("{head} variance_over_mean={:.3} mean={:.4} windows={}", found.index(), found.mean, found.windows)
+        }
+        None => println!("{head} variance_over_mean= mean= windows=0"),
+    }
+    if !lost.is_none() {
+        eprintln!("warning: {} events are missing, in {} places: do not trust the variance", lost.events(), lost.gaps);
+    }
+}

@@ -1,0 +1,345 @@
+//! /proc/diskstats: what the kernel counted for each block device, and what `iostat -x` makes of it.
+//!
+//! Counters run since the device appeared; only the difference of two samples means anything. The
+//! names and units here are those of the kernel's `Documentation/admin-guide/iostats.rst`; the rates
+//! are computed as sysstat does it, so that they can be laid beside each other.
+
+use super::DeviceNumber;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Bytes in a sector of /proc/diskstats, whatever the device's own sectors are.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// What the kernel counts for one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests completed.
+    pub completed: u64,
+    /// Requests that were merged into a neighbour before they were issued.
+    pub merged: u64,
+    /// Sectors of 512 bytes.
+    pub sectors: u64,
+    /// Milliseconds that all requests together took.
+    pub time_ms: u64,
+}
+
+/// What the kernel counts for flushes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlushCounts {
+    /// Flush requests completed.
+    pub completed: u64,
+    /// Milliseconds that all of them together took.
+    pub time_ms: u64,
+}
+
+/// The 17 counters of one device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reads.
+    pub read: Counts,
+    /// Writes.
+    pub write: Counts,
+    /// Requests issued and not completed: the present number, not a counter.
+    pub in_flight: u64,
+    /// Milliseconds in which at least one request was in flight.
+    pub busy_ms: u64,
+    /// Milliseconds in flight, summed over all requests.
+    pub queue_ms: u64,
+    /// Discards; `None` before Linux 4.18.
+    pub discard: Option<Counts>,
+    /// Flushes; `None` before Linux 5.5.
+    pub flush: Option<FlushCounts>,
+}
+
+/// One line of /proc/diskstats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    /// Major and minor number.
+    pub device: DeviceNumber,
+    /// The kernel's name (`sda`, `nvme0n1p1`).
+    pub name: String,
+    /// Its counters.
+    pub counters: Counters,
+}
+
+/// Why the statistics could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskstatsError {
+    /// The file could not be read.
+    #[error("cannot read {} - {source} - mount /proc", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A line does not look like device statistics.
+    #[error(
+        "cannot read {} line {line} - expected two numbers, a name and 11, 15 or 17 counters, found \"{text}\" - this kernel is unknown to this version",
+        path.display()
+    )]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+    },
+}
+
+/// Reads the statistics of all block devices below `root` (`/` but in tests).
+pub fn read(root: &Path) -> Result<Vec<Disk>, DiskstatsError> {
+    let path = root.join("proc/diskstats");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(source) => return Err(DiskstatsError::Unreadable { path, source }),
+    };
+    let disk = |(index, line): (usize, &str)| match parse_line(line) {
+        Some((device, name, counters)) => Ok(Disk { device, name: name.to_owned(), counters }),
+        None => Err(DiskstatsError::Line { path: path.clone(), line: index + 1, text: line.trim().to_owned() }),
+    };
+    text.lines().enumerate().map(disk).collect()
+}
+
+/// The number, the name and the counters in one line; `None` if it has another shape.
+pub(super) fn parse_line(line: &str) -> Option<(DeviceNumber, &str, Counters)> {
+    let mut words = line.split_ascii_whitespace();
+    let device = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let name = words.next()?;
+    let mut values = [0_u64; 17];
+    let mut fields = 0;
+    // Newer kernels may append more; those are not ours to know.
+    for word in words.take(values.len()) {
+        values[fields] = word.parse().ok()?;
+        fields += 1;
+    }
+    let counts = |at: usize| Counts {
+        completed: values[at],
+        merged: values[at + 1],
+        sectors: values[at + 2],
+        time_ms: values[at + 3],
+    };
+    let counters = Counters {
+        read: counts(0),
+        write: counts(4),
+        in_flight: values[8],
+        busy_ms: values[9],
+        queue_ms: values[10],
+        discard: (fields >= 15).then(|| counts(11)),
+        flush: (fields >= 17).then(|| FlushCounts { completed: values[15], time_ms: values[16] }),
+    };
+    matches!(fields, 11 | 15 | 17).then_some((device, name, counters))
+}
+
+impl Counters {
+    /// What happened since `earlier`; `in_flight` stays the present number.
+    ///
+    /// `None` if a counter went back, but for a wrap: then the device was taken away and another one
+    /// came under its number in between.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        Some(Self {
+            read: self.read.since(earlier.read)?,
+            write: self.write.since(earlier.write)?,
+            in_flight: self.in_flight,
+            busy_ms: grown(self.busy_ms, earlier.busy_ms)?,
+            queue_ms: grown(self.queue_ms, earlier.queue_ms)?,
+            discard: match (self.discard, earlier.discard) {
+                (Some(now), Some(before)) => Some(now.since(before)?),
+                _ => None,
+            },
+            flush: match (self.flush, earlier.flush) {
+                (Some(now), Some(before)) => Some(FlushCounts {
+                    completed: grown(now.completed, before.completed)?,
+                    time_ms: grown(now.time_ms, before.time_ms)?,
+                }),
+                _ => None,
+            },
+        })
+    }
+}
+
+impl Counts {
+    fn since(self, earlier: Self) -> Option<Self> {
+        Some(Self {
+            completed: grown(self.completed, earlier.completed)?,
+            merged: grown(self.merged, earlier.merged)?,
+            sectors: grown(self.sectors, earlier.sectors)?,
+            time_ms: grown(self.time_ms, earlier.time_ms)?,
+        })
+    }
+}
+
+const WRAP_32: u64 = 1 << 32;
+
+/// The growth of one counter; `None` if it started anew.
+///
+/// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days
+/// of one request in flight, after 9 hours of 128. Counts are a kernel `long`: 64 bits, or 32 on a
+/// 32-bit kernel. So one that goes back by more than half of 32 bits went forward over their end.
+fn grown(now: u64, before: u64) -> Option<u64> {
+    if now >= before {
+        return Some(now - before);
+    }
+    let wrapped = before < WRAP_32 && before - now > WRAP_32 / 2;
+    wrapped.then(|| now + WRAP_32 - before)
+}
+
+/// What `iostat -x` prints for one device and interval. Each field names its column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// `r/s`
+    pub reads_per_sec: f64,
+    /// `w/s`
+    pub writes_per_sec: f64,
+    /// `d/s`
+    pub discards_per_sec: Option<f64>,
+    /// `f/s`
+    pub flushes_per_sec: Option<f64>,
+    /// `rkB/s`: of 1,024 bytes
+    pub read_kib_per_sec: f64,
+    /// `wkB/s`: of 1,024 bytes
+    pub write_kib_per_sec: f64,
+    /// `r_await`: mean milliseconds of a read, in queue and device; `None` without reads (iostat prints 0)
+    pub read_await_ms: Option<f64>,
+    /// `w_await`: likewise
+    pub write_await_ms: Option<f64>,
+    /// `await` of `iostat -xs`: reads, writes and discards together
+    pub await_ms: Option<f64>,
+    /// `aqu-sz`: mean number of requests in flight
+    pub average_queue: f64,
+    /// `%util`: share of the time in which something was in flight. No measure of how much more a
+    /// device could do that works on several requests at once.
+    pub util_pct: f64,
+}
+
+impl Rates {
+    /// The rates of `delta` (see [`Counters::since`]) over `interval`; `None` for no time at all.
+    ///
+    /// Source: sysstat, `iostat.c` and `compute_ext_disk_stats` in `rd_stats.c`.
+    pub fn over(delta: &Counters, interval: Duration) -> Option<Self> {
+        let seconds = interval.as_secs_f64();
+        if seconds <= 0.0 {
+            return None;
+        }
+        let per_sec = |count: u64| count as f64 / seconds;
+        let kib_per_sec = |sectors: u64| per_sec(sectors) * SECTOR_BYTES as f64 / 1024.0;
+        let mean_ms = |time_ms: u64, count: u64| (count > 0).then(|| time_ms as f64 / count as f64);
+        let discard = delta.discard.unwrap_or_default();
+        Some(Self {
+            reads_per_sec: per_sec(delta.read.completed),
+            writes_per_sec: per_sec(delta.write.completed),
+            discards_per_sec: delta.discard.map(|discard| per_sec(discard.completed)),
+            flushes_per_sec: delta.flush.map(|flush| per_sec(flush.completed)),
+            read_kib_per_sec: kib_per_sec(delta.read.sectors),
+            write_kib_per_sec: kib_per_sec(delta.write.sectors),
+            read_await_ms: mean_ms(delta.read.time_ms, delta.read.completed),
+            write_await_ms: mean_ms(delta.write.time_ms, delta.write.completed),
+            await_ms: mean_ms(
+                delta.read.time_ms + delta.write.time_ms + discard.time_ms,
+                delta.read.completed + delta.write.completed + discard.completed,
+            ),
+            average_queue: per_sec(delta.queue_ms) / 1000.0,
+            util_pct: per_sec(delta.busy_ms) / 10.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = " 259       0 nvme0n1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17";
+
+    fn counters(line: &str) -> Counters {
+        parse_line(line).unwrap().2
+    }
+
+    #[test]
+    fn every_one_of_the_17_fields_has_its_place() {
+        let (device, name, counters) = parse_line(LINE).unwrap();
+        assert_eq!((device, name), ((259, 0), "nvme0n1"));
+        let expected = Counters {
+            read: Counts { completed: 1, merged: 2, sectors: 3, time_ms: 4 },
+            write: Counts { completed: 5, merged: 6, sectors: 7, time_ms: 8 },
+            in_flight: 9,
+            busy_ms: 10,
+            queue_ms: 11,
+            discard: Some(Counts { completed: 12, merged: 13, sectors: 14, time_ms: 15 }),
+            flush: Some(FlushCounts { completed: 16, time_ms: 17 }),
+        };
+        assert_eq!(counters, expected);
+    }
+
+    #[test]
+    fn what_old_kernels_do_not_count_is_unknown_and_not_zero() {
+        let old = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11");
+        assert_eq!((old.queue_ms, old.discard, old.flush), (11, None, None));
+        let newer = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15");
+        assert_eq!((newer.discard.map(|discard| discard.time_ms), newer.flush), (Some(15), None));
+        assert_eq!(counters(&format!("{LINE} 18 19")), counters(LINE));
+    }
+
+    #[test]
+    fn a_fake_root_is_read_and_a_bad_line_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let file = root.path().join("proc/diskstats");
+        std::fs::write(&file, format!("{LINE}\n   8       0 sda 9 0 0 0 0 0 0 0 0 0 0\n")).unwrap();
+        let disks = read(root.path()).unwrap();
+        assert_eq!(disks.iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>(), ["nvme0n1", "sda"]);
+        assert_eq!(disks[1].counters.read.completed, 9);
+
+        std::fs::write(&file, format!("{LINE}\n   8       0 sda 9 x 0\n")).unwrap();
+        let text = read(root.path()).unwrap_err().to_string();
+        assert!(text.contains("line 2") && text.contains("sda 9 x 0"), "{text}");
+        std::fs::remove_file(&file).unwrap();
+        assert!(matches!(read(root.path()), Err(DiskstatsError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn the_rates_are_those_of_iostat() {
+        // In 2 s: 400 reads of 8 sectors taking 600 ms, 100 writes of 256 sectors taking 1,000 ms.
+        let before = counters("8 0 sda 1000 5 9000 100 50 7 800 40 3 700 900 0 0 0 0 10 5");
+        let after = counters("8 0 sda 1400 5 12200 700 150 7 26400 1040 1 1700 2500 20 0 80 20 16 5");
+        let rates = Rates::over(&after.since(&before).unwrap(), Duration::from_secs(2)).unwrap();
+        let expected = Rates {
+            reads_per_sec: 200.0,
+            writes_per_sec: 50.0,
+            discards_per_sec: Some(10.0),
+            flushes_per_sec: Some(3.0),
+            read_kib_per_sec: 800.0,
+            write_kib_per_sec: 6_400.0,
+            read_await_ms: Some(1.5),
+            write_await_ms: Some(10.0),
+            await_ms: Some(1620.0 / 520.0),
+            average_queue: 0.8,
+            util_pct: 50.0,
+        };
+        assert_eq!(rates, expected);
+    }
+
+    #[test]
+    fn no_operations_have_no_mean_time() {
+        let idle = Rates::over(&Counters::default(), Duration::from_secs(1)).unwrap();
+        assert_eq!((idle.read_await_ms, idle.write_await_ms, idle.await_ms), (None, None, None));
+        assert_eq!(Rates::over(&Counters::default(), Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_32_bit_counter_that_wraps_goes_on() {
+        let line = |reads: u64, time: u64| counters(&format!("8 0 sda {reads} 0 0 {time} 0 0 0 0 0 {time} {time}"));
+        let delta = line(4, 5).since(&line(WRAP_32 - 6, WRAP_32 - 10)).unwrap();
+        assert_eq!((delta.read.completed, delta.read.time_ms, delta.busy_ms, delta.queue_ms), (10, 15, 15, 15));
+    }
+
+    #[test]
+    fn counters_that_start_anew_are_another_device() {
+        let line = |reads: u64| counters(&format!("8 0 sda {reads} 0 0 0 0 0 0 0 0 0 0"));
+        assert_eq!(line(5).since(&line(1_000)), None);
+        assert_eq!(line(5).since(&line(WRAP_32 + 1_000)), None);
+        assert_eq!(line(1_000).since(&line(1_000)).unwrap().read.completed, 0);
+    }
+}

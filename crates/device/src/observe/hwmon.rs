@@ -1,0 +1,160 @@
+//! The temperature of a drive, from the kernel's hardware monitor.
+//!
+//! A monitor belongs to a drive if the block device lies below the monitor's device in /sys: below the
+//! NVMe controller or its PCI device (kernels differ), below the SCSI device of `drivetemp`. A drive
+//! with several paths lies below none of them, so the controllers that its subsystem links to count.
+//!
+//! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
+
+use super::DeviceNumber;
+use super::procfile::ProcFile;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Drivers whose monitor is in the drive. Others above it (an adapter, a bridge) have their own heat.
+const DRIVERS: [&str; 2] = ["nvme", "drivetemp"];
+
+/// The thermometer of one drive, read again and again.
+#[derive(Debug)]
+pub(super) struct Thermometer {
+    input: ProcFile,
+}
+
+impl Thermometer {
+    /// Looks for one below `root`; `None` if the drive has none that the kernel knows.
+    pub(super) fn find(root: &Path, (major, minor): DeviceNumber) -> Option<Self> {
+        let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+        let places = [vec![block.clone()], controllers(&block)].concat();
+        let mut monitors: Vec<PathBuf> =
+            fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
+        monitors.sort_unstable();
+        let monitor = monitors.into_iter().find(|monitor| watches(monitor, &places))?;
+        // For both drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
+        Some(Self { input: ProcFile::open(&monitor, "temp1_input").ok()? })
+    }
+
+    /// Degrees Celsius now; `None` if the drive does not answer.
+    pub(super) fn celsius(&mut self) -> Option<f64> {
+        // The kernel's hwmon/sysfs-interface.rst: millidegrees.
+        Some(self.input.read().ok()?.trim().parse::<i64>().ok()? as f64 / 1_000.0)
+    }
+}
+
+/// Whether `monitor` is that of a drive in one of `places`.
+fn watches(monitor: &Path, places: &[PathBuf]) -> bool {
+    let known = fs::read_to_string(monitor.join("name")).is_ok_and(|name| DRIVERS.contains(&name.trim()));
+    let device = fs::canonicalize(monitor.join("device"));
+    known && device.is_ok_and(|device| places.iter().any(|place| place.starts_with(&device)))
+}
+
+/// The NVMe controllers that the subsystem of `block` links to.
+fn controllers(block: &Path) -> Vec<PathBuf> {
+    let links = fs::read_dir(block.join("device")).into_iter().flatten().flatten();
+    let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let links = links.filter(|entry| {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("nvme"));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    });
+    let mut controllers: Vec<PathBuf> = links.filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
+    controllers.sort_unstable();
+    controllers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const CONTROLLER: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0";
+
+    struct FakeSys(tempfile::TempDir);
+
+    impl FakeSys {
+        fn new() -> Self {
+            let sys = Self(tempfile::tempdir().unwrap());
+            sys.dir("sys/dev/block");
+            sys.dir("sys/class/hwmon");
+            sys
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn dir(&self, name: &str) -> PathBuf {
+            fs::create_dir_all(self.path(name)).unwrap();
+            self.path(name)
+        }
+
+        fn block(&self, number: &str, place: &str) {
+            symlink(self.dir(place), self.path(&format!("sys/dev/block/{number}"))).unwrap();
+        }
+
+        fn monitor(&self, number: u32, driver: &str, device: &str, millidegrees: &str) {
+            let monitor = self.dir(&format!("{device}/hwmon{number}"));
+            fs::write(monitor.join("name"), format!("{driver}\n")).unwrap();
+            fs::write(monitor.join("temp1_input"), format!("{millidegrees}\n")).unwrap();
+            symlink(self.path(device), monitor.join("device")).unwrap();
+            symlink(&monitor, self.path(&format!("sys/class/hwmon/hwmon{number}"))).unwrap();
+        }
+
+        fn celsius(&self, number: DeviceNumber) -> Option<f64> {
+            Thermometer::find(self.0.path(), number)?.celsius()
+        }
+    }
+
+    #[test]
+    fn each_drive_has_its_own_thermometer() {
+        let sys = FakeSys::new();
+        sys.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.block("259:1", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme1n1");
+        sys.monitor(0, "k10temp", "sys/devices/pci0000:00", "70000");
+        sys.monitor(1, "nvme", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1", "41850");
+        sys.monitor(2, "nvme", CONTROLLER, "-1500");
+        assert_eq!(sys.celsius((259, 0)), Some(-1.5));
+        assert_eq!(sys.celsius((259, 1)), Some(41.85));
+        assert_eq!(sys.celsius((259, 2)), None);
+    }
+
+    #[test]
+    fn older_kernels_hang_the_monitor_on_the_pci_device() {
+        let sys = FakeSys::new();
+        sys.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.monitor(0, "nvme", "sys/devices/pci0000:00/0000:01:00.0", "35000");
+        assert_eq!(sys.celsius((259, 0)), Some(35.0));
+    }
+
+    #[test]
+    fn a_drive_with_several_paths_is_found_through_its_subsystem() {
+        let sys = FakeSys::new();
+        let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
+        sys.block("259:0", &format!("{subsystem}/nvme0n1"));
+        symlink(sys.path(subsystem), sys.path(&format!("{subsystem}/nvme0n1/device"))).unwrap();
+        sys.monitor(0, "nvme", CONTROLLER, "35000");
+        assert_eq!(sys.celsius((259, 0)), None);
+        symlink(sys.path(CONTROLLER), sys.path(&format!("{subsystem}/nvme0"))).unwrap();
+        assert_eq!(sys.celsius((259, 0)), Some(35.0));
+    }
+
+    #[test]
+    fn the_heat_of_an_adapter_is_not_that_of_its_drives() {
+        let sys = FakeSys::new();
+        let scsi = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:0/0:0:0:0";
+        sys.block("8:0", &format!("{scsi}/block/sda"));
+        sys.monitor(0, "adapter", "sys/devices/pci0000:00/0000:03:00.0", "80000");
+        assert_eq!(sys.celsius((8, 0)), None);
+        sys.monitor(1, "drivetemp", scsi, "29000");
+        assert_eq!(sys.celsius((8, 0)), Some(29.0));
+    }
+
+    #[test]
+    fn a_drive_that_stops_answering_has_no_temperature() {
+        let sys = FakeSys::new();
+        sys.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.monitor(0, "nvme", CONTROLLER, "35000");
+        let mut thermometer = Thermometer::find(sys.0.path(), (259, 0)).unwrap();
+        fs::write(sys.path(&format!("{CONTROLLER}/hwmon0/temp1_input")), "").unwrap();
+        assert_eq!(thermometer.celsius(), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! What one trace record says of a block request.
+
+use super::format::{Field, FormatError, parse_fields, parse_id};
+use crate::observe::DeviceNumber;
+
+/// The moment in a request's life that an event marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventKind {
+    /// A bio entered the block layer (`block_bio_queue`). One bio may become several requests, or part of one.
+    Queue,
+    /// A request was handed to the driver (`block_rq_issue`).
+    Issue,
+    /// The driver reported a request, or a part of it, as done (`block_rq_complete`).
+    Complete,
+}
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventOp {
+    /// Moves data from the device.
+    Read,
+    /// Moves data to the device, zone appends included.
+    Write,
+    /// Empties the device's volatile cache.
+    Flush,
+    /// Discard or secure erase.
+    Discard,
+    /// Anything else: passthrough commands, write zeroes, zone management.
+    Other,
+}
+
+/// One event of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+    /// CPU that it happened on.
+    pub cpu: u32,
+    /// Which moment.
+    pub kind: EventKind,
+    /// The whole disk, never a partition (a [`EventKind::Queue`] event names what the bio was sent to).
+    pub device: DeviceNumber,
+    /// First sector, of 512 bytes.
+    pub sector: u64,
+    /// Number of 512-byte sectors; 0 for flushes and passthrough.
+    pub sectors: u32,
+    /// What it does.
+    pub op: EventOp,
+    /// `REQ_SYNC`: somebody waits for it.
+    pub sync: bool,
+    /// `REQ_FUA`: done only when on the medium.
+    pub fua: bool,
+    /// `REQ_PREFLUSH`: the cache is emptied first.
+    pub preflush: bool,
+    /// The kernel's error number, 0 or negative; always 0 but for [`EventKind::Complete`].
+    pub error: i32,
+}
+
+/// Sorts events by time; at the same time a request is queued before issued before complete.
+///
+/// The kernel keeps a buffer for each CPU, so events read from several CPUs arrive in runs. Stable.
+pub fn sort_by_time(events: &mut [Event]) {
+    events.sort_by_key(|event| (event.time_ns, event.kind));
+}
+
+/// Turns records into events, by the field positions that the running kernel describes.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    common_type: Field,
+    layouts: Vec<EventLayout>,
+}
+
+#[derive(Debug)]
+struct EventLayout {
+    id: u64,
+    kind: EventKind,
+    dev: Field,
+    sector: Field,
+    nr_sector: Field,
+    rwbs: Field,
+    error: Option<Field>,
+}
+
+/// A record that ends before its fields do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ShortRecord;
+
+impl Decoder {
+    /// From the text of each kind's `format` file. At least one.
+    pub(super) fn new(formats: &[(EventKind, String)]) -> Result<Self, FormatError> {
+        let layouts = formats.iter().map(|(kind, text)| EventLayout::parse(*kind, text)).collect::<Result<_, _>>()?;
+        let (_, any) = formats.first().ok_or(FormatError::NoId)?;
+        Ok(Self { common_type: parse_fields(any)?.get("common_type")?, layouts })
+    }
+
+    /// The event in `record`; `Ok(None)` if it is of a type that nobody asked for.
+    pub(super) fn decode(&self, time_ns: u64, cpu: u32, record: &[u8]) -> Result<Option<Event>, ShortRecord> {
+        let id = self.common_type.unsigned(record).ok_or(ShortRecord)?;
+        match self.layouts.iter().find(|layout| layout.id == id) {
+            Some(layout) => layout.decode(time_ns, cpu, record).map(Some).ok_or(ShortRecord),
+            None => Ok(None),
+        }
+    }
+}
+
+impl EventLayout {
+    fn parse(kind: EventKind, text: &str) -> Result<Self, FormatError> {
+        let fields = parse_fields(text)?;
+        let error = match kind {
+            EventKind::Complete => Some(fields.get("error")?),
+            EventKind::Issue | EventKind::Queue => None,
+        };
+        Ok(Self {
+            id: parse_id(text)?,
+            kind,
+            dev: fields.get("dev")?,
+            sector: fields.get("sector")?,
+            nr_sector: fields.get("nr_sector")?,
+            rwbs: fields.get("rwbs")?,
+            error,
+        })
+    }
+
+    fn decode(&self, time_ns: u64, cpu: u32, record: &[u8]) -> Option<Event> {
+        // The kernel's own dev_t: 12 bits of major, 20 of minor (not the C library's encoding).
+        let dev = self.dev.unsigned(record)? as u32;
+        let flags = Rwbs::parse(self.rwbs.slice(record)?);
+        Some(Event {
+            time_ns,
+            cpu,
+            kind: self.kind,
+            device: (dev >> MINOR_BITS, dev & ((1 << MINOR_BITS) - 1)),
+            sector: self.sector.unsigned(record)?,
+            sectors: self.nr_sector.unsigned(record)? as u32,
+            op: flags.op,
+            sync: flags.sync,
+            fua: flags.fua,
+            preflush: flags.preflush,
+            error: self.error.map_or(Some(0), |error| error.int(record))?,
+        })
+    }
+}
+
+/// Bits of the minor number in the kernel's dev_t (`include/linux/kdev_t.h`).
+const MINOR_BITS: u32 = 20;
+
+/// The number by which the kernel's event filter knows a device.
+pub(super) fn kernel_dev((major, minor): DeviceNumber) -> u32 {
+    major << MINOR_BITS | minor
+}
+
+/// The letters that describe a request: `[F]` for a flush before, one or two for what it does, then
+/// flags: `F` FUA, `A` read-ahead, `S` sync, `M` metadata, `U` atomic.
+///
+/// Source: `blk_fill_rwbs` in `kernel/trace/blktrace.c`.
+#[derive(Debug, PartialEq, Eq)]
+struct Rwbs {
+    op: EventOp,
+    sync: bool,
+    fua: bool,
+    preflush: bool,
+}
+
+impl Rwbs {
+    fn parse(text: &[u8]) -> Self {
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        // A leading F is a flush before only if a letter for an operation follows; else it is the operation.
+        let (preflush, rest) = match text {
+            [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N' | b'Z')) => (true, rest),
+            _ => (false, text),
+        };
+        let (op, flags) = match rest {
+            [b'R', flags @ ..] => (EventOp::Read, flags),
+            [b'W', b'Z', flags @ ..] => (EventOp::Other, flags),
+            [b'W', flags @ ..] => (EventOp::Write, flags),
+            [b'F', flags @ ..] => (EventOp::Flush, flags),
+            [b'D', b'E', flags @ ..] | [b'D', flags @ ..] => (EventOp::Discard, flags),
+            [b'Z', b'A', flags @ ..] => (EventOp::Write, flags),
+            // A zone command has its own second letter, which is no flag.
+            [b'Z', _, flags @ ..] => (EventOp::Other, flags),
+            [_, flags @ ..] => (EventOp::Other, flags),
+            [] => (EventOp::Other, &[][..]),
+        };
+        Self { op, sync: flags.contains(&b'S'), fua: flags.contains(&b'F'), preflush }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMPLETE: &str = "ID: 2107
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;
+\tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;
+\tfield:int error;\toffset:28;\tsize:4;\tsigned:1;
+\tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;
+";
+
+    fn record(id: u16) -> Vec<u8> {
+        let mut record = vec![0; 44];
+        record[0..2].copy_from_slice(&id.to_ne_bytes());
+        record[8..12].copy_from_slice(&kernel_dev((259, 3)).to_ne_bytes());
+        record[16..24].copy_from_slice(&0x1_0000_0008_u64.to_ne_bytes());
+        record[24..28].copy_from_slice(&3_u32.to_ne_bytes());
+        record[28..32].copy_from_slice(&(-5_i32).to_ne_bytes());
+        record[34..37].copy_from_slice(b"WFS");
+        record
+    }
+
+    #[test]
+    fn a_record_becomes_an_event() {
+        let decoder = Decoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
+        let event = decoder.decode(77, 2, &record(2107)).unwrap().unwrap();
+        let expected = Event {
+            time_ns: 77,
+            cpu: 2,
+            kind: EventKind::Complete,
+            device: (259, 3),
+            sector: 0x1_0000_0008,
+            sectors: 3,
+            op: EventOp::Write,
+            sync: true,
+            fua: true,
+            preflush: false,
+            error: -5,
+        };
+        assert_eq!(event, expected);
+    }
+
+    #[test]
+    fn foreign_records_are_skipped_and_short_ones_are_errors() {
+        let decoder = Decoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
+        assert_eq!(decoder.decode(0, 0, &record(5)), Ok(None));
+        assert_eq!(decoder.decode(0, 0, &record(2107)[..40]), Err(ShortRecord));
+        assert_eq!(decoder.decode(0, 0, &[]), Err(ShortRecord));
+    }
+
+    #[test]
+    fn a_kernel_without_an_expected_field_is_an_error() {
+        let text = COMPLETE.replace(" rwbs[", " flags[");
+        let error = Decoder::new(&[(EventKind::Complete, text)]).unwrap_err();
+        assert_eq!(error, FormatError::NoField("rwbs"));
+    }
+
+    #[test]
+    fn letters_tell_operation_and_flags() {
+        let parse = |text: &[u8]| {
+            let rwbs = Rwbs::parse(text);
+            (rwbs.op, rwbs.preflush, rwbs.fua, rwbs.sync)
+        };
+        assert_eq!(parse(b"R\0\0"), (EventOp::Read, false, false, false));
+        assert_eq!(parse(b"RAM"), (EventOp::Read, false, false, false));
+        assert_eq!(parse(b"WS"), (EventOp::Write, false, false, true));
+        assert_eq!(parse(b"FWFS"), (EventOp::Write, true, true, true));
+        assert_eq!(parse(b"FF"), (EventOp::Flush, true, false, false));
+        assert_eq!(parse(b"F"), (EventOp::Flush, false, false, false));
+        assert_eq!(parse(b"FS"), (EventOp::Flush, false, false, true));
+        assert_eq!(parse(b"D"), (EventOp::Discard, false, false, false));
+        assert_eq!(parse(b"DES"), (EventOp::Discard, false, false, true));
+        assert_eq!(parse(b"ZA"), (EventOp::Write, false, false, false));
+        assert_eq!(parse(b"ZF"), (EventOp::Other, false, false, false));
+        assert_eq!(parse(b"WZS"), (EventOp::Other, false, false, true));
+        assert_eq!(parse(b"N"), (EventOp::Other, false, false, false));
+        assert_eq!(parse(b""), (EventOp::Other, false, false, false));
+    }
+
+    #[test]
+    fn sorting_merges_cpus_and_keeps_issue_before_completion() {
+        let decoder = Decoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
+        let complete = decoder.decode(5, 0, &record(2107)).unwrap().unwrap();
+        let issue = Event { kind: EventKind::Issue, cpu: 1, ..complete };
+        let first = Event { time_ns: 4, ..complete };
+        let mut events = [complete, issue, first];
+        sort_by_time(&mut events);
+        assert_eq!(events, [first, issue, complete]);
+    }
+}

@@ -1,0 +1,312 @@
+//! A small reader of the kernel's block tracepoints: what really reached the device, and when.
+//!
+//! ```text
+//! Trace -> Instance (own buffers, filter by device in the kernel, clock = CLOCK_MONOTONIC)
+//!   per CPU: trace_pipe_raw -> page -> record -> Decoder -> Event
+//! ```
+//!
+//! It is independent of what the run loop believes: the times are taken by the kernel, and lost
+//! events are counted and reported. It needs root. It does not pair issues with completions, and
+//! it does not judge.
+
+mod event;
+mod format;
+mod page;
+mod tracefs;
+
+pub use event::{Event, EventKind, EventOp, sort_by_time};
+
+use super::DeviceNumber;
+use event::{Decoder, kernel_dev};
+use page::{Gap, PageLayout};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use tracefs::{Instance, Tracefs};
+
+/// What to trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for the buffers of all CPUs together. An issue and a completion take about 140 bytes.
+    pub buffer_bytes: u64,
+    /// Whether completions are recorded beside issues.
+    pub complete: bool,
+    /// Whether bios entering the block layer are recorded too (for the time before issue).
+    pub queue: bool,
+}
+
+impl Default for Options {
+    /// Issues and completions, in 64 MiB: about two seconds of 200,000 requests a second.
+    fn default() -> Self {
+        Self { buffer_bytes: 64 << 20, complete: true, queue: false }
+    }
+}
+
+/// Events that were recorded but cannot be read any more, over all CPUs since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Overwritten by newer ones before they were read.
+    pub overwritten: u64,
+    /// Not recorded because the buffer was full or being written to.
+    pub dropped: u64,
+    /// Places in what was read where events are missing. They are counted above, too.
+    pub gaps: u64,
+}
+
+impl Lost {
+    /// Number of events that are missing.
+    pub fn events(&self) -> u64 {
+        self.overwritten + self.dropped
+    }
+
+    /// Whether the trace is complete.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Why a trace could not be started or read.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// Nothing to filter by: tracing every device would drown the ones that matter.
+    #[error("cannot trace block requests - no device was given - name at least one block device")]
+    NoDevice,
+    /// The kernel does not let this user trace.
+    #[error(
+        "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or go without the trace",
+        path.display()
+    )]
+    NotPermitted {
+        /// What was refused.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// tracefs is not mounted and cannot be.
+    #[error(
+        "cannot trace block requests - tracefs is not mounted and mounting it failed: {source} - the kernel needs CONFIG_TRACING; before Linux 5.2: mount -t tracefs tracefs /sys/kernel/tracing"
+    )]
+    NoTracefs {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel has tracing, but not this tracepoint.
+    #[error(
+        "cannot trace block requests - the kernel has no event block:{event} - it needs CONFIG_BLOCK and CONFIG_EVENT_TRACING"
+    )]
+    NoEvent {
+        /// Name of the tracepoint.
+        event: &'static str,
+    },
+    /// The kernel describes its records in a way that this version does not know.
+    #[error("cannot read the trace - {}: {reason} - this kernel is unknown to this version; go without the trace", path.display())]
+    Format {
+        /// The description.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A page of the buffer makes no sense.
+    #[error(
+        "cannot read the trace of CPU {cpu} - the buffer page makes no sense at byte {at_byte} - this kernel is unknown to this version; go without the trace"
+    )]
+    Page {
+        /// Whose buffer.
+        cpu: u32,
+        /// Where in the page.
+        at_byte: usize,
+    },
+    /// Any other system call.
+    #[error("cannot trace block requests - {doing} on {}: {source} - go without the trace if this persists", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl TraceError {
+    fn from_io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::NotPermitted { path, source },
+            _ => Self::Io { doing, path, source },
+        }
+    }
+}
+
+/// A running trace. Dropping it removes every trace of it from the kernel.
+#[derive(Debug)]
+pub struct Trace {
+    // Before `instance`, as fields drop in this order: the kernel removes only instances that nobody has open.
+    cpus: Vec<CpuBuffer>,
+    instance: Instance,
+    layout: PageLayout,
+    decoder: Decoder,
+    page: Vec<u8>,
+    pages_max: u64,
+    gaps: u64,
+}
+
+/// The buffer of one CPU.
+#[derive(Debug)]
+struct CpuBuffer {
+    cpu: u32,
+    pipe: File,
+}
+
+impl Trace {
+    /// Starts recording the requests of whole disks. A partition's requests carry its disk's number.
+    ///
+    /// Errors: [`TraceError::NotPermitted`] without root, [`TraceError::NoTracefs`] and
+    /// [`TraceError::NoEvent`] where the kernel cannot.
+    pub fn start(devices: &[DeviceNumber], options: Options) -> Result<Self, TraceError> {
+        if devices.is_empty() {
+            return Err(TraceError::NoDevice);
+        }
+        let instance = Instance::create(Tracefs::find()?)?;
+        instance.set("pausing the trace", "tracing_on", "0")?;
+        instance.set("setting the trace clock", "trace_clock", "mono")?;
+        let mut cpus = cpu_buffers(&instance)?;
+        cpus.sort_by_key(|buffer| buffer.cpu);
+        let buffer_kib = (options.buffer_bytes / cpus.len().max(1) as u64 / 1024).max(1);
+        instance.set("sizing the trace buffer", "buffer_size_kb", &buffer_kib.to_string())?;
+        let decoder = enable_events(&instance, devices, options)?;
+        let layout = page_layout(&instance)?;
+        instance.set("starting the trace", "tracing_on", "1")?;
+        let page_bytes = layout.page_bytes();
+        let pages_max = buffer_kib * 1024 / page_bytes as u64 + 2;
+        Ok(Self { cpus, instance, layout, decoder, page: vec![0; page_bytes], pages_max, gaps: 0 })
+    }
+
+    /// Takes what has been recorded so far, without waiting; returns the number of events.
+    ///
+    /// Shape: in time order within a CPU, one CPU after the other; [`sort_by_time`] merges them.
+    /// No more than a buffer's worth a CPU and call, so a busy device cannot hold the caller here.
+    pub fn read(&mut self, sink: &mut dyn FnMut(Event)) -> Result<u64, TraceError> {
+        let Self { cpus, layout, decoder, page, pages_max, gaps, .. } = self;
+        let mut events = 0;
+        for CpuBuffer { cpu, pipe } in cpus {
+            for _ in 0..*pages_max {
+                let Some(bytes) = read_page(pipe, page).map_err(|source| TraceError::Io {
+                    doing: "reading the buffer",
+                    path: format!("per_cpu/cpu{cpu}/trace_pipe_raw").into(),
+                    source,
+                })?
+                else {
+                    break;
+                };
+                let mut short = false;
+                let gap =
+                    layout.records(&page[..bytes], |time_ns, record| match decoder.decode(time_ns, *cpu, record) {
+                        Ok(Some(event)) => {
+                            events += 1;
+                            sink(event);
+                        }
+                        Ok(None) => {}
+                        Err(event::ShortRecord) => short = true,
+                    });
+                let gap = gap.map_err(|broken| TraceError::Page { cpu: *cpu, at_byte: broken.at_byte })?;
+                if short {
+                    return Err(TraceError::Page { cpu: *cpu, at_byte: 0 });
+                }
+                *gaps += u64::from(gap != Gap::None);
+            }
+        }
+        Ok(events)
+    }
+
+    /// Stops recording. What was recorded can still be read, and is to be read before [`Trace::lost`]
+    /// is asked for the last time, for only reading finds the gaps.
+    pub fn stop(&mut self) -> Result<Lost, TraceError> {
+        self.instance.set("stopping the trace", "tracing_on", "0")?;
+        self.lost()
+    }
+
+    /// The events lost so far.
+    pub fn lost(&self) -> Result<Lost, TraceError> {
+        let mut lost = Lost { gaps: self.gaps, ..Lost::default() };
+        for CpuBuffer { cpu, .. } in &self.cpus {
+            let stats = self.instance.get("reading the statistics", &format!("per_cpu/cpu{cpu}/stats"))?;
+            lost.overwritten += stat(&stats, "overrun");
+            lost.dropped += stat(&stats, "dropped events") + stat(&stats, "commit overrun");
+        }
+        Ok(lost)
+    }
+}
+
+/// The value in the line `name: value`, 0 if the kernel does not count it.
+fn stat(stats: &str, name: &str) -> u64 {
+    let value = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Opens the buffer of every CPU that the kernel has one for.
+fn cpu_buffers(instance: &Instance) -> Result<Vec<CpuBuffer>, TraceError> {
+    let per_cpu = instance.path("per_cpu");
+    let entries = std::fs::read_dir(&per_cpu);
+    let entries = entries.map_err(|source| TraceError::from_io("listing the CPUs", &per_cpu, source))?;
+    let mut buffers = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|source| TraceError::from_io("listing the CPUs", &per_cpu, source))?;
+        let name = entry.file_name();
+        let Some(cpu) = name.to_str().and_then(|name| name.strip_prefix("cpu")?.parse().ok()) else { continue };
+        let path = entry.path().join("trace_pipe_raw");
+        let pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        let pipe = pipe.map_err(|source| TraceError::from_io("opening the buffer", &path, source))?;
+        buffers.push(CpuBuffer { cpu, pipe });
+    }
+    Ok(buffers)
+}
+
+/// Switches the events on, for these devices only, and learns their format.
+fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options) -> Result<Decoder, TraceError> {
+    let wanted = [
+        (EventKind::Issue, "block_rq_issue", true),
+        (EventKind::Complete, "block_rq_complete", options.complete),
+        (EventKind::Queue, "block_bio_queue", options.queue),
+    ];
+    let filter: Vec<String> = devices.iter().map(|device| format!("dev == {}", kernel_dev(*device))).collect();
+    let filter = filter.join(" || ");
+    let mut formats = Vec::new();
+    for (kind, event, _) in wanted.into_iter().filter(|(_, _, on)| *on) {
+        let directory = format!("events/block/{event}");
+        if !instance.path(&directory).is_dir() {
+            return Err(TraceError::NoEvent { event });
+        }
+        formats.push((kind, instance.get("reading the event format", &format!("{directory}/format"))?));
+        instance.set("filtering the events by device", &format!("{directory}/filter"), &filter)?;
+        instance.set("enabling the event", &format!("{directory}/enable"), "1")?;
+    }
+    Decoder::new(&formats)
+        .map_err(|error| TraceError::Format { path: instance.path("events/block"), reason: error.to_string() })
+}
+
+fn page_layout(instance: &Instance) -> Result<PageLayout, TraceError> {
+    let name = "events/header_page";
+    let text = instance.get("reading the page format", name)?;
+    PageLayout::parse(&text)
+        .map_err(|error| TraceError::Format { path: instance.path(name), reason: error.to_string() })
+}
+
+/// Reads one page; `None` when there is nothing.
+fn read_page(pipe: &mut File, page: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        match pipe.read(page) {
+            Ok(0) => return Ok(None),
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod recorded_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! The pages of the kernel's trace ring buffer, as `trace_pipe_raw` hands them out.
+//!
+//! ```text
+//! page    | time stamp u64 | commit long | data ...                                        |
+//! commit  | bit 31: events were lost before this page | bit 30: their number follows the data
+//!         | low bits: bytes of data
+//! record  | u32: type_len (5 bits), time_delta (27 bits) | by type_len:
+//!     1-28  data, type_len * 4 bytes
+//!     0     data, length in the next u32 (which it counts)
+//!     29    padding; delta 0: rest of the page, else length in the next u32
+//!     30    time extend: the next u32 is the upper part of the delta
+//!     31    time stamp: the same, but absolute
+//! ```
+//!
+//! Source: `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c` of Linux 6.x. Where the
+//! parts of the page header lie is read from `events/header_page`. This module knows nothing of what
+//! the records mean.
+
+use super::format::{Field, FormatError, parse_fields};
+
+const RECORD_HEADER_BYTES: usize = 4;
+const TYPE_PADDING: u32 = 29;
+const TYPE_TIME_EXTEND: u32 = 30;
+const TYPE_TIME_STAMP: u32 = 31;
+const DELTA_BITS: u32 = 27;
+const COMMIT_LOST: u64 = 1 << 31;
+const COMMIT_LOST_STORED: u64 = 1 << 30;
+const COMMIT_BYTES_MASK: u64 = (1 << DELTA_BITS) - 1;
+/// An absolute time stamp has 59 bits; the page's own has all 64.
+const ABSOLUTE_BITS: u32 = 59;
+
+/// Where the parts of a page lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageLayout {
+    timestamp: Field,
+    commit: Field,
+    data: Field,
+}
+
+/// What a page says of events that are missing in front of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// Nothing is missing.
+    None,
+    /// This many events are missing.
+    Events(u64),
+    /// Events are missing, the page had no room to say how many.
+    Unknown,
+}
+
+/// A page that contradicts itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BrokenPage {
+    /// Byte of the page where it stopped making sense.
+    pub(super) at_byte: usize,
+}
+
+impl PageLayout {
+    /// Reads the text of `events/header_page`.
+    pub(super) fn parse(text: &str) -> Result<Self, FormatError> {
+        let fields = parse_fields(text)?;
+        Ok(Self { timestamp: fields.get("timestamp")?, commit: fields.get("commit")?, data: fields.get("data")? })
+    }
+
+    /// Bytes to ask for in one read: a smaller read would cut a page in two.
+    pub(super) fn page_bytes(&self) -> usize {
+        self.data.offset + self.data.bytes
+    }
+
+    /// Calls `sink` with the time and the bytes of each record, oldest first.
+    pub(super) fn records(&self, page: &[u8], mut sink: impl FnMut(u64, &[u8])) -> Result<Gap, BrokenPage> {
+        let broken = |at_byte| BrokenPage { at_byte };
+        let mut time_ns = self.timestamp.unsigned(page).ok_or(broken(self.timestamp.offset))?;
+        let commit = self.commit.unsigned(page).ok_or(broken(self.commit.offset))?;
+        let start = self.data.offset;
+        let end = start + (commit & COMMIT_BYTES_MASK) as usize;
+        if end > page.len() {
+            return Err(broken(self.commit.offset));
+        }
+
+        let data = &page[..end];
+        let mut at = start;
+        while at + RECORD_HEADER_BYTES <= end {
+            let (type_len, delta) = split_header(word(data, at).ok_or(broken(at))?);
+            let body = at + RECORD_HEADER_BYTES;
+            match type_len {
+                TYPE_PADDING if delta == 0 => break,
+                TYPE_PADDING => {
+                    // A discarded record still carries time, unless its delta is the 1 that only
+                    // tells it from the end of the page.
+                    time_ns += if delta == 1 { 0 } else { delta };
+                    at = body + word(data, body).ok_or(broken(at))? as usize;
+                }
+                TYPE_TIME_EXTEND => {
+                    time_ns += delta | u64::from(word(data, body).ok_or(broken(at))?) << DELTA_BITS;
+                    at = body + 4;
+                }
+                TYPE_TIME_STAMP => {
+                    let low = delta | u64::from(word(data, body).ok_or(broken(at))?) << DELTA_BITS;
+                    time_ns = absolute(low, time_ns);
+                    at = body + 4;
+                }
+                _ => {
+                    time_ns += delta;
+                    let (from, to) = match type_len {
+                        0 => (body + 4, body + word(data, body).ok_or(broken(at))? as usize),
+                        words => (body, body + words as usize * 4),
+                    };
+                    sink(time_ns, data.get(from..to).ok_or(broken(at))?);
+                    at = to.next_multiple_of(4);
+                }
+            }
+        }
+        Ok(self.gap(page, commit, end))
+    }
+
+    fn gap(&self, page: &[u8], commit: u64, data_end: usize) -> Gap {
+        if commit & COMMIT_LOST == 0 {
+            return Gap::None;
+        }
+        if commit & COMMIT_LOST_STORED == 0 {
+            return Gap::Unknown;
+        }
+        // The number is a kernel `long`, as the commit word is.
+        Field { offset: data_end, ..self.commit }.unsigned(page).map_or(Gap::Unknown, Gap::Events)
+    }
+}
+
+/// `type_len` and `time_delta`; C puts the first bit field at the low end on little-endian machines.
+fn split_header(header: u32) -> (u32, u64) {
+    if cfg!(target_endian = "little") {
+        (header & 0x1f, u64::from(header >> 5))
+    } else {
+        (header >> DELTA_BITS, u64::from(header & ((1 << DELTA_BITS) - 1)))
+    }
+}
+
+/// Puts the bits that an absolute time stamp lacks back on, from the time before it.
+fn absolute(low: u64, before: u64) -> u64 {
+    let high = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
+    let time = high | low;
+    // The low bits ran over between the two.
+    if high != 0 && time < before { time + (1 << ABSOLUTE_BITS) } else { time }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+#[path = "page_tests.rs"]
+mod tests;

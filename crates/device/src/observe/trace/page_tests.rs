@@ -1,0 +1,128 @@
+//! Pages built by hand, with times and contents known.
+
+use super::*;
+
+const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
+";
+
+fn header(type_len: u32, delta: u32) -> Vec<u8> {
+    let header = if cfg!(target_endian = "little") { delta << 5 | type_len } else { type_len << 27 | delta };
+    header.to_ne_bytes().to_vec()
+}
+
+fn with_word(type_len: u32, delta: u32, word: u32) -> Vec<u8> {
+    [header(type_len, delta), word.to_ne_bytes().to_vec()].concat()
+}
+
+fn data(delta: u32, content: &[u8]) -> Vec<u8> {
+    assert_eq!(content.len() % 4, 0);
+    [header(content.len() as u32 / 4, delta), content.to_vec()].concat()
+}
+
+fn page(time_ns: u64, flags: u64, records: &[Vec<u8>], after: &[u8]) -> Vec<u8> {
+    let records = records.concat();
+    let commit = records.len() as u64 | flags;
+    let mut page = [&time_ns.to_ne_bytes()[..], &commit.to_ne_bytes(), &records, after].concat();
+    page.resize(4096, 0);
+    page
+}
+
+/// Time and bytes of a record.
+type Record = (u64, Vec<u8>);
+
+fn read(page: &[u8]) -> Result<(Vec<Record>, Gap), BrokenPage> {
+    let mut records = Vec::new();
+    let layout = PageLayout::parse(HEADER_PAGE).unwrap();
+    let gap = layout.records(page, |time_ns, bytes| records.push((time_ns, bytes.to_vec())))?;
+    Ok((records, gap))
+}
+
+#[test]
+fn the_header_tells_the_size_of_a_page() {
+    assert_eq!(PageLayout::parse(HEADER_PAGE).unwrap().page_bytes(), 4096);
+}
+
+#[test]
+fn deltas_add_up_from_the_time_of_the_page() {
+    let page = page(1_000, 0, &[data(0, b"aaaa"), data(7, b"bbbbbbbb"), data(5, b"cccc")], &[]);
+    let expected = vec![(1_000, b"aaaa".to_vec()), (1_007, b"bbbbbbbb".to_vec()), (1_012, b"cccc".to_vec())];
+    assert_eq!(read(&page).unwrap(), (expected, Gap::None));
+}
+
+#[test]
+fn a_long_record_has_its_length_in_front() {
+    let long = [with_word(0, 3, 4 + 120), vec![9; 120]].concat();
+    let (records, _) = read(&page(0, 0, &[long, data(1, b"next")], &[])).unwrap();
+    assert_eq!(records, [(3, vec![9; 120]), (4, b"next".to_vec())]);
+}
+
+#[test]
+fn a_time_extend_adds_its_upper_bits() {
+    let (records, _) = read(&page(10, 0, &[with_word(30, 5, 2), data(1, b"aaaa")], &[])).unwrap();
+    assert_eq!(records, [(10 + 5 + (2 << 27) + 1, b"aaaa".to_vec())]);
+}
+
+#[test]
+fn a_time_stamp_replaces_the_time_but_for_its_top_bits() {
+    let top = 1_u64 << 60;
+    let (records, _) = read(&page(top + 10, 0, &[with_word(31, 5, 2), data(1, b"aaaa")], &[])).unwrap();
+    assert_eq!(records, [(top + 5 + (2 << 27) + 1, b"aaaa".to_vec())]);
+}
+
+#[test]
+fn a_time_stamp_that_ran_over_goes_forward() {
+    let before = (2_u64 << ABSOLUTE_BITS) - 1;
+    assert_eq!(absolute(3, before), (2 << ABSOLUTE_BITS) + 3);
+}
+
+#[test]
+fn a_discarded_record_is_passed_over_but_its_time_counts() {
+    let discarded = [with_word(29, 6, 4 + 8), vec![0; 8]].concat();
+    let (records, _) = read(&page(0, 0, &[discarded, data(1, b"aaaa")], &[])).unwrap();
+    assert_eq!(records, [(7, b"aaaa".to_vec())]);
+}
+
+#[test]
+fn a_delta_of_one_marks_a_discarded_record_and_is_no_time() {
+    let discarded = [with_word(29, 1, 4 + 8), vec![0; 8]].concat();
+    let (records, _) = read(&page(0, 0, &[discarded, data(1, b"aaaa")], &[])).unwrap();
+    assert_eq!(records, [(1, b"aaaa".to_vec())]);
+}
+
+#[test]
+fn padding_without_time_ends_the_page() {
+    let (records, _) = read(&page(0, 0, &[data(1, b"aaaa"), header(29, 0), data(1, b"junk")], &[])).unwrap();
+    assert_eq!(records.len(), 1);
+}
+
+#[test]
+fn lost_events_are_reported_with_their_number() {
+    let (records, gap) = read(&page(0, 3 << 30, &[data(1, b"aaaa")], &77_u64.to_ne_bytes())).unwrap();
+    assert_eq!((records.len(), gap), (1, Gap::Events(77)));
+}
+
+#[test]
+fn lost_events_without_a_number_are_reported_too() {
+    assert_eq!(read(&page(0, 1 << 31, &[data(1, b"aaaa")], &[])).unwrap().1, Gap::Unknown);
+}
+
+#[test]
+fn an_empty_page_has_no_records() {
+    assert_eq!(read(&page(5, 0, &[], &[])).unwrap(), (vec![], Gap::None));
+}
+
+#[test]
+fn a_page_that_contradicts_itself_is_an_error_and_no_panic() {
+    let mut too_long = page(0, 0, &[data(1, b"aaaa")], &[]);
+    too_long[8..16].copy_from_slice(&5_000_u64.to_ne_bytes());
+    assert_eq!(read(&too_long), Err(BrokenPage { at_byte: 8 }));
+
+    let record_past_the_end = page(0, 0, &[header(28, 0)], &[]);
+    assert_eq!(read(&record_past_the_end), Err(BrokenPage { at_byte: 16 }));
+    let length_of_zero = page(0, 0, &[with_word(0, 0, 0)], &[]);
+    assert_eq!(read(&length_of_zero), Err(BrokenPage { at_byte: 16 }));
+    assert_eq!(read(&[0; 10]), Err(BrokenPage { at_byte: 8 }));
+}
