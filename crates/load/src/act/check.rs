@@ -36,7 +36,8 @@ pub(crate) fn conflicts(config: &StorageConfig) -> Vec<Problem> {
             record_bytes: config.record_bytes,
         });
     }
-    let key = if config.record_bytes_range_max > config.record_bytes { "record-bytes-range-max" } else { "record-bytes" };
+    let key =
+        if config.record_bytes_range_max > config.record_bytes { "record-bytes-range-max" } else { "record-bytes" };
     let record_bytes = config.record_bytes_max();
     if stored_bytes(record_bytes) > large_block_bytes {
         problems.push(Problem::RecordLargerThanLargeBlock {

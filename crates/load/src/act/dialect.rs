@@ -103,7 +103,9 @@ mod tests {
 
     #[test]
     fn every_way_to_write_a_line_gives_the_same_key_and_value() {
-        for line in ["a: 5", "a:5", "a 5", "a\t5", "a : 5", "  a:\t5  ", "a: 5 # five", "a: 5#five", "a:5\r", "\u{feff}a:5"] {
+        for line in
+            ["a: 5", "a:5", "a 5", "a\t5", "a : 5", "  a:\t5  ", "a: 5 # five", "a: 5#five", "a:5\r", "\u{feff}a:5"]
+        {
             assert_eq!(pairs(line), [(1, "a", "5")], "{line:?}");
         }
     }

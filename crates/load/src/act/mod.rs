@@ -18,6 +18,7 @@
 //! * [`derive`](mod@derive): rates and sizes that follow from it
 //! * [`echo`]: the blocks at the top of ACT's log, and a file that parses back
 //! * [`reference`](mod@reference): help text and the option reference, from the table
+//! * [`workload`]: what the shards run
 
 pub mod check;
 pub mod choice;
@@ -31,6 +32,7 @@ pub mod reference;
 mod setting;
 pub mod storage;
 mod table;
+pub mod workload;
 
 pub use check::check;
 pub use choice::{Arrival, Engine, Pacing};

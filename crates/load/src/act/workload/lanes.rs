@@ -1,0 +1,281 @@
+//! The lanes of one shard, with their limits and buffers.
+//!
+//! Record operations are shared out over all shards. Large blocks and the tomb raider, one at a time
+//! on each device, belong to the one shard that the device is given to.
+
+use super::{
+    ACT_THREADS_PER_CPU, Builder, CLOSED_DEPTH_PER_DEVICE, DeviceShape, LARGE_BLOCK_READS, LARGE_BLOCK_WRITES, READS,
+    STREAMS, TOMB_RAIDER, WRITES,
+};
+use crate::act::choice::Arrival as Arrivals;
+use crate::act::storage::SERVICE_THREADS_PER_DEVICE;
+use crate::plan::{Arrival, BufferClass, Lane, Limit, Plan};
+use crate::rate::Rate;
+use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule};
+use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
+use device::op::Kind;
+use device::random::Random;
+
+/// Buffer classes, by place in the plan.
+const RECORD_READS: u8 = 0;
+const RECORD_WRITES: u8 = 1;
+const BLOCK_READS: u8 = 2;
+const BLOCK_WRITES: u8 = 3;
+
+/// Memory for the buffers of record reads, and of commit writes, over all devices, when the
+/// configuration does not say how many may be in flight.
+const RECORD_MEMORY_BYTES: u64 = 64 << 20;
+
+/// Fewest record operations in flight on a device, however large records are.
+const RECORD_SLOTS_MIN: u64 = 16;
+
+/// Salted buffers beyond those in flight, so that one is ready while another is salted.
+const SALTED_AHEAD: u32 = 8;
+
+/// Phase of a stream: multiples of the golden section are far from each other, whatever their number.
+fn phase(stream: usize) -> u32 {
+    (stream as u32 * 40_503) % PHASE_ONE
+}
+
+/// `whole` shared out over `parts`: the part that `part` gets.
+fn share(whole: u32, parts: u32, part: u32) -> u32 {
+    whole / parts + u32::from(part < whole % parts)
+}
+
+/// Streams of random numbers: one for each stream, device (or thread) and shard.
+fn random_part(stream: usize, index: usize, shard: u32) -> u64 {
+    ((stream as u64) << 48) | ((index as u64) << 16) | u64::from(shard)
+}
+
+impl Builder<'_> {
+    /// What shard `shard` runs.
+    pub(super) fn plan(&self, shard: u32) -> Plan<Pattern> {
+        let mut plan = Plan { lanes: Vec::new(), limits: Vec::new(), buffers: Vec::new(), names: self.names() };
+        if self.has_records() {
+            match self.config.arrival {
+                Arrivals::Act => self.service_threads(shard, &mut plan),
+                _ => self.records(shard, &mut plan),
+            }
+        }
+        let record_slots = plan.limits.iter().map(|limit| limit.slots).sum();
+        for index in (0..self.devices.len()).filter(|index| *index as u32 % self.shards() == shard) {
+            self.large_blocks(index, &mut plan);
+        }
+        plan.buffers = self.buffers(&plan, record_slots);
+        plan
+    }
+
+    /// Lane names: the cells', and ACT's service threads after them.
+    fn names(&self) -> Vec<String> {
+        let streams = self.layout.streams.iter();
+        let named =
+            streams.flat_map(|stream| self.devices.iter().map(|device| format!("{}@{}", stream.name, device.name)));
+        named.chain(["service-threads".to_owned()]).collect()
+    }
+
+    /// Place of a stream in the layout.
+    fn place(&self, stream: usize) -> Option<usize> {
+        self.layout.streams.iter().position(|info| info.name == STREAMS[stream])
+    }
+
+    /// The cell of a stream that the configuration has, on a device. It is the index of its name, too.
+    fn cell(&self, stream: usize, index: usize) -> u32 {
+        let place = self.place(stream).expect("only lanes of streams in the layout are built");
+        self.layout.cell(place, index) as u32
+    }
+
+    fn uniform(&self, stream: usize, index: usize, shard: u32) -> Pattern {
+        let (kind, buffers) = match stream {
+            READS => (Kind::Read, RECORD_READS),
+            WRITES => (Kind::Write, RECORD_WRITES),
+            LARGE_BLOCK_READS => (Kind::Read, BLOCK_READS),
+            _ => (Kind::Write, BLOCK_WRITES),
+        };
+        let extent = match stream {
+            READS | WRITES => self.records_on(stream, index),
+            _ => self.blocks_on(stream, index),
+        };
+        let random = Random::for_part(self.choices.seed, random_part(stream, index, shard));
+        Pattern::Uniform(Uniform { extent, kind, buffers, random })
+    }
+
+    fn records_on(&self, stream: usize, index: usize) -> Extent {
+        let device = &self.devices[index];
+        let step_bytes = if stream == WRITES { self.write_step_bytes(device) } else { device.min_io_bytes };
+        let (min, max) = (self.derived.record_stored_bytes_min, self.derived.record_stored_bytes_max);
+        Extent::records(index as u16, self.cell(stream, index), self.usable_bytes(device), step_bytes, min, max)
+            .expect("a record fits a large block, and a large block the device, as was checked")
+    }
+
+    fn blocks_on(&self, stream: usize, index: usize) -> Extent {
+        let DeviceShape { size_bytes, .. } = self.devices[index];
+        Extent::blocks(index as u16, self.cell(stream, index), size_bytes, self.derived.large_block_bytes)
+            .expect("a large block fits the device, as was checked")
+    }
+
+    /// The arrivals of the `first`-th of `parts` equal parts of a stream; `None` without a rate.
+    fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
+        let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
+        let schedule = match self.config.arrival {
+            Arrivals::Paced | Arrivals::Closed => even(rate, part, parts, phase(stream))?,
+            // ACT's threads all begin at the same moment, each at its part of the rate.
+            Arrivals::Act => even(rate.divided(parts)?, 0, 1, 0)?,
+            Arrivals::Poisson => {
+                let random = Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
+                Schedule::Poisson(Poisson::new(rate.divided(parts)?, random)?)
+            }
+        };
+        Some(Arrival::Scheduled(schedule))
+    }
+
+    /// Record operations, by device: each device has this shard's part of its schedule, or of its
+    /// depth.
+    fn records(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let (devices, shards) = (self.devices.len(), self.shards());
+        let together = self.config.service_threads.map(|_| self.limit(plan, self.record_slots_total(), shard, true));
+        for index in 0..devices {
+            let slots = self.record_slots_on(index);
+            let limit = together.unwrap_or_else(|| self.limit(plan, slots, shard, false));
+            if self.config.arrival == Arrivals::Closed {
+                let reads_or_writes = if self.derived.read_rate.is_zero() { WRITES } else { READS };
+                let (stream, name) = (self.mixed(&[index], index, shard), self.cell(reads_or_writes, index));
+                let arrival = Arrival::Closed { depth: share(slots, shards, shard), think_ns: 0 };
+                plan.lanes.push(Lane { stream, arrival, limit, name });
+                continue;
+            }
+            let part = u64::from(shard) * devices as u64 + index as u64;
+            for (stream, rate) in [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)] {
+                if let Some(arrival) = self.arrival(stream, rate, part, devices as u64 * u64::from(shards)) {
+                    let (pattern, name) = (self.uniform(stream, index, shard), self.cell(stream, index));
+                    plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
+                }
+            }
+        }
+    }
+
+    /// ACT's service threads: each does one operation at a time, read or write, on any device.
+    fn service_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let threads = self.record_slots_total();
+        let (reads, writes) = (self.derived.read_rate, self.derived.commit_write_rate);
+        let devices: Vec<_> = (0..self.devices.len()).collect();
+        for thread in (shard..threads).step_by(self.shards() as usize) {
+            let limit = plan.limits.len() as u32;
+            plan.limits.push(Limit { slots: 1, configured: self.config.service_threads.is_some() });
+            let rate = sum(reads, writes);
+            if let Some(arrival) = self.arrival(READS, rate, thread.into(), threads.into()) {
+                let (stream, name) = (self.mixed(&devices, thread as usize, shard), self.layout.cells() as u32);
+                plan.lanes.push(Lane { stream, arrival, limit, name });
+            }
+        }
+    }
+
+    /// Reads and writes on `devices` in the proportion of their rates.
+    fn mixed(&self, devices: &[usize], index: usize, shard: u32) -> Pattern {
+        let (reads, writes) = (self.derived.read_rate, self.derived.commit_write_rate);
+        let on = |stream, rate: Rate| match rate.is_zero() {
+            true => Vec::new(),
+            false => devices.iter().map(|index| self.records_on(stream, *index)).collect(),
+        };
+        Pattern::Mixed(Mixed {
+            reads: on(READS, reads),
+            writes: on(WRITES, writes),
+            split: proportion(reads, writes),
+            buffers: (RECORD_READS, RECORD_WRITES),
+            random: Random::for_part(self.choices.seed, random_part(READS, index, shard)),
+        })
+    }
+
+    /// Large blocks and the tomb raider of one device.
+    fn large_blocks(&self, index: usize, plan: &mut Plan<Pattern>) {
+        let (derived, devices) = (self.derived, self.devices.len() as u64);
+        let rates =
+            [(LARGE_BLOCK_READS, derived.large_block_read_rate), (LARGE_BLOCK_WRITES, derived.large_block_write_rate)];
+        for (stream, rate) in rates {
+            if let Some(arrival) = self.arrival(stream, rate, index as u64, devices) {
+                let limit = plan.limits.len() as u32;
+                let slots = self.config.large_block_concurrency;
+                // One at a time is the model; any other number is the user's choice.
+                plan.limits.push(Limit { slots, configured: slots > 1 });
+                let (pattern, name) = (self.uniform(stream, index, 0), self.cell(stream, index));
+                plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
+            }
+        }
+        if self.config.tomb_raider {
+            let limit = plan.limits.len() as u32;
+            plan.limits.push(Limit { slots: 1, configured: false });
+            let extent = self.blocks_on(TOMB_RAIDER, index);
+            let stream = Pattern::Sequential(Sequential { extent, buffers: BLOCK_READS, next: 0 });
+            let think_ns = u64::from(self.config.tomb_raider_sleep_usec) * 1_000;
+            let arrival = Arrival::Closed { depth: 1, think_ns };
+            plan.lanes.push(Lane { stream, arrival, limit, name: self.cell(TOMB_RAIDER, index) });
+        }
+    }
+
+    /// Adds a limit of this shard's part of `slots`.
+    fn limit(&self, plan: &mut Plan<Pattern>, slots: u32, shard: u32, configured: bool) -> u32 {
+        plan.limits.push(Limit { slots: share(slots, self.shards(), shard).max(1), configured });
+        plan.limits.len() as u32 - 1
+    }
+
+    /// Record operations in flight at most, over all devices and shards.
+    pub(super) fn record_slots_total(&self) -> u32 {
+        match (self.config.service_threads, self.config.arrival) {
+            (Some(threads), _) => threads,
+            (None, Arrivals::Act) => self.choices.cpus.saturating_mul(ACT_THREADS_PER_CPU).max(1),
+            (None, _) => (0..self.devices.len()).map(|index| self.record_slots_on(index)).sum(),
+        }
+    }
+
+    /// Record operations in flight at most on one device, over all shards.
+    fn record_slots_on(&self, index: usize) -> u32 {
+        let devices = self.devices.len() as u32;
+        match (self.config.service_threads, self.config.arrival) {
+            (Some(threads), _) => share(threads, devices, index as u32).max(1),
+            (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
+            (None, _) => {
+                let fit = RECORD_MEMORY_BYTES / u64::from(devices) / u64::from(self.record_buffer_bytes());
+                fit.clamp(RECORD_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32
+            }
+        }
+    }
+
+    /// Bytes of the largest record operation on any device.
+    fn record_buffer_bytes(&self) -> u32 {
+        let stream = if self.has_commits() { WRITES } else { READS };
+        let largest = (0..self.devices.len()).map(|index| self.records_on(stream, index).len_max_bytes()).max();
+        largest.unwrap_or(0).max(1)
+    }
+
+    fn buffers(&self, plan: &Plan<Pattern>, record_slots: u32) -> Vec<BufferClass> {
+        let on = |stream: usize| {
+            let first = self.place(stream).map_or(0, |place| self.layout.cell(place, 0));
+            let cells = first..first + self.place(stream).map_or(0, |_| self.devices.len());
+            let lanes = plan.lanes.iter().filter(|lane| cells.contains(&(lane.name as usize)));
+            lanes.map(|lane| plan.limits[lane.limit as usize].slots).sum::<u32>()
+        };
+        let record_bytes = if self.has_records() { self.record_buffer_bytes() as usize } else { 0 };
+        let block_bytes = self.derived.large_block_bytes as usize;
+        let reads = if self.derived.read_rate.is_zero() { 0 } else { record_slots };
+        let writes = if self.has_commits() { record_slots + record_slots.min(SALTED_AHEAD) } else { 0 };
+        vec![
+            BufferClass { len_bytes: record_bytes, count: reads, salted: false },
+            BufferClass { len_bytes: record_bytes, count: writes, salted: true },
+            BufferClass { len_bytes: block_bytes, count: on(LARGE_BLOCK_READS) + on(TOMB_RAIDER), salted: false },
+            BufferClass { len_bytes: block_bytes, count: 2 * on(LARGE_BLOCK_WRITES), salted: true },
+        ]
+    }
+}
+
+/// Sum of two rates of checked options, whose parts fit 64 bits.
+fn sum(a: Rate, b: Rate) -> Rate {
+    let ops = u128::from(a.ops()) * u128::from(b.seconds()) + u128::from(b.ops()) * u128::from(a.seconds());
+    Rate::new(ops, u128::from(a.seconds()) * u128::from(b.seconds())).expect("rates of checked options fit 64 bits")
+}
+
+/// Of `.1` operations `.0` are reads. Rates too odd for 64 bits are rounded to within 2^-63.
+fn proportion(reads: Rate, writes: Rate) -> (u64, u64) {
+    let reads_part = u128::from(reads.ops()) * u128::from(writes.seconds());
+    let whole = reads_part + u128::from(writes.ops()) * u128::from(reads.seconds());
+    let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u64::BITS);
+    ((reads_part >> excess) as u64, ((whole >> excess) as u64).max(1))
+}
