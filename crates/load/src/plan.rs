@@ -2,6 +2,7 @@
 
 use crate::schedule::Schedule;
 use crate::stream::Stream;
+use device::salt::Salt;
 
 /// When the operations of a lane are wanted.
 #[derive(Debug, Clone)]
@@ -41,14 +42,15 @@ pub struct Limit {
 }
 
 /// Buffers of one size and use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct BufferClass {
     /// Bytes of each.
     pub len_bytes: usize,
     /// How many.
     pub count: u32,
-    /// Filled with salt before each use (for writes).
-    pub salted: bool,
+    /// What they are filled with anew before each use, if they are for writes. Its stamps are those of
+    /// one device, so each device that is written to has classes of its own.
+    pub salt: Option<Salt>,
 }
 
 /// Everything that one shard runs.

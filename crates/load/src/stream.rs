@@ -17,7 +17,7 @@ pub struct Request {
     /// Bytes to move.
     pub len: u32,
     /// Index of the buffer class it takes its buffer from.
-    pub buffers: u8,
+    pub buffers: u16,
     /// Forces a write to the medium by itself.
     pub sync: bool,
     /// Placement hint of a write.
@@ -102,7 +102,7 @@ impl Extent {
     }
 
     #[inline]
-    fn draw(&self, random: &mut Random, kind: Kind, buffers: u8) -> Request {
+    fn draw(&self, random: &mut Random, kind: Kind, buffers: u16) -> Request {
         let offset = random.below(self.offsets) * self.step_bytes;
         let len = match self.lens {
             1 => self.len_bytes,
@@ -142,7 +142,7 @@ pub struct Uniform {
     /// Read or write.
     pub kind: Kind,
     /// Buffer class.
-    pub buffers: u8,
+    pub buffers: u16,
     /// Where chance comes from.
     pub random: Random,
 }
@@ -153,7 +153,7 @@ pub struct Sequential {
     /// Where and how much; only the smallest size is used.
     pub extent: Extent,
     /// Buffer class.
-    pub buffers: u8,
+    pub buffers: u16,
     /// Index of the next block.
     pub next: u64,
 }
@@ -173,25 +173,27 @@ impl Sequential {
 pub struct Mixed {
     /// Where reads go, one a target.
     pub reads: Vec<Extent>,
-    /// Where writes go, one a target; as long as `reads` unless one of them is empty.
-    pub writes: Vec<Extent>,
+    /// Where writes go, one a target, with the buffer class of each; as long as `reads` unless one of
+    /// them is empty.
+    pub writes: Vec<(Extent, u16)>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),
-    /// Buffer classes of reads and writes.
-    pub buffers: (u8, u8),
+    /// Buffer class of reads.
+    pub buffers: u16,
     /// Where chance comes from.
     pub random: Random,
 }
 
 impl Mixed {
     fn next(&mut self) -> Request {
-        let (extents, kind, buffers) = if self.random.below(self.split.1) < self.split.0 {
-            (&self.reads, Kind::Read, self.buffers.0)
+        if self.random.below(self.split.1) < self.split.0 {
+            let target = self.random.below(self.reads.len() as u64) as usize;
+            self.reads[target].draw(&mut self.random, Kind::Read, self.buffers)
         } else {
-            (&self.writes, Kind::Write, self.buffers.1)
-        };
-        let target = self.random.below(extents.len() as u64) as usize;
-        extents[target].draw(&mut self.random, kind, buffers)
+            let target = self.random.below(self.writes.len() as u64) as usize;
+            let (extent, buffers) = &self.writes[target];
+            extent.draw(&mut self.random, Kind::Write, *buffers)
+        }
     }
 }
 
@@ -233,8 +235,13 @@ mod tests {
     fn a_service_thread_mixes_reads_and_writes_in_proportion() {
         let extents: Vec<_> =
             (0..2).map(|t| Extent::records(t, u32::from(t), 1 << 20, 512, 512, 512).unwrap()).collect();
-        let mut mixed =
-            Mixed { reads: extents.clone(), writes: extents, split: (3, 4), buffers: (0, 1), random: Random::new(5) };
+        let mut mixed = Mixed {
+            writes: extents.iter().map(|extent| (extent.clone(), 1)).collect(),
+            reads: extents,
+            split: (3, 4),
+            buffers: 0,
+            random: Random::new(5),
+        };
         let requests: Vec<_> = (0..40_000).map(|_| mixed.next()).collect();
         let reads = requests.iter().filter(|r| r.kind == Kind::Read).count();
         let first = requests.iter().filter(|r| r.target == 0).count();

@@ -2,7 +2,6 @@
 
 use device::op::{Kind, Outcome};
 use device::random::Random;
-use device::salt::Salt;
 use device::sim::{Drive, SimWorld};
 use load::plan::{Arrival, BufferClass, Lane, Limit, Plan};
 use load::rate::Rate;
@@ -56,7 +55,7 @@ fn plan<S: Stream>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Pl
     Plan {
         lanes: lanes.into_iter().map(|(stream, arrival)| Lane { stream, arrival, limit: 0, name: 0 }).collect(),
         limits: vec![Limit { slots, configured }],
-        buffers: vec![BufferClass { len_bytes: 4096, count: slots, salted: false }],
+        buffers: vec![BufferClass { len_bytes: 4096, count: slots, salt: None }],
         names: vec!["reads".into()],
     }
 }
@@ -81,8 +80,7 @@ fn run<S: Stream>(drives: &[&str], plan: Plan<S>, settings: Settings, layout: &L
     let drives = drives.iter().enumerate().map(|(n, spec)| Drive::new(&spec.parse().unwrap(), n as u64)).collect();
     let control = Arc::new(Control::default());
     let (recorder, feed) = Recorder::new(layout, SEC, settings.duration_ns, false);
-    let salt = Salt::new(1, 100, 0);
-    Shard::new(SimWorld::new(drives), plan, settings, salt, recorder, control.clone()).unwrap().run(0);
+    Shard::new(SimWorld::new(drives), plan, settings, recorder, control.clone()).unwrap().run(0);
     let (mut intervals, mut failures) = (Vec::new(), 0);
     for message in feed.messages.iter() {
         match message {

@@ -16,13 +16,12 @@ struct Shelf {
     used: Vec<Buf>,
     /// The one being salted and how far it is.
     filling: Option<(Buf, usize)>,
-    salted: bool,
+    salt: Option<Salt>,
 }
 
 /// All buffers of a shard.
 pub(super) struct Buffers {
     shelves: Vec<Shelf>,
-    salt: Salt,
     /// Buffers in `used` or `filling` over all shelves.
     unsalted: usize,
 }
@@ -30,31 +29,32 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Cuts all buffers from the world's memory and salts those that need it. `None` if the world has
     /// not enough.
-    pub(super) fn new<W: World>(classes: &[BufferClass], world: &mut W, salt: Salt) -> Option<Self> {
-        let mut buffers = Self { shelves: Vec::new(), salt, unsalted: 0 };
+    pub(super) fn new<W: World>(classes: Vec<BufferClass>, world: &mut W) -> Option<Self> {
+        let mut buffers = Self { shelves: Vec::new(), unsalted: 0 };
         for class in classes {
             // Last in, first out: the buffers that a light load uses stay in the cache.
             let mut ready: Vec<_> = (0..class.count).map(|_| world.buffer(class.len_bytes)).collect::<Option<_>>()?;
-            if class.salted {
-                ready.iter_mut().for_each(|buf| buffers.salt.fill(buf));
+            let mut salt = class.salt;
+            if let Some(salt) = &mut salt {
+                ready.iter_mut().for_each(|buf| salt.fill(buf));
             }
             let used = Vec::with_capacity(ready.len());
-            buffers.shelves.push(Shelf { ready, used, filling: None, salted: class.salted });
+            buffers.shelves.push(Shelf { ready, used, filling: None, salt });
         }
         Some(buffers)
     }
 
     /// A buffer of a class, salted if it is for writes; `None` while salting is behind.
     #[inline]
-    pub(super) fn take(&mut self, class: u8) -> Option<Buf> {
+    pub(super) fn take(&mut self, class: u16) -> Option<Buf> {
         self.shelves[usize::from(class)].ready.pop()
     }
 
     /// Takes a buffer back.
     #[inline]
-    pub(super) fn give(&mut self, class: u8, buf: Buf) {
+    pub(super) fn give(&mut self, class: u16, buf: Buf) {
         let shelf = &mut self.shelves[usize::from(class)];
-        if shelf.salted && !buf.is_empty() {
+        if shelf.salt.is_some() && !buf.is_empty() {
             shelf.used.push(buf);
             self.unsalted += 1;
         } else {
@@ -71,18 +71,19 @@ impl Buffers {
     /// Salts one slice.
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
-        for shelf in &mut self.shelves {
+        for Shelf { ready, used, filling, salt } in &mut self.shelves {
+            let Some(salt) = salt else { continue };
             while budget > 0 {
-                let next = shelf.filling.take().or_else(|| shelf.used.pop().map(|buf| (buf, 0)));
+                let next = filling.take().or_else(|| used.pop().map(|buf| (buf, 0)));
                 let Some((mut buf, done)) = next else { break };
                 let end = (done + budget).min(buf.len());
-                self.salt.fill(&mut buf[done..end]);
+                salt.fill(&mut buf[done..end]);
                 budget -= end - done;
                 if end == buf.len() {
-                    shelf.ready.push(buf);
+                    ready.push(buf);
                     self.unsalted -= 1;
                 } else {
-                    shelf.filling = Some((buf, end));
+                    *filling = Some((buf, end));
                 }
             }
         }

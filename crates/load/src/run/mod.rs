@@ -19,7 +19,6 @@ use crate::schedule::Schedule;
 use crate::stream::{Request, Stream};
 use buffers::Buffers;
 use device::op::{Completion, Op};
-use device::salt::Salt;
 use device::world::{Wait, World};
 use measure::times::Times;
 use std::cmp::Reverse;
@@ -126,13 +125,12 @@ impl<W: World, S: Stream> Shard<W, S> {
         mut world: W,
         plan: Plan<S>,
         settings: Settings,
-        salt: Salt,
         recorder: Recorder,
         control: Arc<Control>,
     ) -> Result<Self, NoMemory> {
         let slots = plan.in_flight_max();
         let no_memory = NoMemory { bytes: plan.buffer_bytes(), slots };
-        let buffers = Buffers::new(&plan.buffers, &mut world, salt).ok_or(no_memory)?;
+        let buffers = Buffers::new(plan.buffers, &mut world).ok_or(no_memory)?;
         let lanes = plan.lanes;
         let waiting = VecDeque::with_capacity(lanes.len());
         let limits = plan.limits.into_iter().map(|limit| LimitState {

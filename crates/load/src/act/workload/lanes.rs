@@ -15,12 +15,21 @@ use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule};
 use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
 use device::op::Kind;
 use device::random::Random;
+use device::salt::Salt;
 
-/// Buffer classes, by place in the plan.
-const RECORD_READS: u8 = 0;
-const RECORD_WRITES: u8 = 1;
-const BLOCK_READS: u8 = 2;
-const BLOCK_WRITES: u8 = 3;
+/// Buffer classes for reads, by place in the plan; those for writes follow, two for each device.
+const RECORD_READS: u16 = 0;
+const BLOCK_READS: u16 = 1;
+
+/// Buffer class of the commit writes to a device.
+fn record_writes(index: usize) -> u16 {
+    2 + 2 * index as u16
+}
+
+/// Buffer class of the large-block writes to a device.
+fn block_writes(index: usize) -> u16 {
+    record_writes(index) + 1
+}
 
 /// Memory for the buffers of record reads, and of commit writes, over all devices, when the
 /// configuration does not say how many may be in flight.
@@ -61,7 +70,7 @@ impl Builder<'_> {
         for index in (0..self.devices.len()).filter(|index| *index as u32 % self.shards() == shard) {
             self.large_blocks(index, &mut plan);
         }
-        plan.buffers = self.buffers(&plan, record_slots);
+        plan.buffers = self.buffers(shard, &plan, record_slots);
         plan
     }
 
@@ -87,9 +96,9 @@ impl Builder<'_> {
     fn uniform(&self, stream: usize, index: usize, shard: u32) -> Pattern {
         let (kind, buffers) = match stream {
             READS => (Kind::Read, RECORD_READS),
-            WRITES => (Kind::Write, RECORD_WRITES),
+            WRITES => (Kind::Write, record_writes(index)),
             LARGE_BLOCK_READS => (Kind::Read, BLOCK_READS),
-            _ => (Kind::Write, BLOCK_WRITES),
+            _ => (Kind::Write, block_writes(index)),
         };
         let extent = match stream {
             READS | WRITES => self.records_on(stream, index),
@@ -172,15 +181,12 @@ impl Builder<'_> {
     /// Reads and writes on `devices` in the proportion of their rates.
     fn mixed(&self, devices: &[usize], index: usize, shard: u32) -> Pattern {
         let (reads, writes) = (self.derived.read_rate, self.derived.commit_write_rate);
-        let on = |stream, rate: Rate| match rate.is_zero() {
-            true => Vec::new(),
-            false => devices.iter().map(|index| self.records_on(stream, *index)).collect(),
-        };
+        let on = |rate: Rate| devices.iter().copied().filter(move |_| !rate.is_zero());
         Pattern::Mixed(Mixed {
-            reads: on(READS, reads),
-            writes: on(WRITES, writes),
+            reads: on(reads).map(|index| self.records_on(READS, index)).collect(),
+            writes: on(writes).map(|index| (self.records_on(WRITES, index), record_writes(index))).collect(),
             split: proportion(reads, writes),
-            buffers: (RECORD_READS, RECORD_WRITES),
+            buffers: RECORD_READS,
             random: Random::for_part(self.choices.seed, random_part(READS, index, shard)),
         })
     }
@@ -246,23 +252,46 @@ impl Builder<'_> {
         largest.unwrap_or(0).max(1)
     }
 
-    fn buffers(&self, plan: &Plan<Pattern>, record_slots: u32) -> Vec<BufferClass> {
-        let on = |stream: usize| {
-            let first = self.place(stream).map_or(0, |place| self.layout.cell(place, 0));
-            let cells = first..first + self.place(stream).map_or(0, |_| self.devices.len());
-            let lanes = plan.lanes.iter().filter(|lane| cells.contains(&(lane.name as usize)));
-            lanes.map(|lane| plan.limits[lane.limit as usize].slots).sum::<u32>()
+    /// The buffers that the lanes of a plan need. `record_slots`: record operations in flight at most.
+    fn buffers(&self, shard: u32, plan: &Plan<Pattern>, record_slots: u32) -> Vec<BufferClass> {
+        let slots_of = |stream: usize, index: usize| -> u32 {
+            let Some(place) = self.place(stream) else { return 0 };
+            let name = self.layout.cell(place, index) as u32;
+            let lanes = plan.lanes.iter().filter(|lane| lane.name == name);
+            lanes.map(|lane| plan.limits[lane.limit as usize].slots).sum()
         };
+        let over_all = |stream| (0..self.devices.len()).map(|index| slots_of(stream, index)).sum::<u32>();
         let record_bytes = if self.has_records() { self.record_buffer_bytes() as usize } else { 0 };
         let block_bytes = self.derived.large_block_bytes as usize;
         let reads = if self.derived.read_rate.is_zero() { 0 } else { record_slots };
-        let writes = if self.has_commits() { record_slots + record_slots.min(SALTED_AHEAD) } else { 0 };
-        vec![
-            BufferClass { len_bytes: record_bytes, count: reads, salted: false },
-            BufferClass { len_bytes: record_bytes, count: writes, salted: true },
-            BufferClass { len_bytes: block_bytes, count: on(LARGE_BLOCK_READS) + on(TOMB_RAIDER), salted: false },
-            BufferClass { len_bytes: block_bytes, count: 2 * on(LARGE_BLOCK_WRITES), salted: true },
-        ]
+        let mut classes = vec![
+            BufferClass { len_bytes: record_bytes, count: reads, salt: None },
+            BufferClass {
+                len_bytes: block_bytes,
+                count: over_all(LARGE_BLOCK_READS) + over_all(TOMB_RAIDER),
+                salt: None,
+            },
+        ];
+        for (index, device) in self.devices.iter().enumerate() {
+            let commits = if self.has_commits() { self.commit_buffers(shard, index, record_slots) } else { 0 };
+            let blocks = 2 * slots_of(LARGE_BLOCK_WRITES, index);
+            for (class, len_bytes, count) in
+                [(record_writes(index), record_bytes, commits), (block_writes(index), block_bytes, blocks)]
+            {
+                let mut random = Random::for_part(self.choices.seed, random_part(STREAMS.len(), class.into(), shard));
+                let salt = Salt::new(random.next_u64(), self.config.compress_pct, device.stamp_key);
+                classes.push(BufferClass { len_bytes, count, salt: Some(salt) });
+            }
+        }
+        classes
+    }
+
+    /// Buffers for the commit writes of a shard to a device.
+    fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
+        // When all devices share one limit, all of it can be on one of them.
+        let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
+        let slots = if alone { share(self.record_slots_on(index), self.shards(), shard).max(1) } else { record_slots };
+        slots + slots.min(SALTED_AHEAD)
     }
 }
 

@@ -33,6 +33,8 @@ pub struct DeviceShape {
     pub size_bytes: u64,
     /// The smallest direct I/O that it does, in bytes: 512 to 4096.
     pub min_io_bytes: u32,
+    /// Key of the stamps in what is written to it (`device::guard::stamp`).
+    pub stamp_key: u64,
 }
 
 /// What the machine and the user add to a configuration.

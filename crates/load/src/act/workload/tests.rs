@@ -20,8 +20,9 @@ fn config() -> StorageConfig {
 }
 
 fn devices(n: usize) -> Vec<DeviceShape> {
-    let device = |n| DeviceShape { name: format!("dev-{n}"), size_bytes: GIB + 70_000, min_io_bytes: 512 };
-    (0..n).map(device).collect()
+    let device =
+        |n| DeviceShape { name: format!("dev-{n}"), size_bytes: GIB + 70_000, min_io_bytes: 512, stamp_key: n };
+    (0..n as u64).map(device).collect()
 }
 
 fn choices(shards_max: u32) -> Choices {
@@ -113,7 +114,9 @@ fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
             assert_eq!(usize::from(request.target), request.cell as usize % 3);
             assert!(request.offset + u64::from(request.len) <= GIB, "the partial block at the end is unused");
             assert_eq!(request.kind == Kind::Write, name((plan, lane)).contains("writes"));
-            assert!(plan.buffers[usize::from(request.buffers)].len_bytes >= request.len as usize);
+            let buffers = &plan.buffers[usize::from(request.buffers)];
+            assert!(buffers.len_bytes >= request.len as usize);
+            assert_eq!(buffers.salt.is_some(), request.kind == Kind::Write);
         }
     }
 }
@@ -180,7 +183,7 @@ fn large_records_take_little_memory() {
 #[test]
 fn devices_that_do_not_fit_are_named() {
     let on = |config: &StorageConfig, size_bytes, min_io_bytes| {
-        let device = DeviceShape { name: "/dev/x".into(), size_bytes, min_io_bytes };
+        let device = DeviceShape { name: "/dev/x".into(), size_bytes, min_io_bytes, stamp_key: 0 };
         Workload::new(config, &derive(config).unwrap(), &[device], &choices(1)).unwrap_err().to_string()
     };
     let small = on(&config(), 131_071, 512);
