@@ -9,9 +9,11 @@
 
 mod buffers;
 mod control;
+mod crew;
 mod recorder;
 
 pub use control::{Cause, Control, Whose};
+pub use crew::{Run, RunError, Sink, SinkError, run};
 pub use recorder::{Failure, Feed, Message, Recorder};
 
 use crate::plan::{Arrival, Lane, Limit, Plan};
@@ -174,6 +176,11 @@ impl<W: World, S: Stream> Shard<W, S> {
                 }
             }
         }
+    }
+
+    /// The world's clock, nanoseconds.
+    pub fn clock_ns(&mut self) -> u64 {
+        self.world.now()
     }
 
     /// Puts the lane's next scheduled operation into the queue, unless the run will be over.
