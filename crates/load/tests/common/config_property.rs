@@ -5,7 +5,7 @@
 use load::act::{self, StorageConfig, echo, parse_storage};
 
 /// Parses `bytes` and asserts what must hold of the result.
-pub fn assert_parser_property(bytes: &[u8]) {
+pub(crate) fn assert_parser_property(bytes: &[u8]) {
     match parse_storage("input.conf", bytes) {
         Ok(parsed) => {
             assert_config_property(&parsed.config);
@@ -21,7 +21,7 @@ pub fn assert_parser_property(bytes: &[u8]) {
 }
 
 /// Asserts what must hold of every configuration that the parser let through.
-pub fn assert_config_property(config: &StorageConfig) {
+pub(crate) fn assert_config_property(config: &StorageConfig) {
     let derived = act::derive(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));
     assert!(derived.records_per_large_block >= 1);
     for (key, value) in &echo::derived(config, &derived)[1..] {
