@@ -5,7 +5,8 @@
 
 use super::derive::stored_bytes;
 use super::options::{Test, options_of};
-use super::problem::Problem;
+use super::problem::{Problem, Quoted};
+use super::setting::is_simulated;
 use super::storage::StorageConfig;
 
 /// Everything that is wrong with `config`; empty when it can be run.
@@ -27,6 +28,7 @@ pub(crate) fn conflicts(config: &StorageConfig) -> Vec<Problem> {
     let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
     let mut problems = Vec::new();
 
+    problems.extend(worlds(config));
     if config.read_reqs_per_sec == 0 && config.write_reqs_per_sec == 0 {
         problems.push(Problem::NoLoad);
     }
@@ -57,6 +59,15 @@ pub(crate) fn conflicts(config: &StorageConfig) -> Vec<Problem> {
         });
     }
     problems
+}
+
+/// Simulated drives live on virtual time and have their own size.
+fn worlds(config: &StorageConfig) -> Option<Problem> {
+    let simulated = Quoted::new(config.device_names.iter().find(|name| is_simulated(name))?);
+    if let Some(real) = config.device_names.iter().find(|name| !is_simulated(name)) {
+        return Some(Problem::SimulatedWithReal { simulated, real: Quoted::new(real) });
+    }
+    config.file_size_mbytes.map(|mbytes| Problem::SimulatedFile { simulated, mbytes })
 }
 
 #[cfg(test)]

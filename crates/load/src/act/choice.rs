@@ -81,7 +81,7 @@ choice! {
         #[default]
         Auto = "auto",
         /// `io_uring`, or the run is refused.
-        IoUring = "io_uring",
+        Uring = "uring",
         /// Threads that block in pread and pwrite.
         Threads = "threads",
     }

@@ -60,14 +60,35 @@ fn large_blocks_as_act_computes(config: &StorageConfig, derived: &Derived) -> (f
     (reads, writes)
 }
 
-/// The settings that ACT 6.6 has no line for and that differ from their defaults, key and value.
+/// The lines of our own FLASHPROOF SETTINGS block: every setting that ACT 6.6 has no line for, key and
+/// value, with the value in force. A seed that has not been chosen yet is left out.
+///
+/// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
+/// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`; no key here does.
 pub fn settings(config: &StorageConfig) -> Vec<(String, String)> {
-    options_of(Test::Storage)
-        .filter(|spec| spec.since != Since::Act66)
-        .filter_map(|spec| Some((spec, value(config, spec)?)))
-        .filter(|(spec, value)| !matches!(spec.default, options::Default::Value(text) if text == value))
-        .map(|(spec, value)| (spec.name.to_owned(), value))
-        .collect()
+    let in_force = |spec: &OptionSpec| Some((spec.name.to_owned(), value(config, spec).or(unset(spec))?));
+    options_of(Test::Storage).filter(|spec| spec.since != Since::Act66).filter_map(in_force).collect()
+}
+
+/// All three blocks as one text, each with its title and a blank line at its end.
+pub fn blocks(config: &StorageConfig, derived: &Derived) -> String {
+    let blocks = [
+        ("ACT-STORAGE CONFIGURATION", configuration(config)),
+        ("DERIVED CONFIGURATION", self::derived(config, derived)),
+        ("FLASHPROOF SETTINGS", settings(config)),
+    ];
+    let mut text = String::new();
+    for (title, lines) in blocks {
+        text.push_str(title);
+        lines.iter().for_each(|(key, value)| text.push_str(&format!("\n{key}: {value}")));
+        text.push_str("\n\n");
+    }
+    text
+}
+
+/// The number that stands for "not set" in a file, for an option that has one.
+fn unset(spec: &OptionSpec) -> Option<String> {
+    spec.unset_word().map(str::to_owned)
 }
 
 /// A file that [`parse_storage`](super::parse_storage) reads back to an equal configuration, for
@@ -75,10 +96,13 @@ pub fn settings(config: &StorageConfig) -> Vec<(String, String)> {
 ///
 /// ACT 6.6 can read it too, unless it holds one of the settings that ACT does not have.
 pub fn to_text(config: &StorageConfig) -> String {
-    let act = options_of(Test::Storage)
-        .filter(|spec| spec.since == Since::Act66)
-        .filter_map(|spec| Some((spec.name.to_owned(), value(config, spec)?)));
-    act.chain(settings(config)).map(|(key, value)| format!("{key}: {value}\n")).collect()
+    options_of(Test::Storage)
+        .filter_map(|spec| Some((spec, value(config, spec)?)))
+        .filter(|(spec, value)| {
+            spec.since == Since::Act66 || !matches!(spec.default, options::Default::Value(text) if text == value)
+        })
+        .map(|(spec, value)| format!("{}: {value}\n", spec.name))
+        .collect()
 }
 
 /// The value of an option as text, if it is set.
@@ -93,7 +117,7 @@ mod tests {
 
     fn config() -> StorageConfig {
         StorageConfig {
-            device_names: vec!["/dev/a".into(), "sim:size=1GiB+seed=2".into()],
+            device_names: vec!["sim:capacity=1GiB+seed=2".into()],
             test_duration_sec: 60,
             read_reqs_per_sec: 2000,
             ..StorageConfig::default()
@@ -101,12 +125,39 @@ mod tests {
     }
 
     #[test]
-    fn own_settings_are_shown_only_when_they_differ() {
-        assert_eq!(settings(&config()), []);
-        let changed = StorageConfig { arrival: Arrival::Act, seed: Some(0), commit_min_bytes: 4096, ..config() };
-        let shown = settings(&changed);
+    fn own_settings_are_shown_as_they_are_in_force() {
+        let config = StorageConfig { arrival: Arrival::Act, seed: Some(0), ..config() };
+        let shown = settings(&config);
         let shown: Vec<_> = shown.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        assert_eq!(shown, [("commit-min-bytes", "4096"), ("arrival", "act"), ("seed", "0")]);
+        let expected = [
+            ("commit-min-bytes", "0"),
+            ("arrival", "act"),
+            ("pacing", "sleep"),
+            ("engine", "auto"),
+            ("seed", "0"),
+            ("large-block-concurrency", "1"),
+            ("shards", "0"),
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn acts_script_finds_none_of_its_marks_in_our_block() {
+        let marks = ["ACT version", "report-interval-sec", "microsecond-histograms", "DERIVED", "HISTOGRAM", "after "];
+        for (key, value) in settings(&StorageConfig { seed: Some(1), shards: Some(2), ..config() }) {
+            assert!(marks.iter().all(|mark| !key.starts_with(mark)) && !value.ends_with("CONFIGURATION"), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_blocks_follow_each_other_as_in_a_log() {
+        let text = blocks(&config(), &derive(&config()).unwrap());
+        assert!(
+            text.starts_with("ACT-STORAGE CONFIGURATION\ndevice-names: sim:capacity=1GiB+seed=2\nnum-devices: 1\n")
+        );
+        assert!(text.contains("\nmax-lag-sec: 10\n\nDERIVED CONFIGURATION\nrecord-stored-bytes: 1536 ... 1536\n"));
+        assert!(text.contains("\nlarge-block-writes-per-sec: 0.00\n\nFLASHPROOF SETTINGS\ncommit-min-bytes: 0\n"));
+        assert!(text.ends_with("\nshards: 0\n\n"));
     }
 
     #[test]

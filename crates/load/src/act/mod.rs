@@ -11,7 +11,7 @@
 //! ([`Derived`]) are kept apart, and everything here is pure: no file, device or clock is touched.
 //!
 //! * [`options`]: the table and how to look things up in it
-//! * [`problem`]: everything that can be wrong or worth a warning, one line each
+//! * [`problem`], [`warning`]: everything that can be wrong or worth a warning, one line each
 //! * [`storage`]: the typed configuration of a storage test
 //! * [`parse`]: reads a file, reports every mistake in it
 //! * [`check`]: the rules that no file may break, whoever made the configuration
@@ -32,11 +32,13 @@ pub mod reference;
 mod setting;
 pub mod storage;
 mod table;
+pub mod warning;
 pub mod workload;
 
 pub use check::check;
 pub use choice::{Arrival, Engine, Pacing};
 pub use derive::{Derived, derive};
 pub use parse::{Parsed, parse_storage};
-pub use problem::{ConfigErrors, Located, Problem, Warning};
+pub use problem::{ConfigErrors, Located, Problem};
 pub use storage::StorageConfig;
+pub use warning::Warning;

@@ -60,6 +60,9 @@ pub enum Kind {
 /// Largest number of devices in one test. Source: ACT 6.6, `cfg_storage.h`.
 pub const DEVICES_MAX: usize = 128;
 
+/// Longest name of a device, in bytes: `PATH_MAX` of Linux. ACT 6.6 takes 127.
+pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
+
 /// One option: a row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
@@ -117,6 +120,7 @@ impl OptionSpec {
         match self.kind {
             Kind::Devices => format!("1 to {DEVICES_MAX} names"),
             Kind::Whole { min, max, power_of_two } => {
+                let min = if self.unset_word() == Some("0") { 0 } else { min };
                 format!("{min} to {max}{}", if power_of_two { ", a power of two" } else { "" })
             }
             Kind::YesNo => "yes, no".into(),
@@ -132,7 +136,8 @@ impl OptionSpec {
             Kind::Whole { min, max, power_of_two } => {
                 let number = if power_of_two { "a power of two" } else { "a whole number" };
                 let unit = if self.unit.is_empty() { String::new() } else { format!(" ({})", self.unit) };
-                let zero = if power_of_two && min == 0 { "0 or " } else { "" };
+                let zero = power_of_two && min == 0 || self.unset_word() == Some("0");
+                let zero = if zero { "0 or " } else { "" };
                 let min = if power_of_two { min.max(1) } else { min };
                 format!("{zero}{number} from {min} to {max}{unit}")
             }

@@ -3,8 +3,10 @@
 use super::check::conflicts;
 use super::dialect::lines;
 use super::options::{self, Test, find, nearest, options_of};
-use super::problem::{ConfigErrors, Located, Problem, Quoted, ValueProblem, Warning};
+use super::problem::{ConfigErrors, Located, Problem, Quoted, ValueProblem};
 use super::storage::{Act4Keys, StorageConfig};
+use super::table::SERVICE_THREADS_MAX;
+use super::warning::Warning;
 use std::collections::HashMap;
 
 /// A file without mistakes.
@@ -16,13 +18,21 @@ pub struct Parsed {
     pub warnings: Vec<Located<Warning>>,
 }
 
+/// Most bytes that a configuration can have. 128 devices with the longest of names fit twice.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+
 /// Reads the configuration of a storage test from `bytes`.
 ///
-/// `file` is only named in messages. Errors: every mistake of the file, one line each, in the order
+/// `file` is only named in messages. More than [`FILE_BYTES_MAX`] bytes are refused unread, so a caller
+/// need not read further into a file that may be a whole drive. Errors: every mistake of the file, one line each, in the order
 /// of its lines and then those that concern no single line. A value that contradicts another one is
 /// only reported when both could be read.
 pub fn parse_storage(file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let mut reader = Reader::default();
+    if bytes.len() > FILE_BYTES_MAX {
+        reader.problems.push((None, Problem::NotAConfiguration { bytes: bytes.len() }));
+        return reader.finish(file);
+    }
     for line in lines(bytes) {
         match line {
             Ok(line) => reader.line(line.number, line.key, line.value),
@@ -98,13 +108,16 @@ impl Reader {
             return;
         }
         match (queues, threads) {
-            (Some(queues), Some(threads)) => match queues.checked_mul(threads) {
-                Some(service_threads) => {
-                    self.config.service_threads = Some(service_threads);
-                    self.warn("num-queues", Warning::QueuesBecameServiceThreads { queues, threads, service_threads });
+            (Some(queues), Some(threads)) => {
+                match queues.checked_mul(threads).filter(|n| u64::from(*n) <= SERVICE_THREADS_MAX) {
+                    Some(service_threads) => {
+                        self.config.service_threads = Some(service_threads);
+                        let warning = Warning::QueuesBecameServiceThreads { queues, threads, service_threads };
+                        self.warn("num-queues", warning);
+                    }
+                    None => self.conflict(Problem::TooManyQueueThreads { queues, threads }),
                 }
-                None => self.conflict(Problem::TooManyQueueThreads { queues, threads }),
-            },
+            }
             (Some(_), None) => self.half_of_queues("num-queues", "threads-per-queue"),
             (None, Some(_)) => self.half_of_queues("threads-per-queue", "num-queues"),
             (None, None) => {}

@@ -1,13 +1,13 @@
-//! Everything that can be wrong with a configuration, or that deserves a warning.
+//! Everything that can be wrong with a configuration.
 //!
 //! Each is one line: file and line, the key, what was found, what is allowed, what to do. Values of
 //! the file are quoted, escaped and cut, so that no input can break the line.
 
-use super::options::OptionSpec;
+use super::options::{DEVICE_NAME_BYTES_MAX, OptionSpec};
 use std::fmt;
 use thiserror::Error;
 
-/// A [`Problem`] or [`Warning`] and where it is.
+/// A [`Problem`] or [`Warning`](super::Warning) and where it is.
 ///
 /// Displays as `FILE:LINE: WHAT`, without the line when it concerns the file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +82,16 @@ pub enum Problem {
     /// A line that starts with the colon.
     #[error("no key before the colon - write \"name: value\"")]
     NoKey,
+    /// More bytes than any configuration has.
+    #[error(
+        "{bytes} bytes or more are too many for a configuration, which has at most {} - name the file with the test's \
+         configuration",
+        super::parse::FILE_BYTES_MAX
+    )]
+    NotAConfiguration {
+        /// Bytes that were given.
+        bytes: usize,
+    },
     /// A key that is not in the table.
     #[error("unknown key {key} - {}", match nearest { Some(name) => format!("did you mean {name}?"), None => "no known key is close to it; docs/options.md lists them all".into() })]
     UnknownKey {
@@ -115,6 +125,36 @@ pub enum Problem {
         found: ValueProblem,
         /// What is allowed.
         wanted: String,
+    },
+    /// A description of a simulated drive that makes none; the message of its parser.
+    #[error("{key}: {message}")]
+    SimulatedDrive {
+        /// The key.
+        key: &'static str,
+        /// What cannot be simulated, why, and what to give.
+        message: String,
+    },
+    /// Virtual and real time in one test.
+    #[error(
+        "device-names: {simulated} is simulated on virtual time and {real} is not, and one test has one clock - test \
+         them one after the other"
+    )]
+    SimulatedWithReal {
+        /// The first simulated drive.
+        simulated: Quoted,
+        /// The first real one.
+        real: Quoted,
+    },
+    /// Files that are simulated.
+    #[error(
+        "file-size-mbytes: {simulated} is a simulated drive, not a file - drop file-size-mbytes and give the drive's \
+         size as capacity={mbytes}MiB"
+    )]
+    SimulatedFile {
+        /// The first simulated drive.
+        simulated: Quoted,
+        /// The size that was given, in MiB.
+        mbytes: u32,
     },
     /// Records that cannot be packed into large blocks.
     #[error(
@@ -167,7 +207,7 @@ pub enum Problem {
     #[error(
         "num-queues: {queues} queues x {threads} threads is more than {} service-threads - give service-threads \
          instead of num-queues and threads-per-queue",
-        u32::MAX
+        super::table::SERVICE_THREADS_MAX
     )]
     TooManyQueueThreads {
         /// `num-queues`.
@@ -180,7 +220,10 @@ pub enum Problem {
 impl Problem {
     /// A value that `spec` does not take.
     pub(crate) fn value(spec: &OptionSpec, found: ValueProblem) -> Self {
-        Self::Value { key: spec.name, found, wanted: spec.wanted() }
+        match found {
+            ValueProblem::NoSuchDrive(message) => Self::SimulatedDrive { key: spec.name, message },
+            found => Self::Value { key: spec.name, found, wanted: spec.wanted() },
+        }
     }
 
     /// The keys whose values contradict each other; none for the problem of a single line. The
@@ -190,6 +233,8 @@ impl Problem {
             Self::RecordLargerThanLargeBlock { key: "record-bytes", .. } => &["record-bytes", "large-block-op-kbytes"],
             Self::RecordLargerThanLargeBlock { .. } => &["record-bytes-range-max", "large-block-op-kbytes"],
             Self::RangeNotAboveRecord { .. } => &["record-bytes-range-max", "record-bytes"],
+            Self::SimulatedWithReal { .. } => &["device-names"],
+            Self::SimulatedFile { .. } => &["file-size-mbytes", "device-names"],
             Self::NoLoad => &["read-reqs-per-sec", "write-reqs-per-sec"],
             Self::CommitWithoutOdsync => &["disable-odsync", "commit-to-device"],
             Self::CommitMinLargerThanLargeBlock { .. } => &["commit-min-bytes", "large-block-op-kbytes"],
@@ -241,72 +286,25 @@ pub enum ValueProblem {
     #[error("no device is named")]
     NoDevices,
     /// The same device twice.
-    #[error("{0} is named twice, and each device is tested once")]
+    #[error("{0} is named twice, and each device is tested once; name=... tells simulated drives apart")]
     SameDeviceTwice(Quoted),
+    /// A name longer than any path.
+    #[error("the name {found} of {bytes} bytes is longer than any path, which has at most {DEVICE_NAME_BYTES_MAX}")]
+    LongDeviceName {
+        /// The name.
+        found: Quoted,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A simulated drive that cannot be, with the message of its parser.
+    #[error("{0}")]
+    NoSuchDrive(String),
     /// More devices than a test can have.
     #[error("{0} devices are too many")]
     TooManyDevices(usize),
     /// A name that no file can hold: with a separator or a control character in it.
     #[error("{0} cannot be the name of a device here: it has a separator, a # or a control character in it")]
     BadDeviceName(Quoted),
-}
-
-/// What became of a key that does not mean what its writer may think.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Warning {
-    /// ACT 4's commit-min-bytes is in force.
-    #[error(
-        "commit-min-bytes is a key of ACT 4 that ACT 6 dropped: commit writes are rounded to {}",
-        if *.0 == 0 { "the device's minimum I/O size, as without it".into() }
-        else { format!("{} bytes, or to the device's minimum I/O size where that is larger", .0) }
-    )]
-    CommitMinBytes(u32),
-    /// ACT 4's commit-min-bytes without commits.
-    #[error("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: it has no effect, because commit-to-device is no")]
-    CommitMinBytesUnused,
-    /// ACT 4's queues became threads.
-    #[error(
-        "num-queues and threads-per-queue are keys of ACT 4: {queues} x {threads} became service-threads: \
-         {service_threads}"
-    )]
-    QueuesBecameServiceThreads {
-        /// `num-queues`.
-        queues: u32,
-        /// `threads-per-queue`.
-        threads: u32,
-        /// Their product.
-        service_threads: u32,
-    },
-    /// ACT 4's queues beside service-threads.
-    #[error("{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too")]
-    QueuesOverruled {
-        /// `num-queues` or `threads-per-queue`.
-        key: &'static str,
-        /// What is used.
-        service_threads: u32,
-    },
-    /// One of ACT 4's two without the other.
-    #[error("{key} is a key of ACT 4: it is ignored, because it says nothing without {other}; give service-threads")]
-    HalfOfQueues {
-        /// The key that is there.
-        key: &'static str,
-        /// The key that is not.
-        other: &'static str,
-    },
-    /// ACT 4's scheduler-mode.
-    #[error("scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left alone")]
-    SchedulerModeIgnored,
-    /// There will be one report only.
-    #[error(
-        "report-interval-sec: {report_interval_sec} s is longer than the test of {test_duration_sec} s: the only \
-         report is the one at its end"
-    )]
-    OneReportOnly {
-        /// The interval, in seconds.
-        report_interval_sec: u32,
-        /// The test, in seconds.
-        test_duration_sec: u32,
-    },
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 
 use super::choice::Choice;
 use super::dialect::{device_names, is_device_separator, whole_number};
-use super::options::{DEVICES_MAX, Kind, OptionSpec};
+use super::options::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Kind, OptionSpec};
 use super::problem::{Quoted, ValueProblem};
+use device::sim::{DriveSpec, PREFIX};
 
 /// A field of a configuration that a line of a file can set.
 pub(crate) trait Setting {
@@ -56,14 +57,12 @@ impl Setting for u64 {
 
 impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
-        if spec.unset_word() == Some(text) {
-            *self = None;
-            return Ok(());
-        }
         let mut value = T::default();
-        value.set(spec, text)?;
-        // "00" says the same as "0".
-        *self = Some(value).filter(|value| value.text().as_deref() != spec.unset_word());
+        *self = match value.set(spec, text) {
+            // "00" says the same as "0".
+            Err(ValueProblem::TooSmall(0)) if spec.unset_word() == Some("0") => None,
+            result => result.map(|()| Some(value))?,
+        };
         Ok(())
     }
 
@@ -130,19 +129,37 @@ impl Setting for Vec<String> {
         if self.len() > DEVICES_MAX {
             return Err(ValueProblem::TooManyDevices(self.len()));
         }
-        let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
-        if let Some(bad) = self.iter().find(|name| name.is_empty() || name.contains(unwritable)) {
-            return Err(ValueProblem::BadDeviceName(Quoted::new(bad)));
+        for (i, name) in self.iter().enumerate() {
+            check_device_name(name)?;
+            if self[..i].contains(name) {
+                return Err(ValueProblem::SameDeviceTwice(Quoted::new(name)));
+            }
         }
-        match self.iter().enumerate().find(|(i, name)| self[..*i].contains(name)) {
-            Some((_, twice)) => Err(ValueProblem::SameDeviceTwice(Quoted::new(twice))),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn text(&self) -> Option<String> {
         Some(self.join(" ")).filter(|text| !text.is_empty())
     }
+}
+
+fn check_device_name(name: &str) -> Result<(), ValueProblem> {
+    if name.len() > DEVICE_NAME_BYTES_MAX {
+        return Err(ValueProblem::LongDeviceName { found: Quoted::new(name), bytes: name.len() });
+    }
+    let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
+    if name.is_empty() || name.contains(unwritable) {
+        return Err(ValueProblem::BadDeviceName(Quoted::new(name)));
+    }
+    if is_simulated(name) {
+        name.parse::<DriveSpec>().map_err(|error| ValueProblem::NoSuchDrive(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Whether a device name describes a simulated drive.
+pub(crate) fn is_simulated(name: &str) -> bool {
+    name.starts_with(PREFIX)
 }
 
 /// A word that is read and then ignored.
@@ -204,8 +221,8 @@ mod tests {
     fn the_unset_word_means_not_set_and_zero_is_a_seed() {
         assert_eq!(set::<Option<u32>>("service-threads", "0"), Ok(None));
         assert_eq!(set::<Option<u32>>("service-threads", "00"), Ok(None));
-        assert_eq!(set::<Option<u32>>("shards", "auto"), Ok(None));
-        assert_eq!(set::<Option<u32>>("shards", "0"), Err(ValueProblem::TooSmall(0)));
+        assert_eq!(set::<Option<u32>>("shards", "0"), Ok(None));
+        assert_eq!(set::<Option<u32>>("num-queues", "0"), Err(ValueProblem::TooSmall(0)), "it has no such word");
         assert_eq!(set::<Option<u64>>("seed", "0"), Ok(Some(0)));
         assert_eq!(set::<Option<u64>>("seed", "18446744073709551615"), Ok(Some(u64::MAX)));
     }
@@ -224,6 +241,8 @@ mod tests {
         assert_eq!(set("device-names", "/dev/a;/dev/b").unwrap(), ["/dev/a", "/dev/b"]);
         assert_eq!(set("device-names", " , "), Err(ValueProblem::NoDevices));
         assert_eq!(set("device-names", "a b a"), Err(ValueProblem::SameDeviceTwice(Quoted::new("a"))));
+        let long = "a".repeat(4096);
+        assert!(matches!(set("device-names", &long), Err(ValueProblem::LongDeviceName { bytes: 4096, .. })));
         assert_eq!(set("device-names", "a\u{1}"), Err(ValueProblem::BadDeviceName(Quoted::new("a\u{1}"))));
         let many: Vec<_> = (0..129).map(|n| format!("d{n}")).collect();
         assert_eq!(set("device-names", &many.join(",")), Err(ValueProblem::TooManyDevices(129)));

@@ -1,7 +1,7 @@
 //! The configuration of a storage test, typed: what was said, nothing derived.
 
 use super::choice::{Arrival, Engine, Pacing};
-use super::setting::Setting;
+use super::setting::{Setting, is_simulated};
 
 /// What an ACT storage test is asked to do.
 ///
@@ -109,6 +109,10 @@ impl Default for StorageConfig {
 /// drive's queue is the limit, and little memory.
 pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
 
+/// Service threads of ACT for each CPU when `service-threads` is not given. Source: ACT 6.6,
+/// `cfg_storage.c`, `check_configuration`.
+pub const ACT_SERVICE_THREADS_PER_CPU: u32 = 5;
+
 impl StorageConfig {
     /// Bound on the record operations in flight, over all devices.
     ///
@@ -120,6 +124,23 @@ impl StorageConfig {
         self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
     }
 
+    /// Number of service threads that ACT would run on a machine with `cpus` CPUs: what
+    /// [`Arrival::Act`] paces by.
+    pub fn act_service_threads(&self, cpus: u32) -> u32 {
+        self.service_threads.unwrap_or_else(|| cpus.max(1).saturating_mul(ACT_SERVICE_THREADS_PER_CPU))
+    }
+
+    /// Whether there are large-block streams, even at a rate of 0: ACT lists and reports them as soon
+    /// as clients write.
+    pub fn has_large_blocks(&self) -> bool {
+        self.write_reqs_per_sec != 0
+    }
+
+    /// Whether the devices are simulated drives on virtual time; they are all or none.
+    pub fn is_simulated(&self) -> bool {
+        self.device_names.iter().any(|name| is_simulated(name))
+    }
+
     /// Size of the largest record, in bytes.
     pub fn record_bytes_max(&self) -> u32 {
         self.record_bytes.max(self.record_bytes_range_max)
@@ -128,8 +149,8 @@ impl StorageConfig {
 
 /// Names the field of each key, once, for reading and for writing.
 macro_rules! settings {
-    ($config:ty { $($key:literal => $field:ident,)+ }) => {
-        impl $config {
+    ($($key:literal => $field:ident,)+) => {
+        impl StorageConfig {
             /// The field that `key` sets.
             pub(crate) fn setting(&self, key: &str) -> Option<&dyn Setting> {
                 match key {
@@ -149,7 +170,7 @@ macro_rules! settings {
     };
 }
 
-settings!(StorageConfig {
+settings! {
     "device-names" => device_names,
     "file-size-mbytes" => file_size_mbytes,
     "service-threads" => service_threads,
@@ -178,21 +199,27 @@ settings!(StorageConfig {
     "seed" => seed,
     "large-block-concurrency" => large_block_concurrency,
     "shards" => shards,
-});
+}
 
 /// Keys of ACT 4 that are read and translated, and leave no field of their own behind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Act4Keys {
-    pub num_queues: Option<u32>,
-    pub threads_per_queue: Option<u32>,
-    pub scheduler_mode: String,
+    pub(crate) num_queues: Option<u32>,
+    pub(crate) threads_per_queue: Option<u32>,
+    scheduler_mode: String,
 }
 
-settings!(Act4Keys {
-    "num-queues" => num_queues,
-    "threads-per-queue" => threads_per_queue,
-    "scheduler-mode" => scheduler_mode,
-});
+impl Act4Keys {
+    /// The field that `key` sets, to be set.
+    pub(crate) fn setting_mut(&mut self, key: &str) -> Option<&mut dyn Setting> {
+        match key {
+            "num-queues" => Some(&mut self.num_queues),
+            "threads-per-queue" => Some(&mut self.threads_per_queue),
+            "scheduler-mode" => Some(&mut self.scheduler_mode),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -203,7 +230,7 @@ mod tests {
     fn every_option_has_a_field() {
         for spec in options_of(Test::Storage) {
             let mine = StorageConfig::default().setting(spec.name).is_some();
-            let translated = Act4Keys::default().setting(spec.name).is_some();
+            let translated = Act4Keys::default().setting_mut(spec.name).is_some();
             assert!(mine != translated, "{}", spec.name);
             assert!(!translated || spec.since == Since::Act4, "{}", spec.name);
         }
@@ -232,7 +259,8 @@ mod tests {
     fn service_threads_default_to_1024_for_each_device() {
         let mut config = StorageConfig { device_names: vec!["a".into(), "b".into()], ..Default::default() };
         assert_eq!(config.service_threads_or_default(), 2048);
+        assert_eq!(config.act_service_threads(8), 40);
         config.service_threads = Some(10);
-        assert_eq!(config.service_threads_or_default(), 10);
+        assert_eq!((config.service_threads_or_default(), config.act_service_threads(8)), (10, 10));
     }
 }

@@ -11,6 +11,8 @@ const ANY: Kind = Kind::Whole { min: 0, max: U32_MAX, power_of_two: false };
 const U32_MAX: u64 = u32::MAX as u64;
 /// Aerospike's largest write block. Source: ACT 6.6, `WBLOCK_SIZE`.
 pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
+/// As many threads as their stack-allocated handles leave room for in ACT's 8 MiB of stack.
+pub(crate) const SERVICE_THREADS_MAX: u64 = 1 << 20;
 pub(crate) const RECORD_BYTES_MAX: u64 = LARGE_BLOCK_KBYTES_MAX * 1024;
 
 const fn from(min: u64, max: u64) -> Kind {
@@ -35,13 +37,15 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         kind: Kind::Devices,
         default: Default::Mandatory("/dev/nvme0n1"),
         help: "The devices to test, separated by commas, semicolons or spaces; writing tests erase them.",
-        advice: "Rates are totals over all of them. A name that starts with sim: is a simulated drive, whose \
-                 parameters are joined by +. With file-size-mbytes the names are those of files.",
+        advice: "Rates are totals over all of them. A name that starts with sim: is a simulated drive on virtual \
+                 time, whose parameters are joined by +, as in sim:capacity=64GiB+read-us=80; simulated and real \
+                 drives do not mix in one test. With file-size-mbytes the names are those of files.",
         ..ACT
     },
     OptionSpec {
         name: "file-size-mbytes",
         unit: "MiB",
+        kind: from(1, U32_MAX),
         default: Default::Unset { word: Some("0"), what: "the names are devices" },
         help: "Tests regular files of this size instead of devices.",
         advice: "For trying things out: a file measures the file system as well. Direct I/O is used where the file \
@@ -50,6 +54,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "service-threads",
+        kind: from(1, SERVICE_THREADS_MAX),
         default: Default::Unset { word: Some("0"), what: "1024 for each device" },
         help: "Largest number of record operations in flight, over all devices.",
         advice: "Set it to model a database with that many threads: operations then wait for a free slot, and that \
@@ -253,8 +258,8 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         since: Since::Flashproof,
         help: "When operations are intended to start.",
         advice: "paced spaces them evenly on each device; poisson models many independent clients; act repeats ACT \
-                 6's own pacing, for comparison with its results; closed drops the rates and keeps a fixed number in \
-                 flight.",
+                 6's own pacing, for comparison with its results; closed drops the rates: every stream that has \
+                 one runs flat out, records with service-threads of them in flight.",
         ..ACT
     },
     OptionSpec {
@@ -272,7 +277,8 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         default: Default::Value("auto"),
         since: Since::Flashproof,
         help: "What carries operations to the kernel.",
-        advice: "auto takes io_uring and falls back to threads where the kernel forbids it, and says so.",
+        advice: "auto takes io_uring and falls back to threads where the kernel forbids it, and says so; uring refuses \
+                 to run without it. Simulated drives need neither.",
         ..ACT
     },
     OptionSpec {
@@ -297,7 +303,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
     OptionSpec {
         name: "shards",
         kind: from(1, 1024),
-        default: Default::Unset { word: Some("auto"), what: "as many as the load and the CPUs ask for" },
+        default: Default::Unset { word: Some("0"), what: "as many as the load and the CPUs ask for" },
         since: Since::Flashproof,
         help: "Number of issuing threads.",
         advice: "Raise it when the run says that this program was slow and cores are idle.",

@@ -1,0 +1,263 @@
+//! Bad configurations, and what their writer is told: one line for each mistake.
+
+use load::act::{echo, parse_storage};
+
+/// A file without mistakes, to which each test adds one.
+const GOOD: &str = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n";
+
+fn errors(file: impl AsRef<[u8]>) -> Vec<String> {
+    let errors = parse_storage("a.conf", file.as_ref()).expect_err("a mistake");
+    errors.to_string().lines().map(str::to_owned).collect()
+}
+
+fn error_of_line_4(line: &str) -> String {
+    let errors = errors(format!("{GOOD}{line}\n"));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    errors[0].strip_prefix("a.conf:4: ").unwrap_or_else(|| panic!("not of line 4: {}", errors[0])).to_owned()
+}
+
+fn warnings(file: &str) -> Vec<String> {
+    parse_storage("a.conf", file.as_bytes()).unwrap().warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_good_file_is_good() {
+    assert_eq!(warnings(GOOD), [""; 0]);
+    assert_eq!(warnings(&GOOD.replace('\n', "\r\n")), [""; 0]);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_the_nearest_one() {
+    assert_eq!(error_of_line_4("recod-bytes: 1536"), "unknown key \"recod-bytes\" - did you mean record-bytes?");
+    assert_eq!(
+        error_of_line_4("queue-depth: 8"),
+        "unknown key \"queue-depth\" - no known key is close to it; docs/options.md lists them all"
+    );
+}
+
+#[test]
+fn every_missing_mandatory_key_is_named() {
+    assert_eq!(
+        errors("read-reqs-per-sec: 1"),
+        [
+            "a.conf: device-names: missing, and it has no default - add a line such as \"device-names: /dev/nvme0n1\"",
+            "a.conf: test-duration-sec: missing, and it has no default - add a line such as \"test-duration-sec: 86400\"",
+        ]
+    );
+}
+
+#[test]
+fn a_second_value_is_refused_not_preferred() {
+    assert_eq!(error_of_line_4("device-names: /dev/b"), "device-names: already given in line 1 - keep one of the two");
+}
+
+#[test]
+fn numbers_are_whole_and_nothing_follows_them() {
+    let allowed = "give a whole number from 0 to 4294967295 (requests/s)";
+    for (value, found) in [
+        ("-5", "\"-5\" is negative"),
+        ("20x", "\"20x\" has \"x\" after the number"),
+        ("1.5", "\"1.5\" has \".5\" after the number"),
+        ("20 30", "\"20 30\" has \" 30\" after the number"),
+        ("many", "\"many\" is not a number"),
+        ("", "no value"),
+        ("# 20", "no value"),
+        ("4294967296", "4294967296 is too large"),
+        ("99999999999999999999999", "99999999999999999999999 is too large"),
+    ] {
+        let message = error_of_line_4(&format!("write-reqs-per-sec: {value}"));
+        assert_eq!(message, format!("write-reqs-per-sec: {found} - {allowed}"));
+    }
+}
+
+#[test]
+fn a_flag_is_yes_or_no() {
+    assert_eq!(error_of_line_4("tomb-raider: yeah"), "tomb-raider: \"yeah\" is neither yes nor no - give yes or no");
+    assert_eq!(error_of_line_4("tomb-raider:"), "tomb-raider: no value - give yes or no");
+}
+
+#[test]
+fn a_choice_lists_its_words() {
+    assert_eq!(
+        error_of_line_4("arrival: random"),
+        "arrival: \"random\" is neither of them - give one of paced, poisson, act, closed"
+    );
+}
+
+#[test]
+fn percentages_stay_within_theirs() {
+    assert_eq!(
+        error_of_line_4("update-pct: 101"),
+        "update-pct: 101 is too large - give a whole number from 0 to 100 (%)"
+    );
+    assert_eq!(
+        error_of_line_4("compress-pct: 101"),
+        "compress-pct: 101 is too large - give a whole number from 0 to 100 (%)"
+    );
+    assert_eq!(
+        error_of_line_4("defrag-lwm-pct: 100"),
+        "defrag-lwm-pct: 100 is too large - give a whole number from 0 to 99 (%)"
+    );
+}
+
+#[test]
+fn a_large_block_is_a_power_of_two_up_to_8_mib() {
+    let allowed = "give a power of two from 1 to 8192 (KiB)";
+    for (value, found) in [
+        ("0", "0 is too small"),
+        ("3", "3 is no power of two"),
+        ("16384", "16384 is too large"),
+        // 2^22 KiB is 0 bytes in the 32 bits of ACT, which then divides by it.
+        ("4194304", "4194304 is too large"),
+    ] {
+        let message = error_of_line_4(&format!("large-block-op-kbytes: {value}"));
+        assert_eq!(message, format!("large-block-op-kbytes: {found} - {allowed}"));
+    }
+    assert_eq!(warnings(&format!("{GOOD}large-block-op-kbytes: 8192\n")), [""; 0]);
+}
+
+#[test]
+fn a_record_larger_than_its_large_block_is_refused() {
+    assert_eq!(
+        error_of_line_4("record-bytes: 131073"),
+        "record-bytes: a record of 131073 bytes takes 131088 bytes as stored, but a large block has only 131072 bytes \
+         and records do not straddle blocks - make record-bytes at most 131072 or raise large-block-op-kbytes (at most \
+         8192)"
+    );
+    assert!(
+        error_of_line_4("record-bytes-range-max: 200000").starts_with("record-bytes-range-max: a record of 200000 ")
+    );
+    assert_eq!(
+        error_of_line_4("record-bytes: 8388609"),
+        "record-bytes: 8388609 is too large - give a whole number from 1 to 8388608 (bytes)"
+    );
+}
+
+#[test]
+fn a_range_of_sizes_goes_up() {
+    assert_eq!(
+        error_of_line_4("record-bytes-range-max: 1536"),
+        "record-bytes-range-max: 1536 bytes is not larger than record-bytes, which is 1536 - give more than 1536, or 0 \
+         for records of one size"
+    );
+}
+
+#[test]
+fn no_load_at_all_is_refused() {
+    assert_eq!(
+        errors("device-names: /dev/a\ntest-duration-sec: 60\n"),
+        ["a.conf: read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them"]
+    );
+}
+
+#[test]
+fn commits_need_odsync_and_fit_their_block() {
+    assert!(
+        errors(format!("{GOOD}commit-to-device: yes\ndisable-odsync: yes\n"))[0]
+            .starts_with("a.conf:5: disable-odsync: yes contradicts commit-to-device: yes, ")
+    );
+    assert_eq!(
+        error_of_line_4("commit-min-bytes: 262144"),
+        "commit-min-bytes: 262144 bytes is more than a large block of 131072 bytes - give at most 131072 or raise \
+         large-block-op-kbytes (at most 8192)"
+    );
+    assert_eq!(
+        error_of_line_4("commit-min-bytes: 1000"),
+        "commit-min-bytes: 1000 is no power of two - give 0 or a power of two from 1 to 8388608 (bytes)"
+    );
+}
+
+#[test]
+fn a_mistake_in_a_simulated_drive_has_its_line() {
+    let rest = "test-duration-sec: 60\nread-reqs-per-sec: 2000\n";
+    let message = |devices: &str| errors(format!("device-names: {devices}\n{rest}"));
+    assert_eq!(
+        message("sim:channels=0"),
+        [
+            "a.conf:1: device-names: cannot simulate \"sim:channels=0\": channels is \"0\" - give a number from 1 to 4096"
+        ]
+    );
+    assert_eq!(
+        message("/dev/a,sim:"),
+        ["a.conf:1: device-names: \"sim:\" is simulated on virtual time and \"/dev/a\" is not, and one test has one \
+          clock - test them one after the other"]
+    );
+    assert!(message("sim: sim:")[0].starts_with("a.conf:1: device-names: \"sim:\" is named twice, "));
+    assert_eq!(
+        errors(format!("file-size-mbytes: 64\ndevice-names: sim:\n{rest}")),
+        ["a.conf:1: file-size-mbytes: \"sim:\" is a simulated drive, not a file - drop file-size-mbytes and give the \
+          drive's size as capacity=64MiB"]
+    );
+    let drives = "device-names: sim:capacity=1GiB+name=a, sim:stall-ms=9+stall-every-s=1 sim:name=b\n";
+    assert_eq!(parse_storage("a", format!("{drives}{rest}").as_bytes()).unwrap().config.device_names.len(), 3);
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_reported_in_the_order_of_its_lines() {
+    let file = "device-names: ,\nbananas: 1\nread-reqs-per-sec: 1\nread-reqs-per-sec: 2\n: 5\nupdate-pct: 200\n\
+                record-bytes: 999999\nseed: x\n";
+    let lines: Vec<_> = errors(file).iter().map(|error| error.split(' ').next().unwrap().to_owned()).collect();
+    let expected =
+        ["a.conf:1:", "a.conf:2:", "a.conf:4:", "a.conf:5:", "a.conf:6:", "a.conf:7:", "a.conf:8:", "a.conf:"];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_value_that_could_not_be_read_contradicts_nothing() {
+    assert_eq!(errors(format!("{GOOD}record-bytes: 999999\nlarge-block-op-kbytes: x\n")).len(), 1);
+}
+
+#[test]
+fn what_is_no_text_or_no_configuration_is_said_to_be_none() {
+    assert_eq!(
+        errors([GOOD.as_bytes(), b"seed: \xff1\n"].concat()),
+        ["a.conf:4: byte 7 of the line is 0xff, which is not UTF-8 - save the file as UTF-8"]
+    );
+    assert_eq!(
+        errors(vec![b'\n'; (1 << 20) + 1]),
+        [
+            "a.conf: 1048577 bytes or more are too many for a configuration, which has at most 1048576 - name the file with \
+          the test's configuration"
+        ]
+    );
+}
+
+#[test]
+fn keys_of_act_4_are_translated_and_said_to_be() {
+    let file = format!(
+        "{GOOD}num-queues: 8\nthreads-per-queue: 4\nscheduler-mode: noop\ncommit-min-bytes: 4096\ncommit-to-device: yes\n"
+    );
+    let config = parse_storage("a.conf", file.as_bytes()).unwrap().config;
+    assert_eq!((config.service_threads, config.commit_min_bytes), (Some(32), 4096));
+    assert_eq!(
+        warnings(&file),
+        [
+            "a.conf:4: num-queues and threads-per-queue are keys of ACT 4: 8 x 4 became service-threads: 32",
+            "a.conf:6: scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left \
+             alone",
+            "a.conf:7: commit-min-bytes is a key of ACT 4 that ACT 6 dropped: commit writes are rounded to 4096 bytes, \
+             or to the device's minimum I/O size where that is larger",
+        ]
+    );
+    assert!(!echo::to_text(&config).contains("queue"), "what is written back is in today's keys");
+    assert!(
+        warnings(&format!("{GOOD}num-queues: 8\n"))[0]
+            .ends_with("says nothing without threads-per-queue; give service-threads")
+    );
+    assert!(
+        warnings(&format!("{GOOD}commit-min-bytes: 0\n"))[0].ends_with("no effect, because commit-to-device is no")
+    );
+    assert_eq!(
+        errors(format!("{GOOD}num-queues: 100000\nthreads-per-queue: 100000\n")),
+        ["a.conf:4: num-queues: 100000 queues x 100000 threads is more than 1048576 service-threads - give \
+          service-threads instead of num-queues and threads-per-queue"]
+    );
+}
+
+#[test]
+fn an_interval_longer_than_the_test_is_worth_a_warning() {
+    assert_eq!(
+        warnings(&format!("{GOOD}report-interval-sec: 61\n")),
+        ["a.conf:4: report-interval-sec: 61 s is longer than the test of 60 s: the only report is the one at its end"]
+    );
+}

@@ -1,0 +1,125 @@
+//! Configurations that ACT 6.6 was given, beside what it printed of them (`data/act-storage`).
+
+use load::act::{echo, parse_storage};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/act-storage")
+}
+
+/// Stems of the files with this extension, sorted.
+fn names(extension: &str) -> Vec<String> {
+    let files = fs::read_dir(data()).unwrap().map(|entry| entry.unwrap().path());
+    let mut names: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn read(name: &str, extension: &str) -> String {
+    fs::read_to_string(data().join(format!("{name}.{extension}"))).unwrap()
+}
+
+#[test]
+fn what_act_echoed_and_derived_is_echoed_and_derived_to_the_character() {
+    let names = names("echo");
+    assert_eq!(names.len(), 34, "every example with an echo is here");
+    for name in names {
+        let parsed = parse_storage(&name, read(&name, "conf").as_bytes()).unwrap_or_else(|errors| panic!("{errors}"));
+        let mut config = parsed.config;
+        assert_eq!(parsed.warnings, [], "{name}");
+        if name == "no_threads" {
+            // The one default that differs: ours is for each device, ACT's for each CPU.
+            assert_eq!(config.service_threads_or_default(), 1024);
+            config.service_threads = Some(config.act_service_threads(2));
+        }
+        let blocks = echo::blocks(&config, &load::act::derive(&config).unwrap());
+        let (acts, ours) = blocks.split_at(blocks.find("FLASHPROOF SETTINGS").unwrap());
+        assert_eq!(acts, read(&name, "echo"), "{name}");
+        assert!(ours.contains("\narrival: paced\n"), "{name}");
+    }
+}
+
+#[test]
+fn what_act_refuses_or_mistakes_is_refused_with_a_reason() {
+    let refused = [
+        (
+            "both_zero",
+            "both_zero.conf:3: read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least \
+             one of them",
+        ),
+        (
+            "interval0",
+            "interval0.conf:6: report-interval-sec: 0 is too small - give a whole number from 1 to 4294967295 (s)",
+        ),
+        (
+            "junk_number",
+            "junk_number.conf:3: read-reqs-per-sec: \"20x\" has \"x\" after the number - give a whole number from 0 to \
+             4294967295 (requests/s)",
+        ),
+        (
+            "lb_not_pow2",
+            "lb_not_pow2.conf:6: large-block-op-kbytes: 100 is no power of two - give a power of two from 1 to 8192 (KiB)",
+        ),
+        (
+            "lb_too_big",
+            "lb_too_big.conf:6: large-block-op-kbytes: 16384 is too large - give a power of two from 1 to 8192 (KiB)",
+        ),
+        ("lwm100", "lwm100.conf:6: defrag-lwm-pct: 100 is too large - give a whole number from 0 to 99 (%)"),
+        (
+            "neg",
+            "neg.conf:3: read-reqs-per-sec: \"-5\" is negative - give a whole number from 0 to 4294967295 (requests/s)",
+        ),
+        (
+            "no_device",
+            "no_device.conf: device-names: missing, and it has no default - add a line such as \"device-names: \
+             /dev/nvme0n1\"",
+        ),
+        (
+            "odsync_off_commit",
+            "odsync_off_commit.conf:6: disable-odsync: yes contradicts commit-to-device: yes, because a commit is a \
+             write that is durable when it returns - set one of the two to no",
+        ),
+        ("record0", "record0.conf:6: record-bytes: 0 is too small - give a whole number from 1 to 8388608 (bytes)"),
+        ("update101", "update101.conf:6: update-pct: 101 is too large - give a whole number from 0 to 100 (%)"),
+    ];
+    for (name, message) in refused {
+        let errors = parse_storage(&format!("{name}.conf"), read(name, "conf").as_bytes()).unwrap_err();
+        assert_eq!(errors.to_string(), message);
+    }
+    let runs = ["old_queues", "record_8m", "too_small"];
+    let without_echo = names("conf").len() - names("echo").len();
+    assert_eq!(without_echo, refused.len() + runs.len(), "every example is in one of the tests");
+}
+
+#[test]
+fn a_small_load_runs() {
+    let config = parse_storage("too_small", read("too_small", "conf").as_bytes()).unwrap().config;
+    let rate = load::act::derive(&config).unwrap().read_rate;
+    assert_eq!((rate.ops(), rate.seconds()), (9, 1), "fewer than one for each of the 10 service threads");
+}
+
+#[test]
+fn the_largest_record_in_the_largest_block_runs() {
+    let config = parse_storage("record_8m", read("record_8m", "conf").as_bytes()).unwrap().config;
+    let derived = load::act::derive(&config).unwrap();
+    assert_eq!((derived.records_per_large_block, derived.record_stored_bytes_max), (1, 8 << 20));
+    assert_eq!(derived.large_block_write_rate.per_sec_floor(), 2000);
+}
+
+#[test]
+fn queues_of_act_4_yield_to_service_threads() {
+    let parsed = parse_storage("a.conf", read("old_queues", "conf").as_bytes()).unwrap();
+    assert_eq!(parsed.config.service_threads, Some(10));
+    let warnings: Vec<_> = parsed.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "a.conf:6: num-queues is a key of ACT 4: it is ignored, because service-threads: 10 is given too",
+            "a.conf:7: threads-per-queue is a key of ACT 4: it is ignored, because service-threads: 10 is given too",
+        ]
+    );
+}
