@@ -29,7 +29,7 @@ pub struct Preparation {
     pub version: u32,
     /// Which device, see [`crate::discover::DeviceFacts::identity`].
     pub identity: String,
-    /// Its size when it was written to.
+    /// Its size when it was written to; 0 for a file, which may grow.
     pub size_bytes: u64,
     /// Key of the stamps in every sector written.
     pub key: u64,

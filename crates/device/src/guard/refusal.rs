@@ -7,15 +7,62 @@ use std::fmt;
 use std::io;
 use thiserror::Error;
 
-/// A device that is not written to, and why. One line.
+/// A device that is not written to, and everything that stands against it. One line.
 #[derive(Debug, Error)]
-#[error("refusing to write to {device} - {reason}")]
+#[error("refusing to write to {device} - {}", numbered(.reasons))]
 pub struct Refusal {
     /// The name as given.
     pub device: String,
-    /// What stands against it.
-    #[source]
-    pub reason: Reason,
+    /// What stands against it: at least one reason.
+    pub reasons: Vec<Reason>,
+}
+
+/// All devices of one request that are not written to, one line each.
+#[derive(Debug, Error)]
+#[error("{}", lines(.0))]
+pub struct Refused(pub Vec<Refusal>);
+
+/// One reason as it is, more of them counted: `2 reasons: (1) ...; (2) ...`.
+fn numbered(reasons: &[Reason]) -> String {
+    match reasons {
+        [one] => one.to_string(),
+        more => {
+            let listed: Vec<_> = more.iter().enumerate().map(|(i, reason)| format!("({}) {reason}", i + 1)).collect();
+            format!("{} reasons: {}", more.len(), listed.join("; "))
+        }
+    }
+}
+
+fn lines(refusals: &[Refusal]) -> String {
+    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// What the checks found: what stands against writing, and what could not be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) reasons: Vec<Reason>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Findings {
+    pub(super) fn refuse(&mut self, reason: Reason) {
+        self.reasons.push(reason);
+    }
+
+    /// Adds a note unless it is there already: the checks run twice.
+    pub(super) fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    /// Adds a mount, once whoever sees it.
+    pub(super) fn mounted(&mut self, which: String, at: String, seen_by: &'static str) {
+        let known = |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&which, &at));
+        if !self.reasons.iter().any(known) {
+            self.refuse(Reason::Mounted { which, at, seen_by });
+        }
+    }
 }
 
 /// What stands against writing to a device.
@@ -88,10 +135,16 @@ pub enum Reason {
         "the kernel has it reserved for another user (open with O_EXCL: EBUSY), a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show which; release it, or name another device"
     )]
     Claimed,
+    /// It was named twice, or together with a part of it.
+    #[error("it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk")]
+    NamedTwice {
+        /// The earlier name.
+        other: String,
+    },
     /// Another instance of this program is on it.
     #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]
     SecondRun {
-        /// Empty, or ` (pid 1234)`.
+        /// Empty, or ` (process 1234)`.
         who: String,
         /// `alone` or `shared`.
         how: &'static str,
@@ -175,7 +228,7 @@ fn open_elsewhere(openers: &[Opener]) -> String {
 
 impl Reason {
     /// The reason for a failed act on the device.
-    pub(super) fn io(tried: &'static str, source: io::Error) -> Self {
+    pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EROFS) => Self::ReadOnly { how: "its file system is mounted read-only" },
             Some(libc::EBUSY) => Self::Claimed,
