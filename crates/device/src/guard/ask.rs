@@ -117,7 +117,12 @@ mod tests {
         assert!(decide(Answers::default().or_ask(|_| Some("/dev/x\n".into()))).is_ok());
         for wrong in ["/dev/", "/dev/x1", "x", "yes", "*"] {
             let named = decide(Answers::named([wrong.to_owned()])).unwrap_err();
-            assert!(named.ends_with("pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as the device was given)"), "{named}");
+            assert!(
+                named.ends_with(
+                    "pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as the device was given)"
+                ),
+                "{named}"
+            );
             let typed = decide(Answers::default().or_ask(|_| Some(wrong.into()))).unwrap_err();
             assert!(typed.ends_with(&format!("type exactly `/dev/x` (`{wrong}` was typed)")), "{typed}");
         }
@@ -127,7 +132,10 @@ mod tests {
     fn silence_is_no_consent() {
         for answer in [None, Some(""), Some("\n")] {
             let text = decide(Answers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
-            assert!(text.starts_with("a GPT partition table with 3 partitions; it would be erased: if that is meant, pass"), "{text}");
+            assert!(
+                text.starts_with("a GPT partition table with 3 partitions; it would be erased: if that is meant, pass"),
+                "{text}"
+            );
         }
     }
 

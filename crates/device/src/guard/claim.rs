@@ -40,12 +40,7 @@ impl Manner {
 
 /// Opens the block device at `node` for direct writes, and takes it. `number` and `disk_sequence`
 /// are those of the device that was examined.
-pub(super) fn device(
-    node: &Path,
-    number: DevNum,
-    disk_sequence: Option<u64>,
-    manner: Manner,
-) -> Result<File, Reason> {
+pub(super) fn device(node: &Path, number: DevNum, disk_sequence: Option<u64>, manner: Manner) -> Result<File, Reason> {
     let file = claimed(node, manner)?;
     let metadata = file.metadata().map_err(|source| Reason::io("look at it", source))?;
     let now = DevNum::of_stat(metadata.rdev());
@@ -138,7 +133,11 @@ fn mark(file: &File, manner: Manner) -> Result<(), Reason> {
 }
 
 /// Tries until it works, fails in another way than `again` takes, or `limit` has passed.
-fn retry<T>(limit: Duration, again: impl Fn(&io::Error) -> bool, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry<T>(
+    limit: Duration,
+    again: impl Fn(&io::Error) -> bool,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
     let deadline = Instant::now() + limit;
     loop {
         match attempt() {

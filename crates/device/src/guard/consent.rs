@@ -126,7 +126,11 @@ pub(super) fn remove(request: &Request) {
 
 fn check_same_size(file: &File, before: u64) -> Result<(), Reason> {
     let now = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("learn its size", source))?;
-    if now == before { Ok(()) } else { Err(Reason::Changed { what: format!("it had {before} bytes and has {now} now") }) }
+    if now == before {
+        Ok(())
+    } else {
+        Err(Reason::Changed { what: format!("it had {before} bytes and has {now} now") })
+    }
 }
 
 /// Facts of the file as it is now: one that was made has an inode, one that grew another length.
@@ -165,7 +169,9 @@ fn keep_record(
     notes: &mut Vec<String>,
 ) -> Result<u64, Reason> {
     match facts.identity() {
-        None => notes.push("it has no lasting name, so the next run will ask before it erases what this one writes".into()),
+        None => {
+            notes.push("it has no lasting name, so the next run will ask before it erases what this one writes".into())
+        }
         Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
             Ok(key) => return Ok(key),
             // Costs the user one question next time: no ground to refuse.

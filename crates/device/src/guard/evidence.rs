@@ -73,7 +73,9 @@ impl fmt::Display for Evidence {
             Self::PartitionTable { name, partitions: Some(n) } => write!(f, "{name} with {n} partitions"),
             Self::Signature { name, at } => write!(f, "{name} (at byte {at})"),
             Self::Aerospike { namespace: None } => f.write_str("an Aerospike device header"),
-            Self::Aerospike { namespace: Some(name) } => write!(f, "an Aerospike device header of namespace \"{name}\""),
+            Self::Aerospike { namespace: Some(name) } => {
+                write!(f, "an Aerospike device header of namespace \"{name}\"")
+            }
             Self::Data { samples, of, first_at, why } => {
                 write!(f, "data in {samples} of {of} samples, first at byte {first_at} ({why})")
             }
@@ -236,7 +238,10 @@ pub(super) fn gather(
 fn explanation(known: Known<'_>, records: &Records) -> (Option<u64>, String) {
     let size_bytes = known.size_bytes;
     let Some(identity) = known.identity else {
-        return (None, "it has no serial number or other lasting name by which our own data could be known again".into());
+        return (
+            None,
+            "it has no serial number or other lasting name by which our own data could be known again".into(),
+        );
     };
     match records.find(identity) {
         None => (None, format!("there is no record that flashproof wrote to {identity}")),
@@ -282,7 +287,9 @@ mod tests {
     fn evidence_of(content: &[u8], identity: Option<&str>, records: &Records) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
-        let found = gather(&file, content.len() as u64, known(identity, content.len()), records, SAMPLING, &mut Vec::new()).unwrap();
+        let found =
+            gather(&file, content.len() as u64, known(identity, content.len()), records, SAMPLING, &mut Vec::new())
+                .unwrap();
         found.iter().map(ToString::to_string).collect()
     }
 

@@ -74,8 +74,8 @@ pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason>
     let door = match resolved {
         Resolved::Block { number, node } => {
             let root = &guard.roots.sys;
-            let dir = SysDir::of_block(root, number)
-                .ok_or_else(|| DiscoverError::NoSysfs { number, root: root.clone() })?;
+            let dir =
+                SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.clone() })?;
             let subject = Subject::of_device(&facts, number, &dir, &guard.roots);
             Door::Device { number, node, dir, subject }
         }

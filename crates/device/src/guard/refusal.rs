@@ -58,7 +58,8 @@ impl Findings {
 
     /// Adds a mount, once whoever sees it.
     pub(super) fn mounted(&mut self, which: String, at: String, seen_by: &'static str) {
-        let known = |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&which, &at));
+        let known =
+            |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&which, &at));
         if !self.reasons.iter().any(known) {
             self.refuse(Reason::Mounted { which, at, seen_by });
         }
@@ -75,9 +76,7 @@ pub enum Reason {
     #[error(transparent)]
     Unknown(#[from] DiscoverError),
     /// A regular file was named, but no size for it.
-    #[error(
-        "it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead"
-    )]
+    #[error("it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead")]
     FileWithoutSize,
     /// It takes no writes.
     #[error("it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device")]
@@ -136,7 +135,9 @@ pub enum Reason {
     )]
     Claimed,
     /// It was named twice, or together with a part of it.
-    #[error("it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk")]
+    #[error(
+        "it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk"
+    )]
     NamedTwice {
         /// The earlier name.
         other: String,
@@ -152,7 +153,9 @@ pub enum Reason {
         advice: &'static str,
     },
     /// Too small for the load.
-    #[error("its {size_bytes} bytes are less than the {min_size_bytes} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller")]
+    #[error(
+        "its {size_bytes} bytes are less than the {min_size_bytes} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"
+    )]
     TooSmall {
         /// What it has.
         size_bytes: u64,
@@ -160,7 +163,9 @@ pub enum Reason {
         min_size_bytes: u64,
     },
     /// The file would not fit.
-    #[error("the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make file-size-mbytes smaller, or free space")]
+    #[error(
+        "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make file-size-mbytes smaller, or free space"
+    )]
     NoSpace {
         /// Bytes still to be allocated.
         needed_bytes: u64,
@@ -205,7 +210,9 @@ pub enum Ask {
 impl Ask {
     fn with(&self, name: &str) -> String {
         match self {
-            Self::Name => format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as the device was given)"),
+            Self::Name => {
+                format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as the device was given)")
+            }
             Self::Typed(typed) => format!("type exactly `{name}` (`{typed}` was typed)"),
         }
     }
