@@ -15,7 +15,7 @@ use std::path::Path;
 use thiserror::Error;
 
 /// Unit of `st_blocks`, whatever the file system's blocks are (stat(2)).
-const STAT_BLOCK_BYTES: u64 = 512;
+pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A device or file that cannot be opened for reading, and why. One line.
 #[derive(Debug, Error)]

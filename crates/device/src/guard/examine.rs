@@ -14,14 +14,11 @@ use super::refusal::{Findings, Reason};
 use super::{Guard, Request, activity};
 use crate::discover::{self, DevNum, DeviceFacts, DiscoverError, Resolved, SysDir};
 use crate::sys::{ioctl, open};
-use crate::target::check_size;
+use crate::target::{STAT_BLOCK_BYTES, check_size};
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// Unit of `st_blocks`, whatever the file system's blocks are (stat(2)).
-const STAT_BLOCK_BYTES: u64 = 512;
 
 /// What a name was found to mean.
 pub(super) struct Found {
