@@ -1,21 +1,231 @@
 //! An open device or file that operations can be issued to.
+//!
+//! A target that can be written to is made from a [`WriteConsent`] and from nothing else; any other
+//! is opened for reading, so that the kernel itself refuses a write. Targets know what they are and
+//! do no I/O: that is the worlds' ([`crate::uring`], [`crate::threads`]).
+
+use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
+use crate::guard::{Reason, WriteConsent};
+use crate::sys::ioctl;
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-/// stub
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use thiserror::Error;
+
+/// Unit of `st_blocks`, whatever the file system's blocks are (stat(2)).
+pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
+
+/// A device or file that cannot be opened for reading, and why. One line.
+#[derive(Debug, Error)]
+#[error("cannot read {device} - {reason}")]
+pub struct OpenError {
+    /// The name as given.
+    pub device: String,
+    /// What stands in the way.
+    #[source]
+    pub reason: Reason,
+}
+
+/// A descriptor, and what is known of it. Whether it may be written to is its owner's knowledge.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) file: File,
+    pub(crate) facts: DeviceFacts,
+    pub(crate) size_bytes: u64,
+    pub(crate) min_io_bytes: u32,
+    pub(crate) direct: bool,
+    pub(crate) odsync: bool,
+    pub(crate) notes: Vec<String>,
+}
+
+/// An open device or file.
 #[derive(Debug)]
 pub struct Target {
-    file: std::fs::File,
+    opened: Opened,
+    stamp_key: Option<u64>,
 }
+
 impl Target {
-    /// stub
+    /// What the guard let pass: open for reading and writing.
+    pub fn writable(consent: WriteConsent) -> Self {
+        let (opened, stamp_key) = consent.release();
+        Self { opened, stamp_key: Some(stamp_key) }
+    }
+
+    /// Opens the device or file at `path` for reading only, past the page cache. Needs no consent and
+    /// excludes nobody.
+    ///
+    /// Errors: not there, no device or file, no permission, smaller than `min_size_bytes`.
+    pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
+        let opened = open_to_read(path, min_size_bytes);
+        let opened = opened.map_err(|reason| OpenError { device: path.to_owned(), reason })?;
+        Ok(Self { opened, stamp_key: None })
+    }
+
+    /// The descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.opened.file.as_fd()
     }
-    /// stub
-    pub fn file(&self) -> &std::fs::File {
-        &self.file
+
+    /// The name as given.
+    pub fn name(&self) -> &str {
+        &self.opened.facts.path
     }
-    /// stub
-    pub fn stub(file: std::fs::File) -> Self {
-        Self { file }
+
+    /// What is known of it.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.opened.facts
+    }
+
+    /// Bytes that operations may touch, from 0. Of a file that is written to: the size asked for,
+    /// which can be less than its length.
+    pub fn size_bytes(&self) -> u64 {
+        self.opened.size_bytes
+    }
+
+    /// Offsets, lengths and buffers must be multiples of this: 512, 1024, 2048 or 4096.
+    pub fn min_io_bytes(&self) -> u32 {
+        self.opened.min_io_bytes
+    }
+
+    /// Whether it is open for writing.
+    pub fn is_writable(&self) -> bool {
+        self.stamp_key.is_some()
+    }
+
+    /// Whether operations pass by the page cache. If not, that is what is measured.
+    pub fn is_direct(&self) -> bool {
+        self.opened.direct
+    }
+
+    /// Whether every write is on the medium when it completes (`O_DSYNC`).
+    pub fn is_odsync(&self) -> bool {
+        self.opened.odsync
+    }
+
+    /// Key with which every written sector is to be stamped ([`crate::salt`]); `None` when it cannot
+    /// be written to.
+    pub fn stamp_key(&self) -> Option<u64> {
+        self.stamp_key
+    }
+
+    /// What falls short and is to be said aloud, in words.
+    pub fn notes(&self) -> &[String] {
+        &self.opened.notes
+    }
+}
+
+fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
+    let roots = Roots::default();
+    let resolved = discover::resolve(Path::new(path), &roots)?;
+    let facts = discover::facts_of(path, &resolved, &roots)?;
+    let node = match &resolved {
+        Resolved::Block { node, .. } => node.as_path(),
+        Resolved::File { .. } => Path::new(path),
+    };
+    let (file, direct) = open_direct(node, OpenOptions::new().read(true), 0)
+        .map_err(|source| Reason::io("open it for reading", source))?;
+    let failed = |source| Reason::io("learn its size", source);
+    let mut notes = Vec::new();
+    let size_bytes = match facts.kind {
+        Kind::RegularFile => {
+            let metadata = file.metadata().map_err(failed)?;
+            notes.extend(note_on_holes(metadata.len(), metadata.blocks() * STAT_BLOCK_BYTES));
+            metadata.len()
+        }
+        Kind::WholeDisk | Kind::Partition => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
+    };
+    check_size(size_bytes, min_size_bytes)?;
+    finish(file, facts, size_bytes, direct, false, notes)
+}
+
+/// Puts together what is open, after a probe of what direct I/O takes.
+pub(crate) fn finish(
+    file: File,
+    facts: DeviceFacts,
+    size_bytes: u64,
+    direct: bool,
+    odsync: bool,
+    mut notes: Vec<String>,
+) -> Result<Opened, Reason> {
+    let probed = discover::min_direct_io_bytes(file.as_fd()).map_err(|source| Reason::io("read its start", source))?;
+    // Blocks of a file that were never written are read without asking the disk, which would take
+    // less than the disk does.
+    let min_io_bytes = if direct { probed.max(facts.logical_sector_bytes.unwrap_or(0)) } else { probed };
+    if !direct {
+        notes.push("its file system takes no direct I/O, so the page cache is measured with it".to_owned());
+    }
+    Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes })
+}
+
+/// Opens past the page cache, or through it where the file system takes no `O_DIRECT` (open(2):
+/// `EINVAL`); says which.
+pub(crate) fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
+    match options.custom_flags(flags | libc::O_DIRECT).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            Ok((options.custom_flags(flags).open(path)?, false))
+        }
+        opened => Ok((opened?, true)),
+    }
+}
+
+/// Refuses what is smaller than needed, or has no size at all.
+pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Reason> {
+    let min_size_bytes = min_size_bytes.max(1);
+    if size_bytes < min_size_bytes { Err(Reason::TooSmall { size_bytes, min_size_bytes }) } else { Ok(()) }
+}
+
+/// What to say of a file of which `allocated_bytes` have a place on the drive.
+fn note_on_holes(len_bytes: u64, allocated_bytes: u64) -> Option<String> {
+    let missing = len_bytes.saturating_sub(allocated_bytes);
+    (missing > 0)
+        .then(|| format!("{missing} of its {len_bytes} bytes are holes, and reads of holes do not reach the drive"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_read_only_target_knows_itself_and_takes_no_write() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[7; 8192]).unwrap();
+        let path = file.path().to_str().unwrap();
+        let target = Target::read_only(path, 8192).unwrap();
+        assert_eq!((target.name(), target.size_bytes()), (path, 8192));
+        assert!(matches!(target.min_io_bytes(), 512 | 1024 | 2048 | 4096));
+        assert!(!target.is_writable() && !target.is_odsync() && target.stamp_key().is_none());
+        let error = target.opened.file.write_at(&[0; 512], 0).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named_with_the_way_out() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4096).unwrap();
+        let small = file.path().to_str().unwrap();
+        for (path, says) in [
+            ("/dev/no-such-device", "there is no such device or file; check the name"),
+            ("/dev/null", "it is a character device, not a block device"),
+            ("/tmp", "it is a directory, not a block device"),
+            (small, "its 4096 bytes are less than the 8192 bytes of one large block"),
+        ] {
+            let text = Target::read_only(path, 8192).unwrap_err().to_string();
+            assert!(text.starts_with(&format!("cannot read {path} - {says}")), "{text}");
+            assert!(!text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn holes_in_a_file_are_said() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let target = Target::read_only(file.path().to_str().unwrap(), 512).unwrap();
+        assert!(target.notes().iter().any(|note| note.contains("1048576 of its 1048576 bytes are holes")));
+        assert_eq!(note_on_holes(4096, 8192), None);
     }
 }

@@ -64,7 +64,7 @@ pub struct DeviceFacts {
     pub kind: Kind,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Smallest addressable unit.
+    /// Smallest addressable unit; of a file, that of the disk beneath it.
     pub logical_sector_bytes: Option<u32>,
     /// Smallest unit written without reading first.
     pub physical_sector_bytes: Option<u32>,
@@ -135,7 +135,12 @@ pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<Devic
     match resolved {
         Resolved::File { metadata } => {
             let id = format!("{}:{}", DevNum::of_stat(metadata.dev()), metadata.ino());
-            Ok(DeviceFacts { file_identity: Some(id), size_bytes: metadata.len(), ..unknown(path, Kind::RegularFile) })
+            Ok(DeviceFacts {
+                file_identity: Some(id),
+                size_bytes: metadata.len(),
+                logical_sector_bytes: sector_beneath(DevNum::of_stat(metadata.dev()), roots),
+                ..unknown(path, Kind::RegularFile)
+            })
         }
         Resolved::Block { number, node } => {
             let dir = SysDir::of_block(&roots.sys, *number)
@@ -143,6 +148,14 @@ pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<Devic
             Ok(of_block(path, *number, &dir, loop_identity(node).as_deref()))
         }
     }
+}
+
+/// Logical sector of the disk on which the file system `number` lies; `None` for file systems of no
+/// single disk (tmpfs, btrfs, NFS).
+fn sector_beneath(number: DevNum, roots: &Roots) -> Option<u32> {
+    let dir = SysDir::of_block(&roots.sys, number)?;
+    let of = |dir: &SysDir| dir.child("queue").number("logical_block_size");
+    of(&dir).or_else(|| of(&dir.parent()?))
 }
 
 /// A set of facts in which nothing is known.

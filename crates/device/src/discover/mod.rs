@@ -123,7 +123,17 @@ impl DiscoverError {
 
 /// Facts of the device or file at `path`, asking the kernel under `roots`.
 pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
-    facts::of(path, &resolve(Path::new(path), roots)?, roots)
+    facts_of(path, &resolve(Path::new(path), roots)?, roots)
+}
+
+/// Facts of what `path` was resolved to.
+pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
+    facts::of(path, resolved, roots)
+}
+
+/// Facts of a file that is yet to be made.
+pub(crate) fn facts_of_new_file(path: &str) -> DeviceFacts {
+    facts::unknown(path, Kind::RegularFile)
 }
 
 /// Smallest size that the device or file reads directly: the first of 512, 1024, 2048 and 4096 bytes

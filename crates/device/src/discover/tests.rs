@@ -180,3 +180,18 @@ fn the_smallest_read_of_a_buffered_file_is_512_bytes() {
     let file = tempfile::tempfile().unwrap();
     assert_eq!(min_direct_io_bytes(file.as_fd()).unwrap(), 512);
 }
+
+#[test]
+fn a_file_has_the_sectors_of_the_disk_beneath_its_file_system() {
+    let (dir, file) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let sector = || discover(file.path().to_str().unwrap(), &roots(dir.path())).unwrap().logical_sector_bytes;
+    assert_eq!(sector(), None);
+    let number = DevNum::of_stat(std::os::unix::fs::MetadataExt::dev(&file.as_file().metadata().unwrap()));
+    let partition = dir.path().join("devices/disk/part");
+    fs::create_dir_all(&partition).unwrap();
+    fs::create_dir_all(dir.path().join("devices/disk/queue")).unwrap();
+    fs::write(dir.path().join("devices/disk/queue/logical_block_size"), "4096\n").unwrap();
+    fs::create_dir_all(dir.path().join("dev/block")).unwrap();
+    symlink(&partition, dir.path().join("dev/block").join(number.to_string())).unwrap();
+    assert_eq!(sector(), Some(4096));
+}

@@ -73,7 +73,9 @@ impl fmt::Display for Evidence {
             Self::PartitionTable { name, partitions: Some(n) } => write!(f, "{name} with {n} partitions"),
             Self::Signature { name, at } => write!(f, "{name} (at byte {at})"),
             Self::Aerospike { namespace: None } => f.write_str("an Aerospike device header"),
-            Self::Aerospike { namespace: Some(name) } => write!(f, "an Aerospike device header of namespace \"{name}\""),
+            Self::Aerospike { namespace: Some(name) } => {
+                write!(f, "an Aerospike device header of namespace \"{name}\"")
+            }
             Self::Data { samples, of, first_at, why } => {
                 write!(f, "data in {samples} of {of} samples, first at byte {first_at} ({why})")
             }
@@ -91,6 +93,14 @@ pub(super) struct Sampling {
     pub(super) seed: u64,
     /// No spot is read after this time.
     pub(super) limit: Duration,
+}
+
+/// By what a device is found among the records.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) identity: Option<&'a str>,
+    /// Size that the record must have.
+    pub(super) size_bytes: u64,
 }
 
 /// Both ends of a device, and what explains the data there.
@@ -187,17 +197,17 @@ fn foreign_sector(bytes: &[u8], key: Option<u64>) -> Option<usize> {
 
 /// Reads samples of the `size_bytes` of `file`, which is open for direct I/O, and says what is there.
 ///
-/// `identity` is the device's; what falls short is added to `notes`.
+/// What falls short is added to `notes`.
 pub(super) fn gather(
     file: &File,
     size_bytes: u64,
-    identity: Option<&str>,
+    known: Known<'_>,
     records: &Records,
     sampling: Sampling,
     notes: &mut Vec<String>,
 ) -> io::Result<Vec<Evidence>> {
     let started = Instant::now();
-    let (key, why) = explanation(identity, size_bytes, records);
+    let (key, why) = explanation(known, records);
     let out_of_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
     let mut buf = Pool::new((END_BYTES + SPOT_BYTES) as usize)?
         .cut((END_BYTES + SPOT_BYTES) as usize)
@@ -225,9 +235,13 @@ pub(super) fn gather(
 }
 
 /// The key that explains data on a device, and in words why other data is not explained.
-fn explanation(identity: Option<&str>, size_bytes: u64, records: &Records) -> (Option<u64>, String) {
-    let Some(identity) = identity else {
-        return (None, "it has no serial number or other lasting name by which our own data could be known again".into());
+fn explanation(known: Known<'_>, records: &Records) -> (Option<u64>, String) {
+    let size_bytes = known.size_bytes;
+    let Some(identity) = known.identity else {
+        return (
+            None,
+            "it has no serial number or other lasting name by which our own data could be known again".into(),
+        );
     };
     match records.find(identity) {
         None => (None, format!("there is no record that flashproof wrote to {identity}")),
@@ -273,8 +287,14 @@ mod tests {
     fn evidence_of(content: &[u8], identity: Option<&str>, records: &Records) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
-        let found = gather(&file, content.len() as u64, identity, records, SAMPLING, &mut Vec::new()).unwrap();
+        let found =
+            gather(&file, content.len() as u64, known(identity, content.len()), records, SAMPLING, &mut Vec::new())
+                .unwrap();
         found.iter().map(ToString::to_string).collect()
+    }
+
+    fn known(identity: Option<&str>, size_bytes: usize) -> Known<'_> {
+        Known { identity, size_bytes: size_bytes as u64 }
     }
 
     fn no_records() -> Records {
@@ -343,7 +363,7 @@ mod tests {
     #[test]
     fn samples_that_cannot_be_read_are_evidence() {
         let dir = File::open("/tmp").unwrap();
-        let found = gather(&dir, 1 << 22, None, &no_records(), SAMPLING, &mut Vec::new()).unwrap();
+        let found = gather(&dir, 1 << 22, known(None, 0), &no_records(), SAMPLING, &mut Vec::new()).unwrap();
         let text = found.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert!(matches!(&text[..], [one] if one.starts_with("66 of 66 samples could not be read")), "{text:?}");
     }
@@ -354,7 +374,7 @@ mod tests {
         file.set_len(1 << 24).unwrap();
         let mut notes = Vec::new();
         let sampling = Sampling { limit: Duration::ZERO, ..SAMPLING };
-        gather(&file, 1 << 24, None, &no_records(), sampling, &mut notes).unwrap();
+        gather(&file, 1 << 24, known(None, 0), &no_records(), sampling, &mut notes).unwrap();
         assert!(notes[0].starts_with("only 0 of 64 spots"), "{notes:?}");
     }
 }

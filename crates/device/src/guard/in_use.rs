@@ -6,7 +6,7 @@
 
 use super::mark::Mark;
 use super::processes::{Opener, scan};
-use super::refusal::Reason;
+use super::refusal::{Findings, Reason};
 use crate::discover::{DevNum, DeviceFacts, Roots, SysDir, generic_of_block};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -82,21 +82,20 @@ impl Subject {
         path.starts_with('/').then(|| fs::metadata(path).ok()).flatten().and_then(|metadata| self.which(&metadata))
     }
 
-    /// Refuses what is mounted, swapped to or held. What could not be looked at is added to `notes`.
-    pub(super) fn check_kernel_users(&self, roots: &Roots, notes: &mut Vec<String>) -> Result<(), Reason> {
-        self.check_mounts(&roots.proc.join("self/mountinfo"), "", notes)?;
-        self.check_mounts(&roots.proc.join("1/mountinfo"), ", as process 1 sees it", notes)?;
-        self.check_swap(&roots.proc, notes)?;
-        self.check_holders()?;
-        self.check_loops(&roots.sys)
+    /// Finds what is mounted, swapped to or held.
+    pub(super) fn check_kernel_users(&self, roots: &Roots, findings: &mut Findings) {
+        self.check_mounts(&roots.proc.join("self/mountinfo"), "", findings);
+        self.check_mounts(&roots.proc.join("1/mountinfo"), ", as process 1 sees it", findings);
+        self.check_swap(&roots.proc, findings);
+        self.check_holders(findings);
+        self.check_loops(&roots.sys, findings);
     }
 
-    fn check_mounts(&self, mountinfo: &Path, seen_by: &'static str, notes: &mut Vec<String>) -> Result<(), Reason> {
+    fn check_mounts(&self, mountinfo: &Path, seen_by: &'static str, findings: &mut Findings) {
         let text = match fs::read_to_string(mountinfo) {
             Ok(text) => text,
             Err(error) => {
-                note(notes, format!("mounts in {} could not be read ({error})", mountinfo.display()));
-                return Ok(());
+                return findings.note(format!("mounts in {} could not be read ({error})", mountinfo.display()));
             }
         };
         for mount in text.lines().filter_map(Mount::parse) {
@@ -104,10 +103,9 @@ impl Subject {
             // btrfs and others show a number of their own; their source is the device then.
             let which = by_number.map(|node| node.which.clone()).or_else(|| self.device_which(&mount.source));
             if let Some(which) = which {
-                return Err(Reason::Mounted { which, at: mount.at, seen_by });
+                findings.mounted(which, mount.at, seen_by);
             }
         }
-        Ok(())
     }
 
     /// As [`Self::which_path`], for devices only: a file that is the source of a mount is mounted
@@ -116,82 +114,91 @@ impl Subject {
         matches!(self, Self::Device { .. }).then(|| self.which_path(path)).flatten()
     }
 
-    fn check_swap(&self, proc_root: &Path, notes: &mut Vec<String>) -> Result<(), Reason> {
+    fn check_swap(&self, proc_root: &Path, findings: &mut Findings) {
         let path = proc_root.join("swaps");
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) => {
-                note(notes, format!("swap in {} could not be read ({error})", path.display()));
-                return Ok(());
-            }
+            Err(error) => return findings.note(format!("swap in {} could not be read ({error})", path.display())),
         };
         for path in text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescape) {
             if let Some(which) = self.which_path(&path) {
-                return Err(Reason::Swap { which, path });
+                findings.refuse(Reason::Swap { which, path });
             }
         }
-        Ok(())
     }
 
-    fn check_holders(&self) -> Result<(), Reason> {
+    fn check_holders(&self, findings: &mut Findings) {
         for node in self.nodes() {
             let holders: Vec<String> =
                 node.dir.child("holders").children().iter().map(|name| describe_holder(&node.dir, name)).collect();
             if !holders.is_empty() {
-                return Err(Reason::Held { which: node.which.clone(), holders: holders.join(", ") });
+                findings.refuse(Reason::Held { which: node.which.clone(), holders: holders.join(", ") });
             }
         }
-        Ok(())
     }
 
     /// Loop devices keep their file open inside the kernel, where no process shows it.
-    fn check_loops(&self, sys_root: &Path) -> Result<(), Reason> {
+    fn check_loops(&self, sys_root: &Path, findings: &mut Findings) {
         for entry in fs::read_dir(sys_root.join("block")).into_iter().flatten().flatten() {
             let Ok(file) = fs::read_to_string(entry.path().join("loop/backing_file")) else { continue };
             if let Some(which) = self.which_path(file.trim_end_matches('\n')) {
                 let holders = format!("the loop device {}", entry.file_name().to_string_lossy());
-                return Err(Reason::Held { which, holders });
+                findings.refuse(Reason::Held { which, holders });
             }
         }
-        Ok(())
     }
 
-    /// Refuses what is open in another process, but for fellow runs when this one is `shared`.
+    /// Finds what other processes have it open, but for fellow runs when this one is `shared`, and
+    /// returns the number of those.
     ///
     /// Whoever has it open may let go within `settle`: udev looks at a disk for a moment whenever
-    /// a writer closed it. Returns the number of fellow runs.
+    /// a writer closed it.
     pub(super) fn check_processes(
         &self,
         roots: &Roots,
         shared: bool,
         settle: Duration,
-        notes: &mut Vec<String>,
-    ) -> Result<usize, Reason> {
+        findings: &mut Findings,
+    ) -> usize {
         let deadline = Instant::now() + settle;
         loop {
-            let found = scan(&roots.proc, &|metadata| self.which(metadata))
-                .map_err(|source| Reason::io("list the processes", source))?;
+            let found = match scan(&roots.proc, &|metadata| self.which(metadata)) {
+                Ok(found) => found,
+                Err(source) => {
+                    findings.refuse(Reason::io("list the processes", source));
+                    return 0;
+                }
+            };
             let verdict = sort_out(found.openers, shared);
             if matches!(&verdict, Err(Reason::OpenElsewhere(_))) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(50));
                 continue;
             }
             if found.unseen > 0 {
-                let unseen = found.unseen;
-                note(
-                    notes,
-                    format!("{unseen} processes could not be looked at for lack of permission; run as root to see whether they have it open"),
-                );
+                findings.note(format!(
+                    "{} processes could not be looked at for lack of permission; run as root to see whether they have it open",
+                    found.unseen
+                ));
             }
-            return verdict;
+            return verdict.unwrap_or_else(|reason| {
+                findings.refuse(reason);
+                0
+            });
         }
     }
-}
 
-/// Adds a note unless it is there already: the checks run twice.
-pub(super) fn note(notes: &mut Vec<String>, text: String) {
-    if !notes.contains(&text) {
-        notes.push(text);
+    /// Whether the two have bytes in common.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File { device, inode }, Self::File { device: other_device, inode: other_inode }) => {
+                (device, inode) == (other_device, other_inode)
+            }
+            // The first node is the target itself, the others what shares bytes with it.
+            (Self::Device { nodes, .. }, Self::Device { nodes: others, .. }) => {
+                others.first().is_some_and(|other| nodes.iter().any(|node| node.number == other.number))
+            }
+            _ => false,
+        }
     }
 }
 

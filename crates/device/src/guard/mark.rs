@@ -4,7 +4,8 @@
 //! with: exclusively, or shared when it was started as one of several. There is no file to clean up:
 //! the kernel drops the lock with the descriptor, after `kill -9` too. Other processes see it in
 //! /proc/PID/fdinfo, which is how a shared run tells its fellows from strangers. The byte is ours
-//! alone, so the locks that udev and others put on whole devices (`flock`) never meet it.
+//! alone, so the locks that udev and others put on whole devices (`flock`) never meet it. A lock is on
+//! the device's node: runs that reach one device by two nodes (not links) see each other in /proc only.
 
 use crate::sys::open::{ByteLock, conflicting_lock, try_lock_byte};
 use std::io;

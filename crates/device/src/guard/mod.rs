@@ -1,2 +1,194 @@
-//! stub
+//! The safety guard: whether a device may be erased, and the consent without which nothing is written.
+//!
+//! ```text
+//! Request -> look up -> examine -------------> ask -------> grant -> WriteConsent -> Target::writable
+//!            what is    who uses it, claim,    may what is   all of
+//!            it?        does it move, what     on it go?     it again
+//!                       is on it?
+//! ```
+//! Two kinds of objection. What is in use is *refused*, and no answer changes that. What merely holds
+//! data that no record of ours explains is *asked for*. All devices of a run pass together or none
+//! does, and everything that stands against any of them is told at once.
+//!
+//! What it does not do: protect from a user who answers wrongly, or from one who forges our stamps.
+//! docs/guard.md is the same for the person who is refused.
+
+mod activity;
+mod ask;
+mod claim;
+mod consent;
+mod evidence;
+mod examine;
+mod in_use;
+#[cfg(test)]
+mod loop_tests;
+mod mark;
+mod preparation;
+mod processes;
+mod refusal;
+mod signatures;
 pub mod stamp;
+#[cfg(test)]
+mod tests;
+
+pub use ask::{Answers, Asker, Question, ask_on_terminal, erase_names};
+pub use consent::WriteConsent;
+pub use evidence::Evidence;
+pub use preparation::{Preparation, Records, StateError};
+pub use processes::Opener;
+pub use refusal::{Ask, Reason, Refusal, Refused};
+
+use crate::discover::Roots;
+use evidence::Sampling;
+use examine::{Examined, Found};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+/// How long a device must stand still before it is taken.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// How long a passing user (udev after a change, a run that just ended) may take to let go.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// Spots read between the ends of a device: data on 1 % of it escapes them once in 30,000.
+const SPOTS: u32 = 1024;
+
+/// Longest time for the spots: a disk with platters reads about 100 a second.
+const SPOTS_LIMIT: Duration = Duration::from_secs(5);
+
+/// One device or file that a run wants to write to.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The name as the user gave it.
+    pub path: String,
+    /// Size that a file is to have. Without it files are refused; devices ignore it.
+    pub file_size_bytes: Option<u64>,
+    /// Least size that the load needs: one large block.
+    pub min_size_bytes: u64,
+    /// Whether other runs that say so too may be on it at the same time.
+    pub shared: bool,
+    /// Whether every write is to be on the medium when it completes (`O_DSYNC`).
+    pub odsync: bool,
+    /// What for, in words; kept in the record.
+    pub purpose: String,
+}
+
+impl Request {
+    /// A request for `path`: alone, with `O_DSYNC`, of any size, and of no file.
+    pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            file_size_bytes: None,
+            min_size_bytes: 0,
+            shared: false,
+            odsync: true,
+            purpose: purpose.into(),
+        }
+    }
+}
+
+/// The guard of this machine's devices.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    roots: Roots,
+    records: Records,
+    watch: Duration,
+    settle: Duration,
+    sampling: Sampling,
+}
+
+impl Guard {
+    /// A guard that keeps its records in `state_dir`, or in the state directory that the environment
+    /// names ([`Records::open`]).
+    pub fn new(state_dir: Option<PathBuf>) -> Self {
+        Self {
+            roots: Roots::default(),
+            records: Records::open(state_dir),
+            watch: WATCH,
+            settle: SETTLE,
+            sampling: Sampling { spots: SPOTS, seed: 0, limit: SPOTS_LIMIT },
+        }
+    }
+
+    /// Consents to the writing of all `requests`, in their order, or of none. Takes about a second,
+    /// however many devices there are.
+    ///
+    /// Errors: each device that is refused, with all that stands against it. Nothing was written
+    /// then, and no file was made.
+    pub fn consent(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<WriteConsent>, Refused> {
+        let found = all(requests.iter().map(|request| examine::look_up(self, request).map_err(|r| vec![r])), requests)?;
+        check_named_twice(requests, &found)?;
+        let examined = thread::scope(|scope| {
+            let pairs = requests.iter().zip(found);
+            let threads: Vec<_> =
+                pairs.map(|(request, found)| scope.spawn(|| examine::examine(self, request, found))).collect();
+            let results = threads.into_iter().map(|thread| thread.join());
+            all(results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))), requests)
+        })?;
+        ask(&examined, answers)?;
+        self.grant(examined, requests)
+    }
+
+    fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, Refused> {
+        let mut granted = Vec::new();
+        for (examined, request) in examined.into_iter().zip(requests) {
+            match consent::grant(self, examined) {
+                Ok(consent) => granted.push(consent),
+                Err(reasons) => {
+                    let made = granted.iter().zip(requests).filter(|(consent, _)| consent.created);
+                    made.for_each(|(_, request)| consent::remove(request));
+                    return Err(Refused(vec![Refusal { device: request.path.clone(), reasons }]));
+                }
+            }
+        }
+        Ok(granted)
+    }
+}
+
+/// All values, or all refusals.
+fn all<T>(results: impl Iterator<Item = Result<T, Vec<Reason>>>, requests: &[Request]) -> Result<Vec<T>, Refused> {
+    let (mut values, mut refusals) = (Vec::new(), Vec::new());
+    for (result, request) in results.zip(requests) {
+        match result {
+            Ok(value) => values.push(value),
+            Err(reasons) => refusals.push(Refusal { device: request.path.clone(), reasons }),
+        }
+    }
+    if refusals.is_empty() { Ok(values) } else { Err(Refused(refusals)) }
+}
+
+/// Refuses a target that has bytes in common with an earlier one.
+fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refused> {
+    let earlier = |at: usize| {
+        found[..at].iter().zip(requests).find(|(earlier, request)| {
+            match (earlier.door.subject(), found[at].door.subject()) {
+                (Some(one), Some(two)) => one.overlaps(two),
+                // Neither file is there yet: one name is all that they can have in common.
+                (None, None) => request.path == requests[at].path,
+                _ => false,
+            }
+        })
+    };
+    let checks = (0..found.len()).map(|at| match earlier(at) {
+        Some((_, request)) => Err(vec![Reason::NamedTwice { other: request.path.clone() }]),
+        None => Ok(()),
+    });
+    all(checks, requests).map(|_| ())
+}
+
+/// Asks about every device with something on it. Where nobody can be asked all refusals are
+/// collected; a person who said no once is asked nothing more.
+fn ask(examined: &[Examined], answers: &mut Answers<'_>) -> Result<(), Refused> {
+    let mut refusals = Vec::new();
+    for Examined { request, found, evidence, .. } in examined.iter().filter(|examined| !examined.evidence.is_empty()) {
+        let question = Question { name: &request.path, facts: &found.facts, evidence };
+        if let Err(reason) = answers.decide(&question) {
+            refusals.push(Refusal { device: request.path.clone(), reasons: vec![reason] });
+            if answers.can_ask() {
+                break;
+            }
+        }
+    }
+    if refusals.is_empty() { Ok(()) } else { Err(Refused(refusals)) }
+}

@@ -29,7 +29,7 @@ pub struct Preparation {
     pub version: u32,
     /// Which device, see [`crate::discover::DeviceFacts::identity`].
     pub identity: String,
-    /// Its size when it was written to.
+    /// Its size when it was written to; 0 for a file, which may grow.
     pub size_bytes: u64,
     /// Key of the stamps in every sector written.
     pub key: u64,
@@ -154,11 +154,14 @@ fn write(path: &Path, record: &Preparation) -> io::Result<()> {
 
 /// A file name for an identity: readable, and unique by a hash of all of it (FNV-1a).
 fn file_name(identity: &str) -> String {
-    let readable: String =
-        identity.chars().take(80).map(|c| if c.is_ascii_alphanumeric() || "-.:+".contains(c) { c } else { '_' }).collect();
-    let hash = identity.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let readable: String = identity
+        .chars()
+        .take(80)
+        .map(|c| if c.is_ascii_alphanumeric() || "-.:+".contains(c) { c } else { '_' })
+        .collect();
+    let hash = identity
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     format!("{readable}-{hash:016x}.json")
 }
 

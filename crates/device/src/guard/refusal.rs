@@ -7,15 +7,63 @@ use std::fmt;
 use std::io;
 use thiserror::Error;
 
-/// A device that is not written to, and why. One line.
+/// A device that is not written to, and everything that stands against it. One line.
 #[derive(Debug, Error)]
-#[error("refusing to write to {device} - {reason}")]
+#[error("refusing to write to {device} - {}", numbered(.reasons))]
 pub struct Refusal {
     /// The name as given.
     pub device: String,
-    /// What stands against it.
-    #[source]
-    pub reason: Reason,
+    /// What stands against it: at least one reason.
+    pub reasons: Vec<Reason>,
+}
+
+/// All devices of one request that are not written to, one line each.
+#[derive(Debug, Error)]
+#[error("{}", lines(.0))]
+pub struct Refused(pub Vec<Refusal>);
+
+/// One reason as it is, more of them counted: `2 reasons: (1) ...; (2) ...`.
+fn numbered(reasons: &[Reason]) -> String {
+    match reasons {
+        [one] => one.to_string(),
+        more => {
+            let listed: Vec<_> = more.iter().enumerate().map(|(i, reason)| format!("({}) {reason}", i + 1)).collect();
+            format!("{} reasons: {}", more.len(), listed.join("; "))
+        }
+    }
+}
+
+fn lines(refusals: &[Refusal]) -> String {
+    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// What the checks found: what stands against writing, and what could not be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) reasons: Vec<Reason>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Findings {
+    pub(super) fn refuse(&mut self, reason: Reason) {
+        self.reasons.push(reason);
+    }
+
+    /// Adds a note unless it is there already: the checks run twice.
+    pub(super) fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    /// Adds a mount, once whoever sees it.
+    pub(super) fn mounted(&mut self, which: String, at: String, seen_by: &'static str) {
+        let known =
+            |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&which, &at));
+        if !self.reasons.iter().any(known) {
+            self.refuse(Reason::Mounted { which, at, seen_by });
+        }
+    }
 }
 
 /// What stands against writing to a device.
@@ -28,9 +76,7 @@ pub enum Reason {
     #[error(transparent)]
     Unknown(#[from] DiscoverError),
     /// A regular file was named, but no size for it.
-    #[error(
-        "it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead"
-    )]
+    #[error("it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead")]
     FileWithoutSize,
     /// It takes no writes.
     #[error("it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device")]
@@ -88,10 +134,18 @@ pub enum Reason {
         "the kernel has it reserved for another user (open with O_EXCL: EBUSY), a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show which; release it, or name another device"
     )]
     Claimed,
+    /// It was named twice, or together with a part of it.
+    #[error(
+        "it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk"
+    )]
+    NamedTwice {
+        /// The earlier name.
+        other: String,
+    },
     /// Another instance of this program is on it.
     #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]
     SecondRun {
-        /// Empty, or ` (pid 1234)`.
+        /// Empty, or ` (process 1234)`.
         who: String,
         /// `alone` or `shared`.
         how: &'static str,
@@ -99,7 +153,9 @@ pub enum Reason {
         advice: &'static str,
     },
     /// Too small for the load.
-    #[error("its {size_bytes} bytes are less than the {min_size_bytes} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller")]
+    #[error(
+        "its {size_bytes} bytes are less than the {min_size_bytes} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"
+    )]
     TooSmall {
         /// What it has.
         size_bytes: u64,
@@ -107,7 +163,9 @@ pub enum Reason {
         min_size_bytes: u64,
     },
     /// The file would not fit.
-    #[error("the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make file-size-mbytes smaller, or free space")]
+    #[error(
+        "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make file-size-mbytes smaller, or free space"
+    )]
     NoSpace {
         /// Bytes still to be allocated.
         needed_bytes: u64,
@@ -152,7 +210,9 @@ pub enum Ask {
 impl Ask {
     fn with(&self, name: &str) -> String {
         match self {
-            Self::Name => format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as the device was given)"),
+            Self::Name => {
+                format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as the device was given)")
+            }
             Self::Typed(typed) => format!("type exactly `{name}` (`{typed}` was typed)"),
         }
     }
@@ -175,7 +235,7 @@ fn open_elsewhere(openers: &[Opener]) -> String {
 
 impl Reason {
     /// The reason for a failed act on the device.
-    pub(super) fn io(tried: &'static str, source: io::Error) -> Self {
+    pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EROFS) => Self::ReadOnly { how: "its file system is mounted read-only" },
             Some(libc::EBUSY) => Self::Claimed,

@@ -83,7 +83,10 @@ fn partition_table(look: &Look) -> Option<Evidence> {
     const SECTORS: [u64; 2] = [512, 4096];
     for sector in SECTORS {
         if look.foreign(sector, 8) == Some(b"EFI PART") {
-            return Some(Evidence::PartitionTable { name: "a GPT partition table", partitions: gpt_entries(look, sector) });
+            return Some(Evidence::PartitionTable {
+                name: "a GPT partition table",
+                partitions: gpt_entries(look, sector),
+            });
         }
     }
     for sector in SECTORS {

@@ -1,5 +1,6 @@
 //! The checks against fake trees of /proc and /sys.
 
+use super::super::refusal::Refusal;
 use super::*;
 use crate::discover::discover_block_for_tests;
 use crate::discover::tests::fake_nvme;
@@ -43,8 +44,15 @@ impl Machine {
     }
 
     fn refusal(&self, minor: u32) -> Option<String> {
-        self.subject(minor).check_kernel_users(&self.roots, &mut Vec::new()).err().map(|reason| reason.to_string())
+        let found = refusals(&self.subject(minor), self);
+        (!found.is_empty()).then(|| found.join(" | "))
     }
+}
+
+fn refusals(subject: &Subject, machine: &Machine) -> Vec<String> {
+    let mut findings = Findings::default();
+    subject.check_kernel_users(&machine.roots, &mut findings);
+    findings.reasons.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -112,7 +120,7 @@ fn a_file_behind_a_loop_device_is_held() {
     let file = machine.write("image", "");
     machine.write("sys/block/loop9/loop/backing_file", &format!("{}\n", file.display()));
     let subject = Subject::of_file(&fs::metadata(&file).unwrap());
-    let text = subject.check_kernel_users(&machine.roots, &mut Vec::new()).unwrap_err().to_string();
+    let text = refusals(&subject, &machine).join(" | ");
     assert!(text.starts_with("it is held by the loop device loop9;"), "{text}");
 }
 
@@ -123,7 +131,7 @@ fn a_swap_file_is_swap() {
     let line = format!("{} file 1 0 -1\n", file.display().to_string().replace(' ', "\\040"));
     machine.write("proc/swaps", &format!("Filename Type Size Used Priority\n{line}"));
     let subject = Subject::of_file(&fs::metadata(&file).unwrap());
-    let text = subject.check_kernel_users(&machine.roots, &mut Vec::new()).unwrap_err().to_string();
+    let text = refusals(&subject, &machine).join(" | ");
     assert!(text.starts_with("it is used as swap; turn it off (`swapoff "), "{text}");
 }
 
@@ -131,10 +139,39 @@ fn a_swap_file_is_swap() {
 fn what_could_not_be_read_is_said_once() {
     let machine = Machine::new();
     fs::remove_file(machine.roots.proc.join("1/mountinfo")).unwrap();
-    let mut notes = Vec::new();
-    machine.subject(0).check_kernel_users(&machine.roots, &mut notes).unwrap();
-    machine.subject(0).check_kernel_users(&machine.roots, &mut notes).unwrap();
+    let mut findings = Findings::default();
+    machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
+    machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
+    let notes = &findings.notes;
     assert!(matches!(&notes[..], [one] if one.contains("1/mountinfo could not be read")), "{notes:?}");
+    assert!(findings.reasons.is_empty());
+}
+
+#[test]
+fn all_reasons_are_listed_at_once_and_each_mount_once() {
+    let machine = Machine::new();
+    let mounts = "40 1 259:2 / /a rw - ext4 x rw\n41 1 259:2 /sub /b rw - ext4 x rw\n42 1 259:0 / /c rw - ext4 x rw\n";
+    machine.write("proc/self/mountinfo", mounts);
+    machine.write("proc/1/mountinfo", mounts);
+    let holder = machine.disk().join("nvme0n1p2/holders/md7");
+    fs::create_dir_all(holder).unwrap();
+    let mut findings = Findings::default();
+    machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
+    let text = Refusal { device: "/dev/x".into(), reasons: findings.reasons }.to_string();
+    assert!(text.starts_with("refusing to write to /dev/x - 4 reasons: (1) its partition"), "{text}");
+    for says in ["mounted at /a;", "(2) its partition", "mounted at /b;", "(3) it is mounted at /c", "(4)", "md7"] {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    assert!(!text.contains('\n'));
+}
+
+#[test]
+fn a_disk_and_its_partition_overlap_and_two_partitions_do_not() {
+    let machine = Machine::new();
+    let (disk, part) = (machine.subject(0), machine.subject(2));
+    assert!(disk.overlaps(&part) && part.overlaps(&disk) && disk.overlaps(&disk));
+    let file = |name| Subject::of_file(&fs::metadata(machine.write(name, "")).unwrap());
+    assert!(file("a").overlaps(&file("a")) && !file("a").overlaps(&file("b")) && !file("a").overlaps(&disk));
 }
 
 fn opener(pid: u32, mark: Option<Mark>) -> Opener {

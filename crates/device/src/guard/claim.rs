@@ -1,0 +1,148 @@
+//! Opening a target so that nobody else can take it: the kernel's exclusive claim and our own mark.
+//!
+//! | run    | kernel's claim (`O_EXCL`)                | mark ([`super::mark`]) |
+//! |--------|------------------------------------------|------------------------|
+//! | alone  | held for as long as the descriptor lives | exclusive              |
+//! | shared | had for a moment, then given back        | shared                 |
+//!
+//! The kernel gives one claim at a time, so fellow runs cannot each hold it. That it can be had
+//! shows that no file system, RAID or driver holds the device; the shared mark keeps out every run
+//! that is alone. What a shared run cannot do is keep out a mount that comes later.
+
+use super::in_use::second_run;
+use super::mark::Mark;
+use super::refusal::Reason;
+use crate::discover::DevNum;
+use crate::sys::ioctl;
+use crate::target::open_direct;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How a target is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    pub(super) shared: bool,
+    pub(super) odsync: bool,
+    /// How long to wait for a claim that goes away: the kernel frees an io_uring's files some time
+    /// after the process that made it is gone.
+    pub(super) settle: Duration,
+}
+
+impl Manner {
+    fn flags(self) -> i32 {
+        if self.odsync { libc::O_DSYNC } else { 0 }
+    }
+}
+
+/// Opens the block device at `node` for direct writes, and takes it. `number` and `disk_sequence`
+/// are those of the device that was examined.
+pub(super) fn device(node: &Path, number: DevNum, disk_sequence: Option<u64>, manner: Manner) -> Result<File, Reason> {
+    let file = claimed(node, manner)?;
+    let metadata = file.metadata().map_err(|source| Reason::io("look at it", source))?;
+    let now = DevNum::of_stat(metadata.rdev());
+    if !metadata.file_type().is_block_device() || now != number {
+        let what = format!("{} was device {number} and is {now} now", node.display());
+        return Err(Reason::Changed { what });
+    }
+    // Kernels before 5.15 have no such number.
+    if let (Some(before), Ok(now)) = (disk_sequence, ioctl::disk_sequence(file.as_fd()))
+        && before != now
+    {
+        return Err(Reason::Changed { what: format!("disk {before} is gone and disk {now} took its place") });
+    }
+    if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("ask whether it takes writes", source))? {
+        return Err(Reason::ReadOnly { how: "the device says so" });
+    }
+    Ok(file)
+}
+
+fn claimed(node: &Path, manner: Manner) -> Result<File, Reason> {
+    let direct = manner.flags() | libc::O_DIRECT;
+    if manner.shared {
+        let file = open(node, true, direct).map_err(|source| Reason::io("open it for writing", source))?;
+        mark(&file, manner)?;
+        retry(manner.settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| busy(node, source))?;
+        return Ok(file);
+    }
+    let exclusive = direct | libc::O_EXCL;
+    let file = retry(manner.settle, is_busy, || open(node, true, exclusive)).map_err(|source| busy(node, source))?;
+    mark(&file, manner)?;
+    Ok(file)
+}
+
+fn open(node: &Path, write: bool, flags: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).write(write).custom_flags(flags).open(node)
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBUSY)
+}
+
+/// The reason for a claim that was not to be had: a run of our own, if its mark shows.
+fn busy(node: &Path, source: io::Error) -> Reason {
+    let other = || Mark::Alone.in_the_way(open(node, false, 0).ok()?.as_fd()).ok().flatten();
+    match is_busy(&source).then(other).flatten() {
+        Some(Mark::Alone) => second_run(false, String::new()),
+        Some(Mark::Shared) | None => Reason::io("open it for writing", source),
+    }
+}
+
+/// Opens the file at `path`, which was examined as `metadata`, and marks it. Says whether it passes
+/// by the page cache.
+pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(File, bool), Reason> {
+    let (file, direct) = open_direct(path, OpenOptions::new().read(true).write(true), manner.flags())
+        .map_err(|source| Reason::io("open it for writing", source))?;
+    let now = file.metadata().map_err(|source| Reason::io("look at it", source))?;
+    if (now.dev(), now.ino()) != (metadata.dev(), metadata.ino()) {
+        return Err(Reason::Changed { what: "another file took its place".to_owned() });
+    }
+    mark(&file, manner)?;
+    Ok((file, direct))
+}
+
+/// Makes a file where there is none, and marks it. Says whether it passes by the page cache. On an
+/// error no file is left.
+pub(super) fn new_file(path: &Path, manner: Manner) -> Result<(File, bool), Reason> {
+    // Made first and opened again: a file system without O_DIRECT may refuse after it made the file.
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let metadata = made.and_then(|made| made.metadata()).map_err(|source| Reason::io("create the file", source))?;
+    file(path, &metadata, manner).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })
+}
+
+fn mark(file: &File, manner: Manner) -> Result<(), Reason> {
+    let wanted = Mark::wanted(manner.shared);
+    let failed = |source| Reason::io("lock it against a second run", source);
+    let set = retry(
+        manner.settle,
+        |error| error.kind() == io::ErrorKind::WouldBlock,
+        || if wanted.set(file.as_fd())? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) },
+    );
+    match set {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let theirs = wanted.in_the_way(file.as_fd()).map_err(failed)?;
+            Err(second_run(theirs == Some(Mark::Shared), String::new()))
+        }
+        set => set.map_err(failed),
+    }
+}
+
+/// Tries until it works, fails in another way than `again` takes, or `limit` has passed.
+fn retry<T>(
+    limit: Duration,
+    again: impl Fn(&io::Error) -> bool,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match attempt() {
+            Err(error) if again(&error) && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            result => return result,
+        }
+    }
+}

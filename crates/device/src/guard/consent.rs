@@ -1,0 +1,182 @@
+//! The consent: a claimed descriptor, and the only thing from which a writable target is made.
+//!
+//! It is granted after the questions, which may have taken minutes: what shares bytes with the target
+//! is looked at once more. Files are made and their space is reserved only here.
+
+use super::claim::{self, Manner};
+use super::evidence::Evidence;
+use super::examine::{Door, Examined, missing_bytes, recorded_size};
+use super::preparation::random_key;
+use super::refusal::{Findings, Reason};
+use super::{Guard, Request};
+use crate::discover::{self, DeviceFacts, Resolved};
+use crate::sys::{ioctl, open};
+use crate::target::{Opened, finish};
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// The right to erase one device or file, and the exclusive descriptor with which to do it.
+///
+/// It has no public constructor: [`Guard::consent`] gives it. Dropping it releases the device.
+#[derive(Debug)]
+pub struct WriteConsent {
+    opened: Opened,
+    stamp_key: u64,
+    erases: Vec<Evidence>,
+    /// Whether the file was made for this consent.
+    pub(super) created: bool,
+}
+
+impl WriteConsent {
+    /// The name as given.
+    pub fn name(&self) -> &str {
+        &self.opened.facts.path
+    }
+
+    /// What is known of the device.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.opened.facts
+    }
+
+    /// Serial number of the drive, where it tells one.
+    pub fn serial(&self) -> Option<&str> {
+        self.opened.facts.serial.as_deref()
+    }
+
+    /// Bytes that may be erased, from 0.
+    pub fn size_bytes(&self) -> u64 {
+        self.opened.size_bytes
+    }
+
+    /// Unit of direct I/O: 512, 1024, 2048 or 4096.
+    pub fn min_io_bytes(&self) -> u32 {
+        self.opened.min_io_bytes
+    }
+
+    /// Key with which every written sector is to be stamped ([`crate::salt`]), so that the next run
+    /// knows the data again.
+    pub fn stamp_key(&self) -> u64 {
+        self.stamp_key
+    }
+
+    /// What was found on it and may be erased; empty when all of it was zeros or our own.
+    pub fn erases(&self) -> &[Evidence] {
+        &self.erases
+    }
+
+    /// What falls short and is to be said aloud, in words.
+    pub fn notes(&self) -> &[String] {
+        &self.opened.notes
+    }
+
+    /// For the target that takes its place.
+    pub(crate) fn release(self) -> (Opened, u64) {
+        (self.opened, self.stamp_key)
+    }
+}
+
+/// Turns what was examined, and answered for, into a consent.
+pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
+    let Examined { request, mut found, opened, size_bytes, evidence, notes } = examined;
+    let mut findings = Findings { notes, ..Findings::default() };
+    if let Some(subject) = found.door.subject() {
+        subject.check_kernel_users(&guard.roots, &mut findings);
+        subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
+    }
+    if !findings.reasons.is_empty() {
+        return Err(findings.reasons);
+    }
+    let mut notes = findings.notes;
+    let created = opened.is_none();
+    let one = |reason| vec![reason];
+    let (file, direct) = match opened {
+        Some(opened) => opened,
+        None => {
+            let manner = Manner { shared: request.shared, odsync: request.odsync, settle: guard.settle };
+            claim::new_file(Path::new(&request.path), manner).map_err(one)?
+        }
+    };
+    let rest = || {
+        match &found.door {
+            Door::Device { .. } => check_same_size(&file, size_bytes)?,
+            Door::File { .. } | Door::NewFile { .. } => {
+                notes.extend(reserve(&file, size_bytes)?);
+                found.facts = facts_now(guard, &request)?;
+            }
+        }
+        let recorded_size = recorded_size(&found, size_bytes);
+        let stamp_key = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
+        let opened = finish(file, found.facts, size_bytes, direct, request.odsync, notes)?;
+        Ok(WriteConsent { opened, stamp_key, erases: evidence, created })
+    };
+    rest().map_err(|reason| {
+        if created {
+            remove(&request);
+        }
+        one(reason)
+    })
+}
+
+/// Takes a file away that was made for a run that does not begin.
+pub(super) fn remove(request: &Request) {
+    // If it cannot be removed there is nothing better to do: it is empty, and the name is the user's.
+    let _ = fs::remove_file(&request.path);
+}
+
+fn check_same_size(file: &File, before: u64) -> Result<(), Reason> {
+    let now = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("learn its size", source))?;
+    if now == before {
+        Ok(())
+    } else {
+        Err(Reason::Changed { what: format!("it had {before} bytes and has {now} now") })
+    }
+}
+
+/// Facts of the file as it is now: one that was made has an inode, one that grew another length.
+fn facts_now(guard: &Guard, request: &Request) -> Result<DeviceFacts, Reason> {
+    let resolved: Resolved = discover::resolve(Path::new(&request.path), &guard.roots)?;
+    Ok(discover::facts_of(&request.path, &resolved, &guard.roots)?)
+}
+
+/// Gives the first `size_bytes` of a file a place on the drive. Returns what is to be said of that.
+fn reserve(file: &File, size_bytes: u64) -> Result<Option<String>, Reason> {
+    let failed = |source| Reason::io("reserve its space", source);
+    let metadata = file.metadata().map_err(failed)?;
+    let missing = missing_bytes(&metadata, size_bytes);
+    if missing == 0 {
+        return Ok(None);
+    }
+    if open::reserve(file.as_fd(), size_bytes).map_err(failed)? {
+        return Ok(Some(format!(
+            "{missing} bytes of the file were never written, and reads of those do not reach the drive; write all of it first for reads that mean something"
+        )));
+    }
+    if metadata.len() < size_bytes {
+        file.set_len(size_bytes).map_err(failed)?;
+    }
+    Ok(Some(format!(
+        "its file system cannot reserve space, so {missing} bytes of the file are holes: reads of holes do not reach the drive, and writes can fail for want of space"
+    )))
+}
+
+/// Writes the record that explains what this run is about to write, and returns the key for its stamps.
+fn keep_record(
+    guard: &Guard,
+    request: &Request,
+    facts: &DeviceFacts,
+    recorded_size: u64,
+    notes: &mut Vec<String>,
+) -> Result<u64, Reason> {
+    match facts.identity() {
+        None => {
+            notes.push("it has no lasting name, so the next run will ask before it erases what this one writes".into())
+        }
+        Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
+            Ok(key) => return Ok(key),
+            // Costs the user one question next time: no ground to refuse.
+            Err(error) => notes.push(format!("{error}; the next run will ask before it erases what this one writes")),
+        },
+    }
+    random_key().map_err(|source| Reason::io("draw a key for its stamps", source))
+}

@@ -1,0 +1,222 @@
+//! One target, from its name to what is on it: every check, and nothing written.
+//!
+//! ```text
+//! name -> look_up: what is it?       -> examine: who uses it? -> claim -> does it move? -> what is on it?
+//! ```
+//! Checks that only look come first, and what they find is told all at once. The device is opened
+//! only when they found nothing: closing a descriptor that could write makes udev look at a disk.
+
+use super::claim::{self, Manner};
+use super::evidence::{self, Evidence, Known, Sampling};
+use super::in_use::Subject;
+use super::preparation::random_key;
+use super::refusal::{Findings, Reason};
+use super::{Guard, Request, activity};
+use crate::discover::{self, DevNum, DeviceFacts, DiscoverError, Resolved, SysDir};
+use crate::sys::{ioctl, open};
+use crate::target::{STAT_BLOCK_BYTES, check_size};
+use std::fs::{self, File, Metadata};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What a name was found to mean.
+pub(super) struct Found {
+    pub(super) facts: DeviceFacts,
+    pub(super) door: Door,
+}
+
+/// What is to be opened.
+pub(super) enum Door {
+    /// A block device by its node.
+    Device { number: DevNum, node: PathBuf, dir: SysDir, subject: Subject },
+    /// A file that exists, to become `size_bytes` long unless it is longer.
+    File { metadata: Metadata, size_bytes: u64, subject: Subject },
+    /// A file to be made.
+    NewFile { size_bytes: u64 },
+}
+
+impl Door {
+    /// Everything that shares bytes with it; nothing does with a file that is not there.
+    pub(super) fn subject(&self) -> Option<&Subject> {
+        match self {
+            Self::Device { subject, .. } | Self::File { subject, .. } => Some(subject),
+            Self::NewFile { .. } => None,
+        }
+    }
+}
+
+/// A target that passed every check that nobody may overrule.
+pub(super) struct Examined {
+    pub(super) request: Request,
+    pub(super) found: Found,
+    /// The claimed descriptor and whether it passes by the page cache; `None` for a file to be made.
+    pub(super) opened: Option<(File, bool)>,
+    pub(super) size_bytes: u64,
+    pub(super) evidence: Vec<Evidence>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Finds out what the name in `request` means.
+pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason> {
+    let path = Path::new(&request.path);
+    let resolved = match (discover::resolve(path, &guard.roots), request.file_size_bytes) {
+        (Err(DiscoverError::NotFound), Some(size_bytes)) if may_hold_files(path) => {
+            let facts = discover::facts_of_new_file(&request.path);
+            return Ok(Found { facts, door: Door::NewFile { size_bytes } });
+        }
+        (resolved, _) => resolved?,
+    };
+    let facts = discover::facts_of(&request.path, &resolved, &guard.roots)?;
+    let door = match resolved {
+        Resolved::Block { number, node } => {
+            let root = &guard.roots.sys;
+            let dir =
+                SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.clone() })?;
+            let subject = Subject::of_device(&facts, number, &dir, &guard.roots);
+            Door::Device { number, node, dir, subject }
+        }
+        Resolved::File { metadata } => {
+            let size_bytes = request.file_size_bytes.ok_or(Reason::FileWithoutSize)?;
+            let subject = Subject::of_file(&metadata);
+            Door::File { metadata, size_bytes, subject }
+        }
+    };
+    Ok(Found { facts, door })
+}
+
+/// Whether a file may be made at `path`: a name under /dev that is not there is a device mistyped,
+/// and a file there would fill the memory. Its directory must exist.
+fn may_hold_files(path: &Path) -> bool {
+    let dir = fs::canonicalize(directory_of(path));
+    dir.is_ok_and(|dir| !dir.starts_with("/dev") || dir.starts_with("/dev/shm"))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Runs all checks on what was found. Errors: everything that stands against it.
+pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<Examined, Vec<Reason>> {
+    let mut findings = Findings::default();
+    check_fit(request, &found, &mut findings);
+    let mut fellows = 0;
+    if let Some(subject) = found.door.subject() {
+        subject.check_kernel_users(&guard.roots, &mut findings);
+        fellows = subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
+    }
+    if !findings.reasons.is_empty() {
+        return Err(findings.reasons);
+    }
+    let one = |reason| vec![reason];
+    let manner = Manner { shared: request.shared, odsync: request.odsync, settle: guard.settle };
+    let (opened, size_bytes) = match &found.door {
+        Door::Device { number, node, dir, subject } => {
+            let file = claim::device(node, *number, found.facts.disk_sequence, manner).map_err(one)?;
+            let size_bytes = device_size(&file, request).map_err(one)?;
+            watch(guard, request, dir, subject, fellows, &mut findings).map_err(one)?;
+            (Some((file, true)), size_bytes)
+        }
+        Door::File { metadata, size_bytes, .. } => {
+            (Some(claim::file(Path::new(&request.path), metadata, manner).map_err(one)?), *size_bytes)
+        }
+        Door::NewFile { size_bytes } => (None, *size_bytes),
+    };
+    let mut notes = findings.notes;
+    let evidence = match &opened {
+        Some((file, _)) => look(guard, file, &found, size_bytes, &mut notes).map_err(one)?,
+        None => Vec::new(),
+    };
+    Ok(Examined { request: request.clone(), found, opened, size_bytes, evidence, notes })
+}
+
+/// Finds what is too small, read-only or does not fit.
+fn check_fit(request: &Request, found: &Found, findings: &mut Findings) {
+    let size_bytes = match &found.door {
+        Door::Device { .. } => found.facts.size_bytes,
+        Door::File { size_bytes, .. } | Door::NewFile { size_bytes } => *size_bytes,
+    };
+    let fits = check_size(size_bytes, request.min_size_bytes);
+    findings.reasons.extend(fits.err());
+    if found.facts.read_only == Some(true) {
+        findings.refuse(Reason::ReadOnly { how: "the device says so" });
+    }
+    let space = match &found.door {
+        Door::Device { .. } => Ok(()),
+        Door::File { metadata, size_bytes, .. } => {
+            check_space(Path::new(&request.path), missing_bytes(metadata, *size_bytes))
+        }
+        Door::NewFile { size_bytes } => check_space(directory_of(Path::new(&request.path)), *size_bytes),
+    };
+    findings.reasons.extend(space.err());
+}
+
+/// Bytes of the first `size_bytes` of a file that have no place on the drive yet, at most.
+pub(super) fn missing_bytes(metadata: &Metadata, size_bytes: u64) -> u64 {
+    size_bytes.max(metadata.len()).saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES)
+}
+
+fn check_space(place: &Path, needed_bytes: u64) -> Result<(), Reason> {
+    let free = File::open(place).and_then(|place| open::free_bytes(place.as_fd()));
+    let free_bytes = free.map_err(|source| Reason::io("look at the free space of its file system", source))?;
+    if needed_bytes > free_bytes { Err(Reason::NoSpace { needed_bytes, free_bytes }) } else { Ok(()) }
+}
+
+/// Size of the claimed device; it cannot change without our knowing it from here on.
+fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
+    let size_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("learn its size", source))?;
+    check_size(size_bytes, request.min_size_bytes)?;
+    Ok(size_bytes)
+}
+
+/// Refuses a device that does I/O, unless that is a fellow run's.
+fn watch(
+    guard: &Guard,
+    request: &Request,
+    dir: &SysDir,
+    subject: &Subject,
+    fellows: usize,
+    findings: &mut Findings,
+) -> Result<(), Reason> {
+    if fellows > 0 {
+        return Ok(());
+    }
+    match activity::watch(dir, guard.watch) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            findings.note("it keeps no I/O counters, so it could not be watched for other users".to_owned());
+            Ok(())
+        }
+        // A fellow that came in the meantime reads samples, as this run is about to.
+        Err(reason) => match subject.check_processes(&guard.roots, request.shared, guard.settle, findings) {
+            0 => Err(findings.reasons.pop().unwrap_or(reason)),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Reads samples of what is there.
+fn look(
+    guard: &Guard,
+    file: &File,
+    found: &Found,
+    size_bytes: u64,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Evidence>, Reason> {
+    let failed = |source| Reason::io("read samples of it", source);
+    let sampling = Sampling { seed: random_key().map_err(failed)?, ..guard.sampling };
+    // All of a file is looked at, also what lies behind the part that would be written.
+    let read_bytes = if let Door::File { metadata, .. } = &found.door { metadata.len() } else { size_bytes };
+    let identity = found.facts.identity();
+    let known = Known { identity: identity.as_deref(), size_bytes: recorded_size(found, size_bytes) };
+    evidence::gather(file, read_bytes, known, &guard.records, sampling, notes).map_err(failed)
+}
+
+/// The size by which a record knows a target: a drive that changed its size was made anew, a file
+/// may grow.
+pub(super) fn recorded_size(found: &Found, size_bytes: u64) -> u64 {
+    match found.door {
+        Door::Device { .. } => size_bytes,
+        Door::File { .. } | Door::NewFile { .. } => 0,
+    }
+}

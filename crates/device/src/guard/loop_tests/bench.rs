@@ -1,0 +1,150 @@
+//! What the tests on real devices stand on: a loop device of their own, gone again when they end.
+
+use super::super::*;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// Size of the loop devices: large enough for ext4 and for the samples to have something between the ends.
+pub(super) const SIZE: u64 = 32 << 20;
+
+/// Runs a command to its end; `None` when it is not installed.
+pub(super) fn run(command: &str, arguments: &[&str]) -> Option<Output> {
+    Command::new(command).args(arguments).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().ok()
+}
+
+/// As [`run`], or `None` when it failed, which is then said aloud.
+pub(super) fn succeed(command: &str, arguments: &[&str]) -> Option<String> {
+    let line = format!("{command} {}", arguments.join(" "));
+    match run(command, arguments) {
+        Some(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        Some(output) => skip(&format!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "))),
+        None => skip(&format!("{command} is not installed")),
+    }
+}
+
+/// Says past the test harness, which keeps what passing tests print, that a test did not run.
+pub(super) fn skip<T>(why: &str) -> Option<T> {
+    let test = std::thread::current().name().unwrap_or("test").to_owned();
+    let _ = writeln!(io::stderr(), "{test} skipped: {why}");
+    None
+}
+
+/// A loop device, and a guard with records of its own.
+pub(super) struct Bench {
+    pub(super) device: String,
+    pub(super) dir: TempDir,
+}
+
+impl Bench {
+    /// `None` without root or losetup.
+    pub(super) fn new(options: &[&str]) -> Option<Self> {
+        if crate::sys::open::effective_user() != 0 {
+            return skip("a loop device needs root");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        File::create(&image).unwrap().set_len(SIZE).unwrap();
+        let image = image.to_str().unwrap();
+        let device = succeed("losetup", &[options, &["--find", "--show", image]].concat())?;
+        Some(Self { device, dir })
+    }
+
+    pub(super) fn guard(&self) -> Guard {
+        Guard {
+            watch: Duration::from_millis(200),
+            settle: Duration::from_millis(100),
+            ..Guard::new(Some(self.dir.path().join("state")))
+        }
+    }
+
+    pub(super) fn request(&self) -> Request {
+        Request::new(&self.device, "test")
+    }
+
+    pub(super) fn shared(&self) -> Request {
+        Request { shared: true, ..self.request() }
+    }
+
+    /// Consent for the device with no one to ask.
+    pub(super) fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
+        let answer = self.guard().consent(std::slice::from_ref(request), &mut Answers::default());
+        answer.map(|mut consents| consents.remove(0)).map_err(|refused| refused.to_string())
+    }
+
+    /// What the device is refused with.
+    pub(super) fn refusal(&self) -> String {
+        let text = self.consent(&self.request()).expect_err("must be refused");
+        assert!(text.starts_with(&format!("refusing to write to {} - ", self.device)), "{text}");
+        assert!(!text.contains('\n'), "one line: {text}");
+        text
+    }
+
+    /// Asserts that the device is refused with a reason that starts, after its name, with `why`.
+    pub(super) fn assert_refused(&self, why: &str) {
+        let text = self.refusal();
+        assert!(text.contains(&format!("{} - {why}", self.device)), "expected `{why}`, got `{text}`");
+    }
+
+    /// Puts bytes on the device, and out of the page cache to it.
+    pub(super) fn put(&self, at: u64, bytes: &[u8]) {
+        let device = OpenOptions::new().write(true).open(&self.device).unwrap();
+        device.write_all_at(bytes, at).unwrap();
+        device.sync_all().unwrap();
+    }
+
+    /// All bytes of the device.
+    pub(super) fn content(&self) -> Vec<u8> {
+        fs::read(&self.device).unwrap()
+    }
+
+    /// Makes a partition: its kernel name, a node for it, and what takes it away again.
+    pub(super) fn with_partition(&self) -> Option<(String, String, Undo<'static>)> {
+        succeed("addpart", &[&self.device, "1", "2048", "32768"])?;
+        let undo = Undo("delpart", vec![self.device.clone(), "1".into()]);
+        let name = format!("{}p1", self.device.trim_start_matches("/dev/"));
+        let numbers = fs::read_to_string(format!("/sys/class/block/{name}/dev")).unwrap();
+        let (major, minor) = numbers.trim().split_once(':').unwrap();
+        let node = self.path("partition");
+        succeed("mknod", &[&node, "b", major, minor])?;
+        Some((name, node, undo))
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        run("losetup", &["--detach", &self.device]);
+    }
+}
+
+/// Undoes something with a command when dropped.
+pub(super) struct Undo<'a>(pub(super) &'a str, pub(super) Vec<String>);
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        run(self.0, &self.1.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
+/// Writes `bytes` through a consent, as a run would.
+pub(super) fn write_through(consent: WriteConsent, at: u64, bytes: &[u8]) {
+    let target = crate::target::Target::writable(consent);
+    let file = File::from(target.fd().try_clone_to_owned().unwrap());
+    let mut buf = crate::sys::buffer::Pool::new(bytes.len()).unwrap().cut(bytes.len()).unwrap();
+    buf.copy_from_slice(bytes);
+    assert_eq!(file.write_at(&buf, at).unwrap(), bytes.len());
+    assert!(target.is_writable());
+}
+
+/// Whether a file exists.
+pub(super) fn exists(path: &str) -> bool {
+    Path::new(path).exists()
+}

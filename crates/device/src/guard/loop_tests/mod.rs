@@ -1,0 +1,375 @@
+//! The guard on real loop devices. Each test makes its own and takes it away again; without root or
+//! the tools it says `skipped` and why.
+
+mod bench;
+mod other_process;
+
+use super::stamp::tests::fill_stamped;
+use super::*;
+use bench::{Bench, SIZE, Undo, exists, succeed, write_through};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Asserts that the device is refused as long as nobody allows what is on it, that it was not
+/// touched by that, and that its name allows it.
+fn assert_asked(bench: &Bench, why: &str) {
+    let before = bench.content();
+    bench.assert_refused(why);
+    let text = bench.refusal();
+    assert!(text.contains(&format!("pass `--erase {}`", bench.device)), "{text}");
+    assert!(before == bench.content(), "nothing is written before consent");
+
+    let mut asked = 0;
+    let typed = bench.device.clone();
+    let mut answers = Answers::default().or_ask(|question| {
+        asked += 1;
+        assert!(!question.evidence.is_empty());
+        Some(typed.clone())
+    });
+    let consents = bench.guard().consent(&[bench.request()], &mut answers).unwrap();
+    drop(answers);
+    assert_eq!(asked, 1);
+    assert!(!consents[0].erases().is_empty());
+    drop(consents);
+    let named = &mut Answers::named([bench.device.clone()]);
+    assert!(bench.guard().consent(&[bench.request()], named).is_ok());
+    assert!(before == bench.content(), "consent itself writes nothing");
+}
+
+#[test]
+fn an_empty_device_is_consented_to_and_known_by_its_file() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let consent = bench.consent(&bench.request()).unwrap();
+    assert_eq!((consent.name(), consent.size_bytes()), (bench.device.as_str(), SIZE));
+    assert!(matches!(consent.min_io_bytes(), 512..=4096));
+    assert!(consent.erases().is_empty() && consent.serial().is_none());
+    let target = crate::target::Target::writable(consent);
+    assert!(target.is_direct() && target.is_odsync() && target.is_writable());
+    assert_eq!(target.size_bytes(), SIZE);
+}
+
+#[test]
+fn a_mounted_device_is_refused_with_its_mount_point() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    if succeed("mkfs.ext4", &["-q", "-F", &bench.device]).is_none() {
+        return;
+    }
+    assert_asked(&bench, "an ext2, ext3 or ext4 file system (at byte 1080); data in");
+    let at = bench.path("mount");
+    std::fs::create_dir(&at).unwrap();
+    if succeed("mount", &[&bench.device, &at]).is_none() {
+        return;
+    }
+    let _unmount = Undo("umount", vec![at.clone()]);
+    bench.assert_refused(&format!("it is mounted at {at}; unmount it"));
+    let shared = bench.consent(&bench.shared()).unwrap_err();
+    assert!(shared.contains(&format!("it is mounted at {at}")), "{shared}");
+    let named = bench.guard().consent(&[bench.request()], &mut Answers::named([bench.device.clone()]));
+    assert!(named.unwrap_err().to_string().contains("is mounted at"), "no answer overrules use");
+}
+
+#[test]
+fn swap_is_refused_while_on_and_asked_for_when_off() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    if succeed("mkswap", &[&bench.device]).is_none() {
+        return;
+    }
+    assert_asked(&bench, "swap space (at byte 4086); data in");
+    if succeed("swapon", &[&bench.device]).is_none() {
+        return;
+    }
+    let _off = Undo("swapoff", vec![bench.device.clone()]);
+    bench.assert_refused(&format!("it is used as swap; turn it off (`swapoff {}`)", bench.device));
+}
+
+#[test]
+fn a_partition_in_use_stops_its_disk() {
+    let Some(bench) = Bench::new(&["--partscan"]) else { return };
+    let Some((name, node, _part)) = bench.with_partition() else { return };
+    {
+        let _open = other_process::hold_open(&node);
+        bench.assert_refused(&format!("its partition /dev/{name} is open in process "));
+    }
+    if succeed("mkfs.ext4", &["-q", "-F", &node]).is_none() {
+        return;
+    }
+    let at = bench.path("mount");
+    std::fs::create_dir(&at).unwrap();
+    if succeed("mount", &[&node, &at]).is_none() {
+        return;
+    }
+    let _unmount = Undo("umount", vec![at.clone()]);
+    bench.assert_refused(&format!("its partition /dev/{name} is mounted at {at}; unmount it"));
+}
+
+#[test]
+fn a_disk_in_use_stops_its_partition_and_both_cannot_be_named() {
+    let Some(bench) = Bench::new(&["--partscan"]) else { return };
+    let Some((_, node, _part)) = bench.with_partition() else { return };
+    let part = Request::new(&node, "test");
+    let both = bench.guard().consent(&[bench.request(), part.clone()], &mut Answers::default()).unwrap_err();
+    assert!(both.to_string().contains(&format!("bytes in common with {}, which is named too", bench.device)), "{both}");
+    let _open = other_process::hold_open(&bench.device);
+    let text = bench.consent(&part).unwrap_err();
+    assert!(text.contains(&format!("the disk {} that it lies on is open in process", bench.device)), "{text}");
+}
+
+#[test]
+fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let open = other_process::hold_open(&bench.device);
+    bench.assert_refused(&format!("it is open in process {} (sleep); stop what uses it", open.pid()));
+    let shared = bench.consent(&bench.shared()).unwrap_err();
+    assert!(shared.contains("it is open in process"), "a shared run takes no strangers: {shared}");
+    drop(open);
+    assert!(bench.consent(&bench.request()).is_ok());
+}
+
+#[test]
+fn a_device_that_moves_is_refused_with_the_counts() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    // This process is not looked for among the openers, so its reads stand for those of an unseen user.
+    let device = OpenDirect::new(&bench.device);
+    let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                device.read();
+                reads.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while reads.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        let text = bench.consent(&bench.request()).map(|_| ());
+        stop.store(true, Ordering::Relaxed);
+        let text = text.unwrap_err();
+        assert!(text.contains("it is in use by something that could not be found: in 200 ms it did "), "{text}");
+        assert!(text.contains(" reads, 0 writes and 0 discards and flushes"), "{text}");
+    });
+    assert!(bench.consent(&bench.request()).is_ok());
+}
+
+/// Reads one sector past the page cache, again and again.
+struct OpenDirect(File);
+
+impl OpenDirect {
+    fn new(path: &str) -> Self {
+        let target = crate::target::Target::read_only(path, 0).unwrap();
+        Self(File::from(target.fd().try_clone_to_owned().unwrap()))
+    }
+
+    fn read(&self) {
+        let mut buf = crate::sys::buffer::Pool::new(4096).unwrap().cut(4096).unwrap();
+        self.0.read_exact_at(&mut buf, 0).unwrap();
+    }
+}
+
+#[test]
+fn a_read_only_device_is_refused_and_can_still_be_read() {
+    let Some(bench) = Bench::new(&["--read-only"]) else { return };
+    bench.assert_refused("it is read-only (the device says so); make it writable");
+    let target = crate::target::Target::read_only(&bench.device, SIZE).unwrap();
+    assert!(!target.is_writable() && target.is_direct() && target.size_bytes() == SIZE);
+}
+
+#[test]
+fn all_reasons_are_told_at_once() {
+    let Some(bench) = Bench::new(&["--read-only"]) else { return };
+    let open = other_process::hold_open_to_read(&bench.device);
+    let request = Request { min_size_bytes: SIZE + 1, ..bench.request() };
+    let text = bench.consent(&request).unwrap_err();
+    assert!(text.contains(" - 3 reasons: (1) its 33554432 bytes are less than the 33554433 bytes of one large block"));
+    assert!(text.contains("(2) it is read-only") && text.contains("(3) it is open in process"), "{text}");
+    drop(open);
+}
+
+#[test]
+fn a_claim_of_the_kernels_is_refused() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    // An exclusive claim of this process: no process scan shows it.
+    let claim = claim_of_nobody(&bench.device);
+    bench.assert_refused("the kernel has it reserved for another user (open with O_EXCL: EBUSY)");
+    let shared = bench.consent(&bench.shared()).unwrap_err();
+    assert!(shared.contains("the kernel has it reserved"), "{shared}");
+    drop(claim);
+    assert!(bench.consent(&bench.shared()).is_ok());
+}
+
+fn claim_of_nobody(device: &str) -> File {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device).unwrap()
+}
+
+#[test]
+fn a_device_mapper_device_holds_what_it_is_built_on() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let name = format!("flashproof-test-{}", std::process::id());
+    let table = format!("0 {} linear {} 0", SIZE / 512, bench.device);
+    if succeed("dmsetup", &["create", &name, "--table", &table]).is_none() {
+        return;
+    }
+    let _remove = Undo("dmsetup", vec!["remove".into(), name.clone()]);
+    let text = bench.refusal();
+    assert!(text.contains("it is held by dm-") && text.contains(&name), "{text}");
+}
+
+#[test]
+fn a_second_run_is_refused_and_named() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let alone = bench.consent(&bench.request()).unwrap();
+    bench.assert_refused(
+        "another run is on it, alone; wait for that one to end, or start every one of them with --shared",
+    );
+    assert!(bench.consent(&bench.shared()).unwrap_err().contains("another run is on it, alone"));
+    drop(alone);
+
+    let other = other_process::run_on(&bench, false);
+    bench.assert_refused(&format!("another run is on it (process {}), alone", other.pid()));
+    assert!(bench.consent(&bench.shared()).unwrap_err().contains("), alone"));
+    drop(other);
+    assert!(bench.consent(&bench.request()).is_ok());
+}
+
+#[test]
+fn shared_runs_share_and_keep_a_lone_one_out() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let other = other_process::run_on(&bench, true);
+    let one = bench.consent(&bench.shared()).unwrap();
+    let two = bench.consent(&bench.shared()).unwrap();
+    assert_eq!(one.stamp_key(), two.stamp_key(), "fellows know each other's data");
+    let advice = "shared; wait for that one to end, or start this one with --shared too";
+    bench.assert_refused(&format!("another run is on it (process {}), {advice}", other.pid()));
+    drop((one, two, other));
+    assert!(bench.consent(&bench.request()).is_ok());
+}
+
+#[test]
+fn fellow_runs_are_no_strangers_when_they_move_the_device() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let other = other_process::run_on(&bench, true);
+    let device = OpenDirect::new(&bench.device);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                device.read();
+            }
+        });
+        let consent = bench.consent(&bench.shared());
+        stop.store(true, Ordering::Relaxed);
+        assert!(consent.is_ok(), "{consent:?}");
+    });
+    drop(other);
+}
+
+#[test]
+fn a_partition_table_is_asked_for() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let mut sector = [0; 512];
+    sector[446 + 4] = 0x83;
+    sector[446 + 8..446 + 16].copy_from_slice(&[0, 8, 0, 0, 0, 8, 0, 0]);
+    sector[510..].copy_from_slice(&[0x55, 0xaa]);
+    bench.put(0, &sector);
+    assert_asked(&bench, "an MBR partition table with 1 partitions; data in 1 of ");
+}
+
+#[test]
+fn an_aerospike_header_is_asked_for_by_its_namespace() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let mut header = 0x4349_7472_7573_0322_u64.to_le_bytes().to_vec();
+    header.extend([4, 0, 0, 0]);
+    header.extend(b"users\0");
+    bench.put(0, &header);
+    assert_asked(&bench, "an Aerospike device header of namespace \"users\"; data in 1 of ");
+}
+
+#[test]
+fn a_sample_that_is_not_zero_is_asked_for() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    bench.put(SIZE - 1, &[1]);
+    let image = bench.guard().consent(&[bench.request()], &mut Answers::default()).unwrap_err().to_string();
+    assert!(
+        image.contains(&format!("data in 1 of 1026 samples, first at byte {} (there is no record", SIZE - 512)),
+        "{image}"
+    );
+    assert_asked(&bench, "data in 1 of ");
+}
+
+#[test]
+fn what_happens_while_the_question_waits_is_seen() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    bench.put(0, &[1]);
+    let mut stranger = None;
+    let mut answers = Answers::default().or_ask(|question| {
+        stranger = Some(other_process::hold_open(&bench.device));
+        Some(question.name.to_owned())
+    });
+    let text = bench.guard().consent(&[bench.request()], &mut answers).unwrap_err().to_string();
+    assert!(text.contains("it is open in process"), "{text}");
+    drop(answers);
+    drop(stranger);
+
+    let mut answers = Answers::default().or_ask(|question| {
+        std::fs::OpenOptions::new().write(true).open(bench.path("image")).unwrap().set_len(SIZE / 2).unwrap();
+        succeed("losetup", &["--set-capacity", &bench.device]);
+        Some(question.name.to_owned())
+    });
+    let text = bench.guard().consent(&[bench.request()], &mut answers).unwrap_err().to_string();
+    assert!(text.contains("it changed after it was examined: it had 33554432 bytes and has 16777216 now"), "{text}");
+}
+
+#[test]
+fn what_we_wrote_is_not_asked_for_and_the_same_under_another_key_is() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let consent = bench.consent(&bench.request()).unwrap();
+    let key = consent.stamp_key();
+    let mut ours = vec![0; 4 << 20];
+    fill_stamped(&mut ours, key, 1);
+    write_through(consent, 0, &ours);
+    let again = bench.consent(&bench.request()).unwrap();
+    assert_eq!(again.stamp_key(), key);
+    assert!(again.erases().is_empty());
+
+    let mut foreign = vec![0; 4096];
+    fill_stamped(&mut foreign, key ^ 2, 1);
+    write_through(again, 8192, &foreign);
+    bench.assert_refused(
+        "data in 1 of 1026 samples, first at byte 8192 (it lacks the stamp of what flashproof wrote to loop",
+    );
+}
+
+#[test]
+fn a_lost_record_costs_a_question_and_no_data() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let consent = bench.consent(&bench.request()).unwrap();
+    let mut ours = vec![0; 4096];
+    fill_stamped(&mut ours, consent.stamp_key(), 1);
+    write_through(consent, 0, &ours);
+    std::fs::remove_dir_all(bench.path("state")).unwrap();
+    assert_asked(
+        &bench,
+        "data in 1 of 1026 samples, first at byte 0 (there is no record that flashproof wrote to loop",
+    );
+}
+
+#[test]
+fn one_refused_device_stops_all_and_leaves_no_file() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    bench.put(0, &[1]);
+    let file = bench.path("new");
+    let requests = [Request { file_size_bytes: Some(1 << 20), ..Request::new(&file, "test") }, bench.request()];
+    let refused = bench.guard().consent(&requests, &mut Answers::default()).unwrap_err();
+    assert_eq!(refused.0.len(), 1);
+    assert_eq!(refused.0[0].device, bench.device);
+    assert!(!exists(&file));
+}
+
+#[test]
+fn the_file_behind_a_loop_device_is_held() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let image = Request { file_size_bytes: Some(SIZE), ..Request::new(bench.path("image"), "test") };
+    let text = bench.consent(&image).unwrap_err();
+    assert!(text.contains("it is held by the loop device loop"), "{text}");
+}

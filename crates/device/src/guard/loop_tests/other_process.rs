@@ -1,0 +1,73 @@
+//! Other processes that have a device open: a stranger (`sleep`), or a run of this program, for
+//! which the test binary starts itself again with one test that holds a consent until it is told to stop.
+
+use super::bench::Bench;
+use super::*;
+use std::env;
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+/// Tells [`holds_a_consent_when_told_to`] its device and state directory.
+const HOLD: [&str; 3] = ["FLASHPROOF_TEST_HOLD", "FLASHPROOF_TEST_HOLD_STATE", "FLASHPROOF_TEST_HOLD_SHARED"];
+
+/// A process that ends when this is dropped.
+pub(super) struct Other(Child);
+
+impl Other {
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A stranger that has `path` open for writing, as a database would.
+pub(super) fn hold_open(path: &str) -> Other {
+    stranger(OpenOptions::new().read(true).write(true).open(path).unwrap())
+}
+
+/// A stranger that has `path` open for reading.
+pub(super) fn hold_open_to_read(path: &str) -> Other {
+    stranger(File::open(path).unwrap())
+}
+
+fn stranger(file: File) -> Other {
+    Other(Command::new("sleep").arg("600").stdin(file).spawn().unwrap())
+}
+
+/// Another run of this program on the device of `bench`, when it has its consent.
+pub(super) fn run_on(bench: &Bench, shared: bool) -> Other {
+    let [device, state, how] = HOLD;
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "guard::loop_tests::other_process::holds_a_consent_when_told_to", "--nocapture"])
+        .env(device, &bench.device)
+        .env(state, bench.path("state"))
+        .env(how, if shared { "yes" } else { "no" })
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let other = Other(child);
+    let ready = lines.map_while(Result::ok).any(|line| line.contains("consent is held"));
+    assert!(ready, "the other run got no consent");
+    other
+}
+
+#[test]
+fn holds_a_consent_when_told_to() {
+    let [device, state, shared] = HOLD.map(env::var);
+    let (Ok(device), Ok(state), Ok(shared)) = (device, state, shared) else { return };
+    let guard = Guard { watch: Duration::ZERO, ..Guard::new(Some(state.into())) };
+    let request = Request { shared: shared == "yes", ..Request::new(device, "test") };
+    let consents = guard.consent(&[request], &mut Answers::default()).unwrap();
+    println!("consent is held");
+    let _ = std::io::stdin().read(&mut [0]);
+    drop(consents);
+}

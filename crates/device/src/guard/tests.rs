@@ -1,0 +1,236 @@
+//! The guard on regular files, which every machine has. Devices: [`super::loop_tests`].
+
+use super::stamp::tests::fill_stamped;
+use super::*;
+use crate::target::Target;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use tempfile::TempDir;
+
+const SIZE: u64 = 4 << 20;
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn guard(&self) -> Guard {
+        Guard { settle: Duration::from_millis(20), ..Guard::new(Some(self.0.path().join("state"))) }
+    }
+
+    fn request(&self, name: &str) -> Request {
+        Request { file_size_bytes: Some(SIZE), ..Request::new(self.path(name), "test") }
+    }
+
+    fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
+        self.consent_with(request, &mut Answers::default())
+    }
+
+    fn consent_with(&self, request: &Request, answers: &mut Answers<'_>) -> Result<WriteConsent, String> {
+        let answer = self.guard().consent(std::slice::from_ref(request), answers);
+        answer.map(|mut consents| consents.remove(0)).map_err(|refused| refused.to_string())
+    }
+
+    fn assert_refused(&self, request: &Request, why: &str) {
+        let text = self.consent(request).expect_err(why);
+        assert!(text.starts_with(&format!("refusing to write to {} - {why}", request.path)), "{text}");
+        assert!(!text.contains('\n'), "{text}");
+    }
+
+    /// Writes stamped data through a consent, as a run would.
+    fn run_once(&self, request: &Request, bytes: usize) -> u64 {
+        let consent = self.consent(request).unwrap();
+        let key = consent.stamp_key();
+        let mut buf = crate::sys::buffer::Pool::new(bytes).unwrap().cut(bytes).unwrap();
+        fill_stamped(&mut buf, key, 3);
+        let target = Target::writable(consent);
+        let file = File::from(target.fd().try_clone_to_owned().unwrap());
+        file.write_all_at(&buf, 0).unwrap();
+        key
+    }
+}
+
+#[test]
+fn a_file_is_made_with_its_space_reserved_and_the_holes_are_said() {
+    let place = Place::new();
+    let consent = place.consent(&place.request("new")).unwrap();
+    let metadata = fs::metadata(place.path("new")).unwrap();
+    assert_eq!((metadata.len(), metadata.mode() & 0o777), (SIZE, 0o600));
+    assert_eq!((consent.size_bytes(), consent.erases().len()), (SIZE, 0));
+    assert!(consent.facts().file_identity.is_some());
+    let said = consent.notes().join("|");
+    assert!(said.contains("reads of those do not reach the drive") || said.contains("holes"), "{said}");
+}
+
+#[test]
+fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
+    let place = Place::new();
+    for odsync in [true, false] {
+        let target = Target::writable(place.consent(&Request { odsync, ..place.request("new") }).unwrap());
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", target.fd().as_raw_fd())).unwrap();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+        let flags = i32::from_str_radix(flags, 8).unwrap();
+        assert_eq!(flags & libc::O_DIRECT != 0, target.is_direct());
+        assert_eq!(flags & libc::O_DSYNC != 0, odsync);
+        assert_eq!((target.is_odsync(), flags & libc::O_ACCMODE), (odsync, libc::O_RDWR));
+    }
+}
+
+#[test]
+fn a_file_without_a_size_is_refused() {
+    let place = Place::new();
+    fs::write(place.path("old"), "precious").unwrap();
+    let request = Request { file_size_bytes: None, ..place.request("old") };
+    place.assert_refused(&request, "it is a regular file; to test a file give its size with file-size-mbytes");
+    let request = Request { file_size_bytes: None, ..place.request("absent") };
+    place.assert_refused(&request, "there is no such device or file; check the name");
+}
+
+#[test]
+fn no_file_is_made_where_a_device_was_mistyped() {
+    let place = Place::new();
+    for path in ["/dev/nvme9n9-mistyped".to_owned(), place.path("no/such/directory")] {
+        let request = Request { path: path.clone(), ..place.request("x") };
+        place.assert_refused(&request, "there is no such device or file; check the name");
+        assert!(fs::symlink_metadata(&path).is_err());
+    }
+    for (path, what) in [("/dev/null", "a character device"), ("/tmp", "a directory")] {
+        let request = Request { path: path.into(), ..place.request("x") };
+        place.assert_refused(&request, &format!("it is {what}, not a block device; name a whole disk"));
+    }
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
+    let place = Place::new();
+    let request = Request { file_size_bytes: Some(1 << 60), ..place.request("huge") };
+    place.assert_refused(&request, "the file needs 1152921504606846976 more bytes and its file system has ");
+    assert!(!fs::exists(place.path("huge")).unwrap());
+    let request = Request { min_size_bytes: 8 << 20, ..place.request("small") };
+    place.assert_refused(&request, "its 4194304 bytes are less than the 8388608 bytes of one large block");
+    assert!(!fs::exists(place.path("small")).unwrap());
+}
+
+#[test]
+fn a_users_file_is_asked_for_and_stays_as_it_was_until_written_to() {
+    let place = Place::new();
+    fs::write(place.path("old"), "precious").unwrap();
+    let request = place.request("old");
+    place.assert_refused(
+        &request,
+        "data in 1 of 1 samples, first at byte 0 (there is no record that flashproof wrote to",
+    );
+    assert_eq!(fs::read(place.path("old")).unwrap(), b"precious");
+
+    let consent = place.consent_with(&request, &mut Answers::named([request.path.clone()])).unwrap();
+    assert_eq!(consent.erases().len(), 1);
+    drop(consent);
+    let content = fs::read(place.path("old")).unwrap();
+    assert_eq!((content.len() as u64, &content[..8]), (SIZE, &b"precious"[..]));
+}
+
+#[test]
+fn our_own_file_is_not_asked_for_and_may_grow() {
+    let place = Place::new();
+    let key = place.run_once(&place.request("ours"), SIZE as usize);
+    let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
+    assert_eq!(place.run_once(&grown, 2 * SIZE as usize), key);
+    // Asked to use less than there is: the file keeps its length, the test keeps to its part.
+    let consent = place.consent(&place.request("ours")).unwrap();
+    assert_eq!((consent.stamp_key(), consent.size_bytes()), (key, SIZE));
+    assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), 2 * SIZE);
+}
+
+#[test]
+fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
+    let place = Place::new();
+    place.run_once(&place.request("ours"), SIZE as usize);
+    let file = fs::OpenOptions::new().append(true).open(place.path("ours")).unwrap();
+    io::Write::write_all(&mut &file, &[7; 4096]).unwrap();
+    place.assert_refused(&place.request("ours"), "data in 1 of ");
+}
+
+#[test]
+fn a_second_run_on_a_file_is_refused_unless_both_share() {
+    let place = Place::new();
+    let request = place.request("file");
+    let shared = Request { shared: true, ..request.clone() };
+    let alone = place.consent(&request).unwrap();
+    place.assert_refused(&request, "another run is on it, alone; wait for that one to end");
+    place.assert_refused(&shared, "another run is on it, alone");
+    drop(alone);
+    let _one = place.consent(&shared).unwrap();
+    let _two = place.consent(&shared).unwrap();
+    place.assert_refused(
+        &request,
+        "another run is on it, shared; wait for that one to end, or start this one with --shared too",
+    );
+}
+
+#[test]
+fn a_file_named_twice_is_refused_by_what_it_is_and_not_by_its_name() {
+    let place = Place::new();
+    drop(place.consent(&place.request("file")).unwrap());
+    symlink(place.path("file"), place.path("link")).unwrap();
+    for (one, two) in [("file", "link"), ("new", "new")] {
+        let requests = [place.request(one), place.request(two)];
+        let text = place.guard().consent(&requests, &mut Answers::default()).unwrap_err().to_string();
+        assert!(
+            text.contains(&format!("{} - it has bytes in common with {}", place.path(two), place.path(one))),
+            "{text}"
+        );
+    }
+    assert!(!fs::exists(place.path("new")).unwrap());
+}
+
+#[test]
+fn all_devices_are_refused_at_once_and_none_is_consented_to() {
+    let place = Place::new();
+    fs::write(place.path("a"), "x").unwrap();
+    fs::write(place.path("b"), "y").unwrap();
+    let requests = [place.request("a"), place.request("new"), place.request("b")];
+    let refused = place.guard().consent(&requests, &mut Answers::default()).unwrap_err();
+    assert_eq!(refused.0.len(), 2);
+    assert_eq!(refused.to_string().lines().count(), 2);
+    assert!(!fs::exists(place.path("new")).unwrap());
+
+    // A person who said no is asked nothing more.
+    let mut asked = Vec::new();
+    let mut answers = Answers::default().or_ask(|question| {
+        asked.push(question.name.to_owned());
+        Some("no".into())
+    });
+    let refused = place.guard().consent(&requests, &mut answers).unwrap_err();
+    drop(answers);
+    assert_eq!((refused.0.len(), asked), (1, vec![place.path("a")]));
+}
+
+#[test]
+fn a_record_that_cannot_be_kept_is_said_and_stops_nothing() {
+    let place = Place::new();
+    let guard = Guard::new(Some("/dev/null/state".into()));
+    let consents = guard.consent(&[place.request("file")], &mut Answers::default()).unwrap();
+    let said = consents[0].notes().join("|");
+    assert!(said.contains("FLASHPROOF_STATE") && said.contains("the next run will ask before it erases"), "{said}");
+}
+
+#[test]
+fn what_the_kernel_refuses_is_told_with_the_way_out() {
+    for (errno, says) in [
+        (libc::EACCES, "no permission to open it for writing (Permission denied (os error 13)); run as root, or as"),
+        (libc::EROFS, "it is read-only (its file system is mounted read-only)"),
+        (libc::EBUSY, "the kernel has it reserved for another user"),
+        (libc::ENXIO, "cannot open it for writing (No such device or address (os error 6)); look at the kernel log"),
+    ] {
+        let text = Reason::io("open it for writing", io::Error::from_raw_os_error(errno)).to_string();
+        assert!(text.starts_with(says), "{text}");
+    }
+}
