@@ -1,4 +1,37 @@
-//! flashproof.
+//! flashproof: whether a flash device holds a database's load, how much of it, and whose fault it is
+//! when it does not.
+//!
+//! This crate joins the rooms: options in, one file a command, messages and exit codes out. What it
+//! runs, measures and judges is in the other crates.
+
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod commands;
+mod devices;
+mod engine;
+mod failure;
+mod progress;
+mod recording;
+mod say;
+mod signals;
+
+use args::{Invocation, parse};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// The name under which the binary behaves as ACT's program does.
+const ACT_STORAGE: &str = "act_storage";
+
+fn main() -> ExitCode {
+    say::tame_panics();
+    let result = match parse() {
+        Invocation::Storage(args) => commands::storage::run(&args, commands::storage::Manner::Verdict),
+        Invocation::ActStorage(args) => commands::storage::run(&args, commands::storage::Manner::ActLog),
+        Invocation::Report(args) => commands::report::run(&args),
+    };
+    result.unwrap_or_else(|failure: Failure| {
+        say::error(&failure.message);
+        failure.exit_code()
+    })
+}

@@ -95,7 +95,9 @@ where
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
         // A thread that is gone shows in its feed.
-        shards.iter().for_each(|member| drop(member.go.send(start_ns)));
+        for member in &shards {
+            let _ = member.go.send(start_ns);
+        }
         let feeds: Vec<_> = shards.into_iter().map(|member| member.feed).collect();
         merge(&feeds, &run.control, sink)
     })

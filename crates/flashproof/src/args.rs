@@ -1,0 +1,134 @@
+//! The command line: commands, their options and their help.
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use load::act::options::Test;
+use load::act::reference::help_text;
+use measure::judge::Sla;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What was asked for.
+pub enum Invocation {
+    /// `flashproof storage`
+    Storage(StorageArgs),
+    /// `act_storage`, the program of ACT.
+    ActStorage(StorageArgs),
+    /// `flashproof report`
+    Report(ReportArgs),
+}
+
+#[derive(Parser)]
+#[command(
+    name = "flashproof",
+    version,
+    about = "Shows whether a flash device holds a database's load, and whose fault it is when it does not",
+    after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission, kernel), 4 invalid run",
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run an ACT storage test: record reads, large-block reads and writes, and a verdict
+    Storage(StorageArgs),
+    /// Judge a run again, from its run directory alone
+    Report(ReportArgs),
+}
+
+#[derive(Parser)]
+#[command(
+    name = "act_storage",
+    version,
+    about = "Run an ACT storage test as ACT's program does: the log on standard output, exit code 0 on completion"
+)]
+struct ActCli {
+    #[command(flatten)]
+    args: StorageArgs,
+}
+
+/// Options of a storage test.
+#[derive(Args, Debug)]
+pub struct StorageArgs {
+    /// Configuration file in ACT's dialect, one "name: value" a line
+    pub config: PathBuf,
+    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-storage-TIME here]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Allow the erasure of this device, by its name in the configuration; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Let other runs that say so too use the devices at the same time
+    #[arg(long)]
+    pub shared: bool,
+    /// What the verdict allows: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default())]
+    pub sla: Sla,
+    /// Length of a slice of the verdict, in seconds; the worst slice decides
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub slice: u64,
+    /// Stop after more I/O errors than this; any I/O error fails the run
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub max_errors: u64,
+    /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+    /// Do not report progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Options of a report.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// A run directory
+    pub dir: PathBuf,
+    /// Print the verdict as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const STORAGE_EXAMPLES: &str = "\
+Examples:
+  flashproof storage act_storage.conf                     a device that holds nothing, or only our own data
+  flashproof storage act_storage.conf --erase /dev/nvme1n1     in a script: allow the erasure, by name
+  flashproof storage demo.conf --out runs/demo            with \"device-names: sim:\" in it: no device at all
+  flashproof storage act_storage.conf --as-act            comparable with published ACT results
+  flashproof storage act_storage.conf --sla \"5%>1ms,1%>8ms\"
+
+Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
+names devices as --erase does.";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  flashproof report runs/demo
+  flashproof report runs/demo --json | jq .outcome";
+
+/// Reads the command line. Prints help or usage errors and exits where that is all there is to do.
+pub fn parse() -> Invocation {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let called = arguments.first().map(Path::new).and_then(Path::file_name);
+    if called.is_some_and(|name| name == crate::ACT_STORAGE) {
+        let matches = with_options(ActCli::command()).get_matches_from(arguments);
+        let cli = ActCli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        return Invocation::ActStorage(cli.args);
+    }
+    let command = Cli::command()
+        .mut_subcommand("storage", with_options)
+        .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES));
+    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit());
+    match cli.command {
+        Command::Storage(args) => Invocation::Storage(args),
+        Command::Report(args) => Invocation::Report(args),
+    }
+}
+
+/// Adds the examples, and to the long help the option table of the configuration.
+fn with_options(command: clap::Command) -> clap::Command {
+    let options = help_text(Test::Storage);
+    command
+        .after_help(STORAGE_EXAMPLES)
+        .after_long_help(format!("{STORAGE_EXAMPLES}\n\nKeys of the configuration file:\n\n{options}"))
+}

@@ -1,0 +1,155 @@
+//! From device names to open targets or simulated drives.
+
+use crate::args::StorageArgs;
+use crate::failure::Failure;
+use crate::say;
+use device::discover::DeviceFacts;
+use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
+use device::observe::DeviceNumber;
+use device::sim::{Drive, DriveSpec, PREFIX};
+use device::target::Target;
+use load::act::StorageConfig;
+use load::act::workload::DeviceShape;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Scripts name devices that may be erased in this variable.
+const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
+
+const MIB: u64 = 1 << 20;
+
+/// The devices of a run, open.
+pub enum Devices {
+    /// Block devices and files.
+    Real(Vec<Arc<Target>>),
+    /// Simulated drives with their names.
+    Simulated(Vec<(String, DriveSpec)>),
+}
+
+impl Devices {
+    /// Opens the devices of `config`: for writing, with the guard's consent, if the load `writes`.
+    ///
+    /// `block_bytes`: what at least has to fit on each.
+    pub fn open(config: &StorageConfig, args: &StorageArgs, writes: bool, block_bytes: u64) -> Result<Self, Failure> {
+        let simulated = config.device_names.iter().filter(|name| name.starts_with(PREFIX)).count();
+        if simulated == 0 {
+            let open = if writes { open_to_write } else { open_to_read };
+            let targets = open(config, args, block_bytes)?;
+            for target in &targets {
+                target.notes().iter().for_each(|note| say::warning(&format!("{}: {note}", target.name())));
+            }
+            return Ok(Self::Real(targets.into_iter().map(Arc::new).collect()));
+        }
+        if simulated < config.device_names.len() {
+            return Err(Failure::usage(
+                "cannot run simulated drives and real devices together - simulated time passes faster than real time - name one kind only in device-names",
+            ));
+        }
+        let parsed = config.device_names.iter().map(|name| Ok((name.clone(), name.parse().map_err(Failure::usage)?)));
+        Ok(Self::Simulated(parsed.collect::<Result<_, Failure>>()?))
+    }
+
+    /// What the workload has to know of them.
+    pub fn shapes(&self) -> Vec<DeviceShape> {
+        match self {
+            Self::Real(targets) => targets.iter().map(|target| shape_of_target(target)).collect(),
+            Self::Simulated(drives) => drives.iter().map(shape_of_drive).collect(),
+        }
+    }
+
+    /// What is known of each, for the manifest.
+    pub fn facts(&self) -> Vec<Value> {
+        match self {
+            Self::Real(targets) => targets.iter().map(|target| facts_of_target(target)).collect(),
+            Self::Simulated(drives) => {
+                drives.iter().map(|(name, drive)| json!({"simulated": name, "model": format!("{drive:?}")})).collect()
+            }
+        }
+    }
+
+    /// Simulated drives, each with a seed of its own unless it names one.
+    pub fn drives(specs: &[(String, DriveSpec)], seed: u64) -> Vec<Drive> {
+        specs.iter().zip(seed..).map(|((_, spec), seed)| Drive::new(spec, seed)).collect()
+    }
+
+    /// Major and minor numbers of the block devices.
+    pub fn numbers(&self) -> Vec<DeviceNumber> {
+        match self {
+            Self::Real(targets) => targets.iter().filter_map(|target| number(target.facts())).collect(),
+            Self::Simulated(_) => Vec::new(),
+        }
+    }
+}
+
+fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {
+    facts.number.map(|number| (number.major, number.minor))
+}
+
+fn open_to_read(config: &StorageConfig, _: &StorageArgs, block_bytes: u64) -> Result<Vec<Target>, Failure> {
+    let opened = config.device_names.iter().map(|name| Target::read_only(name, block_bytes));
+    opened.collect::<Result<_, _>>().map_err(Failure::environment)
+}
+
+fn open_to_write(config: &StorageConfig, args: &StorageArgs, block_bytes: u64) -> Result<Vec<Target>, Failure> {
+    let requests: Vec<_> = config
+        .device_names
+        .iter()
+        .map(|name| Request {
+            file_size_bytes: config.file_size_mbytes.map(|mbytes| u64::from(mbytes) * MIB),
+            min_size_bytes: block_bytes,
+            shared: args.shared,
+            odsync: !config.disable_odsync,
+            ..Request::new(name, "storage test")
+        })
+        .collect();
+    let variable = std::env::var(ERASE_VARIABLE).ok();
+    let named = erase_names(&args.erase, variable.as_deref());
+    for name in args.erase.iter().filter(|name| !config.device_names.contains(name)) {
+        say::warning(&format!("--erase {name} names no device of this configuration and does nothing"));
+    }
+    let mut answers = Answers::named(named).or_ask(ask_on_terminal);
+    let consents = Guard::new(None).consent(&requests, &mut answers).map_err(Failure::environment)?;
+    Ok(consents.into_iter().map(told).map(Target::writable).collect())
+}
+
+/// Says what is about to be erased.
+fn told(consent: WriteConsent) -> WriteConsent {
+    if !consent.erases().is_empty() {
+        let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
+        say::note(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
+    }
+    consent
+}
+
+fn shape_of_target(target: &Target) -> DeviceShape {
+    DeviceShape {
+        name: target.name().to_owned(),
+        size_bytes: target.size_bytes(),
+        min_io_bytes: target.min_io_bytes(),
+        // Nothing is written to a target without a key.
+        stamp_key: target.stamp_key().unwrap_or(0),
+    }
+}
+
+fn shape_of_drive((name, drive): &(String, DriveSpec)) -> DeviceShape {
+    DeviceShape {
+        name: name.clone(),
+        size_bytes: drive.capacity_bytes,
+        min_io_bytes: drive.min_io_bytes,
+        stamp_key: 0,
+    }
+}
+
+fn facts_of_target(target: &Target) -> Value {
+    // Maps of plain values; it cannot fail, and what is not known is null.
+    let mut facts = serde_json::to_value(target.facts()).unwrap_or(Value::Null);
+    if let Value::Object(fields) = &mut facts {
+        fields.insert("used_bytes".into(), target.size_bytes().into());
+        fields.insert("min_io_bytes".into(), target.min_io_bytes().into());
+        fields.insert("direct".into(), target.is_direct().into());
+        fields.insert("odsync".into(), target.is_odsync().into());
+        fields.insert("writable".into(), target.is_writable().into());
+        fields.insert("notes".into(), target.notes().into());
+    }
+    facts
+}

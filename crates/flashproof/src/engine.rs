@@ -1,0 +1,182 @@
+//! What carries operations: the choice between io_uring, threads and simulation, and the run on it.
+
+use crate::devices::Devices;
+use crate::failure::Failure;
+use crate::say;
+use device::sim::SimWorld;
+use device::sys::process;
+use device::sys::ring::RingFacts;
+use device::target::Target;
+use device::threads::Threads;
+use device::uring::Uring;
+use load::act::{Engine as Wanted, Pacing as WantedPacing, StorageConfig};
+use load::plan::Plan;
+use load::run::{Pacing, Run, RunError, Sink, run};
+use load::stream::Pattern;
+use serde_json::{Value, json};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// Waking may cost this share of a CPU, so the time between two wake-ups is this many times its cost.
+const WAKE_SHARE: u64 = 10;
+
+/// Bounds of the time between two wake-ups: below, hardly anything is gathered; above, the lag alone
+/// would be a tenth of the tightest threshold.
+const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=100_000;
+
+/// What carries operations.
+#[derive(Debug)]
+pub enum Engine {
+    /// io_uring.
+    IoUring,
+    /// Threads that block in pread and pwrite, and why, if nobody asked for them.
+    Threads(Option<String>),
+    /// The event queue of simulated drives.
+    Simulated,
+}
+
+impl Engine {
+    /// Chooses what `wanted` says, or what the kernel allows.
+    pub fn choose(wanted: Wanted, devices: &Devices) -> Result<Self, Failure> {
+        let Devices::Real(targets) = devices else {
+            if wanted != Wanted::Auto {
+                say::warning(&format!("engine: {wanted} has no effect on simulated drives"));
+            }
+            return Ok(Self::Simulated);
+        };
+        if wanted == Wanted::Threads {
+            return Ok(Self::Threads(None));
+        }
+        // The smallest ring tells whether the kernel lets us have one.
+        match (Uring::new(targets.clone(), 1, 4096, Instant::now()), wanted) {
+            (Ok(_), _) => Ok(Self::IoUring),
+            (Err(error), Wanted::IoUring) => Err(Failure::environment(format!(
+                "cannot use io_uring, as engine: io_uring demands - {} - allow it, or say engine: auto",
+                why_no_ring(&error)
+            ))),
+            (Err(error), _) => {
+                let why = why_no_ring(&error);
+                say::warning(&format!("using threads instead of io_uring, which costs more CPU: {why}"));
+                Ok(Self::Threads(Some(why)))
+            }
+        }
+    }
+
+    /// Most issuing threads that make sense.
+    pub fn shards_max(&self, cpus: u32) -> u32 {
+        if matches!(self, Self::Simulated) { 1 } else { cpus }
+    }
+
+    /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` take what is learnt of
+    /// the engine, before `sink` is told that all is ready.
+    pub fn run(
+        &self,
+        what: &Run,
+        plans: Vec<Plan<Pattern>>,
+        devices: &Devices,
+        seed: u64,
+        facts: &EngineFacts,
+        sink: &mut impl Sink,
+    ) -> Result<(), RunError> {
+        let epoch = Instant::now();
+        match (self, devices) {
+            (_, Devices::Simulated(drives)) => {
+                run(what, plans, |_: &Plan<_>| Ok(SimWorld::new(Devices::drives(drives, seed))), sink)
+            }
+            (Self::Threads(_), Devices::Real(targets)) => {
+                run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch), sink)
+            }
+            (_, Devices::Real(targets)) => {
+                run(what, plans, |plan: &Plan<_>| uring(targets, plan, epoch, facts), sink)
+            }
+        }
+    }
+}
+
+fn threads(targets: &[Arc<Target>], plan: &Plan<Pattern>, epoch: Instant) -> io::Result<Threads> {
+    Threads::new(targets, plan.in_flight_max(), plan.buffer_bytes(), epoch)
+}
+
+fn uring(targets: &[Arc<Target>], plan: &Plan<Pattern>, epoch: Instant, facts: &EngineFacts) -> io::Result<Uring> {
+    let (world, ring) = Uring::new(targets.to_vec(), plan.in_flight_max(), plan.buffer_bytes(), epoch)?;
+    facts.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
+    Ok(world)
+}
+
+fn why_no_ring(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            format!("the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or a container's seccomp profile)")
+        }
+        Some(libc::ENOSYS) => format!("the kernel has no io_uring ({error})"),
+        _ => format!("io_uring cannot be set up ({error})"),
+    }
+}
+
+/// What was learnt of the engine while it started.
+#[derive(Debug)]
+pub struct EngineFacts {
+    chosen: Value,
+    pacing: Pacing,
+    wake_cost_ns: Option<u64>,
+    shards: usize,
+    ring: Mutex<Vec<RingFacts>>,
+}
+
+impl EngineFacts {
+    /// Facts of `engine` before it starts: how it will wait, on how many threads.
+    pub fn new(engine: &Engine, config: &StorageConfig, shards: usize) -> Self {
+        let chosen = match engine {
+            Engine::IoUring => json!({"engine": "io_uring"}),
+            Engine::Threads(why) => json!({"engine": "threads", "why": why}),
+            Engine::Simulated => json!({"engine": "simulated"}),
+        };
+        let sleeps = config.pacing == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
+        let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
+        let period_ns = wake_cost_ns.unwrap_or(0).saturating_mul(WAKE_SHARE);
+        let pacing = match config.pacing {
+            WantedPacing::Spin => Pacing::Spin,
+            WantedPacing::Sleep => {
+                Pacing::Sleep { period_ns: period_ns.clamp(*PERIOD_NS.start(), *PERIOD_NS.end()) }
+            }
+        };
+        Self { chosen, pacing, wake_cost_ns, shards, ring: Mutex::default() }
+    }
+
+    /// How issuing threads wait.
+    pub fn pacing(&self) -> Pacing {
+        self.pacing
+    }
+
+    /// For the manifest. Says aloud what falls short.
+    pub fn value(&self) -> Value {
+        let rings = self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut value = self.chosen.clone();
+        value["issuing_threads"] = self.shards.into();
+        value["wake_cost_ns"] = self.wake_cost_ns.into();
+        if let (Pacing::Sleep { period_ns }, Some(_)) = (self.pacing, self.wake_cost_ns) {
+            value["wake_period_ns"] = period_ns.into();
+        }
+        if !rings.is_empty() {
+            let registered = rings.iter().all(|ring| ring.registered_buffers);
+            if !registered {
+                say::warning(
+                    "the buffers could not be registered with io_uring, which costs some CPU - raise the limit of locked memory (ulimit -l)",
+                );
+            }
+            value["registered_buffers"] = registered.into();
+            value["deferred_taskrun"] = rings.iter().all(|ring| ring.deferred_taskrun).into();
+        }
+        value
+    }
+}
+
+/// Measured on a thread of its own, whose timers are as sharp as those of issuing threads.
+fn measured_wake_cost_ns() -> Option<u64> {
+    let measure = || {
+        process::sharpen_timers();
+        process::wake_cost_ns().ok()
+    };
+    std::thread::spawn(measure).join().ok().flatten()
+}

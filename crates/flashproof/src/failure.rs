@@ -1,0 +1,36 @@
+//! Why a command did not do its work, and the exit code that says so to scripts.
+
+use load::run::RunError;
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// A command that did not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    /// One line for each thing that is wrong: what was tried on what, why it failed, what to do.
+    pub message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// The user asked for something that cannot be: exit code 2.
+    pub fn usage(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 2 }
+    }
+
+    /// A device, a permission, the kernel, or the disk of the run directory: exit code 3.
+    pub fn environment(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 3 }
+    }
+
+    /// What a script sees.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        Self::environment(error)
+    }
+}

@@ -1,0 +1,140 @@
+//! The line that tells how a run is going: rate, lag, p99, errors, time left.
+
+use measure::cell::{Interval, Latencies, Layout, latencies};
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How often the line is renewed on a terminal: simulated intervals come faster than anyone reads.
+const RENEW: Duration = Duration::from_millis(200);
+
+/// How often a line is added where standard error is a file.
+const ADD: Duration = Duration::from_secs(10);
+
+/// Tells how the run is going, on standard error.
+pub struct Progress {
+    layout: Layout,
+    duration_ns: u64,
+    terminal: bool,
+    quiet: bool,
+    told: Option<Instant>,
+    /// What was recorded since the line before.
+    since: Since,
+    errors: u64,
+}
+
+struct Since {
+    from_ns: u64,
+    ops: u64,
+    lag: Latencies,
+    judged: Latencies,
+}
+
+impl Progress {
+    /// Progress of a run of `duration_ns`.
+    pub fn new(layout: &Layout, duration_ns: u64, quiet: bool) -> Self {
+        let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
+        let terminal = io::stderr().is_terminal();
+        Self { layout: layout.clone(), duration_ns, terminal, quiet, told: None, since, errors: 0 }
+    }
+
+    /// Takes in an interval; tells, if it is time to.
+    pub fn interval(&mut self, interval: &Interval) {
+        if self.quiet {
+            return;
+        }
+        self.add(interval);
+        let pause = if self.terminal { RENEW } else { ADD };
+        if self.told.is_some_and(|told| told.elapsed() < pause) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        let line = self.line(interval.end_ns);
+        let (before, after) = if self.terminal { ("\r", "\x1b[K") } else { ("", "\n") };
+        let mut out = io::stderr();
+        let _ = write!(out, "{before}{line}{after}").and_then(|()| out.flush());
+        self.since.from_ns = interval.end_ns;
+        self.since.ops = 0;
+        self.since.lag.reset();
+        self.since.judged.reset();
+    }
+
+    fn add(&mut self, interval: &Interval) {
+        let devices = self.layout.devices.len();
+        for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.wanted() > 0) {
+            self.since.ops += cell.ops;
+            self.errors += cell.errors;
+            // Histograms of one run have equal bounds, so adding them cannot fail.
+            let _ = self.since.lag.add(&cell.lag);
+            if self.layout.streams[index / devices].judged {
+                let _ = self.since.judged.add(&cell.service);
+            }
+        }
+    }
+
+    fn line(&self, end_ns: u64) -> String {
+        let seconds = (end_ns - self.since.from_ns) as f64 / 1e9;
+        let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
+        let errors = if self.errors > 0 { format!("  {} I/O errors", self.errors) } else { String::new() };
+        format!(
+            "{}  {rate:.0} ops/s  service p99 {}  lag p99 {}{errors}  {} left",
+            clock(end_ns),
+            milliseconds(self.since.judged.value_at_quantile(0.99)),
+            milliseconds(self.since.lag.value_at_quantile(0.99)),
+            clock(self.duration_ns.saturating_sub(end_ns)),
+        )
+    }
+
+    /// Ends the line, so that the next text begins on one of its own.
+    pub fn end(&mut self) {
+        if self.terminal && self.told.is_some() {
+            let _ = writeln!(io::stderr());
+        }
+    }
+}
+
+/// Hours, minutes and seconds.
+fn clock(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::buckets::ActScale;
+    use measure::cell::StreamInfo;
+    use measure::times::Times;
+
+    #[test]
+    fn the_line_has_rate_lag_tail_errors_and_time_left() {
+        let reads = StreamInfo {
+            name: "reads".into(),
+            judged: true,
+            offered_iops: 2.0,
+            per_device_in_act_log: true,
+            in_act_log: true,
+        };
+        let layout = Layout {
+            streams: vec![reads],
+            devices: vec!["x".into()],
+            scale: ActScale::Milliseconds,
+            thresholds_ns: [1_000_000].into(),
+        };
+        let mut progress = Progress::new(&layout, 3_600_000_000_000, true);
+        let mut interval = Interval::new(&layout);
+        interval.end_ns = 2_000_000_000;
+        for _ in 0..8 {
+            interval.cells[0].record(&Times::new(0, 0, 50_000, 1_050_000), 0, 512);
+        }
+        interval.cells[0].record_error();
+        progress.add(&interval);
+        assert_eq!(
+            progress.line(interval.end_ns),
+            "00:00:02  4 ops/s  service p99 1.003 ms  lag p99 0.050 ms  1 I/O errors  00:59:58 left"
+        );
+    }
+}

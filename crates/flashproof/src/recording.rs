@@ -1,0 +1,260 @@
+//! What a run yields, on its way to the run directory, the judge, the screen and, for ACT's scripts,
+//! standard output.
+
+use crate::devices::Devices;
+use crate::engine::EngineFacts;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::say;
+use crate::signals;
+use device::observe::telemetry::Sampler;
+use device::op::Kind;
+use device::sys::ioctl;
+use load::run::{Cause, Control, Failure as FailedOp, Sink, SinkError, Whose};
+use measure::act_log::{Totals, write_error_line, write_header};
+use measure::cell::Interval;
+use measure::judge::{self, End, Judge, Verdict};
+use measure::run_dir::{Manifest, Writer};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long a run that was ended may take to come home, beyond its own drain, before it is left
+/// behind: an operation can hang in the kernel for good.
+const COME_HOME: Duration = Duration::from_secs(20);
+
+/// Failed operations told on the screen; all are counted, and more are in the log.
+const FAILURES_TOLD_MAX: u32 = 5;
+
+/// Takes what a run yields.
+pub struct Recording<'a> {
+    dir: PathBuf,
+    manifest: Manifest,
+    devices: &'a Devices,
+    engine: &'a EngineFacts,
+    control: Arc<Control>,
+    judge: Judge,
+    progress: Progress,
+    errors_max: u64,
+    /// Where the run is recorded, once it has begun.
+    writer: Option<Writer>,
+    /// Samples the host and the block devices; simulated drives have neither.
+    sampler: Option<Sampler>,
+    /// ACT's log on standard output, for ACT's scripts.
+    act: Option<Totals>,
+    failures_told: u32,
+    stopped: Option<Instant>,
+}
+
+impl<'a> Recording<'a> {
+    /// A recording into `dir` of the run that `manifest` describes. `act`: print ACT's log, too.
+    pub fn new(
+        dir: PathBuf,
+        manifest: Manifest,
+        devices: &'a Devices,
+        engine: &'a EngineFacts,
+        control: Arc<Control>,
+        options: Options,
+    ) -> Self {
+        let layout = manifest.layout();
+        Self {
+            dir,
+            judge: manifest.judge(),
+            progress: Progress::new(&layout, manifest.duration_sec.saturating_mul(1_000_000_000), options.quiet),
+            act: options.act_log.then(|| Totals::new(&layout)),
+            manifest,
+            devices,
+            engine,
+            control,
+            errors_max: options.errors_max,
+            writer: None,
+            sampler: None,
+            failures_told: 0,
+            stopped: None,
+        }
+    }
+
+    /// Writes how the run ended and the verdict, and gives that back.
+    ///
+    /// Errors: the run directory could not be completed.
+    pub fn finish(mut self, end: End) -> Result<Verdict, Failure> {
+        self.progress.end();
+        for line in lines_of_act(&end) {
+            self.act_error(&line);
+        }
+        let verdict = self.judge.verdict(&end);
+        if let Some(writer) = self.writer.take() {
+            writer.finish(&verdict).map_err(Failure::environment)?;
+        }
+        Ok(verdict)
+    }
+
+    /// The verdict on what was seen, of a run whose directory cannot be completed.
+    pub fn verdict_unrecorded(mut self, why: &str) -> Verdict {
+        self.progress.end();
+        self.judge.verdict(&End::RecordingFailed { why: why.to_owned() })
+    }
+
+    /// How the run ended, in the words of the verdict.
+    pub fn end(&self) -> End {
+        match self.control.cause() {
+            None => End::Completed,
+            Some(Cause::Asked { signal }) => End::Interrupted { signal: signals::name(signal) },
+            Some(Cause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
+                lane,
+                whose: match whose {
+                    Whose::Device => judge::Whose::Device,
+                    Whose::Limit => judge::Whose::Limit,
+                    Whose::Ours => judge::Whose::Ours,
+                },
+                lag_ms: behind_ns / 1_000_000,
+                lag_max_ms: self.max_lag_ms(),
+                in_flight: in_flight.into(),
+                in_flight_max: slots.into(),
+            },
+            Some(Cause::Gone { device, .. }) => End::DeviceGone { device: self.manifest.devices[device].clone() },
+            Some(Cause::Errors { count }) => End::TooManyErrors { errors: count, errors_max: self.errors_max },
+            Some(Cause::Failed { message }) => End::EngineFailed { why: message },
+        }
+    }
+
+    fn max_lag_ms(&self) -> u64 {
+        let resolved = self.manifest.config.resolved.iter().find(|(key, _)| key == "max-lag-sec");
+        resolved.and_then(|(_, seconds)| seconds.parse::<u64>().ok()).unwrap_or(0) * 1000
+    }
+
+    /// Adds an error line to ACT's log, here and on standard output.
+    fn act_error(&mut self, line: &str) {
+        if let Some(writer) = &mut self.writer {
+            // A writer that cannot write says so at the next interval, which ends the run.
+            let _ = writer.write_error(line);
+        }
+        if self.act.is_some() {
+            print_act(|out| write_error_line(out, line));
+        }
+    }
+
+    /// A device that is unplugged still has a descriptor, but no size.
+    fn check_gone(&self, index: usize, error: &str) {
+        let Devices::Real(targets) = self.devices else { return };
+        if targets[index].facts().number.is_some() && !ioctl::size_bytes(targets[index].fd()).is_ok_and(|size| size > 0) {
+            self.control.stop(Cause::Gone { device: index, error: error.to_owned() });
+        }
+    }
+}
+
+/// How a recording goes about it.
+pub struct Options {
+    /// Do not tell progress.
+    pub quiet: bool,
+    /// Print ACT's log on standard output.
+    pub act_log: bool,
+    /// Failed operations that were allowed.
+    pub errors_max: u64,
+}
+
+impl Sink for Recording<'_> {
+    fn ready(&mut self) -> Result<(), SinkError> {
+        self.manifest.engine_facts = self.engine.value();
+        // A clock before 1970 is no reason not to test a drive.
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.manifest.started_unix_ms = since_1970.as_millis() as u64;
+        if matches!(self.devices, Devices::Real(_)) {
+            let sampler = Sampler::new(&self.devices.numbers());
+            self.sampler = sampler
+                .inspect_err(|error| say::warning(&format!("telemetry.csv will be empty: {error}")))
+                .ok();
+        }
+        let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
+        self.writer = Some(Writer::create(&self.dir, &self.manifest, columns)?);
+        if self.act.is_some() {
+            print_act(|out| write_header(out, &self.manifest.act_header()));
+        }
+        Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        let telemetry: Vec<_> = match &mut self.sampler {
+            Some(sampler) => sampler.sample().cells().collect(),
+            None => Vec::new(),
+        };
+        self.judge.add(interval);
+        self.progress.interval(interval);
+        if let Some(act) = &mut self.act {
+            act.add(interval);
+            let after_sec = self.writer.as_ref().map_or(0, |writer| writer.after_sec(interval));
+            print_act(|out| act.write_chunk(out, after_sec));
+        }
+        if let Some(writer) = &mut self.writer {
+            writer.write_interval(interval, &telemetry)?;
+            if matches!(self.devices, Devices::Real(_)) {
+                writer.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&mut self, failure: &FailedOp) {
+        let FailedOp { device, kind, offset, len, error } = failure;
+        let kind = match kind {
+            Kind::Read => "read",
+            Kind::Write => "write",
+        };
+        let name = &self.manifest.devices[*device];
+        let line = format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}");
+        if self.failures_told < FAILURES_TOLD_MAX {
+            self.failures_told += 1;
+            let more = if self.failures_told == FAILURES_TOLD_MAX { " (further ones are in act.log)" } else { "" };
+            say::warning(&format!("{line}{more}"));
+        }
+        self.act_error(&line);
+        self.check_gone(*device, error);
+    }
+
+    fn idle(&mut self) {
+        if !self.control.stopped() {
+            return;
+        }
+        let stopped = *self.stopped.get_or_insert_with(Instant::now);
+        if stopped.elapsed() > COME_HOME {
+            self.progress.end();
+            say::error(&format!(
+                "left the run behind: operations on {} did not come back within {} s of its end - the kernel still waits for the device - the run directory {} has no verdict",
+                self.manifest.devices.join(", "),
+                COME_HOME.as_secs(),
+                self.dir.display()
+            ));
+            std::process::exit(3);
+        }
+    }
+}
+
+/// What ACT prints when it stops.
+fn lines_of_act(end: &End) -> Vec<String> {
+    match end {
+        End::LagExceeded { lane, whose, .. } => {
+            let stream = lane.split('@').next().unwrap_or(lane);
+            let who = match stream {
+                "large-block-reads" => "large block reads",
+                "large-block-writes" => "large block writes",
+                _ => "service thread",
+            };
+            let what = match whose {
+                judge::Whose::Device => "drive(s) can't keep up - test stopped",
+                judge::Whose::Limit => "try configuring more 'service-threads' - test stopped",
+                judge::Whose::Ours => "ACT can't do requested load - test stopped",
+            };
+            vec![format!("{who} can't keep up"), what.to_owned(), end.to_string()]
+        }
+        End::Completed | End::Interrupted { .. } => Vec::new(),
+        other => vec![other.to_string()],
+    }
+}
+
+/// Prints a part of ACT's log; a reader that went away does not end the run.
+fn print_act(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) {
+    let mut text = Vec::new();
+    // A vector takes any bytes.
+    let _ = write(&mut text);
+    say::result(&String::from_utf8_lossy(&text));
+}

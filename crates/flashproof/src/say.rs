@@ -1,0 +1,45 @@
+//! Talking to the user. Nothing here can fail: who closed the terminal does not want to hear of it.
+
+use std::io::{self, Write};
+
+/// Says something that is not an error, on standard error.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Says what may spoil the result, one line for each line of `text`.
+pub fn warning(text: &str) {
+    prefixed("warning", text);
+}
+
+/// Says why the work was not done, one line for each line of `text`.
+pub fn error(text: &str) {
+    prefixed("error", text);
+}
+
+fn prefixed(what: &str, text: &str) {
+    for line in text.lines() {
+        note(&format!("{what}: {line}"));
+    }
+}
+
+/// The result, on standard output.
+pub fn result(text: &str) {
+    let mut out = io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A bug ends in one line that says so, not in a trace of our insides.
+pub fn tame_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let payload = info.payload();
+        let why = payload.downcast_ref::<&str>().copied();
+        let why = why.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
+        error(&format!(
+            "this is a bug in flashproof{place}: {} - what was recorded before can be read with \"flashproof report DIR\"; please report the bug",
+            why.lines().next().unwrap_or_default()
+        ));
+        std::process::exit(3);
+    }));
+}
