@@ -34,7 +34,7 @@ fn what_act_echoed_and_derived_is_echoed_and_derived_to_the_character() {
         if name == "no_threads" {
             // The one default that differs: ours is for each device, ACT's for each CPU.
             assert_eq!(config.service_threads_or_default(), 1024);
-            config.service_threads = Some(config.act_service_threads(2));
+            config.service_threads = Some(10);
         }
         let blocks = echo::blocks(&config, &load::act::derive(&config).unwrap());
         let (acts, ours) = blocks.split_at(blocks.find("FLASHPROOF SETTINGS").unwrap());

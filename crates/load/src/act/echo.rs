@@ -9,8 +9,8 @@ use super::storage::StorageConfig;
 
 /// The lines of ACT's CONFIGURATION block, key and value, in its order.
 ///
-/// `service-threads` shows what is in force when none were given; `file-size-mbytes` is only there
-/// when it was given.
+/// `service-threads` shows the default when none were given; who resolved another number echoes a copy
+/// of the configuration that has it. `file-size-mbytes` is only there when it was given.
 pub fn configuration(config: &StorageConfig) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for spec in options_of(Test::Storage).filter(|spec| spec.since == Since::Act66) {

@@ -109,10 +109,6 @@ impl Default for StorageConfig {
 /// drive's queue is the limit, and little memory.
 pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
 
-/// Service threads of ACT for each CPU when `service-threads` is not given. Source: ACT 6.6,
-/// `cfg_storage.c`, `check_configuration`.
-pub const ACT_SERVICE_THREADS_PER_CPU: u32 = 5;
-
 impl StorageConfig {
     /// Bound on the record operations in flight, over all devices.
     ///
@@ -122,18 +118,6 @@ impl StorageConfig {
         // At most 128 devices, so this saturates only for a configuration that no check let through.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
         self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
-    }
-
-    /// Number of service threads that ACT would run on a machine with `cpus` CPUs: what
-    /// [`Arrival::Act`] paces by.
-    pub fn act_service_threads(&self, cpus: u32) -> u32 {
-        self.service_threads.unwrap_or_else(|| cpus.max(1).saturating_mul(ACT_SERVICE_THREADS_PER_CPU))
-    }
-
-    /// Whether there are large-block streams, even at a rate of 0: ACT lists and reports them as soon
-    /// as clients write.
-    pub fn has_large_blocks(&self) -> bool {
-        self.write_reqs_per_sec != 0
     }
 
     /// Whether the devices are simulated drives on virtual time; they are all or none.
@@ -259,8 +243,7 @@ mod tests {
     fn service_threads_default_to_1024_for_each_device() {
         let mut config = StorageConfig { device_names: vec!["a".into(), "b".into()], ..Default::default() };
         assert_eq!(config.service_threads_or_default(), 2048);
-        assert_eq!(config.act_service_threads(8), 40);
         config.service_threads = Some(10);
-        assert_eq!((config.service_threads_or_default(), config.act_service_threads(8)), (10, 10));
+        assert_eq!(config.service_threads_or_default(), 10);
     }
 }
