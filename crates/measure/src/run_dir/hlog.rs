@@ -5,11 +5,15 @@
 //! V2 histograms, the maximum in milliseconds, lines tagged `stream@device`. A window is at least
 //! 10 s of whole report intervals; cells in which nothing succeeded have no line in it.
 //!
+//! Durations are kept apart to 1 us, or to two digits where that is coarser: finer steps would fill a
+//! day's log with noise. Wait and lag have one digit: they say whether something was in the way, and
+//! at two digits they would take as much room as service does.
+//!
 //! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
 
 use super::RunDirError;
 use super::file::AppendFile;
-use crate::cell::{Cell, Interval, Latencies, Layout, latencies};
+use crate::cell::{Cell, DURATION_MAX_NS, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
@@ -20,6 +24,8 @@ use std::path::Path;
 
 /// Least length of a window.
 const WINDOW_SEC_MIN: u64 = 10;
+/// Durations are not kept apart below this: the power of two (as buckets want it) next to 1 us.
+const UNIT_NS: u64 = 1024;
 /// The tools' own convention for the maximum, beside histograms in nanoseconds.
 const NS_PER_MS: f64 = 1e6;
 
@@ -52,6 +58,14 @@ impl HlogKind {
         }
     }
 
+    /// Significant digits of the histograms in the file.
+    pub fn digits(self) -> u8 {
+        match self {
+            Self::Service => SIGNIFICANT_DIGITS,
+            Self::Wait | Self::Lag => 1,
+        }
+    }
+
     fn of(self, cell: &Cell) -> &Latencies {
         match self {
             Self::Service => &cell.service,
@@ -59,6 +73,18 @@ impl HlogKind {
             Self::Lag => &cell.lag,
         }
     }
+}
+
+/// The same counts at the resolution of the log. Its buckets are unions of those of a cell, so that
+/// no value is rounded twice.
+fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
+    let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
+    let mut coarse = coarse.expect("bounds are constants in range");
+    for value in histogram.iter_recorded() {
+        let recorded = coarse.record_n(value.value_iterated_to(), value.count_at_value());
+        recorded.expect("both have the same range");
+    }
+    coarse
 }
 
 /// Tag of a cell: `stream@device`, with `_` for what a tag may not contain.
@@ -148,7 +174,8 @@ impl Hlogs {
             lines.clear();
             for (since, tag) in log.since.iter_mut().zip(&self.tags).filter(|(since, _)| !since.is_empty()) {
                 let mut bytes = Vec::new();
-                self.serializer.serialize(since, &mut bytes).expect("a vector takes any bytes");
+                let written = coarser(since, log.kind.digits());
+                self.serializer.serialize(&written, &mut bytes).expect("a vector takes any bytes");
                 let max_ms = since.max() as f64 / NS_PER_MS;
                 // Writing to a string cannot fail.
                 let _ = write!(lines, "Tag={tag},{from_sec:.3},{length_sec:.3},{max_ms:.3},");

@@ -136,9 +136,9 @@ fn an_edited_line_is_an_error_that_names_it() {
         (TELEMETRY, ",0.5,", ",0.5", "line 2 - expected 11 columns"),
         (TELEMETRY, "interval,", "Interval,", "line 1 - expected the columns interval,after_sec"),
         (MANIFEST, "\"seed\"", "\"seeds\"", "missing field `seed`"),
-        (MANIFEST, "0.1%>64ms", "0.1%<64ms", "no \\\">\\\" between share and threshold"),
+        (MANIFEST, "0.1%>64ms", "0.1%<64ms", "no \">\" between share and threshold"),
         (MANIFEST, "\"format_version\": 1", "\"format_version\": 2", "it has format version 2 and this program knows"),
-        (VERDICT, "{", "[", "at line 1"),
+        (VERDICT, "{", "[", "expected u64 at line 2"),
     ] {
         let error = edited(dir.path(), name, from, to).map(|_| ()).expect_err(expected).to_string();
         assert!(error.contains(expected) && error.contains(name), "{expected}: {error}");

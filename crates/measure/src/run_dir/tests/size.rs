@@ -15,8 +15,8 @@ fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Inte
     let mut interval = Interval { index, end_ns: (index + 1) * SEC, ..Interval::new(&layout) };
     for (cell, rate) in interval.cells.iter_mut().zip([6000, 2000, 70, 70]) {
         for _ in 0..rate {
-            // The product of uniform factors is close to log-normal.
-            let service_ns = (0..6).fold(60_000_u64, |ns, _| ns * (60 + numbers.below(100)) / 100);
+            // A product of uniform factors is close to log-normal: here mostly 40 to 300 us.
+            let service_ns = (0..3).fold(90_000_u64, |ns, _| ns * (60 + numbers.below(100)) / 100);
             let tail = if numbers.below(200) == 0 { numbers.below(3_000_000) } else { 0 };
             let wait_ns = if numbers.below(1000) == 0 { numbers.below(100_000) } else { 0 };
             let lag_ns = 2_000 + numbers.below(4_000) * numbers.below(30);
@@ -39,6 +39,8 @@ fn a_day_of_one_second_reports_takes_at_most_a_hundred_megabytes_a_device_and_wh
         let interval = busy_interval(&manifest, index, &mut numbers);
         writer.write_interval(&interval, &vec!["1234567".to_owned(); columns.len()]).unwrap();
     }
+    drop(writer);
+    fs::remove_file(dir.path().join(MANIFEST)).unwrap();
     let sizes = fs::read_dir(dir.path()).unwrap().map(|entry| {
         let entry = entry.unwrap();
         (entry.file_name(), entry.metadata().unwrap().len())
