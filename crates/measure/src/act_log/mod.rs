@@ -45,7 +45,8 @@ pub use write::{write_chunk, write_error_line, write_header};
 pub const ACT_VERSION: &str = "6.6";
 
 /// Which of ACT's two tests a log is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Test {
     /// `act_storage`: records and large blocks.
     #[default]

@@ -39,21 +39,19 @@ pub struct CellCounts {
 impl CellCounts {
     /// Operations that the verdict counts: succeeded, failed and never issued.
     pub fn wanted(&self) -> u64 {
-        self.ops + self.errors + self.unissued
+        self.ops.saturating_add(self.errors).saturating_add(self.unissued)
     }
 
     /// Adds other counts over the same thresholds.
     pub fn add(&mut self, other: &Self) {
-        self.ops += other.ops;
-        self.bytes += other.bytes;
-        self.errors += other.errors;
-        self.unissued += other.unissued;
-        for (mine, theirs) in self.judged_over.iter_mut().zip(&other.judged_over) {
-            *mine += theirs;
-        }
-        for (mine, theirs) in self.response_over.iter_mut().zip(&other.response_over) {
-            *mine += theirs;
-        }
+        // Saturating, because the numbers may come from a file that somebody edited.
+        let add = |mine: &mut u64, theirs: &u64| *mine = mine.saturating_add(*theirs);
+        add(&mut self.ops, &other.ops);
+        add(&mut self.bytes, &other.bytes);
+        add(&mut self.errors, &other.errors);
+        add(&mut self.unissued, &other.unissued);
+        self.judged_over.iter_mut().zip(&other.judged_over).for_each(|(mine, theirs)| add(mine, theirs));
+        self.response_over.iter_mut().zip(&other.response_over).for_each(|(mine, theirs)| add(mine, theirs));
     }
 }
 

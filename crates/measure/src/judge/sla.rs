@@ -34,6 +34,11 @@ impl Limit {
         self.share_max_ppb as f64 / WHOLE_PPB as f64
     }
 
+    /// The threshold as text, in the largest unit that needs no fraction: `8ms`, `500us`.
+    pub fn threshold_text(&self) -> String {
+        ThresholdText(self.threshold_ns).to_string()
+    }
+
     /// Whether `over` of `wanted` operations are too many. Exact: no rounding.
     pub fn is_exceeded(&self, over: u64, wanted: u64) -> bool {
         wanted > 0 && u128::from(over) * u128::from(WHOLE_PPB) >= u128::from(wanted) * u128::from(self.share_max_ppb)

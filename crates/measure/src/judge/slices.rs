@@ -118,8 +118,8 @@ impl Judge {
             counts.cells[cells].iter().for_each(|cell| group.slices[slice].add(cell));
         }
         self.ran_ns = self.ran_ns.max(counts.end_ns);
-        self.gaps += counts.gaps;
-        self.gaps_over += counts.gaps_over;
+        self.gaps = self.gaps.saturating_add(counts.gaps);
+        self.gaps_over = self.gaps_over.saturating_add(counts.gaps_over);
         self.gap_max_ns = self.gap_max_ns.max(counts.gap_max_ns);
         let interval_ns = self.plan.report_interval_sec.saturating_mul(1_000_000_000);
         let to_its_end = counts.end_ns >= (counts.index + 1).saturating_mul(interval_ns);

@@ -180,3 +180,11 @@ pub struct Verdict {
     /// Gaps between two looks at the completion queue.
     pub gaps: GapSummary,
 }
+
+impl Verdict {
+    /// Whether both say the same, whatever words they use: a later version may explain better.
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        let wordless = |verdict: &Self| Self { reasons: Vec::new(), ..verdict.clone() };
+        wordless(self) == wordless(other)
+    }
+}

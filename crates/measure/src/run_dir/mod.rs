@@ -1,1 +1,55 @@
-//! The run directory, written and read.
+//! The run directory: everything that a run leaves behind, written and read.
+//!
+//! ```text
+//! manifest.json   what was run, on what, by whom         written first, whole or not at all
+//! intervals.csv   exact counts by interval, stream, device
+//! telemetry.csv   one line an interval; it closes the interval
+//! act.log         service times as ACT 6.6 logs them
+//! service.hlog    HdrHistogram interval logs, at least every 10 s
+//! wait.hlog
+//! lag.hlog
+//! verdict.json    the verdict                            written last, whole or not at all
+//! ```
+//!
+//! The one idea: a run without `verdict.json` is incomplete, and says so. Between the first file and
+//! the last one everything is appended in whole lines, so whatever stops the run (a signal, a full
+//! disk, a power cut) leaves a directory that reads, less its last interval. The verdict can be
+//! computed again from the manifest and the two tables; a reader does so and compares.
+//!
+//! Written off the issuing threads by one [`Writer`]. What the columns mean to an engineer stands in
+//! `docs/run-directory.md`; how a verdict comes about in [`crate::judge`].
+
+mod error;
+mod file;
+mod hlog;
+mod lines;
+mod manifest;
+mod read;
+mod space;
+mod tables;
+mod write;
+
+pub use error::RunDirError;
+pub use hlog::{HlogKind, Window, each_window};
+pub use manifest::{Config, Manifest};
+pub use read::{IntervalRecord, Intervals, Run, read};
+pub use space::space_needed_bytes;
+pub use write::Writer;
+
+/// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when
+/// a column or a field changes its meaning, not when one is added.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// What was run.
+pub const MANIFEST: &str = "manifest.json";
+/// Exact counts by interval, stream and device.
+pub const INTERVALS: &str = "intervals.csv";
+/// One line an interval.
+pub const TELEMETRY: &str = "telemetry.csv";
+/// ACT's log.
+pub const ACT_LOG: &str = "act.log";
+/// The verdict.
+pub const VERDICT: &str = "verdict.json";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What can go wrong with a run directory, each in one line: what was tried on what, why, what to do.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why a run directory could not be written or read.
+#[derive(Debug, Error)]
+pub enum RunDirError {
+    /// The directory holds a run already.
+    #[error("starting a run in {} - it already holds {found} of another run; give another --out or move that run away", .dir.display())]
+    Occupied {
+        /// The directory.
+        dir: PathBuf,
+        /// Name of the file that is there.
+        found: String,
+    },
+    /// Too little space for the whole run.
+    #[error(
+        "starting a run in {} - it will need about {} and {} are free; free some space or give an --out with more room",
+        .dir.display(), megabytes(*.needed_bytes), megabytes(*.free_bytes)
+    )]
+    NoRoom {
+        /// The directory.
+        dir: PathBuf,
+        /// What the run will need, bytes.
+        needed_bytes: u64,
+        /// What is free, bytes.
+        free_bytes: u64,
+    },
+    /// The system refused.
+    #[error("{tried} {} - {source}{}; {}", .path.display(), free_text(.free_bytes), advice(.source))]
+    Io {
+        /// What was tried, up to the path: `appending 312 bytes to`.
+        tried: String,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+        /// Bytes free there, where that matters and could be found out.
+        free_bytes: Option<u64>,
+    },
+    /// An earlier write had failed; nothing was tried.
+    #[error(
+        "recording in {} - stopped after an earlier error ({earlier}); what was recorded before it can be read",
+        .dir.display()
+    )]
+    Stopped {
+        /// The directory.
+        dir: PathBuf,
+        /// The earlier error.
+        earlier: String,
+    },
+    /// A file is of a later version.
+    #[error(
+        "reading {} - it has format version {found} and this program knows versions up to {known}; use a newer flashproof",
+        .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The newest version known here.
+        known: u32,
+    },
+    /// A file is not what it should be.
+    #[error("reading {} - {why}; it was damaged or edited after the run: use an untouched copy", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// A line of a table or log is not what it should be.
+    #[error(
+        "reading {} line {line} - expected {expected}, found {found}; it was damaged or edited after the run: use an \
+         untouched copy", .path.display()
+    )]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: u64,
+        /// What should stand there.
+        expected: String,
+        /// What does stand there, shortened.
+        found: String,
+    },
+}
+
+impl RunDirError {
+    /// An error of the system, with the free space when that is what is short.
+    pub(super) fn io(tried: impl Into<String>, path: &Path, source: io::Error) -> Self {
+        let free_bytes = if is_full(&source) { super::space::free_bytes(path).ok() } else { None };
+        Self::Io { tried: tried.into(), path: path.to_owned(), source, free_bytes }
+    }
+
+    pub(super) fn line(path: &Path, line: u64, expected: impl Into<String>, found: &str) -> Self {
+        const SHOWN_CHARS: usize = 80;
+        let short: String = found.chars().take(SHOWN_CHARS).collect();
+        let more = if short.len() < found.len() { " and more" } else { "" };
+        let found = format!("{short:?}{more}");
+        Self::Line { path: path.to_owned(), line, expected: expected.into(), found }
+    }
+
+    /// Whether the disk under the directory (or the user's share of it) is full.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_full(source),
+            Self::NoRoom { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+fn free_text(free_bytes: &Option<u64>) -> String {
+    free_bytes.map(|bytes| format!(", {bytes} bytes free")).unwrap_or_default()
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space or give another --out; what was written before is whole and can be read"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
+        ErrorKind::NotFound => "give the directory of a run",
+        ErrorKind::NotADirectory => "give a directory",
+        _ => "check the disk under it",
+    }
+}
+
+/// Bytes as megabytes (10^6), one decimal.
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_says_what_on_what_why_and_what_to_do() {
+        let dir = PathBuf::from("/runs/a");
+        let room = RunDirError::NoRoom { dir: dir.clone(), needed_bytes: 93_400_000, free_bytes: 1_250_000 };
+        assert_eq!(
+            room.to_string(),
+            "starting a run in /runs/a - it will need about 93.4 MB and 1.2 MB are free; free some space or give an \
+             --out with more room"
+        );
+        let denied = RunDirError::io("creating", &dir, ErrorKind::PermissionDenied.into());
+        assert_eq!(
+            denied.to_string(),
+            "creating /runs/a - permission denied; give an --out that this user may write to"
+        );
+        let line = RunDirError::line(&dir.join("intervals.csv"), 7, "a number", &"x".repeat(100));
+        let expected = format!(
+            "reading /runs/a/intervals.csv line 7 - expected a number, found {:?} and more; it was damaged or edited \
+             after the run: use an untouched copy",
+            "x".repeat(80)
+        );
+        assert_eq!(line.to_string(), expected);
+    }
+}

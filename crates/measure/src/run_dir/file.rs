@@ -1,0 +1,99 @@
+//! The two ways in which a run directory is written: by appending, and whole or not at all.
+
+use super::RunDirError;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// A file that only grows.
+#[derive(Debug)]
+pub(super) struct AppendFile {
+    path: PathBuf,
+    file: File,
+    unsynced: bool,
+}
+
+impl AppendFile {
+    /// Creates the file, which must not exist.
+    pub(super) fn create(path: PathBuf) -> Result<Self, RunDirError> {
+        let opened = OpenOptions::new().append(true).create_new(true).open(&path);
+        let file = opened.map_err(|error| RunDirError::io("creating", &path, error))?;
+        Ok(Self { path, file, unsynced: false })
+    }
+
+    /// Appends whole lines in one write, so that a reader never sees half of them without need.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunDirError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.unsynced = true;
+        let tried = || format!("appending {} bytes to", bytes.len());
+        self.file.write_all(bytes).map_err(|error| RunDirError::io(tried(), &self.path, error))
+    }
+
+    /// Waits until what was appended is on the disk.
+    pub(super) fn sync(&mut self) -> Result<(), RunDirError> {
+        if self.unsynced {
+            self.file.sync_data().map_err(|error| RunDirError::io("syncing", &self.path, error))?;
+            self.unsynced = false;
+        }
+        Ok(())
+    }
+}
+
+/// Name of the file that [`write_whole`] writes before it renames it.
+pub(super) fn temporary_name(name: &str) -> String {
+    format!("{name}.tmp")
+}
+
+/// Writes `dir/name` so that either all of it is there, after a power cut too, or nothing.
+pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
+    let temporary = dir.join(temporary_name(name));
+    let path = dir.join(name);
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    if let Err(error) = written {
+        // Half a file helps nobody; if it cannot be removed, its name says what it is.
+        let _ = fs::remove_file(&temporary);
+        return Err(RunDirError::io(format!("writing {} bytes to", bytes.len()), &path, error));
+    }
+    fs::rename(&temporary, &path).map_err(|error| RunDirError::io("renaming the new file to", &path, error))?;
+    sync_dir(dir)
+}
+
+/// Waits until the names in `dir` are on the disk.
+pub(super) fn sync_dir(dir: &Path) -> Result<(), RunDirError> {
+    File::open(dir).and_then(|file| file.sync_all()).map_err(|error| RunDirError::io("syncing", dir, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_named_with_the_path_the_bytes_and_what_to_do() {
+        let path = PathBuf::from("/dev/full");
+        let Ok(file) = OpenOptions::new().append(true).open(&path) else {
+            println!("skipped: /dev/full cannot be opened here");
+            return;
+        };
+        let mut full = AppendFile { path, file, unsynced: false };
+        let error = full.append(b"a line\n").unwrap_err();
+        assert!(error.is_disk_full());
+        let text = error.to_string();
+        assert!(text.starts_with("appending 7 bytes to /dev/full - No space left on device"), "{text}");
+        assert!(text.contains("bytes free; free some space or give another --out"), "{text}");
+    }
+
+    #[test]
+    fn a_whole_file_leaves_no_temporary_one_and_an_existing_file_is_never_appended_to() {
+        let dir = tempfile::tempdir().unwrap();
+        write_whole(dir.path(), "x.json", b"{}").unwrap();
+        let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["x.json"]);
+        let error = AppendFile::create(dir.path().join("x.json")).unwrap_err().to_string();
+        assert!(error.contains("File exists"), "{error}");
+    }
+}

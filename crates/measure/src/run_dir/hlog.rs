@@ -1,0 +1,247 @@
+//! HdrHistogram interval logs of service, wait and lag, one line for each stream, device and window.
+//!
+//! The format is that of HdrHistogram's own tools (HistogramLogProcessor and the plotters), so the
+//! latencies of a run can be looked at without this program: durations in nanoseconds, compressed
+//! V2 histograms, the maximum in milliseconds, lines tagged `stream@device`. A window is at least
+//! 10 s of whole report intervals; cells in which nothing succeeded have no line in it.
+//!
+//! Durations are kept apart to 1 us, or to two digits where that is coarser: finer steps would fill a
+//! day's log with noise. Wait and lag have one digit: they say whether something was in the way, and
+//! at two digits they would take as much room as service does.
+//!
+//! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
+
+use super::RunDirError;
+use super::file::AppendFile;
+use crate::cell::{Cell, DURATION_MAX_NS, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+/// Least length of a window.
+const WINDOW_SEC_MIN: u64 = 10;
+/// Durations are not kept apart below this: the power of two (as buckets want it) next to 1 us.
+const UNIT_NS: u64 = 1024;
+/// The tools' own convention for the maximum, beside histograms in nanoseconds.
+const NS_PER_MS: f64 = 1e6;
+
+/// Report intervals in one window.
+pub(super) fn window_intervals(report_interval_sec: u64) -> u64 {
+    WINDOW_SEC_MIN.div_ceil(report_interval_sec.max(1))
+}
+
+/// Which of the three durations a log is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HlogKind {
+    /// From hand-over to completion.
+    Service,
+    /// For a free slot.
+    Wait,
+    /// Our own lateness.
+    Lag,
+}
+
+impl HlogKind {
+    /// All three.
+    pub const ALL: [Self; 3] = [Self::Service, Self::Wait, Self::Lag];
+
+    /// The file in the run directory.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Service => "service.hlog",
+            Self::Wait => "wait.hlog",
+            Self::Lag => "lag.hlog",
+        }
+    }
+
+    /// Significant digits of the histograms in the file.
+    pub fn digits(self) -> u8 {
+        match self {
+            Self::Service => SIGNIFICANT_DIGITS,
+            Self::Wait | Self::Lag => 1,
+        }
+    }
+
+    fn of(self, cell: &Cell) -> &Latencies {
+        match self {
+            Self::Service => &cell.service,
+            Self::Wait => &cell.wait,
+            Self::Lag => &cell.lag,
+        }
+    }
+}
+
+/// The same counts at the resolution of the log. Its buckets are unions of those of a cell, so that
+/// no value is rounded twice.
+fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
+    let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
+    let mut coarse = coarse.expect("bounds are constants in range");
+    for value in histogram.iter_recorded() {
+        let recorded = coarse.record_n(value.value_iterated_to(), value.count_at_value());
+        recorded.expect("both have the same range");
+    }
+    coarse
+}
+
+/// Tag of a cell: `stream@device`, with `_` for what a tag may not contain.
+fn tag(layout: &Layout, cell: usize) -> String {
+    let devices = layout.devices.len();
+    let tag = format!("{}@{}", layout.streams[cell / devices].name, layout.devices[cell % devices]);
+    tag.replace(|c: char| c == ',' || c.is_whitespace() || c.is_control(), "_")
+}
+
+fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
+    let name = match kind {
+        HlogKind::Service => "service: from hand-over to the kernel to completion",
+        HlogKind::Wait => "wait: for a free slot under the limit of operations in flight",
+        HlogKind::Lag => "lag: how late the operation was handed over by this program itself",
+    };
+    let started = started_unix_ms as f64 / 1000.0;
+    format!(
+        "#[{name}; nanoseconds, maximum in milliseconds; written by {}]\n\
+         #[Histogram log format version 1.3]\n\
+         #[BaseTime: {started:.3} (seconds since epoch)]\n\
+         #[StartTime: {started:.3} (seconds since epoch)]\n\
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+        tool.replace(char::is_control, " ")
+    )
+}
+
+/// The three logs of a run, and what was recorded since their last line.
+pub(super) struct Hlogs {
+    logs: [Log; 3],
+    tags: Vec<String>,
+    window_intervals: u64,
+    intervals: u64,
+    from_ns: u64,
+    to_ns: u64,
+    serializer: V2DeflateSerializer,
+}
+
+struct Log {
+    kind: HlogKind,
+    file: AppendFile,
+    /// One for each cell.
+    since: Vec<Latencies>,
+}
+
+impl Hlogs {
+    pub(super) fn create(
+        dir: &Path,
+        layout: &Layout,
+        tool: &str,
+        started_unix_ms: u64,
+        report_interval_sec: u64,
+    ) -> Result<Self, RunDirError> {
+        let create = |kind: HlogKind| {
+            let mut file = AppendFile::create(dir.join(kind.file_name()))?;
+            file.append(header(kind, tool, started_unix_ms).as_bytes())?;
+            Ok(Log { kind, file, since: vec![latencies(); layout.cells()] })
+        };
+        let [service, wait, lag] = HlogKind::ALL;
+        Ok(Self {
+            logs: [create(service)?, create(wait)?, create(lag)?],
+            tags: (0..layout.cells()).map(|cell| tag(layout, cell)).collect(),
+            window_intervals: window_intervals(report_interval_sec),
+            intervals: 0,
+            from_ns: 0,
+            to_ns: 0,
+            serializer: V2DeflateSerializer::new(),
+        })
+    }
+
+    /// Takes in one more interval; writes the window when it is full.
+    pub(super) fn add(&mut self, interval: &Interval) -> Result<(), RunDirError> {
+        for log in &mut self.logs {
+            for (since, cell) in log.since.iter_mut().zip(&interval.cells).filter(|(_, cell)| cell.ops > 0) {
+                since.add(log.kind.of(cell)).expect("histograms of one run have equal bounds");
+            }
+        }
+        self.intervals += 1;
+        self.to_ns = self.to_ns.max(interval.end_ns);
+        if self.intervals == self.window_intervals { self.write_window() } else { Ok(()) }
+    }
+
+    /// Writes what was recorded since the last window, if anything was.
+    pub(super) fn write_window(&mut self) -> Result<(), RunDirError> {
+        let (from_sec, length_sec) = (self.from_ns as f64 / 1e9, (self.to_ns - self.from_ns) as f64 / 1e9);
+        let mut lines = String::new();
+        for log in &mut self.logs {
+            lines.clear();
+            for (since, tag) in log.since.iter_mut().zip(&self.tags).filter(|(since, _)| !since.is_empty()) {
+                let mut bytes = Vec::new();
+                let written = coarser(since, log.kind.digits());
+                self.serializer.serialize(&written, &mut bytes).expect("a vector takes any bytes");
+                let max_ms = since.max() as f64 / NS_PER_MS;
+                // Writing to a string cannot fail.
+                let _ = write!(lines, "Tag={tag},{from_sec:.3},{length_sec:.3},{max_ms:.3},");
+                STANDARD.encode_string(&bytes, &mut lines);
+                lines.push('\n');
+                since.reset();
+            }
+            log.file.append(lines.as_bytes())?;
+        }
+        self.intervals = 0;
+        self.from_ns = self.to_ns;
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), RunDirError> {
+        self.logs.iter_mut().try_for_each(|log| log.file.sync())
+    }
+}
+
+/// One line of an interval log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    /// Index of the cell: see [`Layout::cell`].
+    pub cell: usize,
+    /// Beginning, seconds since the run began.
+    pub from_sec: f64,
+    /// Length, seconds.
+    pub length_sec: f64,
+    /// Durations in nanoseconds.
+    pub histogram: Latencies,
+}
+
+/// Reads one of the logs of the run in `dir` and calls `each` with every line, oldest first.
+///
+/// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`.
+pub fn each_window(
+    dir: &Path,
+    layout: &Layout,
+    kind: HlogKind,
+    mut each: impl FnMut(Window),
+) -> Result<(), RunDirError> {
+    let path = dir.join(kind.file_name());
+    let bytes = fs::read(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let tags: Vec<_> = (0..layout.cells()).map(|cell| tag(layout, cell)).collect();
+    let mut deserializer = Deserializer::new();
+    for entry in IntervalLogIterator::new(&bytes[..whole]) {
+        match entry {
+            Ok(LogEntry::Interval(line)) => {
+                let window = window(&line, &tags, &mut deserializer);
+                each(window.map_err(|why| RunDirError::Damaged { path: path.clone(), why })?);
+            }
+            Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => {}
+            Err(error) => return Err(RunDirError::Damaged { path, why: format!("it is no interval log: {error:?}") }),
+        }
+    }
+    Ok(())
+}
+
+fn window(line: &IntervalLogHistogram, tags: &[String], from: &mut Deserializer) -> Result<Window, String> {
+    let at = format!("the line at {:.3} s", line.start_timestamp().as_secs_f64());
+    let tag = line.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default();
+    let cell = tags.iter().position(|known| *known == tag);
+    let cell = cell.ok_or_else(|| format!("{at} has the tag {tag:?}, which is no stream and device of the run"))?;
+    let bytes = STANDARD.decode(line.encoded_histogram()).map_err(|error| format!("{at} is no base64: {error}"))?;
+    let histogram = from.deserialize(&mut bytes.as_slice()).map_err(|error| format!("{at}: {error}"))?;
+    let (from_sec, length_sec) = (line.start_timestamp().as_secs_f64(), line.duration().as_secs_f64());
+    Ok(Window { cell, from_sec, length_sec, histogram })
+}

@@ -1,0 +1,121 @@
+//! The manifest: what was run, on what, and everything that is needed to judge it again.
+
+use super::FORMAT_VERSION;
+use crate::act_log::{self, Header, Test};
+use crate::buckets::ActScale;
+use crate::cell::{Layout, StreamInfo};
+use crate::judge::{Judge, Plan, Sla};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The configuration of a run in all its stages. Pairs are name and value.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Config {
+    /// The file as it was written, or the options as they were given.
+    pub as_written: String,
+    /// Every ACT setting with its default, in ACT's order.
+    pub resolved: Vec<(String, String)>,
+    /// The rates that follow, in ACT's order.
+    pub derived: Vec<(String, String)>,
+    /// Settings that ACT does not have.
+    pub settings: Vec<(String, String)>,
+}
+
+/// What was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT_VERSION`] of the program that wrote the directory.
+    pub format_version: u32,
+    /// Program and version: `flashproof 0.1.0`.
+    pub tool: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Beginning of the run, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Which of ACT's tests it was.
+    pub test: Test,
+    /// How long the run should last, seconds.
+    pub duration_sec: u64,
+    /// Seconds between two reports.
+    pub report_interval_sec: u64,
+    /// Length of a slice of the verdict, seconds: see [`crate::judge::whole_slice_sec`].
+    pub slice_sec: u64,
+    /// The limits.
+    pub sla: Sla,
+    /// The streams, in the order of the cells.
+    pub streams: Vec<StreamInfo>,
+    /// Device names as the user wrote them, in the order of the cells.
+    pub devices: Vec<String>,
+    /// Unit of ACT's buckets.
+    pub act_scale: ActScale,
+    /// One line a device in ACT's log: size, large blocks, minimum I/O size.
+    pub act_device_lines: Vec<String>,
+    /// The configuration.
+    pub config: Config,
+    /// What is known of each device (model, serial, firmware, size...), in their order.
+    pub device_facts: Vec<Value>,
+    /// What is known of the host (kernel, CPU, memory...).
+    pub host_facts: Value,
+    /// What carried out the operations (engine, why it was chosen, shards...).
+    pub engine_facts: Value,
+}
+
+impl Manifest {
+    /// A manifest of a run with the cells of `layout`, judged by `sla`; the rest is empty, and for
+    /// the caller to fill in. The thresholds of `layout` must be those of `sla`.
+    pub fn new(layout: &Layout, sla: Sla) -> Self {
+        debug_assert_eq!(*layout.thresholds_ns, *sla.thresholds_ns());
+        Self {
+            format_version: FORMAT_VERSION,
+            tool: String::new(),
+            command: Vec::new(),
+            started_unix_ms: 0,
+            seed: 0,
+            test: Test::Storage,
+            duration_sec: 0,
+            report_interval_sec: 1,
+            slice_sec: 1,
+            sla,
+            streams: layout.streams.clone(),
+            devices: layout.devices.clone(),
+            act_scale: layout.scale,
+            act_device_lines: Vec::new(),
+            config: Config::default(),
+            device_facts: Vec::new(),
+            host_facts: Value::Null,
+            engine_facts: Value::Null,
+        }
+    }
+
+    /// The cells of the run.
+    pub fn layout(&self) -> Layout {
+        Layout {
+            streams: self.streams.clone(),
+            devices: self.devices.clone(),
+            scale: self.act_scale,
+            thresholds_ns: self.sla.thresholds_ns(),
+        }
+    }
+
+    /// A judge of the run that has seen nothing.
+    pub fn judge(&self) -> Judge {
+        let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
+        Judge::new(Plan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec))
+    }
+
+    /// What stands at the top of ACT's log.
+    pub fn act_header(&self) -> Header {
+        Header {
+            test: self.test,
+            written_by: self.tool.clone(),
+            configuration: self.config.resolved.clone(),
+            derived: self.config.derived.clone(),
+            settings: self.config.settings.clone(),
+            device_lines: self.act_device_lines.clone(),
+            histogram_names: act_log::histogram_names(&self.layout()),
+            ..Header::default()
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Directories that are occupied, cut, edited, or on a disk that is full.
+
+use super::*;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[test]
+fn a_directory_with_a_run_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1, 2, 1);
+    let verdict = write_run(dir.path(), &manifest, 2);
+    let error = Writer::create(dir.path(), &manifest, &[]).err().expect("an error").to_string();
+    assert!(error.contains("it already holds manifest.json of another run; give another --out"), "{error}");
+    assert_eq!(read(dir.path()).unwrap().written, Some(verdict));
+    // Something else in the directory is nobody's business.
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+    Writer::create(&dir.path().join("deep/er"), &manifest, &[]).unwrap();
+    Writer::create(dir.path(), &manifest, &[]).unwrap();
+}
+
+#[test]
+fn a_run_without_room_is_refused_with_numbers_before_anything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Writer::create(dir.path(), &manifest(8, 1 << 50, 1), &[]).err().expect("an error");
+    assert!(error.is_disk_full());
+    let text = error.to_string();
+    assert!(text.contains(" - it will need about ") && text.contains(" MB are free; "), "{text}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_path_that_is_no_directory_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, "").unwrap();
+    let error = Writer::create(&path, &manifest(1, 1, 1), &[]).err().expect("an error").to_string();
+    assert!(error.starts_with(&format!("making the directory {} - ", path.display())), "{error}");
+    let error = read(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("manifest.json - ") && error.contains("give the directory of a run"), "{error}");
+}
+
+/// A run that was killed: all its files, but no verdict.
+fn killed(dir: &Path, manifest: &Manifest, intervals: u64) {
+    write_run(dir, manifest, intervals);
+    fs::remove_file(dir.join(VERDICT)).unwrap();
+}
+
+#[test]
+fn a_run_without_a_verdict_says_that_it_is_incomplete() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path(), &manifest(1, 10, 1), 4);
+    let run = read(dir.path()).unwrap();
+    assert_eq!((run.is_complete(), run.agrees(), run.intervals), (false, None, 4));
+    assert_eq!((run.verdict.end.clone(), run.verdict.partial), (End::Unrecorded, true));
+    assert!(run.remarks[0].starts_with("this run is incomplete: it has no verdict.json"), "{:?}", run.remarks);
+}
+
+#[test]
+fn tables_cut_at_any_byte_lose_only_what_the_cut_touches() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1, 10, 1);
+    killed(dir.path(), &manifest, 4);
+    let whole = read(dir.path()).unwrap();
+    for table in [INTERVALS, TELEMETRY] {
+        let path = dir.path().join(table);
+        let bytes = fs::read(&path).unwrap();
+        for cut in 0..bytes.len() {
+            fs::write(&path, &bytes[..cut]).unwrap();
+            let run = read(dir.path()).unwrap_or_else(|error| panic!("{table} cut at {cut}: {error}"));
+            let header_lines = 1;
+            let lines_left = bytes[..cut].iter().filter(|byte| **byte == b'\n').count().saturating_sub(header_lines);
+            let least = if table == TELEMETRY { lines_left as u64 } else { lines_left as u64 / 4 };
+            assert!(run.intervals >= least && run.intervals < whole.intervals, "{table} cut at {cut}");
+            if cut > 0 {
+                assert!(run.remarks.len() > 1, "{table} cut at {cut}: {:?}", run.remarks);
+            }
+        }
+        fs::remove_file(&path).unwrap();
+        let run = read(dir.path()).unwrap();
+        assert!(run.remarks.iter().any(|remark| *remark == format!("{table} is missing")), "{:?}", run.remarks);
+        fs::write(&path, &bytes).unwrap();
+    }
+    assert_eq!(read(dir.path()).unwrap().verdict, whole.verdict);
+}
+
+#[test]
+fn a_tail_of_zeros_as_power_cuts_leave_it_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1, 10, 1);
+    killed(dir.path(), &manifest, 3);
+    let path = dir.path().join(TELEMETRY);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.extend([0; 4096]);
+    fs::write(&path, bytes).unwrap();
+    let run = read(dir.path()).unwrap();
+    assert_eq!(run.intervals, 3);
+    assert_eq!(run.remarks[1], "the last line of telemetry.csv is torn and was dropped");
+}
+
+fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirError> {
+    let path = dir.join(name);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{from} in {text}");
+    fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    let run = read(dir);
+    fs::write(&path, text).unwrap();
+    run
+}
+
+#[test]
+fn an_edited_line_is_an_error_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    write_run(dir.path(), &manifest(2, 3, 1), 3);
+    for (name, from, to, expected) in [
+        (
+            INTERVALS,
+            "\n1,reads,0,",
+            "\n1,reads,9,",
+            "line 2 - expected the number of a device from 0, found \"1,reads,9,",
+        ),
+        (INTERVALS, "\n1,reads,0,", "\n1,reeds,0,", "the name of a stream of the manifest"),
+        (INTERVALS, "\n1,reads,0,", "\n1,reads,1,", "each stream and device once"),
+        (INTERVALS, "\n1,reads,0,", "\n2,reads,0,", "counts of the interval after 1 s"),
+        (INTERVALS, "\n1,reads,0,", "\n1,reads,0,-", "a whole number in each column"),
+        (
+            INTERVALS,
+            "\n1,reads,0,",
+            "\n1,reads,0,1,1,0,0,2,",
+            "at most as many operations over a threshold as there are",
+        ),
+        (INTERVALS, "judged_over_1ms", "judged_over_2ms", "line 1 - expected the columns after_sec,stream"),
+        (TELEMETRY, "\n1,2,", "\n2,2,", "line 3 - expected interval 1 after more than 1 s"),
+        (TELEMETRY, "\n1,2,", "\n1,1,", "line 3 - expected interval 1 after more than 1 s"),
+        (TELEMETRY, ",0.5,", ",0.5", "line 2 - expected 11 columns"),
+        (TELEMETRY, "interval,", "Interval,", "line 1 - expected the columns interval,after_sec"),
+        (MANIFEST, "\"seed\"", "\"seeds\"", "missing field `seed`"),
+        (MANIFEST, "0.1%>64ms", "0.1%<64ms", "no \">\" between share and threshold"),
+        (MANIFEST, "\"format_version\": 1", "\"format_version\": 2", "it has format version 2 and this program knows"),
+        (VERDICT, "{", "[", "expected u64 at line 2"),
+    ] {
+        let error = edited(dir.path(), name, from, to).map(|_| ()).expect_err(expected).to_string();
+        assert!(error.contains(expected) && error.contains(name), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn a_verdict_that_does_not_follow_from_the_tables_is_remarked() {
+    let dir = tempfile::tempdir().unwrap();
+    let verdict = write_run(dir.path(), &manifest(1, 3, 1), 3);
+    let from = format!("\"outcome\": \"{}\"", verdict.outcome.to_string().to_lowercase());
+    let run = edited(dir.path(), VERDICT, &from, "\"outcome\": \"pass\"").unwrap();
+    assert_eq!(run.agrees(), Some(false));
+    assert!(run.remarks[0].contains("do not trust it"), "{:?}", run.remarks);
+}
+
+#[test]
+fn fields_of_a_later_program_do_not_disturb() {
+    let dir = tempfile::tempdir().unwrap();
+    write_run(dir.path(), &manifest(1, 3, 1), 3);
+    let run = edited(dir.path(), MANIFEST, "\"seed\"", "\"new\": [1], \"seed\"").unwrap();
+    assert_eq!(run.agrees(), Some(true));
+}
+
+/// A small file system of its own; unmounted and removed at the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(parent: &Path, kilobytes: u64) -> Result<Self, String> {
+        let dir = parent.join("small");
+        fs::create_dir(&dir).map_err(|error| error.to_string())?;
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={kilobytes}k"), "tmpfs"])
+            .arg(&dir)
+            .output();
+        match mount {
+            Ok(output) if output.status.success() => Ok(Self(dir)),
+            Ok(output) => Err(format!("a tmpfs cannot be mounted: {}", String::from_utf8_lossy(&output.stderr).trim())),
+            Err(error) => Err(format!("a tmpfs cannot be mounted: {error}")),
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete() {
+    let parent = tempfile::tempdir().unwrap();
+    let disk = match SmallDisk::mount(parent.path(), 4096) {
+        Ok(disk) => disk,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let dir = disk.0.join("run");
+    let manifest = manifest(1, 1000, 1);
+    let mut writer = begin(&dir, &manifest);
+    // Somebody else takes nearly all of the room that was there.
+    let ballast = vec![1; 4096 * 1024 - 256 * 1024];
+    fs::write(disk.0.join("ballast"), ballast).unwrap();
+    let mut written = 0;
+    let error = loop {
+        match writer.write_interval(&interval(&manifest, written), &telemetry(written)) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 1000, "the disk never filled up");
+    };
+    assert!(error.is_disk_full());
+    let text = error.to_string();
+    assert!(text.starts_with("appending ") && text.contains(&dir.display().to_string()), "{text}");
+    assert!(text.contains("No space left on device") && text.contains(" bytes free; free some space"), "{text}");
+    let verdict = manifest.judge().verdict(&End::RecordingFailed { why: text.clone() });
+    let stopped = writer.finish(&verdict).unwrap_err().to_string();
+    assert!(stopped.contains("stopped after an earlier error (appending "), "{stopped}");
+    assert!(!dir.join(VERDICT).exists());
+    let run = read(&dir).unwrap();
+    assert!(!run.is_complete());
+    assert_eq!(run.intervals, written);
+}

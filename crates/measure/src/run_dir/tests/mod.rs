@@ -1,0 +1,129 @@
+//! Runs written, cut, damaged, killed, and read back.
+
+mod damage;
+mod kill;
+mod round_trip;
+mod size;
+
+use super::*;
+use crate::buckets::ActScale;
+use crate::cell::{Interval, Layout, StreamInfo};
+use crate::judge::{End, Judge, Sla, Verdict};
+use crate::times::Times;
+use std::path::Path;
+
+const SEC: u64 = 1_000_000_000;
+
+fn layout(devices: usize) -> Layout {
+    let stream = |name: &str, judged, in_act_log| StreamInfo {
+        name: name.to_owned(),
+        judged,
+        offered_iops: 1000.1,
+        per_device_in_act_log: judged,
+        in_act_log,
+    };
+    Layout {
+        streams: vec![
+            stream("reads", true, true),
+            stream("writes", true, true),
+            stream("large-block-reads", false, true),
+            stream("large-block-writes", false, true),
+        ],
+        devices: (0..devices).map(|device| format!("/dev/nvme{device}n1")).collect(),
+        scale: ActScale::Milliseconds,
+        thresholds_ns: Sla::default().thresholds_ns(),
+    }
+}
+
+fn manifest(devices: usize, duration_sec: u64, interval_sec: u64) -> Manifest {
+    Manifest {
+        tool: "flashproof 0.1.0".to_owned(),
+        command: vec!["flashproof".to_owned(), "storage".to_owned(), "a file.txt".to_owned()],
+        started_unix_ms: 1_790_000_000_123,
+        seed: u64::MAX,
+        duration_sec,
+        report_interval_sec: interval_sec,
+        slice_sec: crate::judge::whole_slice_sec(3600, duration_sec, interval_sec),
+        config: Config {
+            as_written: "read-reqs-per-sec: 2000\n# é\n".to_owned(),
+            resolved: vec![("report-interval-sec".to_owned(), interval_sec.to_string())],
+            derived: vec![("large-block-reads-per-sec".to_owned(), "23.53".to_owned())],
+            settings: vec![("arrival".to_owned(), "paced".to_owned())],
+        },
+        act_device_lines: vec!["/dev/nvme0n1 size = 1 bytes".to_owned()],
+        device_facts: vec![serde_json::json!({"model": "X", "serial": "Y"}); devices],
+        host_facts: serde_json::json!({"kernel": "6.12"}),
+        engine_facts: serde_json::json!({"engine": "io_uring"}),
+        ..Manifest::new(&layout(devices), Sla::default())
+    }
+}
+
+/// Numbers that look random and are always the same.
+#[derive(Clone)]
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// An interval of the run with a few operations of every kind in every cell.
+fn interval(manifest: &Manifest, index: u64) -> Interval {
+    let mut numbers = Numbers(index * 7919 + 17);
+    let mut interval = Interval::new(&manifest.layout());
+    interval.index = index;
+    interval.end_ns = (index + 1) * manifest.report_interval_sec * SEC;
+    interval.cpu_ns = numbers.below(SEC);
+    interval.in_flight_max = numbers.below(128);
+    for cell in &mut interval.cells {
+        for _ in 0..numbers.below(40) {
+            let eligible_ns = numbers.below(1_000_000);
+            let issued_ns = eligible_ns + numbers.below(50_000);
+            let completed_ns = issued_ns + numbers.below(20_000_000);
+            cell.record(&Times::new(0, eligible_ns, issued_ns, completed_ns), 1536);
+            interval.gap.saturating_record(numbers.below(100_000));
+        }
+        if numbers.below(20) == 0 {
+            cell.record_unissued(numbers.below(3));
+        }
+    }
+    interval
+}
+
+/// Values for the columns that [`begin`] names.
+fn telemetry(index: u64) -> Vec<String> {
+    vec![format!("{index}.5"), String::new()]
+}
+
+fn begin(dir: &Path, manifest: &Manifest) -> Writer {
+    Writer::create(dir, manifest, &["temperature_c".to_owned(), "wear_pct".to_owned()]).unwrap()
+}
+
+/// Writes a run of `intervals` intervals and gives what a live judge makes of it.
+fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
+    let mut writer = begin(dir, manifest);
+    let mut judge = manifest.judge();
+    for index in 0..intervals {
+        write_one(&mut writer, &mut judge, manifest, index);
+    }
+    let complete = intervals * manifest.report_interval_sec >= manifest.duration_sec;
+    let end = if complete { End::Completed } else { End::Interrupted { signal: "SIGINT".to_owned() } };
+    let verdict = judge.verdict(&end);
+    writer.finish(&verdict).unwrap();
+    verdict
+}
+
+fn write_one(writer: &mut Writer, judge: &mut Judge, manifest: &Manifest, index: u64) {
+    let interval = interval(manifest, index);
+    judge.add(&interval);
+    writer.write_interval(&interval, &telemetry(index)).unwrap();
+    writer.sync().unwrap();
+}

@@ -1,0 +1,55 @@
+//! How large a run directory gets.
+
+use super::*;
+use std::fs;
+
+/// Seconds of the run from which a day is extrapolated.
+const SAMPLE_SEC: u64 = 300;
+const DAY_SEC: u64 = 86_400;
+/// What a day may take per device.
+const DAY_BYTES_MAX: u64 = 100_000_000;
+
+/// An interval as a busy flash drive gives it: latencies around a centre with a long tail.
+fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Interval {
+    let layout = manifest.layout();
+    let mut interval = Interval { index, end_ns: (index + 1) * SEC, ..Interval::new(&layout) };
+    for (cell, rate) in interval.cells.iter_mut().zip([6000, 2000, 70, 70]) {
+        for _ in 0..rate {
+            // A product of uniform factors is close to log-normal: here mostly 40 to 300 us.
+            let service_ns = (0..3).fold(90_000_u64, |ns, _| ns * (60 + numbers.below(100)) / 100);
+            let tail = if numbers.below(200) == 0 { numbers.below(3_000_000) } else { 0 };
+            let wait_ns = if numbers.below(1000) == 0 { numbers.below(100_000) } else { 0 };
+            let lag_ns = 2_000 + numbers.below(4_000) * numbers.below(30);
+            let issued_ns = wait_ns + lag_ns;
+            cell.record(&Times::new(0, wait_ns, issued_ns, issued_ns + service_ns + tail), 1536);
+            interval.gap.saturating_record(numbers.below(60_000));
+        }
+    }
+    interval
+}
+
+#[test]
+fn a_day_of_one_second_reports_takes_at_most_a_hundred_megabytes_a_device_and_what_was_foreseen() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1, SAMPLE_SEC, 1);
+    let columns: Vec<_> = (0..6).map(|column| format!("column_{column}")).collect();
+    let mut writer = Writer::create(dir.path(), &manifest, &columns).unwrap();
+    let mut numbers = Numbers(3);
+    for index in 0..SAMPLE_SEC {
+        let interval = busy_interval(&manifest, index, &mut numbers);
+        writer.write_interval(&interval, &vec!["1234567".to_owned(); columns.len()]).unwrap();
+    }
+    drop(writer);
+    fs::remove_file(dir.path().join(MANIFEST)).unwrap();
+    let sizes = fs::read_dir(dir.path()).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        (entry.file_name(), entry.metadata().unwrap().len())
+    });
+    let sizes: Vec<_> = sizes.collect();
+    let day_bytes = sizes.iter().map(|(_, bytes)| bytes).sum::<u64>() * (DAY_SEC / SAMPLE_SEC);
+    println!("a day: {day_bytes} bytes; {SAMPLE_SEC} s: {sizes:?}");
+    let foreseen_bytes = space_needed_bytes(&manifest.layout(), columns.len(), 1, DAY_SEC);
+    println!("foreseen: {foreseen_bytes} bytes");
+    assert!(day_bytes <= foreseen_bytes && foreseen_bytes <= day_bytes * 3 / 2);
+    assert!(day_bytes <= DAY_BYTES_MAX);
+}

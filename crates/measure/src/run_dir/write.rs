@@ -1,0 +1,194 @@
+//! Writing a run directory, interval by interval.
+
+use super::file::{AppendFile, sync_dir, temporary_name, write_whole};
+use super::hlog::{HlogKind, Hlogs};
+use super::tables::{self, TelemetryLine};
+use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT, space};
+use crate::act_log::{Totals, write_error_line, write_header};
+use crate::cell::{Interval, Layout};
+use crate::judge::{IntervalCounts, Verdict};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// Writes one run. Belongs to the thread that merges intervals, never to one that issues operations.
+///
+/// Once a write has failed nothing more is written: a gap in the tables would be worse than their
+/// end. The run then stays without a verdict in its directory, which marks it incomplete.
+pub struct Writer {
+    dir: PathBuf,
+    files: Files,
+    failed: Option<String>,
+}
+
+/// What is open while the run goes on.
+struct Files {
+    layout: Layout,
+    interval_sec: u64,
+    tightest_ns: u64,
+    columns: usize,
+    intervals: AppendFile,
+    telemetry: AppendFile,
+    act_log: AppendFile,
+    hlogs: Hlogs,
+    totals: Totals,
+    counts: IntervalCounts,
+    text: String,
+}
+
+impl Writer {
+    /// Begins the directory of a run, making it if it is not there.
+    ///
+    /// `telemetry_columns` name the values that come with each interval. Errors: a run is there
+    /// already, or too little space for all of this run, or the system refuses.
+    pub fn create(dir: &Path, manifest: &Manifest, telemetry_columns: &[String]) -> Result<Self, RunDirError> {
+        fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
+        refuse_occupied(dir)?;
+        let layout = manifest.layout();
+        let (interval_sec, duration_sec) = (manifest.report_interval_sec, manifest.duration_sec);
+        let columns = telemetry_columns.len();
+        space::check(dir, space::space_needed_bytes(&layout, columns, interval_sec, duration_sec))?;
+        write_whole(dir, MANIFEST, &json(manifest))?;
+        let mut intervals = AppendFile::create(dir.join(INTERVALS))?;
+        intervals.append(format!("{}\n", tables::intervals_header(&manifest.sla)).as_bytes())?;
+        let mut telemetry = AppendFile::create(dir.join(TELEMETRY))?;
+        telemetry.append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;
+        let mut act_log = AppendFile::create(dir.join(ACT_LOG))?;
+        let mut header = Vec::new();
+        write_header(&mut header, &manifest.act_header()).expect("a vector takes any bytes");
+        act_log.append(&header)?;
+        let hlogs = Hlogs::create(dir, &layout, &manifest.tool, manifest.started_unix_ms, interval_sec)?;
+        let totals = Totals::new(&layout);
+        let (tightest_ns, counts, text) = (manifest.sla.tightest_ns(), IntervalCounts::default(), String::new());
+        let mut files = Files {
+            layout,
+            interval_sec: interval_sec.max(1),
+            tightest_ns,
+            columns,
+            intervals,
+            telemetry,
+            act_log,
+            hlogs,
+            totals,
+            counts,
+            text,
+        };
+        files.sync()?;
+        sync_dir(dir)?;
+        Ok(Self { dir: dir.to_owned(), files, failed: None })
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Appends one interval, merged over all shards, in the order of their index; with one value for
+    /// each telemetry column, empty where something could not be measured.
+    pub fn write_interval(&mut self, interval: &Interval, telemetry: &[String]) -> Result<(), RunDirError> {
+        self.attempt(|files| files.write_interval(interval, telemetry))
+    }
+
+    /// Appends one line to ACT's log that says what went wrong.
+    pub fn write_error(&mut self, message: &str) -> Result<(), RunDirError> {
+        let mut line = Vec::new();
+        write_error_line(&mut line, message).expect("a vector takes any bytes");
+        self.attempt(|files| files.act_log.append(&line))
+    }
+
+    /// Waits until everything written is on the disk. For each report in real time; in virtual time
+    /// once at the end is enough, and [`Self::finish`] does that.
+    pub fn sync(&mut self) -> Result<(), RunDirError> {
+        self.attempt(Files::sync)
+    }
+
+    /// Writes the last window of the interval logs and the verdict: from then on the run is complete.
+    pub fn finish(mut self, verdict: &Verdict) -> Result<(), RunDirError> {
+        let dir = self.dir.clone();
+        self.attempt(|files| {
+            files.hlogs.write_window()?;
+            files.sync()?;
+            write_whole(&dir, VERDICT, &json(verdict))
+        })
+    }
+
+    fn attempt(&mut self, act: impl FnOnce(&mut Files) -> Result<(), RunDirError>) -> Result<(), RunDirError> {
+        if let Some(earlier) = &self.failed {
+            return Err(RunDirError::Stopped { dir: self.dir.clone(), earlier: earlier.clone() });
+        }
+        act(&mut self.files).inspect_err(|error| self.failed = Some(error.to_string()))
+    }
+}
+
+impl Files {
+    /// The line of telemetry.csv comes last: it closes the interval.
+    fn write_interval(&mut self, interval: &Interval, telemetry: &[String]) -> Result<(), RunDirError> {
+        debug_assert_eq!(telemetry.len(), self.columns);
+        let after_sec = self.after_sec(interval);
+        self.counts.set(interval, self.tightest_ns);
+        self.counts.after_sec = after_sec;
+        self.text.clear();
+        let lines = tables::push_cells(&mut self.text, &self.counts, &self.layout);
+        self.intervals.append(self.text.as_bytes())?;
+
+        self.totals.add(interval);
+        let mut chunk = Vec::new();
+        self.totals.write_chunk(&mut chunk, after_sec).expect("a vector takes any bytes");
+        self.act_log.append(&chunk)?;
+        self.hlogs.add(interval)?;
+
+        let mut rest = telemetry.to_vec();
+        rest.resize(self.columns, String::new());
+        self.text.clear();
+        let closing = TelemetryLine {
+            interval: interval.index,
+            after_sec,
+            end_ns: interval.end_ns,
+            lines,
+            gaps: self.counts.gaps,
+            gaps_over: self.counts.gaps_over,
+            gap_max_ns: self.counts.gap_max_ns,
+            cpu_ns: interval.cpu_ns,
+            in_flight_max: interval.in_flight_max,
+            rest,
+        };
+        closing.push(&mut self.text);
+        self.telemetry.append(self.text.as_bytes())
+    }
+
+    /// Nominal time of the report, as ACT prints it; of an interval that stopped early the second in
+    /// which it did, so that nobody takes it for a whole one.
+    fn after_sec(&self, interval: &Interval) -> u64 {
+        let nominal_sec = (interval.index + 1).saturating_mul(self.interval_sec);
+        let before_sec = self.counts.after_sec;
+        nominal_sec.min(interval.end_ns.div_ceil(NS_PER_SEC)).max(before_sec + 1)
+    }
+
+    fn sync(&mut self) -> Result<(), RunDirError> {
+        // The tables first: a verdict needs nothing else.
+        self.intervals.sync()?;
+        self.telemetry.sync()?;
+        self.act_log.sync()?;
+        self.hlogs.sync()
+    }
+}
+
+/// Refuses a directory in which any file of a run is, a half-written one included.
+fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
+    let names = [MANIFEST, INTERVALS, TELEMETRY, ACT_LOG, VERDICT].into_iter();
+    let names = names.chain(HlogKind::ALL.map(HlogKind::file_name)).map(str::to_owned);
+    let mut names = names.chain([MANIFEST, VERDICT].map(temporary_name));
+    match names.find(|name| dir.join(name).symlink_metadata().is_ok()) {
+        Some(found) => Err(RunDirError::Occupied { dir: dir.to_owned(), found }),
+        None => Ok(()),
+    }
+}
+
+/// Pretty, because people read these files; with an end of line, because tools want it.
+fn json<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("maps have text keys and a vector takes any bytes");
+    bytes.push(b'\n');
+    bytes
+}
