@@ -132,12 +132,7 @@ fn shape_of_target(target: &Target) -> DeviceShape {
 }
 
 fn shape_of_drive((name, drive): &(String, DriveSpec)) -> DeviceShape {
-    DeviceShape {
-        name: name.clone(),
-        size_bytes: drive.capacity_bytes,
-        min_io_bytes: drive.min_io_bytes,
-        stamp_key: 0,
-    }
+    DeviceShape { name: name.clone(), size_bytes: drive.capacity_bytes, min_io_bytes: drive.min_io_bytes, stamp_key: 0 }
 }
 
 fn facts_of_target(target: &Target) -> Value {

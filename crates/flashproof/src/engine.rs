@@ -51,7 +51,7 @@ impl Engine {
         // The smallest ring tells whether the kernel lets us have one.
         match (Uring::new(targets.clone(), 1, 4096, Instant::now()), wanted) {
             (Ok(_), _) => Ok(Self::IoUring),
-            (Err(error), Wanted::IoUring) => Err(Failure::environment(format!(
+            (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
                 "cannot use io_uring, as engine: io_uring demands - {} - allow it, or say engine: auto",
                 why_no_ring(&error)
             ))),
@@ -87,9 +87,7 @@ impl Engine {
             (Self::Threads(_), Devices::Real(targets)) => {
                 run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch), sink)
             }
-            (_, Devices::Real(targets)) => {
-                run(what, plans, |plan: &Plan<_>| uring(targets, plan, epoch, facts), sink)
-            }
+            (_, Devices::Real(targets)) => run(what, plans, |plan: &Plan<_>| uring(targets, plan, epoch, facts), sink),
         }
     }
 }
@@ -107,7 +105,9 @@ fn uring(targets: &[Arc<Target>], plan: &Plan<Pattern>, epoch: Instant, facts: &
 fn why_no_ring(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM) => {
-            format!("the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or a container's seccomp profile)")
+            format!(
+                "the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or a container's seccomp profile)"
+            )
         }
         Some(libc::ENOSYS) => format!("the kernel has no io_uring ({error})"),
         _ => format!("io_uring cannot be set up ({error})"),
@@ -137,9 +137,7 @@ impl EngineFacts {
         let period_ns = wake_cost_ns.unwrap_or(0).saturating_mul(WAKE_SHARE);
         let pacing = match config.pacing {
             WantedPacing::Spin => Pacing::Spin,
-            WantedPacing::Sleep => {
-                Pacing::Sleep { period_ns: period_ns.clamp(*PERIOD_NS.start(), *PERIOD_NS.end()) }
-            }
+            WantedPacing::Sleep => Pacing::Sleep { period_ns: period_ns.clamp(*PERIOD_NS.start(), *PERIOD_NS.end()) },
         };
         Self { chosen, pacing, wake_cost_ns, shards, ring: Mutex::default() }
     }

@@ -74,6 +74,11 @@ impl<'a> Recording<'a> {
         }
     }
 
+    /// Whether anything was recorded.
+    pub fn has_begun(&self) -> bool {
+        self.writer.is_some()
+    }
+
     /// Writes how the run ended and the verdict, and gives that back.
     ///
     /// Errors: the run directory could not be completed.
@@ -137,7 +142,8 @@ impl<'a> Recording<'a> {
     /// A device that is unplugged still has a descriptor, but no size.
     fn check_gone(&self, index: usize, error: &str) {
         let Devices::Real(targets) = self.devices else { return };
-        if targets[index].facts().number.is_some() && !ioctl::size_bytes(targets[index].fd()).is_ok_and(|size| size > 0) {
+        if targets[index].facts().number.is_some() && !ioctl::size_bytes(targets[index].fd()).is_ok_and(|size| size > 0)
+        {
             self.control.stop(Cause::Gone { device: index, error: error.to_owned() });
         }
     }
@@ -161,9 +167,8 @@ impl Sink for Recording<'_> {
         self.manifest.started_unix_ms = since_1970.as_millis() as u64;
         if matches!(self.devices, Devices::Real(_)) {
             let sampler = Sampler::new(&self.devices.numbers());
-            self.sampler = sampler
-                .inspect_err(|error| say::warning(&format!("telemetry.csv will be empty: {error}")))
-                .ok();
+            self.sampler =
+                sampler.inspect_err(|error| say::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
         }
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         self.writer = Some(Writer::create(&self.dir, &self.manifest, columns)?);
@@ -175,7 +180,7 @@ impl Sink for Recording<'_> {
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         let telemetry: Vec<_> = match &mut self.sampler {
-            Some(sampler) => sampler.sample().cells().collect(),
+            Some(sampler) => sampler.sample().cells(),
             None => Vec::new(),
         };
         self.judge.add(interval);

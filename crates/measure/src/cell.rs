@@ -38,8 +38,8 @@ pub struct Cell {
     pub act: ActBuckets,
     /// `wait + service` over each threshold; failed and never-issued operations are over all.
     pub judged: OverCounts,
-    /// The same, had each completion been seen at the first instant at which it can have happened:
-    /// without the time that it can have lain unseen. The truth is between the two.
+    /// The same, less the time for which a completion can have lain unseen, where that is more than
+    /// [`harmless_gap_ns`]. The truth is between the two.
     pub judged_least: OverCounts,
     /// `wait + lag + service` over each threshold; likewise.
     pub response: OverCounts,
@@ -51,11 +51,19 @@ pub struct Cell {
     pub errors: u64,
     /// Operations that were wanted but never handed over or never came back before the run ended.
     pub unissued: u64,
+    harmless_gap_ns: u64,
+}
+
+/// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the
+/// tightest threshold. A longer one could decide a verdict from within the service times.
+pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
+    tightest_threshold_ns / 20
 }
 
 impl Cell {
     /// An empty cell. `thresholds_ns` ascend.
     pub fn new(scale: ActScale, thresholds_ns: Arc<[u64]>) -> Self {
+        let harmless_gap_ns = thresholds_ns.first().map_or(u64::MAX, |tightest_ns| harmless_gap_ns(*tightest_ns));
         Self {
             service: latencies(),
             wait: latencies(),
@@ -68,6 +76,7 @@ impl Cell {
             bytes: 0,
             errors: 0,
             unissued: 0,
+            harmless_gap_ns,
         }
     }
 
@@ -79,8 +88,10 @@ impl Cell {
         self.wait.saturating_record(times.wait_ns());
         self.lag.saturating_record(times.lag_ns());
         self.act.record(service_ns);
-        self.judged.record(times.judged_ns());
-        self.judged_least.record(times.judged_ns().saturating_sub(unseen_ns));
+        let judged_ns = times.judged_ns();
+        let doubtful_ns = if unseen_ns > self.harmless_gap_ns { unseen_ns } else { 0 };
+        self.judged.record(judged_ns);
+        self.judged_least.record(judged_ns.saturating_sub(doubtful_ns));
         self.response.record(times.response_ns());
         self.ops += 1;
         self.bytes += u64::from(bytes);

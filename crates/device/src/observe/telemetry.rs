@@ -64,19 +64,17 @@ impl Row {
     pub fn values(&self) -> &[Option<f64>] {
         &self.0
     }
+
+    /// The values as text, at most three decimals; empty where nothing could be measured.
+    pub fn cells(&self) -> Vec<String> {
+        let cell = |value: &f64| ((value * 1_000.0).round() / 1_000.0).to_string();
+        self.0.iter().map(|value| value.as_ref().map_or_else(String::new, cell)).collect()
+    }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, value) in self.0.iter().enumerate() {
-            if index > 0 {
-                out.write_str(",")?;
-            }
-            if let Some(value) = value {
-                write!(out, "{}", (value * 1_000.0).round() / 1_000.0)?;
-            }
-        }
-        Ok(())
+        out.write_str(&self.cells().join(","))
     }
 }
 

@@ -53,8 +53,7 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let manifest = manifest(args, text, &config, &derived, &devices, &workload, seed);
     let dir = args.out.clone().unwrap_or_else(default_dir);
     say::note(&format!("run directory: {}", dir.display()));
-    let options =
-        Options { quiet: args.quiet, act_log: manner == Manner::ActLog, errors_max: args.max_errors };
+    let options = Options { quiet: args.quiet, act_log: manner == Manner::ActLog, errors_max: args.max_errors };
     let what = Run {
         layout: workload.layout.clone(),
         settings: settings(args, &config, &facts),
@@ -65,7 +64,7 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
     match engine.run(&what, workload.shards, &devices, seed, &facts, &mut recording) {
         Ok(()) => {}
         // Before the first interval there is nothing to judge.
-        Err(error) if recording.is_empty() => return Err(error.into()),
+        Err(error) if !recording.has_begun() => return Err(error.into()),
         Err(error) => return Ok(unrecorded(recording, &error)),
     }
     let end = recording.end();
@@ -138,11 +137,14 @@ fn manifest(
     let device_lines = devices.shapes().into_iter().map(|device| {
         let (size_bytes, blocks) = (device.size_bytes, device.size_bytes / block_bytes);
         let min_io_bytes = device.min_io_bytes;
-        format!("{} size = {size_bytes} bytes, {blocks} large blocks, minimum IO size = {min_io_bytes} bytes", device.name)
+        format!(
+            "{} size = {size_bytes} bytes, {blocks} large blocks, minimum IO size = {min_io_bytes} bytes",
+            device.name
+        )
     });
     Manifest {
         tool: format!("flashproof {}", env!("CARGO_PKG_VERSION")),
-        command: std::env::args().collect(),
+        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
         seed,
         duration_sec,
         report_interval_sec,

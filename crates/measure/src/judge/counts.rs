@@ -3,16 +3,7 @@
 //! Made from a live [`Interval`] or from the lines of a run directory; both must be equal.
 
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::{Cell, Interval, Latencies};
-
-/// Share of the tightest threshold that a gap between two looks at the completion queue may have:
-/// a longer one could hide in the service times and decide a verdict.
-const GAP_LIMIT_PERCENT: u64 = 5;
-
-/// Longest harmless gap between two looks, for a tightest threshold. Nanoseconds.
-pub(crate) fn gap_limit_ns(tightest_ns: u64) -> u64 {
-    tightest_ns * GAP_LIMIT_PERCENT / 100
-}
+use crate::cell::{Cell, Interval, Latencies, harmless_gap_ns};
 
 /// How many gaps were longer than `limit_ns`, to the histogram's resolution of 1 %.
 pub(crate) fn gaps_over(gap: &Latencies, limit_ns: u64) -> u64 {
@@ -32,6 +23,8 @@ pub struct CellCounts {
     pub unissued: u64,
     /// By threshold, then zeros: wanted operations whose `wait + service` was over it.
     pub judged_over: [u64; THRESHOLDS_MAX],
+    /// The same, less the time for which a completion can have lain unseen, where that was too long.
+    pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold, then zeros: wanted operations whose `wait + lag + service` was over it.
     pub response_over: [u64; THRESHOLDS_MAX],
 }
@@ -50,8 +43,10 @@ impl CellCounts {
         add(&mut self.bytes, &other.bytes);
         add(&mut self.errors, &other.errors);
         add(&mut self.unissued, &other.unissued);
-        self.judged_over.iter_mut().zip(&other.judged_over).for_each(|(mine, theirs)| add(mine, theirs));
-        self.response_over.iter_mut().zip(&other.response_over).for_each(|(mine, theirs)| add(mine, theirs));
+        let add_all = |mine: &mut [u64], theirs: &[u64]| mine.iter_mut().zip(theirs).for_each(|(m, t)| add(m, t));
+        add_all(&mut self.judged_over, &other.judged_over);
+        add_all(&mut self.judged_least_over, &other.judged_least_over);
+        add_all(&mut self.response_over, &other.response_over);
     }
 }
 
@@ -68,6 +63,7 @@ impl From<&Cell> for CellCounts {
             errors: cell.errors,
             unissued: cell.unissued,
             judged_over: padded(cell.judged.counts()),
+            judged_least_over: padded(cell.judged_least.counts()),
             response_over: padded(cell.response.counts()),
         }
     }
@@ -102,7 +98,7 @@ impl IntervalCounts {
         self.cells.clear();
         self.cells.extend(interval.cells.iter().map(CellCounts::from));
         self.gaps = interval.gap.len();
-        self.gaps_over = gaps_over(&interval.gap, gap_limit_ns(tightest_ns));
+        self.gaps_over = gaps_over(&interval.gap, harmless_gap_ns(tightest_ns));
         self.gap_max_ns = interval.gap.max();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. An I/O error, a device that is gone, a device or limit that did not keep up: **fail**. No doubt
 //!    about our own timing changes that.
-//! 2. Our own lag would decide, completions lay unseen for too long, or there is nothing to judge:
+//! 2. Our own lag would decide, or what completions lay unseen, or there is nothing to judge:
 //!    **invalid**.
 //! 3. A share at or over its limit: **fail**.
 //! 4. A run that stopped before its time without having failed: **invalid**.
@@ -43,8 +43,12 @@ struct Findings {
 
 pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
     let judged = worst(judge, |counts| &counts.judged_over);
-    let response = worst(judge, |counts| &counts.response_over);
-    let findings = findings(judge, end, judged.as_ref(), response.as_ref());
+    let bounds = Bounds {
+        judged: judged.as_ref(),
+        least: worst(judge, |counts| &counts.judged_least_over),
+        response: worst(judge, |counts| &counts.response_over),
+    };
+    let findings = findings(judge, end, &bounds);
     let too_slow = judged.as_ref().is_some_and(|worst| worst.exceeded);
     let (outcome, reasons) = weigh(judge, end, findings, judged.as_ref());
     let plan = &judge.plan;
@@ -105,7 +109,17 @@ fn weigh(judge: &Judge, end: &End, findings: Findings, worst: Option<&Worst>) ->
     (outcome, reasons.collect())
 }
 
-fn findings(judge: &Judge, end: &End, judged: Option<&Worst>, response: Option<&Worst>) -> Findings {
+/// The worst share by what the device answers for, and by the two durations that bound the doubts
+/// about it.
+struct Bounds<'a> {
+    judged: Option<&'a Worst>,
+    /// Without what can be the gap between two looks.
+    least: Option<Worst>,
+    /// With our own lag.
+    response: Option<Worst>,
+}
+
+fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>) -> Findings {
     let mut findings = Findings::default();
     if end.is_failure() {
         findings.failures.push(end.to_string());
@@ -114,7 +128,7 @@ fn findings(judge: &Judge, end: &End, judged: Option<&Worst>, response: Option<&
     if end.is_our_lag() {
         findings.doubts.push(format!("{end}; this says nothing about the device"));
     }
-    match (judged, response) {
+    match (bounds.judged, &bounds.response) {
         (Some(judged), Some(response)) if judged.exceeded != response.exceeded => findings.doubts.push(format!(
             "this program's own lag would decide: counted with it, {}; without it, every share is below its limit; \
              use a less busy machine or a lower rate",
@@ -123,21 +137,36 @@ fn findings(judge: &Judge, end: &End, judged: Option<&Worst>, response: Option<&
         (None, _) => findings.doubts.push("no operation of a judged stream was recorded: nothing to judge".to_owned()),
         _ => {}
     }
-    // p99 over the limit is the same as: more than 1 % over the limit.
-    if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) {
-        findings.doubts.push(format!(
-            "completions may have lain unseen for too long: {} % of {} were looked for after more than {} us (at most \
-             1 % may, 5 % of the tightest threshold being the limit); use a less busy machine or \"pacing: spin\"",
-            percent(judge.gaps_over as f64 / judge.gaps as f64),
-            Grouped(judge.gaps),
-            judge.gap_limit_ns() / 1000
-        ));
-    }
-    if judge.complete_slices == 0 && judged.is_some() {
+    findings.gaps(judge, bounds);
+    if judge.complete_slices == 0 && bounds.judged.is_some() {
         let slice_sec = Grouped(judge.plan.slice_sec);
         findings.notes.push(format!("no slice of {slice_sec} s is complete: the incomplete one was judged"));
     }
     findings
+}
+
+impl Findings {
+    /// Times are counted up to when a completion was seen, so a long gap between two looks makes the
+    /// device look slower than it is, never faster: a pass stands whatever the gaps. A failure that
+    /// the gaps alone may have made does not.
+    fn gaps(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
+        let limit_us = judge.gap_limit_ns() / 1000;
+        match (bounds.judged, &bounds.least) {
+            (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(format!(
+                "completions that lay unseen for over {limit_us} us would decide: {}, but not if they completed when \
+                 they can have; use a less busy machine or \"pacing: spin\"",
+                deciding_sentence(&judged.deciding)
+            )),
+            // p99 over the limit is the same as: more than 1 % over the limit.
+            _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(format!(
+                "times are overstated: {} % of {} completions may have lain unseen for over {limit_us} us (5 % of the \
+                 tightest threshold), which does not change the verdict; \"pacing: spin\" looks more often",
+                percent(judge.gaps_over as f64 / judge.gaps as f64),
+                Grouped(judge.gaps)
+            )),
+            _ => {}
+        }
+    }
 }
 
 fn io_errors(judge: &Judge) -> Option<String> {

@@ -68,6 +68,11 @@ pub enum End {
         /// The error, one sentence.
         why: String,
     },
+    /// What carries operations failed, not the operations.
+    EngineFailed {
+        /// The error, one sentence.
+        why: String,
+    },
     /// No end was recorded: the process was killed, or the machine stopped.
     Unrecorded,
 }
@@ -111,6 +116,7 @@ impl fmt::Display for End {
                 )
             }
             Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
+            Self::EngineFailed { why } => write!(f, "stopped because its engine failed: {why}"),
             Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
         }
     }

@@ -1,8 +1,7 @@
 //! The accumulator: counts by judged stream, device and slice.
 
-use super::counts::gap_limit_ns;
 use super::{CellCounts, End, IntervalCounts, Sla, Verdict, decide};
-use crate::cell::{Interval, Layout, StreamInfo};
+use crate::cell::{Interval, Layout, StreamInfo, harmless_gap_ns};
 
 /// What the judge must know before the first interval.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +134,7 @@ impl Judge {
 
     /// Longest harmless gap between two looks at the completion queue, nanoseconds.
     pub(super) fn gap_limit_ns(&self) -> u64 {
-        gap_limit_ns(self.plan.sla.tightest_ns())
+        harmless_gap_ns(self.plan.sla.tightest_ns())
     }
 
     /// The verdict on what was seen up to now, given that the run ended like `end`.

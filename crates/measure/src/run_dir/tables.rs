@@ -15,7 +15,7 @@ const TELEMETRY_COLUMNS: [&str; 9] =
 /// First line of intervals.csv.
 pub(super) fn intervals_header(sla: &Sla) -> String {
     let mut line = "after_sec,stream,device,ops,bytes,errors,unissued".to_owned();
-    for what in ["judged", "response"] {
+    for what in ["judged", "judged_least", "response"] {
         for limit in sla.limits() {
             // Writing to a string cannot fail, here and below.
             let _ = write!(line, ",{what}_over_{}", limit.threshold_text());
@@ -53,9 +53,9 @@ pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &La
     let mut lines = 0;
     for (index, cell) in counts.cells.iter().enumerate().filter(|(_, cell)| cell.wanted() > 0) {
         let (stream, device) = (&layout.streams[index / devices].name, index % devices);
-        let CellCounts { ops, bytes, errors, unissued, judged_over, response_over } = cell;
+        let CellCounts { ops, bytes, errors, unissued, judged_over, judged_least_over, response_over } = cell;
         let _ = write!(text, "{},{stream},{device},{ops},{bytes},{errors},{unissued}", counts.after_sec);
-        for over in judged_over[..thresholds].iter().chain(&response_over[..thresholds]) {
+        for over in [judged_over, judged_least_over, response_over].into_iter().flat_map(|over| &over[..thresholds]) {
             let _ = write!(text, ",{over}");
         }
         text.push('\n');
@@ -85,10 +85,11 @@ pub(super) fn read_cell(line: &str, counts: &mut IntervalCounts, layout: &Layout
         errors: next()?,
         unissued: next()?,
         judged_over: [0; THRESHOLDS_MAX],
+        judged_least_over: [0; THRESHOLDS_MAX],
         response_over: [0; THRESHOLDS_MAX],
     };
     let (thresholds, wanted) = (layout.thresholds_ns.len(), read.wanted());
-    for over in [&mut read.judged_over, &mut read.response_over] {
+    for over in [&mut read.judged_over, &mut read.judged_least_over, &mut read.response_over] {
         for count in &mut over[..thresholds] {
             *count = next()?;
         }

@@ -91,6 +91,11 @@ impl Writer {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
+    /// The second at which ACT's log reports `interval`, the next to be written.
+    pub fn after_sec(&self, interval: &Interval) -> u64 {
+        self.files.after_sec(interval)
+    }
+
     /// Appends one line to ACT's log that says what went wrong.
     pub fn write_error(&mut self, message: &str) -> Result<(), RunDirError> {
         let mut line = Vec::new();
