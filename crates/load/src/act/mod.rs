@@ -14,7 +14,7 @@
 //! * [`problem`], [`warning`]: everything that can be wrong or worth a warning, one line each
 //! * [`storage`]: the typed configuration of a storage test
 //! * [`parse`]: reads a file, reports every mistake in it
-//! * [`check`]: the rules that no file may break, whoever made the configuration
+//! * [`check`](mod@check): the rules that no file may break, whoever made the configuration
 //! * [`derive`](mod@derive): rates and sizes that follow from it
 //! * [`echo`]: the blocks at the top of ACT's log, and a file that parses back
 //! * [`reference`](mod@reference): help text and the option reference, from the table
