@@ -5,6 +5,8 @@
 //! runs, measures and judges is in the other crates.
 
 #![forbid(unsafe_code)]
+// Nobody can call a binary, so all of it would be "unreachable".
+#![allow(unreachable_pub)]
 
 mod args;
 mod commands;

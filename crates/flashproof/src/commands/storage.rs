@@ -7,11 +7,14 @@ use crate::failure::Failure;
 use crate::recording::{Options, Recording};
 use crate::{say, signals};
 use device::observe::host::HostFacts;
+use load::act::parse::FILE_BYTES_MAX;
 use load::act::workload::{Choices, Workload};
 use load::act::{Arrival, Derived, StorageConfig, derive, echo, parse_storage};
 use load::run::{Control, Run, RunError, Settings};
 use measure::judge::whole_slice_sec;
-use measure::run_dir::{Config, Manifest};
+use measure::run_dir::{Config, Manifest, refuse_occupied};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,12 +37,15 @@ const DRAIN_NS: u64 = 10 * NS_PER_SEC;
 
 /// Runs the test.
 pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
-    let (text, config) = read_config(args)?;
+    let (text, mut config) = read_config(args)?;
     let derived = derive(&config).map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(|problem| format!("{}: {problem}", args.config.display())).collect();
         Failure::usage(lines.join("\n"))
     })?;
-    let seed = config.seed.unwrap_or_else(fresh_seed);
+    let dir = args.out.clone().unwrap_or_else(default_dir);
+    // Before anybody is asked what may be erased.
+    refuse_occupied(&dir).map_err(Failure::environment)?;
+    let seed = *config.seed.get_or_insert_with(fresh_seed);
     let devices = Devices::open(&config, args, writes(&derived), derived.large_block_bytes.into())?;
     let engine = Engine::choose(config.engine, &devices)?;
     let cpus = cpus();
@@ -50,8 +56,9 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
     signals::end_run_on_signal(control.clone())
         .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;
 
-    let manifest = manifest(args, text, &config, &derived, &devices, &workload, seed);
-    let dir = args.out.clone().unwrap_or_else(default_dir);
+    // The logs show what is in force.
+    config.service_threads.get_or_insert(workload.record_slots);
+    let manifest = manifest(args, text, &config, &derived, &devices, &workload);
     say::note(&format!("run directory: {}", dir.display()));
     let options = Options { quiet: args.quiet, act_log: manner == Manner::ActLog, errors_max: args.max_errors };
     let what = Run {
@@ -93,7 +100,10 @@ fn unrecorded(recording: Recording<'_>, error: &RunError) -> ExitCode {
 fn read_config(args: &StorageArgs) -> Result<(String, StorageConfig), Failure> {
     let path = &args.config;
     let name = path.display().to_string();
-    let bytes = std::fs::read(path)
+    let mut bytes = Vec::new();
+    // Named by mistake, a whole drive would be read otherwise; the parser refuses what is too long.
+    File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::usage(format!("cannot read the configuration {name} - {error} - check the path")))?;
     let parsed = parse_storage(&name, &bytes).map_err(Failure::usage)?;
     for warning in &parsed.warnings {
@@ -129,7 +139,6 @@ fn manifest(
     derived: &Derived,
     devices: &Devices,
     workload: &Workload,
-    seed: u64,
 ) -> Manifest {
     let duration_sec = u64::from(config.test_duration_sec);
     let report_interval_sec = u64::from(config.report_interval_sec);
@@ -145,7 +154,7 @@ fn manifest(
     Manifest {
         tool: format!("flashproof {}", env!("CARGO_PKG_VERSION")),
         command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
-        seed,
+        seed: config.seed.unwrap_or_default(),
         duration_sec,
         report_interval_sec,
         slice_sec: whole_slice_sec(args.slice, duration_sec, report_interval_sec),

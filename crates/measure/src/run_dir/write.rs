@@ -181,7 +181,7 @@ impl Files {
 }
 
 /// Refuses a directory in which any file of a run is, a half-written one included.
-fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
+pub fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
     let names = [MANIFEST, INTERVALS, TELEMETRY, ACT_LOG, VERDICT].into_iter();
     let names = names.chain(HlogKind::ALL.map(HlogKind::file_name)).map(str::to_owned);
     let mut names = names.chain([MANIFEST, VERDICT].map(temporary_name));

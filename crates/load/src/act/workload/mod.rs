@@ -57,6 +57,8 @@ pub struct Workload {
     pub layout: Layout,
     /// What each shard runs.
     pub shards: Vec<Plan<Pattern>>,
+    /// Record operations in flight at most, over all devices and shards: the service-threads in force.
+    pub record_slots: u32,
 }
 
 /// A configuration that these devices cannot run.
@@ -135,7 +137,8 @@ impl Workload {
         let builder = Builder { config, derived, devices, choices, layout };
         builder.check()?;
         let shards = (0..builder.shards()).map(|shard| builder.plan(shard)).collect();
-        Ok(Self { layout: builder.layout, shards })
+        let record_slots = if builder.has_records() { builder.record_slots_total() } else { 0 };
+        Ok(Self { layout: builder.layout, shards, record_slots })
     }
 }
 
