@@ -1,8 +1,10 @@
 //! The run loop on simulated drives: known answers in virtual time.
 
-use device::op::{Kind, Outcome};
+use device::op::{Completion, Kind, Op, Outcome};
 use device::random::Random;
 use device::sim::{Drive, SimWorld};
+use device::sys::buffer::Buf;
+use device::world::{Wait, World};
 use load::plan::{Arrival, BufferClass, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whose};
@@ -10,6 +12,7 @@ use load::schedule::{Even, Poisson, Schedule};
 use load::stream::{Extent, Pattern, Request, Stream, Uniform};
 use measure::buckets::ActScale;
 use measure::cell::{Interval, Layout, StreamInfo};
+use std::io;
 use std::sync::Arc;
 
 const SEC: u64 = 1_000_000_000;
@@ -76,11 +79,18 @@ impl Ran {
     }
 }
 
+fn world(drives: &[&str]) -> SimWorld {
+    SimWorld::new(drives.iter().enumerate().map(|(n, spec)| Drive::new(&spec.parse().unwrap(), n as u64)).collect())
+}
+
 fn run<S: Stream>(drives: &[&str], plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
-    let drives = drives.iter().enumerate().map(|(n, spec)| Drive::new(&spec.parse().unwrap(), n as u64)).collect();
+    run_in(world(drives), plan, settings, layout)
+}
+
+fn run_in<W: World, S: Stream>(world: W, plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
     let control = Arc::new(Control::default());
     let (recorder, feed) = Recorder::new(layout, SEC, settings.duration_ns, false);
-    Shard::new(SimWorld::new(drives), plan, settings, recorder, control.clone()).unwrap().run(0);
+    Shard::new(world, plan, settings, recorder, control.clone()).unwrap().run(0);
     let (mut intervals, mut failures) = (Vec::new(), 0);
     for message in feed.messages.iter() {
         match message {
@@ -245,4 +255,51 @@ fn a_closed_lane_keeps_its_depth_going() {
     let ran = run(&["sim:read-us=100+jitter-pct=0+read-mbps=0"], plan(lanes, 4, true), settings(5), &layout(1, 1));
     assert!(ran.total().cells[0].ops.abs_diff(200_000) <= 4);
     assert_eq!(ran.intervals[2].in_flight_max, 4);
+}
+
+/// A world whose program is held off the CPU once: whatever it waits for, it wakes no earlier than
+/// `until_ns` when it waits in `from_ns..until_ns`.
+struct HeldOff {
+    world: SimWorld,
+    from_ns: u64,
+    until_ns: u64,
+}
+
+impl World for HeldOff {
+    const VIRTUAL: bool = true;
+
+    fn now(&mut self) -> u64 {
+        self.world.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        self.world.submit(op);
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        let held = (self.from_ns..self.until_ns).contains(&self.world.now());
+        self.world.reap(if held { Wait { until_ns: self.until_ns, completions: u32::MAX } } else { wait }, out)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.world.in_flight()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.world.buffer(len)
+    }
+}
+
+#[test]
+fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
+    // 1,000 a second, held off for 1.5 s: 1,500 are issued late, in a heap that fills all 64 slots.
+    let world = HeldOff { world: world(&["sim:jitter-pct=0"]), from_ns: 3 * SEC, until_ns: 4 * SEC + SEC / 2 };
+    let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
+    let total = run_in(world, plan, settings(10), &layout(1, 1)).total();
+    let cell = &total.cells[0];
+    assert_eq!((cell.ops, cell.errors, cell.unissued), (10_000, 0, 0));
+    assert!(cell.lag.max() > 1_400 * MS, "{}", cell.lag.max());
+    assert!(cell.wait.max() < MS / 10, "waiting behind our own heap is no wait for the device: {}", cell.wait.max());
+    assert_eq!(cell.judged_least.counts(), [0, 0, 0], "nothing that the device answers for");
+    assert!((1_300..1_600).contains(&cell.response.counts()[2]), "{:?}", cell.response.counts());
 }

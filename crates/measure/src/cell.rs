@@ -38,8 +38,10 @@ pub struct Cell {
     pub act: ActBuckets,
     /// `wait + service` over each threshold; failed and never-issued operations are over all.
     pub judged: OverCounts,
-    /// The same, less the time for which a completion can have lain unseen, where that is more than
-    /// [`harmless_gap_ns`]. The truth is between the two.
+    /// The least that `judged` can be held to be. Where a completion can have lain unseen for more than
+    /// [`harmless_gap_ns`], without that time; and without the operations that we issued late by the
+    /// tightest threshold or more, as they met a load that nobody asked for. The truth is between the
+    /// two.
     pub judged_least: OverCounts,
     /// `wait + lag + service` over each threshold; likewise.
     pub response: OverCounts,
@@ -51,7 +53,7 @@ pub struct Cell {
     pub errors: u64,
     /// Operations that were wanted but never handed over or never came back before the run ended.
     pub unissued: u64,
-    harmless_gap_ns: u64,
+    tightest_ns: u64,
 }
 
 /// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the
@@ -63,7 +65,7 @@ pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
 impl Cell {
     /// An empty cell. `thresholds_ns` ascend.
     pub fn new(scale: ActScale, thresholds_ns: Arc<[u64]>) -> Self {
-        let harmless_gap_ns = thresholds_ns.first().map_or(u64::MAX, |tightest_ns| harmless_gap_ns(*tightest_ns));
+        let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
         Self {
             service: latencies(),
             wait: latencies(),
@@ -76,7 +78,7 @@ impl Cell {
             bytes: 0,
             errors: 0,
             unissued: 0,
-            harmless_gap_ns,
+            tightest_ns,
         }
     }
 
@@ -89,9 +91,12 @@ impl Cell {
         self.lag.saturating_record(times.lag_ns());
         self.act.record(service_ns);
         let judged_ns = times.judged_ns();
-        let doubtful_ns = if unseen_ns > self.harmless_gap_ns { unseen_ns } else { 0 };
         self.judged.record(judged_ns);
-        self.judged_least.record(judged_ns.saturating_sub(doubtful_ns));
+        self.judged_least.record(match (times.lag_ns(), unseen_ns) {
+            (lag_ns, _) if lag_ns >= self.tightest_ns => 0,
+            (_, unseen_ns) if unseen_ns > harmless_gap_ns(self.tightest_ns) => judged_ns.saturating_sub(unseen_ns),
+            _ => judged_ns,
+        });
         self.response.record(times.response_ns());
         self.ops += 1;
         self.bytes += u64::from(bytes);

@@ -75,7 +75,7 @@ struct Slot {
 struct LimitState {
     free: u32,
     limit: Limit,
-    /// When a slot was last freed while none was free.
+    /// When a slot was last freed while none was free, or would have been but for our own lag.
     freed_ns: u64,
     /// Lanes whose next operation, intended at the instant beside, waits for a slot.
     waiting: VecDeque<(u64, u32)>,
@@ -359,7 +359,8 @@ impl<W: World, S: Stream> Shard<W, S> {
         let slot = self.slots[token as usize];
         self.free_slots.push(token);
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
-        self.record(&slot, &completion, completed_ns);
+        let times = self.times(&slot, &completion, completed_ns);
+        self.record(&slot, &completion, &times);
         let Request { buffers, .. } = slot.request;
         self.buffers.give(buffers, completion.op.buf);
         let lane = &mut self.lanes[slot.lane as usize];
@@ -372,19 +373,26 @@ impl<W: World, S: Stream> Shard<W, S> {
             self.due.push(Reverse((completed_ns + think_ns, slot.lane)));
         }
         let limit = lane.limit;
-        self.free_slot(limit, completed_ns);
+        // Issued without our lag, the operation would have freed its slot so much earlier. Who waits
+        // for the slot waits that long for us, not for the device.
+        self.free_slot(limit, completed_ns - times.lag_ns());
     }
 
-    fn record(&mut self, slot: &Slot, completion: &Completion, completed_ns: u64) {
+    fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
+        let issued_ns = completion.issued_ns.saturating_sub(self.start_ns).min(completed_ns);
+        match self.lanes[slot.lane as usize].arrival {
+            // A closed lane wants its operation when it issues it: service only.
+            Arrival::Closed { .. } => Times::new(issued_ns, issued_ns, issued_ns, completed_ns),
+            Arrival::Scheduled(_) => {
+                Times::new(slot.intended_ns.min(issued_ns), slot.eligible_ns.min(issued_ns), issued_ns, completed_ns)
+            }
+        }
+    }
+
+    fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
         let cell = slot.request.cell;
         if completion.outcome.is_done() {
-            let issued_ns = completion.issued_ns.saturating_sub(self.start_ns);
-            let closed = matches!(self.lanes[slot.lane as usize].arrival, Arrival::Closed { .. });
-            // A closed lane wants its operation when it issues it: service only.
-            let (intended_ns, eligible_ns) =
-                if closed { (issued_ns, issued_ns) } else { (slot.intended_ns, slot.eligible_ns.min(issued_ns)) };
-            let times = Times::new(intended_ns.min(issued_ns), eligible_ns, issued_ns, completed_ns);
-            self.recorder.done(cell, &times, slot.request.len, completion.unseen_ns);
+            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns);
             return;
         }
         self.recorder.failed(cell, completion);

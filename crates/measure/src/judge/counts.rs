@@ -23,7 +23,7 @@ pub struct CellCounts {
     pub unissued: u64,
     /// By threshold, then zeros: wanted operations whose `wait + service` was over it.
     pub judged_over: [u64; THRESHOLDS_MAX],
-    /// The same, less the time for which a completion can have lain unseen, where that was too long.
+    /// The least that `judged_over` can be held to be: see [`Cell::judged_least`].
     pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold, then zeros: wanted operations whose `wait + lag + service` was over it.
     pub response_over: [u64; THRESHOLDS_MAX],

@@ -2,12 +2,13 @@
 //!
 //! 1. An I/O error, a device that is gone, a device or limit that did not keep up: **fail**. No doubt
 //!    about our own timing changes that.
-//! 2. Our own lag would decide, or what completions lay unseen, or there is nothing to judge:
+//! 2. Our own lag would decide, or what we issued late or saw late, or there is nothing to judge:
 //!    **invalid**.
 //! 3. A share at or over its limit: **fail**.
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**.
 
+use super::sla::ThresholdText;
 use super::slices::{GroupCounts, Judge};
 use super::text::{Grouped, deciding_sentence, percent};
 use super::verdict::{
@@ -113,7 +114,7 @@ fn weigh(judge: &Judge, end: &End, findings: Findings, worst: Option<&Worst>) ->
 /// about it.
 struct Bounds<'a> {
     judged: Option<&'a Worst>,
-    /// Without what can be the gap between two looks.
+    /// Without what this program may have made itself.
     least: Option<Worst>,
     /// With our own lag.
     response: Option<Worst>,
@@ -137,7 +138,7 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>) -> Findings {
         (None, _) => findings.doubts.push("no operation of a judged stream was recorded: nothing to judge".to_owned()),
         _ => {}
     }
-    findings.gaps(judge, bounds);
+    findings.own_making(judge, bounds);
     if judge.complete_slices == 0 && bounds.judged.is_some() {
         let slice_sec = Grouped(judge.plan.slice_sec);
         findings.notes.push(format!("no slice of {slice_sec} s is complete: the incomplete one was judged"));
@@ -147,15 +148,17 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>) -> Findings {
 
 impl Findings {
     /// Times are counted up to when a completion was seen, so a long gap between two looks makes the
-    /// device look slower than it is, never faster: a pass stands whatever the gaps. A failure that
-    /// the gaps alone may have made does not.
-    fn gaps(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
+    /// device look slower than it is, never faster; and what we issue late we issue in a heap, which
+    /// no device answers for. A pass stands whatever we did. A failure of our making does not.
+    fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
             (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(format!(
-                "completions that lay unseen for over {limit_us} us would decide: {}, but not if they completed when \
-                 they can have; use a less busy machine or \"pacing: spin\"",
-                deciding_sentence(&judged.deciding)
+                "this program may have made what it measured: {}, but not without the operations that it issued over \
+                 {:#} late and the time for which completions may have lain unseen (over {limit_us} us); use a less busy \
+                 machine or \"pacing: spin\"",
+                deciding_sentence(&judged.deciding),
+                ThresholdText(judge.plan.sla.tightest_ns())
             )),
             // p99 over the limit is the same as: more than 1 % over the limit.
             _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(format!(

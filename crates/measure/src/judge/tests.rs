@@ -186,6 +186,25 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
 }
 
 #[test]
+fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_decide() {
+    let late = |lag_ns: u64| {
+        let mut run = Run::new(1, 1, 1);
+        let mut interval = run.interval();
+        for n in 0..10_000_u64 {
+            // 6 % take 2 ms, in the heap that was issued late.
+            let (issued_ns, service_ns) = if n < 600 { (lag_ns, 2 * MS) } else { (0, MS / 10) };
+            interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + service_ns), 0, 1536);
+        }
+        run.judge.add(&interval);
+        run.verdict()
+    };
+    assert_eq!(late(MS - 1).outcome, Outcome::Fail, "late, but not by the threshold");
+    let verdict = late(MS);
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    assert!(verdict.reasons[0].contains("issued over 1 ms late"), "{}", verdict.reasons[0]);
+}
+
+#[test]
 fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decide() {
     let unseen = |service_ns: u64, unseen_ns: u64| {
         let mut run = Run::new(1, 1, 1);
@@ -202,7 +221,7 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
     assert_eq!(unseen(2 * MS, 60_000).outcome, Outcome::Fail, "it took over 1 ms in any case");
     let verdict = unseen(MS + 10_000, 60_000);
     assert_eq!((verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over), (Outcome::Invalid, 50_000, 600));
-    assert!(verdict.reasons[0].starts_with("completions that lay unseen for over 50 us would decide: 6.00 % of reads"));
+    assert!(verdict.reasons[0].starts_with("this program may have made what it measured: 6.00 % of reads"));
     let verdict = unseen(MS - 10_000, 60_000);
     assert_eq!(verdict.outcome, Outcome::Pass, "gaps make a device look slower, never faster");
     assert!(verdict.reasons[1].starts_with("times are overstated: 6.00 % of 10,000 completions"), "{verdict}");
