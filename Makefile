@@ -1,0 +1,33 @@
+# Everything that is done to the project, by name. `make help` lists it.
+#
+# The work is in scripts/, so that each step can be run and read alone.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint static fuzz soak bench clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## build, run an hour's storage test on two simulated drives in seconds, show the verdict
+	@scripts/demo
+
+test: ## install what tests need (as root, with apt), run everything, list what was skipped and why
+	@scripts/test
+
+lint: ## formatting, and clippy with warnings as errors
+	@scripts/lint
+
+static: ## the release binary, fully static, for servers without a toolchain; checks that it is
+	@scripts/static
+
+fuzz: ## 60 s of mutated configurations against the parser
+	@scripts/fuzz 60
+
+soak: ## the long tests: 24 simulated hours, 60 s of fuzzing, kill -9 at random moments
+	@scripts/soak
+
+bench: ## speed and cost, beside fio on the same device (root; some minutes)
+	@scripts/bench
+
+clean: ## remove what was built
+	cargo clean
