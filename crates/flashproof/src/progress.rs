@@ -134,7 +134,7 @@ mod tests {
         progress.add(&interval);
         assert_eq!(
             progress.line(interval.end_ns),
-            "00:00:02  4 ops/s  service p99 1.003 ms  lag p99 0.050 ms  1 I/O errors  00:59:58 left"
+            "00:00:02  4 ops/s  service p99 1.004 ms  lag p99 0.050 ms  1 I/O errors  00:59:58 left"
         );
     }
 }
