@@ -30,11 +30,14 @@ fn a_limit_that_is_none_is_told_with_its_reason_and_the_form_of_one() {
         refused(&["--sla", sla], why);
         refused(&["--sla", sla], form);
     }
-    for sla in
-        ["5%>", ">1ms", "-5%>1ms", "5>1ms", "5%>1parsec", "5%>-1ms", "5%>0ms", "nan%>1ms", "5%>1ms,5%>1ms", "5%>1e400s"]
-    {
+    for sla in ["5%>", ">1ms", "-5%>1ms", "5>1ms", "5%>1parsec", "5%>-1ms", "5%>0ms", "nan%>1ms", "5%>1e400s"] {
         refused(&[&format!("--sla={sla}")], form);
     }
+}
+
+#[test]
+fn two_limits_for_one_threshold_contradict() {
+    refused(&["--sla", "5%>1ms,4%>1ms"], "two limits for 1ms; keep the smaller one");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn what_is_no_block_device_is_told() {
     fs::create_dir(bench.path("dir")).unwrap();
     refused(&bench, "dir", &format!("it is a directory, {advice}"));
     if tool("mkfifo", &[bench.path("pipe").to_str().unwrap()]).is_some() {
-        refused(&bench, "pipe", &format!("it is a named pipe, {advice}"));
+        refused(&bench, "pipe", &format!("it is a pipe, {advice}"));
     }
 }
 
@@ -76,7 +76,7 @@ fn a_read_only_device_is_read_but_not_written_to() {
     bench.storage(&load(name, true), &["--erase", name]).expect_errors(
         3,
         &[format!(
-            "refusing to write to {name} - it is read-only (the kernel says so); make it writable (`blockdev --setrw`), or name \
+            "refusing to write to {name} - it is read-only (the device says so); make it writable (`blockdev --setrw`), or name \
              another device"
         )],
     );

@@ -152,9 +152,19 @@ fn a_file_system_is_asked_for_and_given_by_its_exact_name() {
     }
     case.refused(&["--shared"], &why);
     case.runs(&["--erase", &name]);
-    // What a run wrote itself is nobody's data.
+}
+
+#[test]
+fn what_a_run_wrote_itself_is_not_asked_for() {
+    let Some(case) = Case::new() else { return };
+    case.runs(&[]);
     std::fs::remove_dir_all(case.bench.path(OUT)).unwrap();
     case.runs(&[]);
+    // Without the record of it nobody can tell whose data it is.
+    for dir in [OUT, "state"] {
+        std::fs::remove_dir_all(case.bench.path(dir)).unwrap();
+    }
+    case.refused(&[], &["data in ", "it would be erased"]);
 }
 
 #[test]
@@ -175,7 +185,7 @@ fn the_environment_may_give_leave_too() {
 #[test]
 fn leave_that_reaches_no_device_is_worth_a_warning() {
     let bench = Bench::new();
-    let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n";
+    let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\nread-reqs-per-sec: 10\n";
     let ended = bench.storage(config, &[&["--erase", "/dev/null"], &LAX[..]].concat()).expect(0);
     let warning = "--erase /dev/null names no device of this configuration and does nothing";
     assert!(ended.warnings().contains(&warning), "{}", ended.stderr);
