@@ -43,7 +43,7 @@ fn a_run_directory_has_everything_and_nothing_else() {
     assert_eq!(manifest["config"]["as_written"], FULL);
     assert_eq!(manifest["devices"], serde_json::json!(["sim:capacity=1GiB", "sim:capacity=1GiB+name=b"]));
     assert_eq!(manifest["engine_facts"]["engine"], "simulated");
-    assert!(manifest["seed"].is_u64() && manifest["host_facts"]["kernel"].is_string(), "{manifest}");
+    assert!(manifest["seed"].is_u64() && manifest["host_facts"]["kernel_release"].is_string(), "{manifest}");
     assert!(manifest["command"].as_array().unwrap().contains(&Value::from("--out")));
     assert!(!bench.exists("state"), "simulated drives need no guard");
 }
