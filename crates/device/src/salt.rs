@@ -71,14 +71,14 @@ impl Salt {
     #[inline]
     fn step(&mut self) -> [u64; LANES] {
         let mut words = [0; LANES];
-        for lane in 0..LANES {
-            let mut x = self.s0[lane];
-            let y = self.s1[lane];
+        for ((s0, s1), word) in self.s0.iter_mut().zip(&mut self.s1).zip(&mut words) {
+            let mut x = *s0;
+            let y = *s1;
             x ^= x << 23;
             x ^= y ^ (x >> 18) ^ (y >> 5);
-            self.s0[lane] = y;
-            self.s1[lane] = x;
-            words[lane] = x.wrapping_add(y);
+            *s0 = y;
+            *s1 = x;
+            *word = x.wrapping_add(y);
         }
         words
     }

@@ -85,7 +85,7 @@ pub struct StorageArgs {
 pub struct ReportArgs {
     /// A run directory
     pub dir: PathBuf,
-    /// Print the verdict as JSON
+    /// Print all of it as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -104,7 +104,7 @@ names devices as --erase does.";
 const REPORT_EXAMPLES: &str = "\
 Examples:
   flashproof report runs/demo
-  flashproof report runs/demo --json | jq .outcome";
+  flashproof report runs/demo --json | jq .verdict.outcome";
 
 /// Reads the command line. Prints help or usage errors and exits where that is all there is to do.
 pub fn parse() -> Invocation {

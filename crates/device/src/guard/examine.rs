@@ -100,10 +100,9 @@ fn directory_of(path: &Path) -> &Path {
 pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<Examined, Vec<Reason>> {
     let mut findings = Findings::default();
     check_fit(request, &found, &mut findings);
-    let mut fellows = 0;
     if let Some(subject) = found.door.subject() {
         subject.check_kernel_users(&guard.roots, &mut findings);
-        fellows = subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
+        subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
     }
     if !findings.reasons.is_empty() {
         return Err(findings.reasons);
@@ -114,7 +113,7 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
         Door::Device { number, node, dir, subject } => {
             let file = claim::device(node, *number, found.facts.disk_sequence, manner).map_err(one)?;
             let size_bytes = device_size(&file, request).map_err(one)?;
-            watch(guard, request, dir, subject, fellows, &mut findings).map_err(one)?;
+            watch(guard, request, dir, subject, &mut findings).map_err(one)?;
             (Some((file, true)), size_bytes)
         }
         Door::File { metadata, size_bytes, .. } => {
@@ -175,19 +174,15 @@ fn watch(
     request: &Request,
     dir: &SysDir,
     subject: &Subject,
-    fellows: usize,
     findings: &mut Findings,
 ) -> Result<(), Reason> {
-    if fellows > 0 {
-        return Ok(());
-    }
     match activity::watch(dir, guard.watch) {
         Ok(true) => Ok(()),
         Ok(false) => {
             findings.note("it keeps no I/O counters, so it could not be watched for other users".to_owned());
             Ok(())
         }
-        // A fellow that came in the meantime reads samples, as this run is about to.
+        // Fellow runs may move it as they like, one that came just now too.
         Err(reason) => match subject.check_processes(&guard.roots, request.shared, guard.settle, findings) {
             0 => Err(findings.reasons.pop().unwrap_or(reason)),
             _ => Ok(()),

@@ -152,7 +152,8 @@ impl Subject {
     /// returns the number of those.
     ///
     /// Whoever has it open may let go within `settle`: udev looks at a disk for a moment whenever
-    /// a writer closed it.
+    /// a writer closed it, a run may just be ending, and a process being started holds copies of
+    /// its parent's descriptors until it executes.
     pub(super) fn check_processes(
         &self,
         roots: &Roots,
@@ -170,7 +171,7 @@ impl Subject {
                 }
             };
             let verdict = sort_out(found.openers, shared);
-            if matches!(&verdict, Err(Reason::OpenElsewhere(_))) && Instant::now() < deadline {
+            if verdict.is_err() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(50));
                 continue;
             }

@@ -3,25 +3,20 @@
 use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::say;
-use measure::run_dir;
+use report::summary::Summary;
 use std::process::ExitCode;
 
-/// Reads the run, judges it, says where that differs from what was written, and prints the verdict.
+/// Reads the run, judges it, says what to know about it, and prints the verdict and the latencies.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
-    let run = run_dir::read(&args.dir).map_err(Failure::environment)?;
-    for remark in &run.remarks {
+    let summary = Summary::read(&args.dir).map_err(Failure::environment)?;
+    for remark in &summary.remarks {
         say::warning(remark);
     }
-    if run.agrees() == Some(false) {
-        say::warning(
-            "the verdict in the directory differs from the one its counts give now - one of them was edited, or another version judged it; this is the one from the counts",
-        );
-    }
     if args.json {
-        let json = serde_json::to_string_pretty(&run.verdict).map_err(Failure::environment)?;
+        let json = serde_json::to_string_pretty(&summary).map_err(Failure::environment)?;
         say::result(&format!("{json}\n"));
     } else {
-        say::result(&format!("{}\n", run.verdict));
+        say::result(&summary.to_string());
     }
-    Ok(ExitCode::from(run.verdict.outcome.exit_code()))
+    Ok(ExitCode::from(summary.verdict.outcome.exit_code()))
 }

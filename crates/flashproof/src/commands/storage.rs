@@ -13,6 +13,7 @@ use load::act::{Arrival, Derived, StorageConfig, derive, echo, parse_storage};
 use load::run::{Control, Run, RunError, Settings};
 use measure::judge::whole_slice_sec;
 use measure::run_dir::{Config, Manifest, refuse_occupied};
+use report::summary::Summary;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -76,7 +77,9 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
     }
     let end = recording.end();
     let verdict = recording.finish(end)?;
-    let text = format!("\n{verdict}\nrun directory: {}\n", dir.display());
+    // From the directory, as anybody else will read it; what cannot be read back is no result.
+    let summary = Summary::read(&dir).map_err(Failure::environment)?;
+    let text = format!("\n{summary}\nrun directory: {}\n", dir.display());
     Ok(match manner {
         Manner::Verdict => {
             say::result(&text);

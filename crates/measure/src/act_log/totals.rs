@@ -109,9 +109,9 @@ mod tests {
         let mut totals = Totals::new(&layout);
         let mut interval = Interval::new(&layout);
         for device in 0..2 {
-            interval.cells[layout.cell(0, device)].record(&Times::new(0, 0, 0, 1_500_000), 1536);
+            interval.cells[layout.cell(0, device)].record(&Times::new(0, 0, 0, 1_500_000), 0, 1536);
         }
-        interval.cells[layout.cell(1, 1)].record(&Times::new(0, 0, 0, 1), 131_072);
+        interval.cells[layout.cell(1, 1)].record(&Times::new(0, 0, 0, 1), 0, 131_072);
         totals.add(&interval);
         totals.add(&interval);
         let mut out = Vec::new();

@@ -51,9 +51,9 @@ impl Run {
         let mut interval = self.interval();
         for device in 0..self.layout.devices.len() {
             let cell = self.layout.cell(0, device);
-            (0..fast).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 1536));
+            (0..fast).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
         }
-        (0..slow).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2 * MS), 1536));
+        (0..slow).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2 * MS), 0, 1536));
         self.judge.add(&interval);
         self
     }
@@ -125,7 +125,7 @@ fn an_interval_that_stopped_early_completes_no_slice() {
     let mut run = Run::new(1, 1, 10);
     let mut interval = run.interval();
     interval.end_ns = SEC / 2;
-    interval.cells[0].record(&Times::new(0, 0, 0, 1), 1536);
+    interval.cells[0].record(&Times::new(0, 0, 0, 1), 0, 1536);
     run.judge.add(&interval);
     assert!(!run.verdict().groups[0].slices[0].complete);
 }
@@ -144,7 +144,7 @@ fn an_interrupted_run_that_would_pass_is_invalid() {
 fn failed_and_never_issued_operations_are_over_every_threshold() {
     let mut run = Run::new(1, 1, 1);
     let mut interval = run.interval();
-    (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 1), 1536));
+    (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 1), 0, 1536));
     interval.cells[0].record_unissued(9);
     run.judge.add(&interval);
     let verdict = run.verdict();
@@ -173,7 +173,7 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
         let mut interval = run.interval();
         for n in 0..10_000 {
             let issued_ns = if n < count { 3 * MS } else { 0 };
-            interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + 1), 1536);
+            interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + 1), 0, 1536);
         }
         run.judge.add(&interval);
         run.verdict()
@@ -186,20 +186,26 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
 }
 
 #[test]
-fn completions_that_lay_unseen_make_a_verdict_invalid() {
-    let unseen = |long: u64| {
+fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decide() {
+    let unseen = |service_ns: u64, unseen_ns: u64| {
         let mut run = Run::new(1, 1, 1);
         let mut interval = run.interval();
         for n in 0..10_000 {
-            interval.cells[0].record(&Times::new(0, 0, 0, 1), 1536);
-            interval.gap.record(if n < long { 60_000 } else { 1_000 }).unwrap();
+            let (service_ns, unseen_ns) = if n < 600 { (service_ns, unseen_ns) } else { (1, 1_000) };
+            interval.cells[0].record(&Times::new(0, 0, 0, service_ns), unseen_ns, 1536);
+            interval.gap.record(unseen_ns).unwrap();
         }
         run.judge.add(&interval);
         run.verdict()
     };
-    assert_eq!(unseen(100).outcome, Outcome::Pass);
-    let verdict = unseen(101);
-    assert_eq!((verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over), (Outcome::Invalid, 50_000, 101));
+    assert_eq!(unseen(MS + 10_000, 40_000).outcome, Outcome::Fail, "40 us are harmless");
+    assert_eq!(unseen(2 * MS, 60_000).outcome, Outcome::Fail, "it took over 1 ms in any case");
+    let verdict = unseen(MS + 10_000, 60_000);
+    assert_eq!((verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over), (Outcome::Invalid, 50_000, 600));
+    assert!(verdict.reasons[0].starts_with("completions that lay unseen for over 50 us would decide: 6.00 % of reads"));
+    let verdict = unseen(MS - 10_000, 60_000);
+    assert_eq!(verdict.outcome, Outcome::Pass, "gaps make a device look slower, never faster");
+    assert!(verdict.reasons[1].starts_with("times are overstated: 6.00 % of 10,000 completions"), "{verdict}");
 }
 
 #[test]

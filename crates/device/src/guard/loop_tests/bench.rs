@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
 /// Size of the loop devices: large enough for ext4 and for the samples to have something between the ends.
@@ -50,6 +51,9 @@ impl Bench {
         let image = dir.path().join("image");
         File::create(&image).unwrap().set_len(SIZE).unwrap();
         let image = image.to_str().unwrap();
+        // Two that look for a free device at once find the same one, and the loser keeps it open a while.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let device = succeed("losetup", &[options, &["--find", "--show", image]].concat())?;
         Some(Self { device, dir })
     }
@@ -57,7 +61,8 @@ impl Bench {
     pub(super) fn guard(&self) -> Guard {
         Guard {
             watch: Duration::from_millis(200),
-            settle: Duration::from_millis(100),
+            // Long enough for commands of other tests that look at every loop device.
+            settle: Duration::from_secs(1),
             ..Guard::new(Some(self.dir.path().join("state")))
         }
     }

@@ -88,8 +88,9 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
             let eligible_ns = numbers.below(1_000_000);
             let issued_ns = eligible_ns + numbers.below(50_000);
             let completed_ns = issued_ns + numbers.below(20_000_000);
-            cell.record(&Times::new(0, eligible_ns, issued_ns, completed_ns), 1536);
-            interval.gap.saturating_record(numbers.below(100_000));
+            let unseen_ns = numbers.below(100_000);
+            cell.record(&Times::new(0, eligible_ns, issued_ns, completed_ns), unseen_ns, 1536);
+            interval.gap.saturating_record(unseen_ns);
         }
         if numbers.below(20) == 0 {
             cell.record_unissued(numbers.below(3));

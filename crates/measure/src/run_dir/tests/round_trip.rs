@@ -63,8 +63,8 @@ fn the_tables_are_plain_csv() {
     interval.end_ns = SEC;
     interval.cpu_ns = 12_000;
     interval.in_flight_max = 3;
-    interval.cells[1].record(&Times::new(0, 0, 200_000, 1_100_000), 1536);
-    interval.cells[1].record(&Times::new(0, 0, 0, 9_000_000), 1536);
+    interval.cells[1].record(&Times::new(0, 0, 200_000, 1_100_000), 0, 1536);
+    interval.cells[1].record(&Times::new(0, 0, 0, 8_040_000), 60_000, 1536);
     interval.cells[7].record_error();
     interval.gap.record(49_000).unwrap();
     writer.write_interval(&interval, &["41, \"hot\"\n".to_owned(), String::new()]).unwrap();
@@ -77,9 +77,9 @@ fn the_tables_are_plain_csv() {
     assert_eq!(
         text(INTERVALS),
         "after_sec,stream,device,ops,bytes,errors,unissued,judged_over_1ms,judged_over_8ms,judged_over_64ms,\
-         response_over_1ms,response_over_8ms,response_over_64ms\n\
-         1,reads,1,2,3072,0,0,1,1,0,2,1,0\n\
-         1,large-block-writes,1,0,0,1,0,1,1,1,1,1,1\n"
+         judged_least_over_1ms,judged_least_over_8ms,judged_least_over_64ms,response_over_1ms,response_over_8ms,response_over_64ms\n\
+         1,reads,1,2,3072,0,0,1,1,0,1,0,0,2,1,0\n\
+         1,large-block-writes,1,0,0,1,0,1,1,1,1,1,1,1,1,1\n"
     );
     let gap_max_ns = interval_gap_max(49_000);
     assert_eq!(
@@ -159,7 +159,7 @@ fn interval_logs_are_read_by_the_tools_of_their_format_and_match_the_sorted_samp
             let magnitude = numbers.below(27);
             let service_ns = numbers.below(1 << magnitude);
             samples_ns.push(service_ns);
-            interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 1536);
+            interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 0, 1536);
         }
         writer.write_interval(&interval, &telemetry(index)).unwrap();
     }

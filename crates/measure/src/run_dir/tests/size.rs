@@ -9,11 +9,12 @@ const DAY_SEC: u64 = 86_400;
 /// What a day may take per device.
 const DAY_BYTES_MAX: u64 = 100_000_000;
 
-/// An interval as a busy flash drive gives it: latencies around a centre with a long tail.
+/// An interval of ACT's reference load with commits, as a flash drive takes it: latencies around a
+/// centre with a long tail.
 fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Interval {
     let layout = manifest.layout();
     let mut interval = Interval { index, end_ns: (index + 1) * SEC, ..Interval::new(&layout) };
-    for (cell, rate) in interval.cells.iter_mut().zip([6000, 2000, 70, 70]) {
+    for (cell, rate) in interval.cells.iter_mut().zip([2000, 1000, 24, 24]) {
         for _ in 0..rate {
             // A product of uniform factors is close to log-normal: here mostly 40 to 300 us.
             let service_ns = (0..3).fold(90_000_u64, |ns, _| ns * (60 + numbers.below(100)) / 100);
@@ -21,7 +22,7 @@ fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Inte
             let wait_ns = if numbers.below(1000) == 0 { numbers.below(100_000) } else { 0 };
             let lag_ns = 2_000 + numbers.below(4_000) * numbers.below(30);
             let issued_ns = wait_ns + lag_ns;
-            cell.record(&Times::new(0, wait_ns, issued_ns, issued_ns + service_ns + tail), 1536);
+            cell.record(&Times::new(0, wait_ns, issued_ns, issued_ns + service_ns + tail), 0, 1536);
             interval.gap.saturating_record(numbers.below(60_000));
         }
     }

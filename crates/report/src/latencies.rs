@@ -1,0 +1,158 @@
+//! Quantiles of each stream over the whole run and all devices.
+//!
+//! Read back from the interval logs, whose resolution they have: 1 % for service times, 10 % for wait
+//! and lag, and never finer than a microsecond. What a verdict needs exactly is counted elsewhere.
+
+use measure::cell::{self, Latencies as Histogram, Layout};
+use measure::run_dir::{HlogKind, RunDirError, each_window};
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+/// The durations of one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StreamLatencies {
+    /// The stream.
+    pub stream: String,
+    /// From hand-over to completion.
+    pub service: Quantiles,
+    /// For a free slot: the device's doing, or the configured limit's.
+    pub wait: Quantiles,
+    /// Our own lateness.
+    pub lag: Quantiles,
+}
+
+/// Some quantiles of a duration, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Quantiles {
+    /// Durations counted.
+    pub count: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 99 %.
+    pub p99_ns: u64,
+    /// 99.9 %.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl From<&Histogram> for Quantiles {
+    fn from(histogram: &Histogram) -> Self {
+        Self {
+            count: histogram.len(),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p99_ns: histogram.value_at_quantile(0.99),
+            p999_ns: histogram.value_at_quantile(0.999),
+            max_ns: histogram.max(),
+        }
+    }
+}
+
+/// Reads the durations of every stream that did something, in the run in `dir` with the cells of
+/// `layout`. Errors: an interval log is missing or damaged.
+pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
+    let service = by_stream(dir, layout, HlogKind::Service)?;
+    let wait = by_stream(dir, layout, HlogKind::Wait)?;
+    let lag = by_stream(dir, layout, HlogKind::Lag)?;
+    let streams = layout.streams.iter().zip(service.iter().zip(wait.iter().zip(&lag)));
+    let streams = streams.filter(|(_, (service, _))| !service.is_empty());
+    Ok(streams
+        .map(|(stream, (service, (wait, lag)))| StreamLatencies {
+            stream: stream.name.clone(),
+            service: service.into(),
+            wait: wait.into(),
+            lag: lag.into(),
+        })
+        .collect())
+}
+
+fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogram>, RunDirError> {
+    let mut streams = vec![cell::latencies(); layout.streams.len()];
+    let devices = layout.devices.len().max(1);
+    each_window(dir, layout, kind, |window| {
+        // Bounds that differ, as another program may write them, grow or are cut: `add` takes what fits.
+        let _ = streams[window.cell / devices].add(&window.histogram);
+    })?;
+    Ok(streams)
+}
+
+/// A table of milliseconds, one line for each stream and duration.
+pub struct Table<'a>(pub &'a [StreamLatencies]);
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<20} {:<8} {:>9} {:>9} {:>9} {:>9}", "milliseconds", "", "p50", "p99", "p99.9", "max")?;
+        for StreamLatencies { stream, service, wait, lag } in self.0 {
+            for (what, quantiles) in [("service", service), ("wait", wait), ("lag", lag)] {
+                let Quantiles { p50_ns, p99_ns, p999_ns, max_ns, .. } = quantiles;
+                let name = if what == "service" { stream } else { "" };
+                write!(f, "{name:<20} {what:<8}")?;
+                for ns in [p50_ns, p99_ns, p999_ns, max_ns] {
+                    write!(f, " {:>9.3}", *ns as f64 / 1e6)?;
+                }
+                writeln!(f)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::buckets::ActScale;
+    use measure::cell::{Interval, StreamInfo};
+    use measure::judge::Sla;
+    use measure::run_dir::{Manifest, Writer};
+    use measure::times::Times;
+
+    fn layout() -> Layout {
+        let stream = |name: &str| StreamInfo {
+            name: name.into(),
+            judged: true,
+            offered_iops: 1.0,
+            per_device_in_act_log: true,
+            in_act_log: true,
+        };
+        Layout {
+            streams: vec![stream("reads"), stream("idle"), stream("writes")],
+            devices: vec!["a".into(), "b".into()],
+            scale: ActScale::Milliseconds,
+            thresholds_ns: Sla::default().thresholds_ns(),
+        }
+    }
+
+    #[test]
+    fn devices_and_windows_are_added_up_and_idle_streams_left_out() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("run");
+        let manifest = Manifest { duration_sec: 30, ..Manifest::new(&layout(), Sla::default()) };
+        let mut writer = Writer::create(&dir, &manifest, &[]).unwrap();
+        for index in 0..30 {
+            let mut interval = Interval::new(&layout());
+            (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
+            // 60 reads of 1 ms over two devices, one of them of 5 ms; lag 50 us.
+            interval.cells[0].record(&Times::new(0, 0, 50_000, 1_050_000), 0, 512);
+            interval.cells[1].record(&Times::new(0, 0, 50_000, if index == 7 { 5_050_000 } else { 1_050_000 }), 0, 512);
+            interval.cells[5].record(&Times::new(0, 2_000_000, 2_000_000, 2_100_000), 0, 512);
+            writer.write_interval(&interval, &[]).unwrap();
+        }
+        let verdict = manifest.judge().verdict(&measure::judge::End::Completed);
+        writer.finish(&verdict).unwrap();
+
+        let streams = latencies(&dir, &layout()).unwrap();
+        assert_eq!(
+            streams.iter().map(|s| (s.stream.as_str(), s.service.count)).collect::<Vec<_>>(),
+            [("reads", 60), ("writes", 30)]
+        );
+        let near =
+            |have: u64, want: u64, percent: u64| assert!(have.abs_diff(want) * 100 <= want * percent, "{have} {want}");
+        near(streams[0].service.p50_ns, 1_000_000, 1);
+        near(streams[0].service.max_ns, 5_000_000, 1);
+        near(streams[0].lag.p50_ns, 50_000, 10);
+        near(streams[1].wait.p99_ns, 2_000_000, 10);
+        let table = Table(&streams).to_string();
+        assert_eq!(table.lines().count(), 7, "{table}");
+    }
+}
