@@ -246,3 +246,15 @@ fn a_closed_lane_keeps_its_depth_going() {
     assert!(ran.total().cells[0].ops.abs_diff(200_000) <= 4);
     assert_eq!(ran.intervals[2].in_flight_max, 4);
 }
+
+#[test]
+fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
+    // A second each, one at a time: when the lag ends the run 512 of them are still to come.
+    let drive = "sim:channels=1+read-us=1000000+jitter-pct=0+read-mbps=0";
+    let settings = Settings { max_lag_ns: 2 * SEC, ..settings(3600) };
+    let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 512, false), settings, &layout(1, 1));
+    assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Device, .. })), "{:?}", ran.cause);
+    let cell = &ran.total().cells[0];
+    assert!((10..=14).contains(&cell.ops), "those of the run and of ten seconds after it: {}", cell.ops);
+    assert!(cell.unissued >= 500, "{}", cell.unissued);
+}
