@@ -52,7 +52,7 @@ impl Engine {
         match (Uring::new(targets.clone(), 1, 4096, Instant::now()), wanted) {
             (Ok(_), _) => Ok(Self::IoUring),
             (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
-                "cannot use io_uring, as engine: io_uring demands - {} - allow it, or say engine: auto",
+                "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",
                 why_no_ring(&error)
             ))),
             (Err(error), _) => {

@@ -303,3 +303,15 @@ fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
     assert_eq!(cell.judged_least.counts(), [0, 0, 0], "nothing that the device answers for");
     assert!((1_300..1_600).contains(&cell.response.counts()[2]), "{:?}", cell.response.counts());
 }
+
+#[test]
+fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
+    // A second each, one at a time: when the lag ends the run 512 of them are still to come.
+    let drive = "sim:channels=1+read-us=1000000+jitter-pct=0+read-mbps=0";
+    let settings = Settings { max_lag_ns: 2 * SEC, ..settings(3600) };
+    let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 512, false), settings, &layout(1, 1));
+    assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Device, .. })), "{:?}", ran.cause);
+    let cell = &ran.total().cells[0];
+    assert!((10..=14).contains(&cell.ops), "those of the run and of ten seconds after it: {}", cell.ops);
+    assert!(cell.unissued >= 500, "{}", cell.unissued);
+}

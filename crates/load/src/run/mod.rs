@@ -322,10 +322,14 @@ impl<W: World, S: Stream> Shard<W, S> {
             return Wait { until_ns: 0, completions: 1 };
         }
         let next_ns = self.due.peek().map_or(u64::MAX, |Reverse((intended_ns, _))| *intended_ns);
-        // Operations after the end are never issued, so nothing waits for them.
-        let next_ns = if next_ns < self.stop_ns { next_ns } else { u64::MAX };
-        let deadline_ns = if self.now_ns < self.stop_ns { self.stop_ns } else { self.stop_ns + self.settings.drain_ns };
-        let bound_ns = deadline_ns.min(self.recorder.end_ns());
+        // Operations after the end are never issued, nor any of an abandoned run: nothing waits for them.
+        let next_ns = if next_ns < self.stop_ns && !self.abandoned { next_ns } else { u64::MAX };
+        // After the end the interval that was going on takes in what still completes, however long that
+        // takes: its own end, which can lie behind, wakes nobody.
+        let bound_ns = match self.now_ns < self.stop_ns {
+            true => self.stop_ns.min(self.recorder.end_ns()),
+            false => self.stop_ns.saturating_add(self.settings.drain_ns),
+        };
         let (until_ns, completions) = match self.settings.pacing {
             _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),

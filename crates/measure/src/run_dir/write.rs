@@ -44,12 +44,18 @@ impl Writer {
     /// `telemetry_columns` name the values that come with each interval. Errors: a run is there
     /// already, or too little space for all of this run, or the system refuses.
     pub fn create(dir: &Path, manifest: &Manifest, telemetry_columns: &[String]) -> Result<Self, RunDirError> {
+        let made = !dir.exists();
         fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
         refuse_occupied(dir)?;
         let layout = manifest.layout();
         let (interval_sec, duration_sec) = (manifest.report_interval_sec, manifest.duration_sec);
         let columns = telemetry_columns.len();
-        space::check(dir, space::space_needed_bytes(&layout, columns, interval_sec, duration_sec))?;
+        let room = space::check(dir, space::space_needed_bytes(&layout, columns, interval_sec, duration_sec));
+        if room.is_err() && made {
+            // It is empty, and nothing will be in it; that it stays is all that can go wrong.
+            let _ = fs::remove_dir(dir);
+        }
+        room?;
         write_whole(dir, MANIFEST, &json(manifest))?;
         let mut intervals = AppendFile::create(dir.join(INTERVALS))?;
         intervals.append(format!("{}\n", tables::intervals_header(&manifest.sla)).as_bytes())?;

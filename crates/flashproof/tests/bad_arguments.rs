@@ -1,0 +1,200 @@
+//! A command line that cannot be followed, a place that takes no run, a reader that went away.
+
+mod support;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
+use support::{Bench, CONFIG, OUT, small_disk, tool};
+
+const GOOD: &str = "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n";
+
+/// Asserts that a run with these options is refused as a wrong command line with one line that has
+/// `part` in it.
+#[track_caller]
+fn refused(options: &[&str], part: &str) {
+    let bench = Bench::new();
+    bench.storage(GOOD, options).expect_error(2, &[part]);
+    assert!(!bench.exists(OUT));
+}
+
+#[test]
+fn a_limit_that_is_none_is_told_with_its_reason_and_the_form_of_one() {
+    let form = "write limits like 5%>1ms,1%>8ms,0.1%>64ms";
+    for (sla, why) in [
+        ("banana", "no \">\" between share and threshold"),
+        ("", "no \">\" between share and threshold"),
+        ("5%>1ms,200%>8ms", "the share is above 100 %"),
+    ] {
+        refused(&["--sla", sla], why);
+        refused(&["--sla", sla], form);
+    }
+    for sla in ["5%>", ">1ms", "-5%>1ms", "5>1ms", "5%>1parsec", "5%>-1ms", "5%>0ms", "nan%>1ms", "5%>1e400s"] {
+        refused(&[&format!("--sla={sla}")], form);
+    }
+}
+
+#[test]
+fn two_limits_for_one_threshold_contradict() {
+    refused(&["--sla", "5%>1ms,4%>1ms"], "two limits for 1ms; keep the smaller one");
+}
+
+#[test]
+fn numbers_of_options_are_checked() {
+    refused(&["--slice", "0"], "invalid value '0' for '--slice <SECONDS>'");
+    refused(&["--slice", "1h"], "invalid value '1h' for '--slice <SECONDS>'");
+    refused(&["--max-errors=-1"], "invalid value '-1' for '--max-errors <N>'");
+    refused(&["--max-errors", "18446744073709551616"], "invalid value '18446744073709551616'");
+}
+
+#[test]
+fn unknown_commands_and_options_are_named_and_missing_ones_too() {
+    let bench = Bench::new();
+    bench.flashproof(&["storag"]).expect_error(2, &["unrecognized subcommand 'storag'"]);
+    bench.flashproof(&["storage"]).expect_error(2, &["required arguments were not provided"]);
+    bench.flashproof(&["storage", "--bananas", "x"]).expect_error(2, &["unexpected argument '--bananas'"]);
+    bench.flashproof(&["storage", "x", "y"]).expect_error(2, &["unexpected argument 'y'"]);
+    bench.flashproof::<&str>(&[]).expect(2);
+    let help = bench.flashproof(&["storage", "--help"]).expect(0);
+    assert!(help.stdout.contains("record-bytes-range-max") && help.stderr.is_empty(), "the keys are in the help");
+}
+
+#[test]
+fn names_that_are_no_text_do_no_harm() {
+    let bench = Bench::new();
+    let name = OsStr::from_bytes(b"odd\xff");
+    fs::write(bench.path(name), GOOD).unwrap();
+    let ended =
+        bench.flashproof(&[OsStr::new("storage"), name, OsStr::new("--out"), OsStr::from_bytes(b"run\xff")]).expect(0);
+    assert!(ended.errors().is_empty() && bench.path(OsStr::from_bytes(b"run\xff/verdict.json")).exists());
+    bench.flashproof(&[OsStr::new("report"), OsStr::from_bytes(b"run\xff")]).expect(0);
+    let erase = [OsStr::new("storage"), name, OsStr::new("--erase"), name];
+    bench.flashproof(&erase).expect_error(2, &["invalid UTF-8"]);
+}
+
+#[test]
+fn a_directory_that_holds_a_run_takes_no_other() {
+    let bench = Bench::new();
+    bench.storage(GOOD, &[]).expect(0);
+    let before = bench.read("run/act.log");
+    bench.storage(GOOD, &[]).expect_errors(
+        3,
+        &["starting a run in run - it already holds manifest.json of another run; give another --out or move that run away"],
+    );
+    assert!(before == bench.read("run/act.log"));
+    // Any part of one is one.
+    fs::remove_file(bench.path("run/manifest.json")).unwrap();
+    bench.storage(GOOD, &[]).expect_error(3, &["starting a run in run - it already holds "]);
+}
+
+#[test]
+fn a_directory_that_is_there_and_empty_takes_a_run_and_missing_parents_are_made() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path(OUT)).unwrap();
+    bench.storage(GOOD, &[]).expect(0);
+    bench.flashproof(&["storage", CONFIG, "--out", "not/there/yet"]).expect(0);
+    assert!(bench.exists("not/there/yet/verdict.json"));
+}
+
+#[test]
+fn a_place_that_cannot_hold_a_directory_is_told() {
+    let bench = Bench::new();
+    bench.write(CONFIG, GOOD);
+    let into = |out: &str| bench.flashproof(&["storage", CONFIG, "--out", out]);
+    into(CONFIG).expect_error(3, &["test.conf - File exists"]);
+    into("test.conf/run").expect_error(3, &["test.conf/run - Not a directory"]);
+    into("/proc/run").expect_error(3, &["/proc/run - "]);
+}
+
+#[test]
+fn a_read_only_place_is_told() {
+    let bench = Bench::new();
+    bench.write(CONFIG, GOOD);
+    let Some(_disk) = small_disk(&bench, "disk", 8192) else { return };
+    let at = bench.path("disk");
+    let Some(_) = tool("mount", &["-o", "remount,ro", at.to_str().unwrap()]) else { return };
+    bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect_errors(
+        3,
+        &["making the directory disk/run - Read-only file system (os error 30); give an --out that this user may write to"],
+    );
+}
+
+#[test]
+fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
+    let bench = Bench::new();
+    // Of a day on this disk only the first hours would fit.
+    bench.write(CONFIG, GOOD.replace(": 2\n", ": 86400\n"));
+    let Some(_disk) = small_disk(&bench, "disk", 4096) else { return };
+    let parts = [
+        "starting a run in disk/run - it will need about ",
+        " MB and 4.2 MB are free; free some space or give an --out with more room",
+    ];
+    bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect_error(3, &parts);
+    assert!(!bench.exists("disk/run"), "nothing is left behind");
+    // A short one fits.
+    bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect(3);
+    bench.write(CONFIG, GOOD);
+    bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect(0);
+}
+
+#[test]
+fn a_report_on_what_is_no_run_says_so() {
+    let bench = Bench::new();
+    bench.write(CONFIG, GOOD);
+    bench
+        .flashproof(&["report", "missing"])
+        .expect_error(3, &["missing/manifest.json - ", "give the directory of a run"]);
+    bench
+        .flashproof(&["report", CONFIG])
+        .expect_error(3, &["test.conf/manifest.json - Not a directory", "give a directory"]);
+    bench.storage(GOOD, &[]).expect(0);
+    bench.write("run/manifest.json", "{\"format_version\": 99}");
+    bench.flashproof(&["report", OUT]).expect_error(3, &["it has format version 99", "use a newer flashproof"]);
+    bench.write("run/manifest.json", "not JSON");
+    bench
+        .flashproof(&["report", OUT])
+        .expect_error(3, &["run/manifest.json - ", "it was damaged or edited after the run"]);
+}
+
+#[test]
+fn closed_outputs_do_no_harm() {
+    let bench = Bench::new();
+    bench.act_storage();
+    bench.write(CONFIG, GOOD);
+    for (out, command) in [
+        ("a", "flashproof storage test.conf --out a >&-"),
+        ("b", "flashproof storage test.conf --out b 2>&-"),
+        ("c", "flashproof storage test.conf --out c >&- 2>&- <&-"),
+        ("d", "flashproof storage test.conf --out d >/dev/full 2>/dev/full"),
+        ("e", "./act_storage test.conf --out e >/dev/full"),
+    ] {
+        let mut shell = bench.command("sh");
+        let command = command.replace("flashproof", support::FLASHPROOF);
+        assert_eq!(shell.args(["-c", &command]).stderr(Stdio::null()).status().unwrap().code(), Some(0), "{command}");
+        assert!(bench.exists(&format!("{out}/verdict.json")), "{command}");
+    }
+    // A reader that goes away after the first line.
+    let mut shell = bench.command("sh");
+    shell.args(["-c", "{ ./act_storage test.conf --out f; echo $? >code; } | head -n 1"]).stdout(Stdio::null());
+    let output = shell.stderr(Stdio::piped()).output().unwrap();
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("bug"));
+    assert_eq!(bench.text("code"), "0\n");
+    for command in ["storage", "report"] {
+        let mut shell = bench.command("sh");
+        let line = format!("{} {command} >&- 2>&-", support::FLASHPROOF);
+        assert_eq!(shell.args(["-c", &line]).status().unwrap().code(), Some(2), "{command}");
+    }
+}
+
+#[test]
+fn a_run_in_a_directory_that_its_user_may_not_write_to_is_told() {
+    let bench = Bench::new();
+    bench.write(CONFIG, GOOD);
+    let Some(nobody) = support::Nobody::new(&bench) else { return };
+    let ended = nobody.flashproof(&bench, &["storage", CONFIG]);
+    ended.expect_error(
+        3,
+        &["making the directory flashproof-storage-", "Permission denied", "give an --out that this user may write to"],
+    );
+}

@@ -1,0 +1,124 @@
+//! Devices that no test can run on: each is one line, and none is written to.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use support::{Bench, LoopDevice, Nobody, OUT, tool};
+
+const MIB: u64 = 1 << 20;
+
+/// A load on `devices`: one that writes, or one that only reads.
+fn load(devices: &str, writes: bool) -> String {
+    let writes = if writes { "write-reqs-per-sec: 100\n" } else { "" };
+    format!("device-names: {devices}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n{writes}")
+}
+
+/// Asserts that both loads are refused on `devices`, with leave to erase them.
+#[track_caller]
+fn refused(bench: &Bench, devices: &str, why: &str) {
+    for (writes, what) in [(true, "refusing to write to"), (false, "cannot read")] {
+        let ended = bench.storage(&load(devices, writes), &["--erase", devices]);
+        ended.expect_errors(3, &[format!("{what} {devices} - {why}")]);
+        assert!(!bench.exists(OUT) && !bench.exists("state"), "something was made");
+    }
+}
+
+#[test]
+fn a_name_that_leads_nowhere_is_told() {
+    let bench = Bench::new();
+    let why = "there is no such device or file; check the name (`lsblk -d` lists the disks)";
+    refused(&bench, "/dev/flashproof-has-none", why);
+    symlink("nowhere", bench.path("dangling")).unwrap();
+    refused(&bench, "dangling", why);
+}
+
+#[test]
+fn what_is_no_block_device_is_told() {
+    let bench = Bench::new();
+    let advice = "not a block device; name a whole disk, a partition, or a file with file-size-mbytes";
+    refused(&bench, "/dev/null", &format!("it is a character device, {advice}"));
+    fs::create_dir(bench.path("dir")).unwrap();
+    refused(&bench, "dir", &format!("it is a directory, {advice}"));
+    if tool("mkfifo", &[bench.path("pipe").to_str().unwrap()]).is_some() {
+        refused(&bench, "pipe", &format!("it is a pipe, {advice}"));
+    }
+}
+
+#[test]
+fn a_file_without_a_size_is_not_written_to() {
+    let bench = Bench::new();
+    bench.write_victim("victim", 2);
+    let before = bench.read("victim");
+    bench.storage(&load("victim", true), &["--erase", "victim"]).expect_errors(
+        3,
+        &["refusing to write to victim - it is a regular file; to test a file give its size with file-size-mbytes, or name a \
+           block device instead"],
+    );
+    assert!(before == bench.read("victim"));
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_told_and_not_made() {
+    let bench = Bench::new();
+    let Some(_disk) = support::small_disk(&bench, "disk", 4096) else { return };
+    let config = load("disk/file", true) + "file-size-mbytes: 8\n";
+    let parts = ["refusing to write to disk/file - the file needs 8388608 more bytes and its file system has "];
+    bench.storage(&config, &[]).expect_error(3, &parts);
+    assert!(!bench.exists("disk/file") && !bench.exists(OUT));
+}
+
+#[test]
+fn a_read_only_device_is_read_but_not_written_to() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--read-only"]) else { return };
+    let name = device.name.as_str();
+    bench.storage(&load(name, true), &["--erase", name]).expect_errors(
+        3,
+        &[format!(
+            "refusing to write to {name} - it is read-only (the device says so); make it writable (`blockdev --setrw`), or name \
+             another device"
+        )],
+    );
+    assert!(!bench.exists(OUT));
+    bench.storage(&load(name, false), &["--sla", "99%>10s"]).expect(0);
+    assert!(device.content().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_device_smaller_than_a_large_block_is_told() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 65_536, &[]) else { return };
+    let why = "its 65536 bytes are less than the 131072 bytes of one large block; name a larger device, or make \
+               large-block-op-kbytes smaller";
+    refused(&bench, &device.name, why);
+    assert!(device.content().iter().all(|&byte| byte == 0));
+    let smaller = load(&device.name, true) + "large-block-op-kbytes: 64\n";
+    bench.storage(&smaller, &["--sla", "99%>10s"]).expect(0);
+}
+
+#[test]
+fn who_has_no_permission_is_told() {
+    let bench = Bench::new();
+    let Some(nobody) = Nobody::new(&bench) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let name = &device.name;
+    for (writes, what) in [(true, "refusing to write to"), (false, "cannot read")] {
+        bench.write(support::CONFIG, load(name, writes));
+        let ended = nobody.flashproof(&bench, &["storage", support::CONFIG, "--erase", name]);
+        let start = format!("{what} {name} - no permission to open it");
+        let advice = "run as root, or as a member of the group that owns the device";
+        ended.expect_error(3, &[&start, "Permission denied (os error 13)", advice]);
+    }
+    assert!(device.content().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn one_bad_device_of_several_keeps_all_of_them_from_being_touched() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let config = load(&format!("{} /dev/null /dev/flashproof-has-none", device.name), true);
+    let ended = bench.storage(&config, &[]).expect(3);
+    assert_eq!(ended.errors().len(), 2, "one line for each: {}", ended.stderr);
+    assert!(device.content().iter().all(|&byte| byte == 0) && !bench.exists(OUT));
+}

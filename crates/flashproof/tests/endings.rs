@@ -1,0 +1,159 @@
+//! Runs that do not reach their end: killed, interrupted, interrupted twice.
+
+mod support;
+
+use measure::act_log::{Entry, Reader};
+use measure::judge::{End, Outcome};
+use std::fs::File;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use support::{Bench, OUT, Running, skip};
+
+/// A real-time load that only reads a file, so that it begins at once.
+fn reads(bench: &Bench, seconds: u32) -> String {
+    File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
+    format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n")
+}
+
+/// Passes on any machine that does anything at all.
+const LAX: [&str; 2] = ["--sla", "99%>10s"];
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+#[test]
+fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
+    let bench = Bench::new();
+    let config = reads(&bench, 600);
+    // Random moments, one in each of these seconds; which ones is told when it fails.
+    let random = unix_ms();
+    let moments_ms: Vec<u64> = (0..6).map(|n| 300 + 700 * n + (random / 7_u64.pow(n as u32)) % 700).collect();
+    let name = |index: usize| format!("run{index}");
+    let start = |index| bench.start_as(&format!("{index}.conf"), &name(index), &config, &LAX);
+    let mut running: Vec<Running> = (0..moments_ms.len()).map(start).collect();
+    for (index, running) in running.iter_mut().enumerate() {
+        let telemetry = format!("{}/lag.hlog", name(index));
+        running.wait_until("it begins", || bench.exists(&telemetry));
+    }
+    let begun = Instant::now();
+    for (index, (running, moment_ms)) in running.into_iter().zip(moments_ms).enumerate() {
+        std::thread::sleep(Duration::from_millis(moment_ms).saturating_sub(begun.elapsed()));
+        running.signal("KILL");
+        let killed_unix_ms = unix_ms();
+        assert_eq!(running.end().signal, Some(9));
+        let context = format!("killed at {moment_ms} ms");
+
+        let report = bench.flashproof(&["report", &name(index)]).expect(4);
+        assert!(
+            report.warnings()[0].starts_with("this run is incomplete: it has no verdict.json"),
+            "{}",
+            report.stderr
+        );
+        assert!(report.stdout.contains("ended without a record of how"), "{context}: {}", report.stdout);
+        let run = measure::run_dir::read(&bench.path(name(index))).unwrap();
+        assert_eq!(run.verdict.end, End::Unrecorded);
+        assert!(run.verdict.partial);
+        // The interval that was going on, and the one before while it was being written; and a second
+        // for the start and for a machine with other things to do.
+        let ran_ms = killed_unix_ms - run.manifest.started_unix_ms;
+        assert!(run.intervals + 2 >= ran_ms / 1000, "{context}: {} intervals in {ran_ms} ms", run.intervals);
+        assert!(run.intervals <= ran_ms / 1000, "{context}: {} intervals in {ran_ms} ms", run.intervals);
+        assert_eq!(last_second_of_act_log(&bench, &name(index)).abs_diff(run.intervals) / 2, 0, "{context}");
+    }
+}
+
+/// The last complete chunk, 0 without one.
+fn last_second_of_act_log(bench: &Bench, run: &str) -> u64 {
+    let bytes = bench.read(&format!("{run}/act.log"));
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut last = 0;
+    for entry in reader.by_ref() {
+        if let Entry::Chunk(chunk) = entry.unwrap() {
+            last = chunk.after_sec;
+        }
+    }
+    last
+}
+
+/// Starts a run of ten minutes and waits for its first interval.
+fn started(bench: &Bench) -> Running {
+    let mut running = bench.start(&reads(bench, 600), &LAX);
+    running.wait_until("its first interval", || {
+        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
+    });
+    running
+}
+
+#[test]
+fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let bench = Bench::new();
+        let running = started(&bench);
+        running.signal(signal);
+        let ended = running.end().expect(4);
+        assert!(ended.errors().is_empty(), "{}", ended.stderr);
+        assert!(ended.stdout.contains(&format!("stopped by SIG{signal} after ")), "{}", ended.stdout);
+        assert!(ended.stdout.contains("it would pass so far"), "{}", ended.stdout);
+        let run = bench.run();
+        assert_eq!(run.verdict.end, End::Interrupted { signal: format!("SIG{signal}") });
+        assert_eq!((run.verdict.outcome, run.verdict.partial, run.is_complete()), (Outcome::Invalid, true, true));
+        assert_eq!(run.agrees(), Some(true));
+        assert!(run.remarks.is_empty(), "{:?}", run.remarks);
+        let (_, errors, unissued) = support::totals(&run, "reads");
+        assert_eq!((errors, unissued), (0, 0), "what was asked for until then was done");
+        bench.flashproof(&["report", OUT]).expect(4);
+    }
+}
+
+#[test]
+fn an_interrupted_run_that_had_failed_already_has_failed() {
+    let bench = Bench::new();
+    // Thirty years, of which only the beginning passes before the signal.
+    let config = "device-names: sim:error-rate=0.0001\ntest-duration-sec: 1000000000\nread-reqs-per-sec: 1000\n\
+                  report-interval-sec: 60\n";
+    let mut running = bench.start(config, &["--max-errors", "1000000000000"]);
+    running.wait_until("an error", || bench.exists("run/act.log") && bench.text("run/act.log").contains("failed: "));
+    running.signal("INT");
+    running.end().expect(1);
+    let run = bench.run();
+    assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Fail, true));
+    assert_eq!(run.verdict.end, End::Interrupted { signal: "SIGINT".into() });
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_without_a_verdict() {
+    let bench = Bench::new();
+    let running = started(&bench);
+    // Both are there when it goes on, so no clean end comes between them.
+    running.signal("STOP");
+    running.signal("INT");
+    running.signal("TERM");
+    running.signal("CONT");
+    let ended = running.end();
+    if ended.errors().is_empty() {
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+        return skip("the run had ended before the second signal was seen").unwrap_or(());
+    }
+    ended.expect_errors(4, &["ended at once by a second signal - the run directory has no verdict and says so"]);
+    assert!(!bench.exists("run/verdict.json"));
+    let report = bench.flashproof(&["report", OUT]).expect(4);
+    assert!(report.warnings()[0].starts_with("this run is incomplete"), "{}", report.stderr);
+}
+
+#[test]
+fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
+    let bench = Bench::new();
+    let config = reads(&bench, 3).replace(": 100\n", ": 1000\n");
+    let mut running = bench.start(&config, &[]);
+    running.wait_until("its first interval", || {
+        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
+    });
+    running.signal("STOP");
+    std::thread::sleep(Duration::from_millis(600));
+    running.signal("CONT");
+    let ended = running.end().expect(4);
+    let run = bench.run();
+    assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Invalid, false));
+    assert!(ended.stdout.contains("this program's own lag would decide"), "{}", ended.stdout);
+    assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "none is left out");
+}

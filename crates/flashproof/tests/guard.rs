@@ -1,0 +1,202 @@
+//! The safety guard as a user meets it: what is in use is refused whatever is said, what holds data
+//! is asked for, and a load that only reads needs nobody's leave.
+
+mod support;
+
+use std::fs::OpenOptions;
+use std::process::Command;
+use support::{Bench, LoopDevice, OUT, Running, Undo, tool};
+
+const MIB: u64 = 1 << 20;
+
+/// Passes on any machine that does anything at all.
+const LAX: [&str; 2] = ["--sla", "99%>10s"];
+
+/// A device with a bench around it.
+struct Case {
+    // First, as fields drop in this order.
+    device: LoopDevice,
+    bench: Bench,
+}
+
+impl Case {
+    fn new() -> Option<Self> {
+        let bench = Bench::new();
+        Some(Self { device: LoopDevice::new(&bench, 32 * MIB, &[])?, bench })
+    }
+
+    /// One with a file system on it.
+    fn with_file_system() -> Option<Self> {
+        let case = Self::new()?;
+        tool("mkfs.ext4", &["-q", "-F", &case.device.name])?;
+        Some(case)
+    }
+
+    fn load(&self, seconds: u32, writes: bool) -> String {
+        let writes = if writes { "write-reqs-per-sec: 100\n" } else { "" };
+        let device = &self.device.name;
+        format!("device-names: {device}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n{writes}")
+    }
+
+    /// Asserts that a load that writes is refused, with these options, and that nothing was written.
+    #[track_caller]
+    fn refused(&self, options: &[&str], why: &[&str]) {
+        let before = self.device.content();
+        let start = format!("refusing to write to {} - ", self.device.name);
+        let ended = self.bench.storage(&self.load(1, true), options);
+        ended.expect_error(3, &[&[start.as_str()], why].concat());
+        assert!(before == self.device.content(), "it was written to");
+        assert!(!self.bench.exists(OUT));
+    }
+
+    /// Asserts that it is refused even with leave to erase and to share.
+    #[track_caller]
+    fn refused_whatever_is_said(&self, why: &[&str]) {
+        self.refused(&["--erase", &self.device.name, "--shared"], why);
+    }
+
+    /// Asserts that a load that writes runs, with these options, and that it wrote.
+    #[track_caller]
+    fn runs(&self, options: &[&str]) {
+        let before = self.device.content();
+        self.bench.storage(&self.load(1, true), &[options, &LAX].concat()).expect(0);
+        assert!(before != self.device.content());
+    }
+
+    /// Starts a run beside others, and waits until it issues operations.
+    fn start(&self, name: &str, options: &[&str]) -> Running {
+        let load = self.load(20, true);
+        let mut running = self.bench.start_as(&format!("{name}.conf"), name, &load, &[options, &LAX].concat());
+        let telemetry = format!("{name}/telemetry.csv");
+        running.wait_until("its first interval", || {
+            self.bench.exists(&telemetry) && self.bench.text(&telemetry).lines().count() > 1
+        });
+        running
+    }
+}
+
+#[test]
+fn a_mounted_device_is_refused_whatever_is_said() {
+    let Some(case) = Case::with_file_system() else { return };
+    let at = case.bench.path("mount");
+    let at = at.to_str().unwrap();
+    std::fs::create_dir(at).unwrap();
+    let Some(_) = tool("mount", &[&case.device.name, at]) else { return };
+    let _unmount = Undo::with("umount", &[at]);
+    case.refused_whatever_is_said(&[&format!("it is mounted at {at}"), "unmount it, or name another device"]);
+}
+
+#[test]
+fn swap_is_refused_whatever_is_said() {
+    let Some(case) = Case::new() else { return };
+    let name = case.device.name.as_str();
+    let Some(_) = tool("mkswap", &[name]) else { return };
+    let Some(_) = tool("swapon", &[name]) else { return };
+    let _off = Undo::with("swapoff", &[name]);
+    case.refused_whatever_is_said(&[&format!("it is used as swap; turn it off (`swapoff {name}`)")]);
+}
+
+#[test]
+fn a_device_open_elsewhere_is_refused_with_who_has_it() {
+    let Some(case) = Case::new() else { return };
+    let open = OpenOptions::new().read(true).write(true).open(&case.device.name).unwrap();
+    let mut sleep = Command::new("sleep");
+    sleep.arg("60").stdin(open);
+    let stranger = Running::start(sleep);
+    case.refused_whatever_is_said(&[&format!("it is open in process {} (sleep)", stranger.pid()), "stop what uses it"]);
+    drop(stranger);
+    case.runs(&[]);
+}
+
+#[test]
+fn a_second_run_is_refused_until_the_first_ends() {
+    let Some(case) = Case::new() else { return };
+    let first = case.start("first", &[]);
+    let who = format!("another run is on it (process {}), alone; wait for that one to end", first.pid());
+    // The device changes under the first run, so its content is not compared here.
+    for options in [&[][..], &["--shared"]] {
+        case.bench.storage(&case.load(1, true), options).expect_error(3, &[&who]);
+        assert!(!case.bench.exists(OUT));
+    }
+    first.signal("INT");
+    first.end();
+    case.runs(&[]);
+}
+
+#[test]
+fn runs_that_all_say_shared_run_together_and_keep_others_out() {
+    let Some(case) = Case::new() else { return };
+    let (first, second) = (case.start("first", &["--shared"]), case.start("second", &["--shared"]));
+    let ended = case.bench.storage(&case.load(1, true), &[]);
+    ended.expect_error(
+        3,
+        &["another run is on it", "shared; wait for that one to end, or start this one with --shared too"],
+    );
+    for running in [first, second] {
+        running.signal("INT");
+        let ended = running.end().expect(4);
+        assert!(ended.errors().is_empty(), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_file_system_is_asked_for_and_given_by_its_exact_name() {
+    let Some(case) = Case::with_file_system() else { return };
+    let name = case.device.name.clone();
+    let advice = format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as the device was given)");
+    let why = ["an ext2, ext3 or ext4 file system", "it would be erased", advice.as_str()];
+    case.refused(&[], &why);
+    // Almost its name, another name of it, a wildcard: none of them is its name.
+    for wrong in [&name[..name.len() - 1], name.trim_start_matches("/dev/"), "/dev/*", "yes"] {
+        case.refused(&["--erase", wrong], &why);
+    }
+    case.refused(&["--shared"], &why);
+    case.runs(&["--erase", &name]);
+}
+
+#[test]
+fn what_a_run_wrote_itself_is_not_asked_for() {
+    let Some(case) = Case::new() else { return };
+    case.runs(&[]);
+    std::fs::remove_dir_all(case.bench.path(OUT)).unwrap();
+    case.runs(&[]);
+    // Without the record of it nobody can tell whose data it is.
+    for dir in [OUT, "state"] {
+        std::fs::remove_dir_all(case.bench.path(dir)).unwrap();
+    }
+    case.refused(&[], &["data in ", "it would be erased"]);
+}
+
+#[test]
+fn the_environment_may_give_leave_too() {
+    let Some(case) = Case::with_file_system() else { return };
+    let name = case.device.name.clone();
+    case.bench.write("test.conf", case.load(1, true));
+    let run = |variable: &str| {
+        let mut command = case.bench.prepare(&["storage", "test.conf", "--out", OUT, LAX[0], LAX[1]]);
+        command.env("FLASHPROOF_ERASE", variable);
+        Running::start(command).end()
+    };
+    run("/dev/null").expect_error(3, &["it would be erased"]);
+    let ended = run(&format!("/dev/null {name}")).expect(0);
+    assert!(ended.stderr.contains(&format!("{name}: erasing an ext2, ext3 or ext4 file system")), "{}", ended.stderr);
+}
+
+#[test]
+fn leave_that_reaches_no_device_is_worth_a_warning() {
+    let bench = Bench::new();
+    let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\nread-reqs-per-sec: 10\n";
+    let ended = bench.storage(config, &[&["--erase", "/dev/null"], &LAX[..]].concat()).expect(0);
+    let warning = "--erase /dev/null names no device of this configuration and does nothing";
+    assert!(ended.warnings().contains(&warning), "{}", ended.stderr);
+}
+
+#[test]
+fn a_load_that_only_reads_needs_no_leave_and_changes_nothing() {
+    let Some(case) = Case::with_file_system() else { return };
+    let before = case.device.content();
+    case.bench.storage(&case.load(1, false), &LAX).expect(0);
+    assert!(before == case.device.content(), "it was written to");
+    assert!(!case.bench.exists("state"), "no record of what was not written");
+    assert_eq!(support::totals(&case.bench.run(), "reads"), (100, 0, 0));
+}

@@ -1,0 +1,146 @@
+//! What a run leaves behind and prints: the run directory, ACT's log, and the same again for the same
+//! seed.
+
+mod support;
+
+use measure::act_log::{Chunk, Entry, Reader};
+use measure::judge::Outcome;
+use serde_json::Value;
+use std::fs;
+use support::{Bench, OUT, Running, totals};
+
+/// All streams at once, on two drives: 1,000 reads and 480 commits a second, defragmentation, and a
+/// tomb raider that takes what is left.
+const FULL: &str = "device-names: sim:capacity=1GiB sim:capacity=1GiB+name=b\ntest-duration-sec: 12\n\
+                    read-reqs-per-sec: 1000\nwrite-reqs-per-sec: 480\ncommit-to-device: yes\ntomb-raider: yes\n\
+                    tomb-raider-sleep-usec: 2000\nmicrosecond-histograms: yes\n";
+
+/// The header's names and all chunks of an act.log.
+fn act_log(text: &[u8]) -> (Vec<String>, Vec<Chunk>) {
+    let mut reader = Reader::new(text).unwrap();
+    let mut chunks = Vec::new();
+    for entry in reader.by_ref() {
+        if let Entry::Chunk(chunk) = entry.unwrap() {
+            chunks.push(chunk);
+        }
+    }
+    assert_eq!(reader.truncation(), None);
+    (reader.header().histogram_names.clone(), chunks)
+}
+
+#[test]
+fn a_run_directory_has_everything_and_nothing_else() {
+    let bench = Bench::new();
+    let ended = bench.storage(FULL, &[]).expect(0);
+    let mut names: Vec<_> =
+        fs::read_dir(bench.path(OUT)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    let expected =
+        ["act.log", "intervals.csv", "lag.hlog", "manifest.json", "service.hlog", "telemetry.csv", "verdict.json"];
+    assert_eq!(names, [&expected[..], &["wait.hlog"]].concat());
+    assert!(ended.stdout.ends_with("run directory: run\n") && ended.stderr.contains("run directory: run\n"));
+    let manifest = bench.json("manifest.json");
+    assert_eq!(manifest["config"]["as_written"], FULL);
+    assert_eq!(manifest["devices"], serde_json::json!(["sim:capacity=1GiB", "sim:capacity=1GiB+name=b"]));
+    assert_eq!(manifest["engine_facts"]["engine"], "simulated");
+    assert!(manifest["seed"].is_u64() && manifest["host_facts"]["kernel_release"].is_string(), "{manifest}");
+    assert!(manifest["command"].as_array().unwrap().contains(&Value::from("--out")));
+    assert!(!bench.exists("state"), "simulated drives need no guard");
+}
+
+#[test]
+fn acts_log_counts_every_operation() {
+    let bench = Bench::new();
+    bench.storage(FULL, &[]).expect(0);
+    let run = bench.run();
+    let (names, chunks) = act_log(&bench.read("run/act.log"));
+    assert_eq!(chunks.iter().map(|chunk| chunk.after_sec).collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
+    let last = &chunks[11];
+    let total = |name: &str| {
+        let at = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
+        last.histograms[at].total()
+    };
+    assert_eq!(totals(&run, "reads"), (12_000, 0, 0));
+    assert_eq!(total("reads"), 12_000);
+    assert_eq!(total("sim:capacity=1GiB-reads") + total("sim:capacity=1GiB+name=b-reads"), 12_000);
+    for stream in ["large-block-reads", "large-block-writes"] {
+        assert_eq!(total(stream), totals(&run, stream).0, "{stream}");
+        assert!(total(stream) > 0, "{stream}");
+    }
+    let commits = run.verdict.streams.iter().find(|stream| stream.name.contains("commit") || stream.name == "writes");
+    assert!(commits.is_some_and(|commits| commits.ops >= 12 * 480), "{:?}", run.verdict.streams);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let bench = Bench::new();
+    for (out, seed) in [("a", 1), ("b", 1), ("c", 2)] {
+        bench.start_as(out, &format!("run-{out}"), &format!("{FULL}seed: {seed}\n"), &["--quiet"]).end().expect(0);
+    }
+    let file = |out: &str, name: &str| {
+        let text = bench.text(&format!("run-{out}/{name}"));
+        // The instant of the start is all that may differ.
+        let timeless =
+            text.lines().filter(|line| !line.starts_with("#[StartTime: ") && !line.starts_with("#[BaseTime: "));
+        timeless.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    for name in ["act.log", "intervals.csv", "service.hlog", "wait.hlog", "lag.hlog", "verdict.json"] {
+        assert!(file("a", name) == file("b", name), "{name} of the same seed");
+    }
+    for name in ["act.log", "service.hlog"] {
+        assert!(file("a", name) != file("c", name), "{name} of another seed");
+    }
+    assert!(file("a", "service.hlog").lines().count() > 10, "it has histograms in it");
+}
+
+#[test]
+fn a_report_gives_the_verdict_of_the_run_again() {
+    let bench = Bench::new();
+    let config = "device-names: sim:stall-ms=1000+stall-at-s=3\ntest-duration-sec: 10\nread-reqs-per-sec: 500\n";
+    let ended = bench.storage(config, &["--slice", "5"]).expect(1);
+    let report = bench.flashproof(&["report", OUT]).expect(1);
+    assert!(report.stderr.is_empty(), "{}", report.stderr);
+    assert_eq!(ended.stdout, format!("\n{}run directory: run\n", report.stdout));
+    let json = bench.flashproof(&["report", OUT, "--json"]).expect(1);
+    assert_eq!(json.stdout, bench.text("run/verdict.json"));
+    assert_eq!(bench.json("verdict.json")["outcome"], "fail");
+}
+
+#[test]
+fn an_edited_verdict_is_not_believed() {
+    let bench = Bench::new();
+    bench.storage("device-names: sim:error-rate=0.1\ntest-duration-sec: 10\nread-reqs-per-sec: 50\n", &[]).expect(1);
+    let edited = bench.text("run/verdict.json").replace("\"outcome\": \"fail\"", "\"outcome\": \"pass\"");
+    bench.write("run/verdict.json", edited);
+    let report = bench.flashproof(&["report", OUT]).expect(1);
+    assert!(report.warnings()[0].contains("do not trust it"), "{}", report.stderr);
+}
+
+#[test]
+fn called_act_storage_it_prints_acts_log_and_ends_well_whatever_the_verdict() {
+    let bench = Bench::new();
+    bench.write("slow.conf", "device-names: sim:read-us=9000\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n");
+    let mut command = bench.command(bench.act_storage());
+    command.args(["slow.conf", "--out", OUT]);
+    let ended = Running::start(command).end().expect(0);
+    assert_eq!(bench.run().verdict.outcome, Outcome::Fail);
+    assert_eq!(ended.stdout, bench.text("run/act.log"));
+    assert!(ended.stdout.lines().any(|line| line == "ACT version 6.6"));
+    assert_eq!(act_log(ended.stdout.as_bytes()).1.len(), 5);
+    assert!(ended.stderr.contains("FAIL (screening"), "{}", ended.stderr);
+    // A test that cannot be run is no completion.
+    let mut command = bench.command(bench.path("act_storage"));
+    command.arg("missing.conf");
+    Running::start(command).end().expect_error(2, &["cannot read the configuration missing.conf"]);
+}
+
+#[test]
+fn a_run_without_out_names_its_directory_and_quiet_is_quiet() {
+    let bench = Bench::new();
+    bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 10\n");
+    let ended = bench.flashproof(&["storage", "a.conf", "--quiet"]).expect(0);
+    let (_, name) = ended.stdout.trim_end().rsplit_once("run directory: ").unwrap();
+    assert!(name.starts_with("flashproof-storage-20"), "{name}");
+    assert!(bench.exists(&format!("{name}/verdict.json")));
+    assert_eq!(ended.stderr, format!("run directory: {name}\n"));
+}

@@ -1,0 +1,224 @@
+//! Real-time runs, on a loop device and on files: every operation asked for is done and counted,
+//! whichever engine carries it, and others count the same.
+
+mod support;
+
+use device::observe::trace::{Event, EventKind, EventOp, Options, Trace};
+use measure::act_log::{Entry, Reader};
+use measure::judge::Verdict;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use support::{Bench, LoopDevice, OUT, skip, totals};
+
+const MIB: u64 = 1 << 20;
+
+/// Passes on any machine that does anything at all.
+const LAX: [&str; 2] = ["--sla", "99%>10s"];
+
+/// Reads of 1.5 KiB, a size that nobody else reads.
+const RECORD_SECTORS: u32 = 3;
+
+fn load(device: &str, seconds: u32, more: &str) -> String {
+    format!("device-names: {device}\ntest-duration-sec: {seconds}\n{more}\n")
+}
+
+/// A load on a file of 64 MiB that is written and read.
+fn on_file(seconds: u32, more: &str) -> String {
+    load("file", seconds, &format!("file-size-mbytes: 64\n{more}"))
+}
+
+fn ops(verdict: &Verdict, stream: &str) -> u64 {
+    verdict.streams.iter().find(|totals| totals.name == stream).map_or(0, |totals| totals.ops)
+}
+
+/// Operations in the last chunk of the run's act.log under this name.
+fn in_act_log(bench: &Bench, name: &str) -> u64 {
+    let bytes = bench.read("run/act.log");
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let names = reader.header().histogram_names.clone();
+    let at = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
+    let mut total = 0;
+    for entry in reader.by_ref() {
+        if let Entry::Chunk(chunk) = entry.unwrap() {
+            total = chunk.histograms[at].total();
+        }
+    }
+    total
+}
+
+/// Runs `config` under a trace of the device; the issued requests of a record's size. `None`, said
+/// aloud, where this kernel does not let us trace.
+fn traced(bench: &Bench, device: &LoopDevice, config: &str) -> Option<Vec<Event>> {
+    let mut trace = Trace::start(&[device.number()], Options { buffer_bytes: 4 << 20, ..Options::default() });
+    bench.storage(config, &LAX).expect(0);
+    let trace = match &mut trace {
+        Ok(trace) => trace,
+        Err(error) => return skip(&error.to_string()),
+    };
+    let lost = trace.stop().unwrap();
+    let mut events = Vec::new();
+    trace.read(&mut |event| events.push(event)).unwrap();
+    assert!(lost.is_none() && trace.lost().unwrap().is_none());
+    events.retain(|event| event.kind == EventKind::Issue && event.sectors == RECORD_SECTORS);
+    Some(events)
+}
+
+#[test]
+fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    for engine in ["uring", "threads"] {
+        // Whoever opens a device reads a little of it, to find its smallest read. The kernel counts
+        // those too; the difference between two runs has none of them.
+        let reads = |rate: u32| {
+            let before = device.counters();
+            let config = load(&device.name, 1, &format!("read-reqs-per-sec: {rate}\nengine: {engine}"));
+            let events = traced(&bench, &device, &config);
+            let delta = device.counters().since(&before).unwrap();
+            let rate = u64::from(rate);
+            assert_eq!(totals(&bench.run(), "reads"), (rate, 0, 0));
+            assert_eq!(in_act_log(&bench, "reads"), rate);
+            if let Some(events) = events {
+                assert_eq!(events.iter().filter(|event| event.op == EventOp::Read).count() as u64, rate, "traced");
+            }
+            assert_eq!(delta.write.completed, 0, "it only reads");
+            fs::remove_dir_all(bench.path(OUT)).unwrap();
+            delta.read
+        };
+        let (one, two) = (reads(23), reads(46));
+        assert_eq!(two.completed + two.merged - one.completed - one.merged, 23, "{engine}: {one:?} {two:?}");
+        assert_eq!(two.sectors - one.sectors, 23 * u64::from(RECORD_SECTORS));
+        let probes = one.completed + one.merged - 23;
+        assert!(probes < 16, "{probes} reads beside the 23 asked for");
+    }
+}
+
+#[test]
+fn twenty_three_commits_are_twenty_three_for_everybody_who_counts() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let before = device.counters();
+    let config = load(&device.name, 1, "write-reqs-per-sec: 23\ncommit-to-device: yes");
+    let events = traced(&bench, &device, &config);
+    let delta = device.counters().since(&before).unwrap();
+    let run = bench.run();
+    assert_eq!((totals(&run, "writes"), in_act_log(&bench, "writes")), ((23, 0, 0), 23));
+    if let Some(events) = events {
+        let written: Vec<u64> =
+            events.iter().filter(|event| event.op == EventOp::Write).map(|event| event.sector).collect();
+        assert_eq!(written.len(), 23, "traced");
+        let places: std::collections::BTreeSet<u64> = written.into_iter().collect();
+        assert!(places.len() > 15, "commits are all over the device: {places:?}");
+    }
+    let large = ops(&run.verdict, "large-block-writes");
+    // Before the first run a device is only read, so every write is one of the run's.
+    assert_eq!(delta.write.sectors, 23 * u64::from(RECORD_SECTORS) + large * 256);
+}
+
+#[test]
+fn an_engine_that_is_asked_for_is_used_and_named() {
+    let bench = Bench::new();
+    for (engine, named) in [("threads", "threads"), ("uring", "io_uring")] {
+        let ended = bench
+            .storage(&on_file(1, &format!("read-reqs-per-sec: 50\nwrite-reqs-per-sec: 200\nengine: {engine}")), &LAX);
+        if engine == "uring" && ended.code == Some(3) {
+            return skip(&ended.stderr).unwrap_or(());
+        }
+        let ended = ended.expect(0);
+        assert_eq!(bench.json("manifest.json")["engine_facts"]["engine"], named);
+        assert_eq!(bench.json("manifest.json")["engine_facts"]["why"], Value::Null, "nobody has to say why");
+        assert!(bench.text("run/act.log").contains(&format!("engine: {engine}")));
+        assert!(ended.errors().is_empty());
+        assert_eq!(totals(&bench.run(), "reads"), (50, 0, 0));
+        fs::remove_dir_all(bench.path(OUT)).unwrap();
+    }
+}
+
+#[test]
+fn a_file_is_made_written_and_known_again() {
+    let bench = Bench::new();
+    let config = on_file(2, "read-reqs-per-sec: 100\nwrite-reqs-per-sec: 1000");
+    let ended = bench.storage(&config, &LAX).expect(0);
+    assert!(
+        ended.warnings().iter().any(|line| line.starts_with("file: 67108864 bytes of the file were never written"))
+    );
+    let run = bench.run();
+    assert_eq!(totals(&run, "reads"), (200, 0, 0));
+    // 85 records a block, twice because of defragmentation.
+    assert!((47..=48).contains(&ops(&run.verdict, "large-block-writes")), "{:?}", run.verdict.streams);
+    assert_eq!(fs::metadata(bench.path("file")).unwrap().len(), 64 * MIB);
+    let facts = &bench.json("manifest.json")["device_facts"][0];
+    assert_eq!((&facts["used_bytes"], &facts["writable"]), (&Value::from(64 * MIB), &Value::from(true)));
+    assert!(facts["direct"].is_boolean() && facts["odsync"] == true, "{facts}");
+    assert!(bench.text("run/telemetry.csv").lines().next().unwrap().contains("host.cpu_busy_pct"));
+    // Its own data needs no leave; other data does, and a file that grew is still the same one.
+    fs::remove_dir_all(bench.path(OUT)).unwrap();
+    bench.storage(&config, &LAX).expect(0);
+    let file = fs::OpenOptions::new().write(true).open(bench.path("file")).unwrap();
+    file.write_all_at(&[7; 4096], 0).unwrap();
+    drop(file);
+    fs::remove_dir_all(bench.path(OUT)).unwrap();
+    bench.storage(&config, &LAX).expect_error(3, &["refusing to write to file - ", "pass `--erase file`"]);
+}
+
+#[test]
+fn every_arrival_runs_and_keeps_its_rate() {
+    let bench = Bench::new();
+    for arrival in ["paced", "poisson", "act", "closed"] {
+        let config = on_file(
+            2,
+            &format!("read-reqs-per-sec: 200\nwrite-reqs-per-sec: 400\nservice-threads: 2\narrival: {arrival}"),
+        );
+        bench.storage(&config, &LAX).expect(0);
+        let run = bench.run();
+        let (done, failed, unissued) = totals(&run, "reads");
+        assert_eq!((failed, unissued), (0, 0), "{arrival}");
+        match arrival {
+            "paced" | "act" => assert_eq!(done, 400, "{arrival}"),
+            // Five standard deviations of the number of arrivals.
+            "poisson" => assert!((300..500).contains(&done), "{done}"),
+            _ => assert!(done > 400, "flat out: {done}"),
+        }
+        fs::remove_dir_all(bench.path(OUT)).unwrap();
+    }
+    let config = on_file(1, "read-reqs-per-sec: 50");
+    bench.storage(&config, &[&["--as-act"], &LAX[..]].concat()).expect(0);
+    assert!(bench.text("run/act.log").contains("\narrival: act\n"));
+}
+
+#[test]
+fn the_whole_model_runs_at_once() {
+    let bench = Bench::new();
+    let config = on_file(
+        2,
+        "read-reqs-per-sec: 100\nwrite-reqs-per-sec: 500\ncommit-to-device: yes\ntomb-raider: yes\n\
+         tomb-raider-sleep-usec: 10000\nrecord-bytes: 600\nrecord-bytes-range-max: 5000\nreplication-factor: 2\n\
+         compress-pct: 40\nmicrosecond-histograms: yes\npacing: spin\nshards: 1",
+    );
+    bench.storage(&config, &LAX).expect(0);
+    let run = bench.run();
+    assert_eq!(totals(&run, "reads").0, 200);
+    for stream in ["writes", "large-block-reads", "large-block-writes", "tomb-raider"] {
+        let (done, failed, unissued) = totals(&run, stream);
+        assert!(done > 0 && failed == 0 && unissued == 0, "{stream}: {:?}", run.verdict.streams);
+    }
+    let reads = run.verdict.streams.iter().find(|stream| stream.name == "reads").unwrap();
+    let mean_bytes = reads.bytes / reads.ops;
+    assert!((1024..=5120).contains(&mean_bytes), "sizes between 1 and 5 KiB: {mean_bytes}");
+}
+
+#[test]
+fn the_largest_records_and_blocks_run() {
+    let bench = Bench::new();
+    let config = on_file(
+        2,
+        "read-reqs-per-sec: 4\nwrite-reqs-per-sec: 1\nrecord-bytes: 8388608\nlarge-block-op-kbytes: 8192\nservice-threads: 4",
+    );
+    bench.storage(&config, &LAX).expect(0);
+    let run = bench.run();
+    let reads = run.verdict.streams.iter().find(|stream| stream.name == "reads").unwrap();
+    assert_eq!((reads.ops, reads.bytes, reads.errors), (8, 64 * MIB, 0));
+    // A record a block: one for each write, and one to defragment it.
+    assert_eq!(totals(&run, "large-block-writes"), (4, 0, 0));
+}

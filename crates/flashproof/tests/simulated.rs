@@ -1,0 +1,124 @@
+//! Known answers on simulated drives: what was done to the drive is what the verdict says.
+
+mod support;
+
+use measure::judge::{Outcome, Verdict};
+use support::{Bench, OUT, totals};
+
+/// Judged operations over the first threshold, over all slices and devices.
+fn slow(verdict: &Verdict) -> u64 {
+    let all = verdict.groups.iter().find(|group| group.device.is_none()).unwrap_or(&verdict.groups[0]);
+    all.slices.iter().map(|slice| slice.judged_over[0]).sum()
+}
+
+#[test]
+fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
+    let bench = Bench::new();
+    let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n";
+    let ended = bench.storage(config, &[]).expect(1);
+    let run = bench.run();
+    assert_eq!(totals(&run, "reads"), (10_000, 0, 0));
+    assert_eq!(run.verdict.outcome, Outcome::Fail);
+    // All that arrived in the second, less those of its last millisecond.
+    assert!((990..=1005).contains(&slow(&run.verdict)), "{}", slow(&run.verdict));
+    assert!(ended.stdout.contains("FAIL (screening"), "{}", ended.stdout);
+
+    // A closed loop has only as many victims as it has operations in flight.
+    std::fs::remove_dir_all(bench.path(OUT)).unwrap();
+    bench.storage(&format!("{config}arrival: closed\nservice-threads: 4\n"), &[]).expect(0);
+    let run = bench.run();
+    assert!(slow(&run.verdict) <= 4 && totals(&run, "reads").0 > 10_000, "{}", slow(&run.verdict));
+}
+
+#[test]
+fn a_freeze_under_a_limit_of_one_is_the_limits_wait() {
+    let bench = Bench::new();
+    let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n\
+                  service-threads: 8\n";
+    bench.storage(config, &[]).expect(1);
+    // What waits for a slot is as slow as what waits in the drive, and takes as long to catch up.
+    assert!((990..=1050).contains(&slow(&bench.run().verdict)), "{}", slow(&bench.run().verdict));
+}
+
+#[test]
+fn a_drive_too_slow_for_its_load_stops_the_run_and_is_named() {
+    let bench = Bench::new();
+    // 50 a second are served and 100 are wanted: after 30 s it is ten seconds behind.
+    let config = "device-names: sim:channels=1+read-us=20000+jitter-pct=0+read-mbps=0\ntest-duration-sec: 3600\nread-reqs-per-sec: 100\n\
+                  max-lag-sec: 10\n";
+    let ended = bench.storage(config, &[]).expect(1);
+    let run = bench.run();
+    assert!(run.verdict.partial && run.verdict.ran_sec < 120.0, "{}", run.verdict.ran_sec);
+    assert!(
+        ended.stdout.contains("(max-lag-sec 10)") && ended.stdout.contains("the device could not keep up"),
+        "{}",
+        ended.stdout
+    );
+    let log = bench.text("run/act.log");
+    assert!(log.contains("drive(s) can't keep up - test stopped"), "ACT's scripts look for this");
+    // The same drive behind a limit that the user set.
+    std::fs::remove_dir_all(bench.path(OUT)).unwrap();
+    let ended = bench.storage(&format!("{config}service-threads: 1\n"), &[]).expect(1);
+    assert!(
+        ended.stdout.contains("the configured limit of operations in flight could not keep up"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn rates_are_exact_over_hours_and_devices() {
+    let bench = Bench::new();
+    let config = "device-names: sim:name=a sim:name=b sim:name=c\ntest-duration-sec: 10800\nread-reqs-per-sec: 7\n\
+                  report-interval-sec: 60\n";
+    bench.storage(config, &[]).expect(0);
+    let run = bench.run();
+    assert_eq!(totals(&run, "reads"), (7 * 10_800, 0, 0));
+    assert_eq!(run.verdict.slice_sec, 3600);
+    for group in run.verdict.groups.iter().filter(|group| group.device.is_some()) {
+        let wanted: Vec<u64> = group.slices.iter().map(|slice| slice.wanted).collect();
+        assert_eq!(wanted, [8400; 3], "a third each hour on {:?}", group.device);
+    }
+}
+
+#[test]
+fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
+    let bench = Bench::new();
+    let drives: Vec<String> =
+        (0..8).map(|n| format!("sim:name=d{n}{}", if n == 5 { "+read-us=1500" } else { "" })).collect();
+    let config = format!(
+        "device-names: {}\ntest-duration-sec: 60\nread-reqs-per-sec: 8000\nwrite-reqs-per-sec: 4000\n",
+        drives.join(",")
+    );
+    bench.storage(&config, &[]).expect(1);
+    let run = bench.run();
+    assert_eq!(totals(&run, "reads"), (480_000, 0, 0));
+    let decided = run.verdict.decided_by.unwrap();
+    assert_eq!((decided.device.as_deref(), decided.wanted), (Some("sim:name=d5+read-us=1500"), 60_000));
+    for group in run.verdict.groups.iter().filter(|group| group.device.is_some() && group.stream == "reads") {
+        assert_eq!(group.slices[0].wanted, 60_000);
+    }
+}
+
+#[test]
+fn a_drive_that_slows_down_fails_from_that_slice_on() {
+    let bench = Bench::new();
+    let config = "device-names: sim:slow-after-s=25+slow-factor=20\ntest-duration-sec: 50\nread-reqs-per-sec: 1000\n";
+    bench.storage(config, &["--slice", "10"]).expect(1);
+    let group = &bench.run().verdict.groups[0];
+    let shares: Vec<f64> = group.slices.iter().map(|slice| slice.judged_share.as_ref().unwrap()[0]).collect();
+    assert_eq!(shares.len(), 5);
+    assert!(
+        shares[0] == 0.0 && shares[1] == 0.0 && (0.49..0.51).contains(&shares[2]) && shares[3] == 1.0,
+        "{shares:?}"
+    );
+}
+
+#[test]
+fn a_day_of_a_drive_passes_in_seconds_and_is_a_certification_load() {
+    let bench = Bench::new();
+    let config = "device-names: sim:\ntest-duration-sec: 86400\nread-reqs-per-sec: 20\nreport-interval-sec: 60\n";
+    let ended = bench.storage(config, &[]).expect(0);
+    assert!(ended.stdout.contains("PASS (certification load, "), "{}", ended.stdout);
+    assert_eq!(bench.run().verdict.groups[0].slices.len(), 24);
+}

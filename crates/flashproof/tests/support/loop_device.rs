@@ -1,0 +1,60 @@
+//! A loop device of the test's own, on a file of the bench.
+
+use super::{Bench, skip, tool};
+use device::observe::DeviceNumber;
+use device::observe::diskstats::{self, Counters};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A loop device; detached when dropped.
+pub struct LoopDevice {
+    pub name: String,
+    pub image: PathBuf,
+}
+
+impl LoopDevice {
+    /// A device of `size_bytes` zeros. `options` go to losetup. `None`, said aloud, without root.
+    pub fn new(bench: &Bench, size_bytes: u64, options: &[&str]) -> Option<Self> {
+        if fs::metadata("/proc/self").unwrap().uid() != 0 {
+            return skip("a loop device needs root");
+        }
+        let image = bench.path("image");
+        File::create(&image).unwrap().set_len(size_bytes).unwrap();
+        let arguments = [options, &["--find", "--show", image.to_str().unwrap()]].concat();
+        // Another program may take the free device between the search and the use of it.
+        let name = (0..3).find_map(|_| tool("losetup", &arguments))?;
+        Some(Self { name, image })
+    }
+
+    /// All bytes, as the device gives them.
+    pub fn content(&self) -> Vec<u8> {
+        fs::read(&self.name).unwrap()
+    }
+
+    /// Puts bytes on the device, and out of the page cache to it.
+    pub fn put(&self, at: u64, bytes: &[u8]) {
+        let device = OpenOptions::new().write(true).open(&self.name).unwrap();
+        device.write_all_at(bytes, at).unwrap();
+        device.sync_all().unwrap();
+    }
+
+    /// Major and minor number.
+    pub fn number(&self) -> DeviceNumber {
+        let number = fs::metadata(&self.name).unwrap().rdev();
+        (libc::major(number), libc::minor(number))
+    }
+
+    /// What the kernel has counted on it.
+    pub fn counters(&self) -> Counters {
+        let number = self.number();
+        let disks = diskstats::read(Path::new("/")).unwrap();
+        disks.into_iter().find(|disk| disk.device == number).expect("its line in diskstats").counters
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        tool("losetup", &["--detach", &self.name]);
+    }
+}

@@ -1,0 +1,209 @@
+//! What the tests of the binary stand on: a bench with a directory of its own, in which the binary
+//! is run as a user would run it.
+//!
+//! Everything that a test makes (files, loop devices, mounts, processes) is gone again when the value
+//! that stands for it is dropped. What a test cannot have here it says aloud and goes without.
+
+#![allow(dead_code, unreachable_pub, unused_imports)] // every test file is a crate that uses its part of this
+
+mod loop_device;
+mod process;
+
+pub use loop_device::LoopDevice;
+pub use process::{Ended, Running};
+
+use measure::run_dir::{self, Run};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// The binary under test.
+pub const FLASHPROOF: &str = env!("CARGO_BIN_EXE_flashproof");
+
+/// Names of the configuration and of the run directory that [`Bench::storage`] uses.
+pub const CONFIG: &str = "test.conf";
+pub const OUT: &str = "run";
+
+/// A directory for one test. Commands run in it, so that names are short and messages can be
+/// compared whole.
+pub struct Bench {
+    dir: TempDir,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        // Memory where there is some: a file with O_DSYNC on a slow disk makes a slow test.
+        let memory = Path::new("/dev/shm");
+        let dir = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
+        // For runs as another user.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        Self { dir }
+    }
+
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn exists(&self, name: &str) -> bool {
+        self.path(name).symlink_metadata().is_ok()
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name)).unwrap()
+    }
+
+    /// The first megabytes of a file that is not empty anywhere.
+    pub fn write_victim(&self, name: &str, mbytes: usize) {
+        self.write(name, b"precious".repeat(mbytes << 17));
+    }
+
+    /// `program`, in this directory, with records of its own and nobody to ask.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.dir.path())
+            .env("FLASHPROOF_STATE", self.path("state"))
+            .env_remove("FLASHPROOF_ERASE")
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `flashproof ARGUMENTS`, not yet started.
+    pub fn prepare<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
+        let mut command = self.command(FLASHPROOF);
+        command.args(arguments);
+        command
+    }
+
+    /// Runs `flashproof ARGUMENTS` to its end.
+    pub fn flashproof<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Ended {
+        Running::start(self.prepare(arguments)).end()
+    }
+
+    /// Runs a storage test with the configuration `config` into [`OUT`].
+    pub fn storage(&self, config: &str, more: &[&str]) -> Ended {
+        self.start(config, more).end()
+    }
+
+    /// Starts what [`Self::storage`] runs.
+    pub fn start(&self, config: &str, more: &[&str]) -> Running {
+        self.start_as(CONFIG, OUT, config, more)
+    }
+
+    /// Starts a storage test beside others on this bench.
+    pub fn start_as(&self, name: &str, out: &str, config: &str, more: &[&str]) -> Running {
+        self.write(name, config);
+        Running::start(self.prepare(&[&["storage", name, "--out", out], more].concat()))
+    }
+
+    /// The binary under the name of ACT's program.
+    pub fn act_storage(&self) -> PathBuf {
+        let link = self.path("act_storage");
+        symlink(FLASHPROOF, &link).unwrap();
+        link
+    }
+
+    /// The run in [`OUT`] as the library reads it.
+    pub fn run(&self) -> Run {
+        run_dir::read(&self.path(OUT)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A JSON file in [`OUT`].
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.read(&format!("{OUT}/{name}"))).unwrap()
+    }
+}
+
+/// Operations of a stream in [`Run`], over all devices: done, failed, never issued.
+pub fn totals(run: &Run, stream: &str) -> (u64, u64, u64) {
+    let totals = run.verdict.streams.iter().find(|totals| totals.name == stream);
+    let totals = totals.unwrap_or_else(|| panic!("no stream {stream} in {:?}", run.verdict.streams));
+    (totals.ops, totals.errors, totals.unissued)
+}
+
+/// Says past the test harness, which keeps what passing tests print, that a test or a part of it did
+/// not run.
+pub fn skip<T>(why: &str) -> Option<T> {
+    let test = std::thread::current().name().unwrap_or("test").to_owned();
+    let _ = writeln!(io::stderr(), "{test} skipped: {why}");
+    None
+}
+
+/// Runs a command of the system; `None`, said aloud, when it is not there or fails.
+pub fn tool(command: &str, arguments: &[&str]) -> Option<String> {
+    let line = format!("{command} {}", arguments.join(" "));
+    let output = Command::new(command).args(arguments).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output();
+    match output {
+        Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        Ok(output) => skip(&format!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "))),
+        Err(error) => skip(&format!("{line}: {error}")),
+    }
+}
+
+/// Undoes something with a command when dropped.
+pub struct Undo {
+    command: &'static str,
+    arguments: Vec<String>,
+}
+
+impl Undo {
+    pub fn with(command: &'static str, arguments: &[&str]) -> Self {
+        Self { command, arguments: arguments.iter().map(|&text| text.to_owned()).collect() }
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        tool(self.command, &arguments);
+    }
+}
+
+/// A small file system in memory, mounted in a directory of the bench; `None` without the right to.
+pub fn small_disk(bench: &Bench, name: &str, kbytes: u32) -> Option<Undo> {
+    let at = bench.path(name);
+    fs::create_dir(&at).unwrap();
+    let at = at.to_str().unwrap();
+    tool("mount", &["-t", "tmpfs", "-o", &format!("size={kbytes}k"), "tmpfs", at])?;
+    Some(Undo::with("umount", &["-l", at]))
+}
+
+/// Runs the binary as a user without rights.
+pub struct Nobody {
+    binary: PathBuf,
+}
+
+impl Nobody {
+    /// `None`, said aloud, where this user cannot become another one.
+    pub fn new(bench: &Bench) -> Option<Self> {
+        // The build directory may be closed to others.
+        let binary = bench.path("flashproof");
+        fs::copy(FLASHPROOF, &binary).unwrap();
+        let this = Self { binary };
+        tool("setpriv", &[&Self::OPTIONS[..], &[this.binary.to_str().unwrap(), "--version"]].concat())?;
+        Some(this)
+    }
+
+    const OPTIONS: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+
+    /// Runs `flashproof ARGUMENTS` to its end.
+    pub fn flashproof(&self, bench: &Bench, arguments: &[&str]) -> Ended {
+        let mut command = bench.command("setpriv");
+        command.args(Self::OPTIONS).arg(&self.binary).args(arguments);
+        Running::start(command).end()
+    }
+}

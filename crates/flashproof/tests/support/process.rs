@@ -1,0 +1,138 @@
+//! A run of the binary: started, watched, signalled, ended. No test hangs on one.
+
+use super::tool;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const POLL: Duration = Duration::from_millis(10);
+
+/// A process that goes on; killed when dropped.
+pub struct Running {
+    child: Child,
+    stdout: File,
+    stderr: File,
+}
+
+impl Running {
+    /// Starts `command`. Its output goes to files, so that it never waits for a reader.
+    pub fn start(mut command: Command) -> Self {
+        let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self { child, stdout, stderr }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal by its name (`INT`).
+    pub fn signal(&self, name: &str) {
+        // The builtin of the shell: the program is not installed everywhere.
+        tool("sh", &["-c", &format!("kill -{name} {}", self.pid())]).expect("the process is there");
+    }
+
+    /// Waits until `what` is true; fails when the process ends before.
+    pub fn wait_until(&mut self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let started = Instant::now();
+        while !is_so() {
+            let ended = self.child.try_wait().unwrap();
+            let late = started.elapsed() > PATIENCE;
+            assert!(ended.is_none() && !late, "not until {what}; it ended: {ended:?}\n{}", text(&mut self.stderr));
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Waits for the end.
+    pub fn end(mut self) -> Ended {
+        let started = Instant::now();
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if started.elapsed() > PATIENCE => panic!("it does not end\n{}", text(&mut self.stderr)),
+                None => thread::sleep(POLL),
+            }
+        };
+        Ended {
+            code: status.code(),
+            signal: status.signal(),
+            stdout: text(&mut self.stdout),
+            stderr: text(&mut self.stderr),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What a process left behind.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit code, unless a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// The lines on standard error that begin with `error: `, without it.
+    pub fn errors(&self) -> Vec<&str> {
+        self.stderr.lines().filter_map(|line| line.strip_prefix("error: ")).collect()
+    }
+
+    /// The lines on standard error that begin with `warning: `, without it.
+    pub fn warnings(&self) -> Vec<&str> {
+        self.stderr.lines().filter_map(|line| line.strip_prefix("warning: ")).collect()
+    }
+
+    /// Asserts the exit code; both outputs show when it is another.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "signal {:?}\n{}\n{}", self.signal, self.stdout, self.stderr);
+        assert!(!self.stderr.contains("this is a bug"), "{}", self.stderr);
+        self
+    }
+
+    /// Asserts that nothing was done and exactly this was said, one line for each mistake.
+    #[track_caller]
+    pub fn expect_errors<T: AsRef<str>>(self, code: i32, errors: &[T]) -> Self {
+        let ended = self.expect(code);
+        let expected: Vec<&str> = errors.iter().map(AsRef::as_ref).collect();
+        assert_eq!(ended.errors(), expected);
+        assert_eq!(ended.stdout, "", "nothing on standard output");
+        ended
+    }
+
+    /// As [`Self::expect_errors`], with one line that has all `parts` in it.
+    #[track_caller]
+    pub fn expect_error(self, code: i32, parts: &[&str]) -> Self {
+        let ended = self.expect(code);
+        let errors = ended.errors();
+        let [error] = errors[..] else { panic!("one line: {}", ended.stderr) };
+        for part in parts {
+            assert!(error.contains(part), "`{part}` is not in `{error}`");
+        }
+        assert_eq!(ended.stdout, "", "nothing on standard output");
+        ended
+    }
+}
