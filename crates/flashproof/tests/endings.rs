@@ -155,6 +155,8 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     let ended = running.end().expect(4);
     let run = bench.run();
     assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Invalid, false));
-    assert!(ended.stdout.contains("this program's own lag would decide"), "{}", ended.stdout);
+    // On a busy machine completions lay unseen as well, and that is the doubt that is told.
+    let doubts = ["this program's own lag would decide", "this program may have made what it measured"];
+    assert!(doubts.iter().any(|doubt| ended.stdout.contains(doubt)), "{}", ended.stdout);
     assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "none is left out");
 }
