@@ -109,6 +109,12 @@ fn why_no_ring(error: &io::Error) -> String {
                 "the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or a container's seccomp profile)"
             )
         }
+        // Its rings are locked memory of a user without CAP_IPC_LOCK.
+        Some(libc::ENOMEM) => {
+            format!(
+                "there is too little memory for io_uring, or the limit of locked memory is too low ({error}; see ulimit -l)"
+            )
+        }
         Some(libc::ENOSYS) => format!("the kernel has no io_uring ({error})"),
         _ => format!("io_uring cannot be set up ({error})"),
     }

@@ -6,7 +6,7 @@ use measure::act_log::{Entry, Reader};
 use measure::judge::{End, Outcome};
 use std::fs::File;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use support::{Bench, OUT, Running, skip};
+use support::{Bench, OUT, Running};
 
 /// A real-time load that only reads a file, so that it begins at once.
 fn reads(bench: &Bench, seconds: u32) -> String {
@@ -123,17 +123,18 @@ fn an_interrupted_run_that_had_failed_already_has_failed() {
 #[test]
 fn a_second_signal_ends_it_at_once_without_a_verdict() {
     let bench = Bench::new();
-    let running = started(&bench);
-    // Both are there when it goes on, so no clean end comes between them.
-    running.signal("STOP");
+    // Far more than one at a time can do: what is late at the first signal takes ten seconds more.
+    let config = reads(&bench, 600).replace(": 100\n", ": 4000000\n") + "service-threads: 1\nmax-lag-sec: 0\n";
+    let mut running = bench.start(&config, &LAX);
+    running.wait_until("its first interval", || {
+        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
+    });
     running.signal("INT");
+    running.wait_to_hear("SIGINT: ending the run; once more to end it at once");
     running.signal("TERM");
-    running.signal("CONT");
+    let said = Instant::now();
     let ended = running.end();
-    if ended.errors().is_empty() {
-        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-        return skip("the run had ended before the second signal was seen").unwrap_or(());
-    }
+    assert!(said.elapsed() < Duration::from_secs(5), "at once");
     ended.expect_errors(4, &["ended at once by a second signal - the run directory has no verdict and says so"]);
     assert!(!bench.exists("run/verdict.json"));
     let report = bench.flashproof(&["report", OUT]).expect(4);
@@ -154,6 +155,8 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     let ended = running.end().expect(4);
     let run = bench.run();
     assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Invalid, false));
-    assert!(ended.stdout.contains("this program's own lag would decide"), "{}", ended.stdout);
+    // On a busy machine completions lay unseen as well, and that is the doubt that is told.
+    let doubts = ["this program's own lag would decide", "this program may have made what it measured"];
+    assert!(doubts.iter().any(|doubt| ended.stdout.contains(doubt)), "{}", ended.stdout);
     assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "none is left out");
 }

@@ -8,8 +8,8 @@ use measure::act_log::{Entry, Reader};
 use measure::judge::Verdict;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::FileExt;
-use support::{Bench, LoopDevice, OUT, skip, totals};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use support::{Bench, CONFIG, LoopDevice, Nobody, OUT, Running, skip, tool, totals};
 
 const MIB: u64 = 1 << 20;
 
@@ -133,6 +133,37 @@ fn an_engine_that_is_asked_for_is_used_and_named() {
         assert_eq!(totals(&bench.run(), "reads"), (50, 0, 0));
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
+}
+
+#[test]
+fn where_io_uring_is_forbidden_threads_are_used_and_that_is_said() {
+    let bench = Bench::new();
+    let Some(nobody) = Nobody::new(&bench) else { return };
+    // A user without rights and without locked memory gets no ring: it forbids io_uring to this
+    // process alone, which the kernel's switches cannot.
+    let Some(_) = tool("prlimit", &["--memlock=0", "true"]) else { return };
+    fs::create_dir(bench.path("theirs")).unwrap();
+    fs::set_permissions(bench.path("theirs"), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
+    let run = |engine: &str, out: &str| {
+        bench.write(CONFIG, load("file", 1, &format!("read-reqs-per-sec: 50\nengine: {engine}")));
+        let mut command = bench.command("prlimit");
+        command.arg("--memlock=0").args(nobody.command());
+        command.args(["storage", CONFIG, "--out", out, LAX[0], LAX[1]]);
+        Running::start(command).end()
+    };
+    let ended = run("auto", "theirs/run").expect(0);
+    let facts: Value = serde_json::from_slice(&bench.read("theirs/run/manifest.json")).unwrap();
+    if facts["engine_facts"]["engine"] == "io_uring" {
+        return skip("this kernel lets everybody have a ring").unwrap_or(());
+    }
+    assert_eq!(facts["engine_facts"]["engine"], "threads");
+    assert!(facts["engine_facts"]["why"].as_str().unwrap().contains("see ulimit -l"), "{facts}");
+    let warning = "using threads instead of io_uring, which costs more CPU: ";
+    assert!(ended.warnings().iter().any(|line| line.starts_with(warning)), "{}", ended.stderr);
+    let parts = ["cannot use io_uring, as engine: uring demands - ", "see ulimit -l) - allow it, or say engine: auto"];
+    run("uring", "theirs/other").expect_error(3, &parts);
+    assert!(!bench.exists("theirs/other"));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
 }
 
 #[test]
-fn a_freeze_under_a_limit_of_one_is_the_limits_wait() {
+fn a_freeze_behind_a_limit_is_no_shorter_for_what_waits_there() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n\
                   service-threads: 8\n";

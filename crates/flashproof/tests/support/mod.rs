@@ -200,10 +200,17 @@ impl Nobody {
 
     const OPTIONS: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
+    /// The beginning of a command line that runs the binary.
+    pub fn command(&self) -> Vec<&OsStr> {
+        let options = Self::OPTIONS.map(OsStr::new);
+        [&[OsStr::new("setpriv")], &options[..], &[self.binary.as_os_str()]].concat()
+    }
+
     /// Runs `flashproof ARGUMENTS` to its end.
     pub fn flashproof(&self, bench: &Bench, arguments: &[&str]) -> Ended {
-        let mut command = bench.command("setpriv");
-        command.args(Self::OPTIONS).arg(&self.binary).args(arguments);
+        let line = self.command();
+        let mut command = bench.command(line[0]);
+        command.args(&line[1..]).args(arguments);
         Running::start(command).end()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::tool;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::thread;
@@ -45,9 +45,15 @@ impl Running {
         while !is_so() {
             let ended = self.child.try_wait().unwrap();
             let late = started.elapsed() > PATIENCE;
-            assert!(ended.is_none() && !late, "not until {what}; it ended: {ended:?}\n{}", text(&mut self.stderr));
+            assert!(ended.is_none() && !late, "not until {what}; it ended: {ended:?}\n{}", text(&self.stderr));
             thread::sleep(POLL);
         }
+    }
+
+    /// Waits until standard error has `words` in it.
+    pub fn wait_to_hear(&mut self, words: &str) {
+        let stderr = self.stderr.try_clone().unwrap();
+        self.wait_until(words, || text(&stderr).contains(words));
     }
 
     /// Waits for the end.
@@ -56,16 +62,11 @@ impl Running {
         let status = loop {
             match self.child.try_wait().unwrap() {
                 Some(status) => break status,
-                None if started.elapsed() > PATIENCE => panic!("it does not end\n{}", text(&mut self.stderr)),
+                None if started.elapsed() > PATIENCE => panic!("it does not end\n{}", text(&self.stderr)),
                 None => thread::sleep(POLL),
             }
         };
-        Ended {
-            code: status.code(),
-            signal: status.signal(),
-            stdout: text(&mut self.stdout),
-            stderr: text(&mut self.stderr),
-        }
+        Ended { code: status.code(), signal: status.signal(), stdout: text(&self.stdout), stderr: text(&self.stderr) }
     }
 }
 
@@ -76,10 +77,10 @@ impl Drop for Running {
     }
 }
 
-fn text(file: &mut File) -> String {
-    let mut bytes = Vec::new();
-    file.rewind().unwrap();
-    file.read_to_end(&mut bytes).unwrap();
+/// All that is in a file, read without moving the offset at which its writer goes on.
+fn text(file: &File) -> String {
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
