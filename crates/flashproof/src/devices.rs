@@ -61,9 +61,10 @@ impl Devices {
     pub fn facts(&self) -> Vec<Value> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| facts_of_target(target)).collect(),
-            Self::Simulated(drives) => {
-                drives.iter().map(|(name, drive)| json!({"simulated": name, "model": format!("{drive:?}")})).collect()
-            }
+            Self::Simulated(drives) => drives
+                .iter()
+                .map(|(name, drive)| json!({"path": name, "kind": "simulated", "queueing_model": drive}))
+                .collect(),
         }
     }
 
@@ -104,7 +105,7 @@ fn open_to_write(config: &StorageConfig, args: &StorageArgs, block_bytes: u64) -
         .collect();
     let variable = std::env::var(ERASE_VARIABLE).ok();
     let named = erase_names(&args.erase, variable.as_deref());
-    for name in args.erase.iter().filter(|name| !config.device_names.contains(name)) {
+    for name in erase_names(&args.erase, None).iter().filter(|name| !config.device_names.contains(name)) {
         say::warning(&format!("--erase {name} names no device of this configuration and does nothing"));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);

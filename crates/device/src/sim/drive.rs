@@ -91,7 +91,7 @@ impl Drive {
 }
 
 /// When the drive is frozen: nothing starts, nothing goes on, everything resumes afterwards.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub struct Stalls {
     /// Length of each stall.
     pub length_ns: u64,

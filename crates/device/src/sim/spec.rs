@@ -11,7 +11,7 @@ use thiserror::Error;
 pub const PREFIX: &str = "sim:";
 
 /// A simulated drive as described.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct DriveSpec {
     /// Size of the drive.
     pub capacity_bytes: u64,

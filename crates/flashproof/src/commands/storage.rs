@@ -12,7 +12,7 @@ use load::act::workload::{Choices, Workload};
 use load::act::{Arrival, Derived, StorageConfig, derive, echo, parse_storage};
 use load::run::{Control, Run, RunError, Settings};
 use measure::judge::whole_slice_sec;
-use measure::run_dir::{Config, Manifest, refuse_occupied};
+use measure::run_dir::{Config, Manifest, check_usable};
 use report::summary::Summary;
 use std::fs::File;
 use std::io::Read;
@@ -45,7 +45,7 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
     })?;
     let dir = args.out.clone().unwrap_or_else(default_dir);
     // Before anybody is asked what may be erased.
-    refuse_occupied(&dir).map_err(Failure::environment)?;
+    check_usable(&dir).map_err(Failure::environment)?;
     let seed = *config.seed.get_or_insert_with(fresh_seed);
     let devices = Devices::open(&config, args, writes(&derived), derived.large_block_bytes.into())?;
     let engine = Engine::choose(config.engine, &devices)?;
@@ -73,31 +73,34 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
         Ok(()) => {}
         // Before the first interval there is nothing to judge.
         Err(error) if !recording.has_begun() => return Err(error.into()),
-        Err(error) => return Ok(unrecorded(recording, &error)),
+        Err(error) => return Ok(unrecorded(recording, &error, manner)),
     }
     let end = recording.end();
     let verdict = recording.finish(end)?;
     // From the directory, as anybody else will read it; what cannot be read back is no result.
     let summary = Summary::read(&dir).map_err(Failure::environment)?;
     let text = format!("\n{summary}\nrun directory: {}\n", dir.display());
+    show(&text, manner);
     Ok(match manner {
-        Manner::Verdict => {
-            say::result(&text);
-            ExitCode::from(verdict.outcome.exit_code())
-        }
-        Manner::ActLog => {
-            say::note(&text);
-            ExitCode::SUCCESS
-        }
+        Manner::Verdict => ExitCode::from(verdict.outcome.exit_code()),
+        Manner::ActLog => ExitCode::SUCCESS,
     })
 }
 
 /// The run could not be recorded to its end: says so, and what was seen until then.
-fn unrecorded(recording: Recording<'_>, error: &RunError) -> ExitCode {
+fn unrecorded(recording: Recording<'_>, error: &RunError, manner: Manner) -> ExitCode {
     let verdict = recording.verdict_unrecorded(&error.to_string());
     say::error(&error.to_string());
-    say::result(&format!("\n{verdict}\n"));
+    show(&format!("\n{verdict}\n"), manner);
     Failure::environment("").exit_code()
+}
+
+/// Shows the page at the end; beside ACT's log where that is the result.
+fn show(page: &str, manner: Manner) {
+    match manner {
+        Manner::Verdict => say::result(page),
+        Manner::ActLog => say::note(page),
+    }
 }
 
 fn read_config(args: &StorageArgs) -> Result<(String, StorageConfig), Failure> {
@@ -182,9 +185,10 @@ fn default_dir() -> PathBuf {
 }
 
 /// A seed for a run that names none: it only has to differ from run to run, and is in the manifest.
+/// Below 2^53, so that every reader of JSON gets it whole.
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    now.as_nanos() as u64
+    now.as_nanos() as u64 & ((1 << 53) - 1)
 }
 
 fn cpus() -> u32 {

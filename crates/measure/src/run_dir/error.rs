@@ -128,10 +128,15 @@ fn advice(error: &io::Error) -> &'static str {
             "free some space or give another --out; what was written before is whole and can be read"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
-        ErrorKind::NotFound => "give the directory of a run",
-        ErrorKind::NotADirectory => "give a directory",
+        ErrorKind::NotFound => "give the directory of a run, or a place where one can be made",
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "a file is in the way: give the path of a directory",
+        _ if is_out_of_descriptors(error) => "raise the limit of open files (ulimit -n)",
         _ => "check the disk under it",
     }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }
 
 /// Bytes as megabytes (10^6), one decimal.

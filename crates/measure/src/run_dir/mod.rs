@@ -34,7 +34,7 @@ pub use hlog::{HlogKind, Window, each_window};
 pub use manifest::{Config, Manifest};
 pub use read::{IntervalRecord, Intervals, Run, read};
 pub use space::space_needed_bytes;
-pub use write::{Writer, refuse_occupied};
+pub use write::{Writer, check_usable};
 
 /// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when
 /// a column or a field changes its meaning, not when one is added.

@@ -186,8 +186,25 @@ impl Files {
     }
 }
 
+/// Checks that a run can be begun in `dir`, and leaves nothing behind: for before anything is erased.
+///
+/// Errors: a run is there already, or the system refuses. Space is checked by [`Writer::create`].
+pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
+    refuse_occupied(dir)?;
+    let was_there = dir.is_dir();
+    fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
+    let probe = dir.join(temporary_name(MANIFEST));
+    let written = fs::write(&probe, b"").map_err(|error| RunDirError::io("creating", &probe, error));
+    // What cannot be removed is empty, and in the way of nothing but its own name.
+    let _ = fs::remove_file(&probe);
+    if !was_there {
+        let _ = fs::remove_dir(dir);
+    }
+    written
+}
+
 /// Refuses a directory in which any file of a run is, a half-written one included.
-pub fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
+fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
     let names = [MANIFEST, INTERVALS, TELEMETRY, ACT_LOG, VERDICT].into_iter();
     let names = names.chain(HlogKind::ALL.map(HlogKind::file_name)).map(str::to_owned);
     let mut names = names.chain([MANIFEST, VERDICT].map(temporary_name));
