@@ -145,9 +145,10 @@ fn a_report_on_what_is_no_run_says_so() {
     bench
         .flashproof(&["report", "missing"])
         .expect_error(3, &["missing/manifest.json - ", "give the directory of a run"]);
-    bench
-        .flashproof(&["report", CONFIG])
-        .expect_error(3, &["test.conf/manifest.json - Not a directory", "give a directory"]);
+    bench.flashproof(&["report", CONFIG]).expect_error(
+        3,
+        &["test.conf/manifest.json - Not a directory", "a file is in the way: give the path of a directory"],
+    );
     bench.storage(GOOD, &[]).expect(0);
     bench.write("run/manifest.json", "{\"format_version\": 99}");
     bench.flashproof(&["report", OUT]).expect_error(3, &["it has format version 99", "use a newer flashproof"]);

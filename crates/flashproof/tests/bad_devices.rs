@@ -2,8 +2,8 @@
 
 mod support;
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use support::{Bench, LoopDevice, Nobody, OUT, tool};
 
 const MIB: u64 = 1 << 20;
@@ -103,9 +103,12 @@ fn who_has_no_permission_is_told() {
     let Some(nobody) = Nobody::new(&bench) else { return };
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
     let name = &device.name;
+    let theirs = bench.path("theirs");
+    fs::create_dir(&theirs).unwrap();
+    fs::set_permissions(&theirs, Permissions::from_mode(0o777)).unwrap();
     for (writes, what) in [(true, "refusing to write to"), (false, "cannot read")] {
         bench.write(support::CONFIG, load(name, writes));
-        let ended = nobody.flashproof(&bench, &["storage", support::CONFIG, "--erase", name]);
+        let ended = nobody.flashproof(&bench, &["storage", support::CONFIG, "--erase", name, "--out", "theirs/run"]);
         let start = format!("{what} {name} - no permission to open it");
         let advice = "run as root, or as a member of the group that owns the device";
         ended.expect_error(3, &[&start, "Permission denied (os error 13)", advice]);
