@@ -25,6 +25,9 @@ const WAKE_SHARE: u64 = 10;
 /// would be a tenth of the tightest threshold.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=100_000;
 
+/// Fewer operations than this are not worth gathering: little CPU is saved, and they go out in bursts.
+const GATHERED_MIN: f64 = 3.0;
+
 /// What carries operations.
 #[derive(Debug)]
 pub enum Engine {
@@ -132,7 +135,9 @@ pub struct EngineFacts {
 
 impl EngineFacts {
     /// Facts of `engine` before it starts: how it will wait, on how many threads.
-    pub fn new(engine: &Engine, config: &StorageConfig, shards: usize) -> Self {
+    ///
+    /// `iops`: operations a second that the load offers, over all threads.
+    pub fn new(engine: &Engine, config: &StorageConfig, shards: usize, iops: f64) -> Self {
         let chosen = match engine {
             Engine::IoUring => json!({"engine": "io_uring"}),
             Engine::Threads(why) => json!({"engine": "threads", "why": why}),
@@ -140,10 +145,11 @@ impl EngineFacts {
         };
         let sleeps = config.pacing == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
-        let period_ns = wake_cost_ns.unwrap_or(0).saturating_mul(WAKE_SHARE);
         let pacing = match config.pacing {
             WantedPacing::Spin => Pacing::Spin,
-            WantedPacing::Sleep => Pacing::Sleep { period_ns: period_ns.clamp(*PERIOD_NS.start(), *PERIOD_NS.end()) },
+            WantedPacing::Sleep => {
+                Pacing::Sleep { period_ns: period_ns(wake_cost_ns.unwrap_or(0), iops / shards as f64) }
+            }
         };
         Self { chosen, pacing, wake_cost_ns, shards, ring: Mutex::default() }
     }
@@ -176,6 +182,18 @@ impl EngineFacts {
     }
 }
 
+/// Time between two wake-ups of a thread that offers `iops` operations a second: a share of a CPU for
+/// waking, unless too few operations would be gathered.
+fn period_ns(wake_cost_ns: u64, iops: f64) -> u64 {
+    let by_cost_ns = wake_cost_ns.saturating_mul(WAKE_SHARE).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
+    let apart_ns = if iops > 0.0 { 1e9 / iops } else { 0.0 };
+    if apart_ns * GATHERED_MIN > by_cost_ns as f64 {
+        by_cost_ns.min((apart_ns as u64).max(*PERIOD_NS.start()))
+    } else {
+        by_cost_ns
+    }
+}
+
 /// Measured on a thread of its own, whose timers are as sharp as those of issuing threads.
 fn measured_wake_cost_ns() -> Option<u64> {
     let measure = || {
@@ -183,4 +201,20 @@ fn measured_wake_cost_ns() -> Option<u64> {
         process::wake_cost_ns().ok()
     };
     std::thread::spawn(measure).join().ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waking_takes_a_tenth_of_a_cpu_within_bounds_unless_there_is_little_to_gather() {
+        assert_eq!(period_ns(4_000, 90_000.0), 40_000, "ten times its cost");
+        assert_eq!(period_ns(1_000, 200_000.0), 30_000, "bounded below");
+        assert_eq!(period_ns(4_000, 60_000.0), 30_000, "whatever there is to gather");
+        assert_eq!(period_ns(25_000, 60_000.0), 100_000, "and above");
+        assert_eq!(period_ns(25_000, 20_000.0), 50_000, "two operations in a period go out one by one");
+        assert_eq!(period_ns(25_000, 2_000.0), 100_000, "and never wait longer than that for it");
+        assert_eq!(period_ns(25_000, 0.0), 100_000, "a closed load has no rate");
+    }
 }

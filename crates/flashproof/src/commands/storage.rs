@@ -52,7 +52,8 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let cpus = cpus();
     let choices = Choices { seed, cpus, shards_max: engine.shards_max(cpus), thresholds_ns: args.sla.thresholds_ns() };
     let workload = Workload::new(&config, &derived, &devices.shapes(), &choices).map_err(Failure::usage)?;
-    let facts = EngineFacts::new(&engine, &config, workload.shards.len());
+    let iops = workload.layout.streams.iter().map(|stream| stream.offered_iops).sum();
+    let facts = EngineFacts::new(&engine, &config, workload.shards.len(), iops);
     let control = Arc::new(Control::default());
     signals::end_run_on_signal(control.clone())
         .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;
