@@ -1,9 +1,9 @@
 //! The world of threads with pread and pwrite, for kernels and containers that forbid io_uring.
 //!
 //! The shard's thread queues operations; workers take them, stamp both ends themselves, and queue the
-//! completions. Queues are lock-free rings of fixed size; a worker without work parks, and as many are
-//! woken as operations were handed over. What an operation waits for a worker is our own doing and
-//! so is lag, not service: the worker stamps `issued`.
+//! completions. Queues are lock-free rings of fixed size; a worker without work parks, and no more are
+//! woken than the queue needs. What an operation waits for a worker is our own doing and so is lag, not
+//! service: the worker stamps `issued`.
 
 use crate::op::{Completion, Kind, Op, Outcome};
 use crate::sys::buffer::{Buf, Pool};
@@ -21,6 +21,12 @@ use std::time::{Duration, Instant};
 
 /// Most workers of one shard. More operations than this in flight wait for a worker.
 pub const WORKERS_MAX: usize = 256;
+
+/// How often the number of workers is thought over.
+const STEP_NS: u64 = 1_000_000;
+
+/// A device from which nothing came back for so long holds its workers. Less can be a busy CPU.
+const HELD_NS: u64 = 10_000_000;
 
 /// A worker only runs a few small functions; the default of 2 MiB would be address space for nothing.
 const STACK_BYTES: usize = 128 * 1024;
@@ -47,6 +53,46 @@ pub struct Threads {
     in_flight: usize,
     /// Operations queued since workers were last woken.
     unannounced: usize,
+    /// Completions taken since the beginning.
+    taken: u64,
+    level: Level,
+}
+
+/// How many workers may be awake at once.
+///
+/// As few as keep the queue short. More than that fight for the CPU: beyond what the device needs,
+/// each further one made all of them slower, and the device starve. But a device that holds every
+/// worker must not hold back the operations behind them.
+#[derive(Debug)]
+struct Level {
+    workers: usize,
+    least: usize,
+    most: usize,
+    adjusted_ns: u64,
+    /// Completions at the last look that saw a new one, and when that was.
+    completed: u64,
+    progress_ns: u64,
+}
+
+impl Level {
+    /// Looks, once in [`STEP_NS`], at how many operations have been `left` in the queue since the look
+    /// before, and at how many were `completed` since the beginning.
+    fn adjust(&mut self, now_ns: u64, left: usize, completed: u64) {
+        if now_ns < self.adjusted_ns + STEP_NS {
+            return;
+        }
+        self.adjusted_ns = now_ns;
+        if completed > self.completed || left == 0 {
+            (self.completed, self.progress_ns) = (completed, now_ns);
+        }
+        let workers = match left {
+            0 => self.workers.saturating_sub(1),
+            // Nothing comes back: the device holds all of them.
+            left if now_ns >= self.progress_ns + HELD_NS => self.workers + left,
+            _ => self.workers + 1,
+        };
+        self.workers = workers.clamp(self.least, self.most);
+    }
 }
 
 impl Threads {
@@ -64,10 +110,13 @@ impl Threads {
             wanted: AtomicUsize::new(usize::MAX),
             stop: AtomicBool::new(false),
         });
-        let mut world =
-            Self { shared, workers: Vec::new(), pool: Pool::new(memory_bytes)?, in_flight: 0, unannounced: 0 };
+        let most = in_flight_max.clamp(1, WORKERS_MAX);
+        let least = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(most);
+        let level = Level { workers: least, least, most, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let (workers, pool) = (Vec::new(), Pool::new(memory_bytes)?);
+        let mut world = Self { shared, workers, pool, in_flight: 0, unannounced: 0, taken: 0, level };
         let owner = thread::current();
-        for index in 0..in_flight_max.clamp(1, WORKERS_MAX) {
+        for index in 0..most {
             let (shared, owner) = (world.shared.clone(), owner.clone());
             let builder = thread::Builder::new().name(format!("io-{index}")).stack_size(STACK_BYTES);
             // When a later thread cannot be had, dropping `world` stops those that were.
@@ -77,12 +126,19 @@ impl Threads {
         Ok(world)
     }
 
-    /// Wakes one idle worker for each operation queued since the last call, as far as there are any.
-    fn announce(&mut self) {
+    /// Wakes an idle worker for each operation that is queued, up to the level.
+    fn announce(&mut self, now_ns: u64) {
+        let queued = self.shared.jobs.len();
+        let completed = self.taken + self.shared.done.len() as u64;
+        self.level.adjust(now_ns, queued.saturating_sub(self.unannounced), completed);
+        self.unannounced = 0;
         // Pairs with the fence in `work`: either we see its idle bit, or it sees our operation.
         std::sync::atomic::fence(Ordering::SeqCst);
+        let idle: u32 = self.shared.idle.iter().map(|bits| bits.load(Ordering::Relaxed).count_ones()).sum();
+        let awake = self.workers.len() - (idle as usize).min(self.workers.len());
+        let mut wanted = queued.min(self.level.workers.saturating_sub(awake));
         for (group, bits) in self.shared.idle.iter().enumerate() {
-            while self.unannounced > 0 {
+            while wanted > 0 {
                 let idle = bits.load(Ordering::Relaxed);
                 if idle == 0 {
                     break;
@@ -90,17 +146,17 @@ impl Threads {
                 let lowest = idle.trailing_zeros();
                 if bits.fetch_and(!(1 << lowest), Ordering::AcqRel) & (1 << lowest) != 0 {
                     self.workers[group * 64 + lowest as usize].unpark();
-                    self.unannounced -= 1;
+                    wanted -= 1;
                 }
             }
         }
-        // Whoever is busy looks at the queue again before it parks.
-        self.unannounced = 0;
+        // Whoever is awake looks at the queue again before it parks.
     }
 
     fn take_done(&mut self, out: &mut Vec<Completion>) {
         while let Some(completion) = self.shared.done.pop() {
             self.in_flight -= 1;
+            self.taken += 1;
             out.push(completion);
         }
     }
@@ -128,7 +184,8 @@ impl World for Threads {
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        self.announce();
+        let now_ns = self.shared.clock_ns();
+        self.announce(now_ns);
         let wanted = (wait.completions as usize).max(1);
         self.shared.wanted.store(wanted, Ordering::SeqCst);
         loop {
@@ -136,7 +193,10 @@ impl World for Threads {
             if now_ns >= wait.until_ns || self.shared.done.len() >= wanted {
                 break;
             }
-            thread::park_timeout(Duration::from_nanos(wait.until_ns - now_ns));
+            self.announce(now_ns);
+            let left = !self.shared.jobs.is_empty();
+            let pause_ns = wait.until_ns - now_ns;
+            thread::park_timeout(Duration::from_nanos(if left { pause_ns.min(STEP_NS) } else { pause_ns }));
         }
         self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
         self.take_done(out);
@@ -207,4 +267,27 @@ fn perform(shared: &Shared, mut op: Op) -> Completion {
         Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
     };
     Completion { op, outcome, issued_ns, completed_ns, unseen_ns: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_follow_the_queue_and_jump_when_the_device_holds_them_all() {
+        let mut level = Level { workers: 2, least: 2, most: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        level.adjust(STEP_NS / 2, 10, 0);
+        assert_eq!(level.workers, 2, "not before its time");
+        level.adjust(STEP_NS, 10, 5);
+        level.adjust(2 * STEP_NS, 10, 9);
+        assert_eq!(level.workers, 4, "one more at a time while operations are left and others complete");
+        (3..12).for_each(|step| level.adjust(step * STEP_NS, 40, 9));
+        assert_eq!(level.workers, 13);
+        level.adjust(12 * STEP_NS, 40, 9);
+        assert_eq!(level.workers, 53, "one for each that is left when nothing completed for 10 ms");
+        level.adjust(13 * STEP_NS, 1_000, 9);
+        assert_eq!(level.workers, 256);
+        (14..400).for_each(|step| level.adjust(step * STEP_NS, 0, 9 + step));
+        assert_eq!(level.workers, 2, "and fewer again when none is left");
+    }
 }
