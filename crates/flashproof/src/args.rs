@@ -111,8 +111,9 @@ pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
     if called.is_some_and(|name| name == crate::ACT_STORAGE) {
-        let matches = with_options(ActCli::command()).get_matches_from(arguments);
-        let cli = ActCli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let matches = with_options(ActCli::command()).try_get_matches_from(arguments);
+        let cli =
+            matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error));
         return Invocation::ActStorage(cli.args);
     }
     let command = Cli::command()
@@ -123,6 +124,13 @@ pub fn parse() -> Invocation {
         Command::Storage(args) => Invocation::Storage(args),
         Command::Report(args) => Invocation::Report(args),
     }
+}
+
+/// Shows help, or what is wrong with the command line, and exits as ACT does.
+fn exit_as_act(error: &clap::Error) -> ! {
+    // Who closed the terminal does not want to read it.
+    let _ = error.print();
+    std::process::exit(if error.use_stderr() { crate::ACT_FAILURE.into() } else { 0 })
 }
 
 /// Adds the examples, and to the long help the option table of the configuration.

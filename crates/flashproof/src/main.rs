@@ -19,21 +19,28 @@ mod say;
 mod signals;
 
 use args::{Invocation, parse};
+use commands::storage::Manner;
 use failure::Failure;
 use std::process::ExitCode;
 
 /// The name under which the binary behaves as ACT's program does.
 const ACT_STORAGE: &str = "act_storage";
 
+/// What ACT's program exits with when it cannot run a test.
+const ACT_FAILURE: u8 = 255;
+
 fn main() -> ExitCode {
     say::tame_panics();
-    let result = match parse() {
-        Invocation::Storage(args) => commands::storage::run(&args, commands::storage::Manner::Verdict),
-        Invocation::ActStorage(args) => commands::storage::run(&args, commands::storage::Manner::ActLog),
-        Invocation::Report(args) => commands::report::run(&args),
-    };
-    result.unwrap_or_else(|failure: Failure| {
+    let told = |failure: Failure| {
         say::error(&failure.message);
         failure.exit_code()
-    })
+    };
+    match parse() {
+        Invocation::Storage(args) => commands::storage::run(&args, Manner::Verdict).unwrap_or_else(told),
+        Invocation::ActStorage(args) => match commands::storage::run(&args, Manner::ActLog).map_err(told) {
+            Ok(code) => code,
+            Err(_) => ExitCode::from(ACT_FAILURE),
+        },
+        Invocation::Report(args) => commands::report::run(&args).unwrap_or_else(told),
+    }
 }

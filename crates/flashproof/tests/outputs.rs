@@ -130,10 +130,10 @@ fn called_act_storage_it_prints_acts_log_and_ends_well_whatever_the_verdict() {
     assert!(ended.stdout.lines().any(|line| line == "ACT version 6.6"));
     assert_eq!(act_log(ended.stdout.as_bytes()).1.len(), 5);
     assert!(ended.stderr.contains("FAIL (screening"), "{}", ended.stderr);
-    // A test that cannot be run is no completion.
+    // A test that cannot be run is no completion; ACT's program says so with 255.
     let mut command = bench.command(bench.path("act_storage"));
     command.arg("missing.conf");
-    Running::start(command).end().expect_error(2, &["cannot read the configuration missing.conf"]);
+    Running::start(command).end().expect_error(255, &["cannot read the configuration missing.conf"]);
 }
 
 #[test]

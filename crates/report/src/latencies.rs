@@ -1,6 +1,6 @@
 //! Quantiles of each stream over the whole run and all devices.
 //!
-//! Read back from the interval logs, whose resolution they have: 1 % for service times, 10 % for wait
+//! Read back from the interval logs, whose resolution they have: 1 % for service times, 6 % for wait
 //! and lag, and never finer than a microsecond. What a verdict needs exactly is counted elsewhere.
 
 use measure::cell::{self, Latencies as Histogram, Layout};

@@ -165,6 +165,7 @@ fn manifest(
         duration_sec,
         report_interval_sec,
         slice_sec: whole_slice_sec(args.slice, duration_sec, report_interval_sec),
+        simulated: config.is_simulated(),
         act_device_lines: device_lines.collect(),
         config: Config {
             as_written: text,

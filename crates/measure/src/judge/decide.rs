@@ -59,7 +59,7 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
     Verdict {
         format_version: VERDICT_FORMAT_VERSION,
         outcome,
-        class: if full_sec >= DAY_SEC { Class::CertificationLoad } else { Class::Screening },
+        class: if full_sec >= DAY_SEC && !plan.simulated { Class::CertificationLoad } else { Class::Screening },
         partial: !end.is_complete(),
         end: end.clone(),
         reasons,

@@ -18,6 +18,8 @@ pub struct Plan {
     pub slice_sec: u64,
     /// How long the run should last, seconds.
     pub duration_sec: u64,
+    /// Whether the devices were simulated: then however long a run, it certifies nothing.
+    pub simulated: bool,
 }
 
 /// The length of a slice for a run: `wanted_sec` rounded up to whole report intervals as ACT's
@@ -153,6 +155,7 @@ impl Plan {
             report_interval_sec,
             slice_sec,
             duration_sec,
+            simulated: false,
         }
     }
 }

@@ -298,7 +298,7 @@ slice       1ms     8ms    64ms
   avg      0.10    0.00    0.00
   max      0.20    0.00    0.00
 
-1 more tables of single devices are in verdict.json
+1 more table of a single device is in verdict.json
 
 stream                offered/s   achieved/s   errors never issued
 reads                     1,000       55,006        0            0

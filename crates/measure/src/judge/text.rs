@@ -105,7 +105,9 @@ impl fmt::Display for Verdict {
         }
         let hidden = self.groups.len() - self.groups_shown().count();
         if hidden > 0 {
-            writeln!(f, "\n{hidden} more tables of single devices are in verdict.json")?;
+            let (tables, are) =
+                if hidden == 1 { ("table of a single device", "is") } else { ("tables of single devices", "are") };
+            writeln!(f, "\n{hidden} more {tables} {are} in verdict.json")?;
         }
         self.fmt_streams(f)
     }

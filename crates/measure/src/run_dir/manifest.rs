@@ -42,6 +42,8 @@ pub struct Manifest {
     pub report_interval_sec: u64,
     /// Length of a slice of the verdict, seconds: see [`crate::judge::whole_slice_sec`].
     pub slice_sec: u64,
+    /// Whether the devices were simulated.
+    pub simulated: bool,
     /// The limits.
     pub sla: Sla,
     /// The streams, in the order of the cells.
@@ -77,6 +79,7 @@ impl Manifest {
             duration_sec: 0,
             report_interval_sec: 1,
             slice_sec: 1,
+            simulated: false,
             sla,
             streams: layout.streams.clone(),
             devices: layout.devices.clone(),
@@ -102,7 +105,8 @@ impl Manifest {
     /// A judge of the run that has seen nothing.
     pub fn judge(&self) -> Judge {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
-        Judge::new(Plan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec))
+        let plan = Plan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
+        Judge::new(Plan { simulated: self.simulated, ..plan })
     }
 
     /// What stands at the top of ACT's log.
