@@ -7,7 +7,7 @@
 
 use crate::op::{Completion, Kind, Op, Outcome};
 use crate::sys::buffer::{Buf, Pool};
-use crate::sys::process;
+use crate::sys::process::{self, RunDelay};
 use crate::target::Target;
 use crate::world::{Wait, World};
 use crossbeam_queue::ArrayQueue;
@@ -20,10 +20,13 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 /// Most workers of one shard. More operations than this in flight wait for a worker.
-pub const WORKERS_MAX: usize = 256;
+pub const WORKERS_MAX: usize = 1024;
 
 /// How often the number of workers is thought over.
 const STEP_NS: u64 = 1_000_000;
+
+/// An operation that took less leaves no doubt: a harmless gap at the usual tightest threshold.
+const LONG_NS: u64 = 50_000;
 
 /// A device from which nothing came back for so long holds its workers. Less can be a busy CPU.
 const HELD_NS: u64 = 10_000_000;
@@ -224,10 +227,11 @@ impl Drop for Threads {
 /// A worker's life.
 fn work(shared: &Shared, index: usize, owner: &Thread) {
     process::sharpen_timers();
+    let mut clock = Clock { run_delay: RunDelay::of_this_thread(), read_ns: 0 };
     let (bits, bit) = (&shared.idle[index / 64], 1_u64 << (index % 64));
     while !shared.stop.load(Ordering::Relaxed) {
         if let Some(op) = shared.jobs.pop() {
-            let completion = perform(shared, op);
+            let completion = perform(shared, op, &mut clock);
             // As many completions as operations fit, so this never fails.
             let _ = shared.done.push(completion);
             if shared.done.len() >= shared.wanted.load(Ordering::SeqCst) {
@@ -244,10 +248,37 @@ fn work(shared: &Shared, index: usize, owner: &Thread) {
     }
 }
 
+/// Tells a worker for how long it had no CPU. Asking costs a system call, so it is asked only after
+/// operations that took long, and now and then to forget what came before them.
+struct Clock {
+    run_delay: RunDelay,
+    read_ns: u64,
+}
+
+impl Clock {
+    fn begin(&mut self, now_ns: u64) {
+        if now_ns > self.read_ns + STEP_NS {
+            self.run_delay.since_last_ns();
+            self.read_ns = now_ns;
+        }
+    }
+
+    /// How long the end of an operation can have lain unseen.
+    fn end(&mut self, issued_ns: u64, completed_ns: u64) -> u64 {
+        let service_ns = completed_ns - issued_ns;
+        if service_ns < LONG_NS {
+            return 0;
+        }
+        self.read_ns = completed_ns;
+        self.run_delay.since_last_ns().min(service_ns)
+    }
+}
+
 /// Does one operation and stamps both of its ends.
-fn perform(shared: &Shared, mut op: Op) -> Completion {
+fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
     let file = &shared.files[usize::from(op.target)];
     let len = (op.len as usize).min(op.buf.len());
+    clock.begin(shared.clock_ns());
     let issued_ns = shared.clock_ns();
     let result = loop {
         let result = match op.kind {
@@ -266,7 +297,7 @@ fn perform(shared: &Shared, mut op: Op) -> Completion {
         Ok(bytes) => Outcome::Short(bytes as u32),
         Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
     };
-    Completion { op, outcome, issued_ns, completed_ns, unseen_ns: 0 }
+    Completion { op, outcome, issued_ns, completed_ns, unseen_ns: clock.end(issued_ns, completed_ns) }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::op::{Completion, Op};
 use crate::sys::buffer::Buf;
+use crate::sys::process::RunDelay;
 use crate::sys::ring::{Ring, RingFacts};
 use crate::target::Target;
 use crate::world::{Wait, World};
@@ -13,12 +14,16 @@ use std::time::Instant;
 /// last of a long one would be issued later than it is stamped.
 const BATCH: usize = 16;
 
+/// A call that did not sleep takes less than this.
+const CALL_NS: u64 = 5_000;
+
 /// A shard's ring and targets. Lives on the thread that made it.
 pub struct Uring {
     epoch: Instant,
     ring: Ring,
     /// When the completion queue was last known to be looked at, or was being waited on.
     looked_ns: u64,
+    run_delay: RunDelay,
     // The descriptors registered with the ring; last, so that they outlive it.
     _targets: Vec<Arc<Target>>,
 }
@@ -36,7 +41,8 @@ impl Uring {
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let (ring, facts) = Ring::new(&files, in_flight_max, memory_bytes)?;
-        Ok((Self { epoch, ring, looked_ns: 0, _targets: targets }, facts))
+        let run_delay = RunDelay::of_this_thread();
+        Ok((Self { epoch, ring, looked_ns: 0, run_delay, _targets: targets }, facts))
     }
 
     fn clock_ns(&self) -> u64 {
@@ -83,8 +89,12 @@ impl World for Uring {
         let timeout_ns = wait.until_ns.saturating_sub(now_ns);
         self.ring.enter(now_ns, wait.completions, timeout_ns)?;
         if timeout_ns > 0 && wait.completions == 1 {
-            // The kernel was watching for us and woke us for the first: nothing lay unseen.
-            self.looked_ns = self.clock_ns();
+            // The kernel was watching for us and woke us for the first, so nothing lay unseen but for as
+            // long as we had no CPU. Unless it was there already: then the call did not sleep.
+            let (woke_ns, waited_ns) = (self.clock_ns(), self.run_delay.since_last_ns());
+            if woke_ns > now_ns + CALL_NS {
+                self.looked_ns = self.looked_ns.max(woke_ns.saturating_sub(waited_ns));
+            }
         }
         self.look(out);
         Ok(())

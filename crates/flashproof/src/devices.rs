@@ -105,8 +105,8 @@ fn open_to_write(config: &StorageConfig, args: &StorageArgs, block_bytes: u64) -
         .collect();
     let variable = std::env::var(ERASE_VARIABLE).ok();
     let named = erase_names(&args.erase, variable.as_deref());
-    for name in erase_names(&args.erase, None).iter().filter(|name| !config.device_names.contains(name)) {
-        say::warning(&format!("--erase {name} names no device of this configuration and does nothing"));
+    for name in named.iter().filter(|name| !config.device_names.contains(name)) {
+        say::warning(&format!("{name}, named for erasure, is no device of this configuration: nothing comes of it"));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);
     let consents = Guard::new(None).consent(&requests, &mut answers).map_err(Failure::environment)?;

@@ -7,7 +7,7 @@ use device::sim::SimWorld;
 use device::sys::process;
 use device::sys::ring::RingFacts;
 use device::target::Target;
-use device::threads::Threads;
+use device::threads::{Threads, WORKERS_MAX};
 use device::uring::Uring;
 use load::act::{Engine as Wanted, Pacing as WantedPacing, StorageConfig};
 use load::plan::Plan;
@@ -69,6 +69,11 @@ impl Engine {
     /// Most issuing threads that make sense.
     pub fn shards_max(&self, cpus: u32) -> u32 {
         if matches!(self, Self::Simulated) { 1 } else { cpus }
+    }
+
+    /// Operations that one issuing thread carries at once, if that is bounded.
+    pub fn in_flight_max(&self) -> Option<u32> {
+        matches!(self, Self::Threads(_)).then_some(WORKERS_MAX as u32)
     }
 
     /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` take what is learnt of

@@ -15,6 +15,7 @@ pub struct Progress {
     layout: Layout,
     duration_ns: u64,
     terminal: bool,
+    simulated: bool,
     quiet: bool,
     told: Option<Instant>,
     /// What was recorded since the line before.
@@ -30,11 +31,11 @@ struct Since {
 }
 
 impl Progress {
-    /// Progress of a run of `duration_ns`.
-    pub fn new(layout: &Layout, duration_ns: u64, quiet: bool) -> Self {
+    /// Progress of a run of `duration_ns`, which pass faster on `simulated` drives.
+    pub fn new(layout: &Layout, duration_ns: u64, simulated: bool, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
         let terminal = io::stderr().is_terminal();
-        Self { layout: layout.clone(), duration_ns, terminal, quiet, told: None, since, errors: 0 }
+        Self { layout: layout.clone(), duration_ns, terminal, simulated, quiet, told: None, since, errors: 0 }
     }
 
     /// Takes in an interval; tells, if it is time to.
@@ -76,11 +77,12 @@ impl Progress {
         let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
         let errors = if self.errors > 0 { format!("  {} I/O errors", self.errors) } else { String::new() };
         format!(
-            "{}  {rate:.0} ops/s  service p99 {}  lag p99 {}{errors}  {} left",
+            "{}  {rate:.0} ops/s  service p99 {}  lag p99 {}{errors}  {} left{}",
             clock(end_ns),
             milliseconds(self.since.judged.value_at_quantile(0.99)),
             milliseconds(self.since.lag.value_at_quantile(0.99)),
             clock(self.duration_ns.saturating_sub(end_ns)),
+            if self.simulated { ", of simulated time" } else { "" },
         )
     }
 
@@ -124,7 +126,7 @@ mod tests {
             scale: ActScale::Milliseconds,
             thresholds_ns: [1_000_000].into(),
         };
-        let mut progress = Progress::new(&layout, 3_600_000_000_000, true);
+        let mut progress = Progress::new(&layout, 3_600_000_000_000, false, true);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 2_000_000_000;
         for _ in 0..8 {

@@ -36,6 +36,7 @@ pub struct Recording<'a> {
     judge: Judge,
     progress: Progress,
     errors_max: u64,
+    drain: Duration,
     /// Where the run is recorded, once it has begun.
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
@@ -60,13 +61,19 @@ impl<'a> Recording<'a> {
         Self {
             dir,
             judge: manifest.judge(),
-            progress: Progress::new(&layout, manifest.duration_sec.saturating_mul(1_000_000_000), options.quiet),
+            progress: Progress::new(
+                &layout,
+                manifest.duration_sec.saturating_mul(1_000_000_000),
+                manifest.simulated,
+                options.quiet,
+            ),
             act: options.act_log.then(|| Totals::new(&layout)),
             manifest,
             devices,
             engine,
             control,
             errors_max: options.errors_max,
+            drain: options.drain,
             writer: None,
             sampler: None,
             failures_told: 0,
@@ -135,7 +142,8 @@ impl<'a> Recording<'a> {
             let _ = writer.write_error(line);
         }
         if self.act.is_some() {
-            print_act(|out| write_error_line(out, line));
+            // Standard output that cannot be written shows at the next interval, which ends the run.
+            let _ = print_act(|out| write_error_line(out, line));
         }
     }
 
@@ -157,6 +165,8 @@ pub struct Options {
     pub act_log: bool,
     /// Failed operations that were allowed.
     pub errors_max: u64,
+    /// How long a run goes on after its end for what is late or in flight.
+    pub drain: Duration,
 }
 
 impl Sink for Recording<'_> {
@@ -171,10 +181,12 @@ impl Sink for Recording<'_> {
                 sampler.inspect_err(|error| say::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
         }
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
-        self.writer = Some(Writer::create(&self.dir, &self.manifest, columns)?);
+        let writer = Writer::create(&self.dir, &self.manifest, columns)?;
+        say::note(&format!("run directory: {}", self.dir.display()));
         if self.act.is_some() {
-            print_act(|out| write_header(out, &self.manifest.act_header()));
+            print_act(|out| write_header(out, &self.manifest.act_header()))?;
         }
+        self.writer = Some(writer);
         Ok(())
     }
 
@@ -188,7 +200,7 @@ impl Sink for Recording<'_> {
         if let Some(act) = &mut self.act {
             act.add(interval);
             let after_sec = self.writer.as_ref().map_or(0, |writer| writer.after_sec(interval));
-            print_act(|out| act.write_chunk(out, after_sec));
+            print_act(|out| act.write_chunk(out, after_sec))?;
         }
         if let Some(writer) = &mut self.writer {
             writer.write_interval(interval, &telemetry)?;
@@ -221,12 +233,13 @@ impl Sink for Recording<'_> {
             return;
         }
         let stopped = *self.stopped.get_or_insert_with(Instant::now);
-        if stopped.elapsed() > COME_HOME {
+        let patience = self.drain + COME_HOME;
+        if stopped.elapsed() > patience {
             self.progress.end();
             say::error(&format!(
                 "left the run behind: operations on {} did not come back within {} s of its end - the kernel still waits for the device - the run directory {} has no verdict",
                 self.manifest.devices.join(", "),
-                COME_HOME.as_secs(),
+                patience.as_secs(),
                 self.dir.display()
             ));
             std::process::exit(3);
@@ -257,9 +270,8 @@ fn lines_of_act(end: &End) -> Vec<String> {
 }
 
 /// Prints a part of ACT's log; a reader that went away does not end the run.
-fn print_act(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) {
+fn print_act(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<(), SinkError> {
     let mut text = Vec::new();
-    // A vector takes any bytes.
-    let _ = write(&mut text);
-    say::result(&String::from_utf8_lossy(&text));
+    write(&mut text)?;
+    say::result(&String::from_utf8_lossy(&text)).map_err(|failure| failure.message.into())
 }

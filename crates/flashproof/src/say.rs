@@ -1,5 +1,6 @@
 //! Talking to the user. Nothing here can fail: who closed the terminal does not want to hear of it.
 
+use crate::failure::Failure;
 use std::io::{self, Write};
 
 /// Says something that is not an error, on standard error.
@@ -23,10 +24,16 @@ fn prefixed(what: &str, text: &str) {
     }
 }
 
-/// The result, on standard output.
-pub fn result(text: &str) {
+/// The result, on standard output. A reader that went away has read enough; any other error means
+/// that the result is not where it was wanted.
+pub fn result(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(format!(
+            "cannot write the result to standard output - {error} - the run directory has it"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// A bug ends in one line that says so, not in a trace of our insides.

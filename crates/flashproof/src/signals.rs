@@ -11,9 +11,12 @@ use std::thread;
 /// Exit code of a run that was broken off: it is invalid.
 const BROKEN_OFF: i32 = 4;
 
-/// Has SIGINT, SIGTERM and SIGHUP end the run that `control` controls.
+/// Has SIGINT, SIGTERM and SIGHUP end the run that `control` controls. One that was ignored when the
+/// program began stays so: that is what nohup and a shell's `&` are for.
 pub fn end_run_on_signal(control: Arc<Control>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let ignored = ignored();
+    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = Signals::new(heard)?;
     thread::spawn(move || {
         for (count, signal) in signals.forever().enumerate() {
             if count > 0 {
@@ -25,6 +28,13 @@ pub fn end_run_on_signal(control: Arc<Control>) -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// The signals that this process ignores, signal n as bit n - 1. Source: proc_pid_status(5), `SigIgn`.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// A signal's name.

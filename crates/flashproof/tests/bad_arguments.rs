@@ -163,18 +163,29 @@ fn closed_outputs_do_no_harm() {
     let bench = Bench::new();
     bench.act_storage();
     bench.write(CONFIG, GOOD);
-    for (out, command) in [
-        ("a", "flashproof storage test.conf --out a >&-"),
-        ("b", "flashproof storage test.conf --out b 2>&-"),
-        ("c", "flashproof storage test.conf --out c >&- 2>&- <&-"),
-        ("d", "flashproof storage test.conf --out d >/dev/full 2>/dev/full"),
-        ("e", "./act_storage test.conf --out e >/dev/full"),
+    for (out, code, command) in [
+        ("a", 0, "flashproof storage test.conf --out a >&-"),
+        ("b", 0, "flashproof storage test.conf --out b 2>&-"),
+        ("c", 0, "flashproof storage test.conf --out c >&- 2>&- <&-"),
+        // The result is not where it was wanted.
+        ("d", 3, "flashproof storage test.conf --out d >/dev/full 2>/dev/full"),
+        ("d", 3, "flashproof report d >/dev/full"),
     ] {
         let mut shell = bench.command("sh");
         let command = command.replace("flashproof", support::FLASHPROOF);
-        assert_eq!(shell.args(["-c", &command]).stderr(Stdio::null()).status().unwrap().code(), Some(0), "{command}");
+        assert_eq!(
+            shell.args(["-c", &command]).stderr(Stdio::null()).status().unwrap().code(),
+            Some(code),
+            "{command}"
+        );
         assert!(bench.exists(&format!("{out}/verdict.json")), "{command}");
     }
+    // ACT's scripts have nothing but standard output.
+    let mut shell = bench.command("sh");
+    let ended = shell.args(["-c", "./act_storage test.conf --out e >/dev/full"]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(255));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("cannot write the result to standard output"));
+    assert!(!bench.exists("e/verdict.json"));
     // A reader that goes away after the first line.
     let mut shell = bench.command("sh");
     shell.args(["-c", "{ ./act_storage test.conf --out f; echo $? >code; } | head -n 1"]).stdout(Stdio::null());

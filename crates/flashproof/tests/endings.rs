@@ -160,3 +160,26 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     assert!(doubts.iter().any(|doubt| ended.stdout.contains(doubt)), "{}", ended.stdout);
     assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "none is left out");
 }
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
+    let bench = Bench::new();
+    bench.write(support::CONFIG, reads(&bench, 600));
+    // What nohup does for SIGHUP, and a shell without job control for SIGINT of what it starts with `&`.
+    let mut command = bench.command("sh");
+    let line = format!("trap '' HUP INT; exec {} storage test.conf --out run --quiet", support::FLASHPROOF);
+    command.args(["-c", &line]);
+    let mut running = Running::start(command);
+    let intervals = || match bench.exists("run/telemetry.csv") {
+        true => bench.text("run/telemetry.csv").lines().count().saturating_sub(1),
+        false => 0,
+    };
+    running.wait_until("its first interval", || intervals() > 0);
+    running.signal("HUP");
+    running.signal("INT");
+    let before = intervals();
+    running.wait_until("two more intervals", || intervals() > before + 1);
+    running.signal("TERM");
+    running.end().expect(4);
+    assert_eq!(bench.run().verdict.end, End::Interrupted { signal: "SIGTERM".into() });
+}

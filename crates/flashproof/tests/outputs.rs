@@ -146,3 +146,31 @@ fn a_run_without_out_names_its_directory_and_quiet_is_quiet() {
     assert!(bench.exists(&format!("{name}/verdict.json")));
     assert_eq!(ended.stderr, format!("run directory: {name}\n"));
 }
+
+#[test]
+fn a_record_that_lost_the_part_that_failed_is_no_pass() {
+    let bench = Bench::new();
+    let config = "device-names: sim:stall-at-s=8+stall-ms=900\ntest-duration-sec: 10\nread-reqs-per-sec: 2000\n";
+    bench.storage(config, &[]).expect(1);
+    let lines: Vec<_> = bench.text("run/telemetry.csv").lines().take(7).map(|line| format!("{line}\n")).collect();
+    bench.write("run/telemetry.csv", lines.concat());
+    let report = bench.flashproof(&["report", OUT]).expect(4);
+    assert!(report.stdout.contains("do not trust it"), "{}", report.stdout);
+}
+
+#[test]
+fn runs_that_begin_at_once_and_name_no_directory_each_get_their_own() {
+    let bench = Bench::new();
+    bench.write("test.conf", "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n");
+    let start = |_| {
+        let mut command = bench.command(support::FLASHPROOF);
+        command.args(["storage", "test.conf"]);
+        Running::start(command)
+    };
+    let running: Vec<_> = (0..6).map(start).collect();
+    running.into_iter().for_each(|running| drop(running.end().expect(0)));
+    let runs = std::fs::read_dir(bench.path("."))
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("flashproof-storage-"));
+    assert_eq!(runs.count(), 6);
+}

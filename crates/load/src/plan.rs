@@ -62,7 +62,8 @@ pub struct Plan<S> {
     pub limits: Vec<Limit>,
     /// The buffers.
     pub buffers: Vec<BufferClass>,
-    /// What the lanes are called, for messages.
+    /// What the lanes are called, for messages: those of the cells, by their index, and after them any
+    /// others.
     pub names: Vec<String>,
 }
 

@@ -80,7 +80,7 @@ fn a_flag_is_yes_or_no() {
 fn a_choice_lists_its_words() {
     assert_eq!(
         error_of_line_4("arrival: random"),
-        "arrival: \"random\" is neither of them - give one of paced, poisson, act, closed"
+        "arrival: \"random\" is none of them - give one of paced, poisson, act, closed"
     );
 }
 

@@ -315,3 +315,65 @@ fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
     assert!((10..=14).contains(&cell.ops), "those of the run and of ten seconds after it: {}", cell.ops);
     assert!(cell.unissued >= 500, "{}", cell.unissued);
 }
+
+#[test]
+fn what_is_issued_after_the_end_is_no_achieved_rate() {
+    // 20 a second on a drive that does 10: half of them are still to come at the end, and then done.
+    let drive = "sim:channels=1+read-us=100000+jitter-pct=0+read-mbps=0";
+    let ran = run(&[drive], plan(vec![(reads(0, 1), even(20, 0, 1))], 1, false), settings(10), &layout(1, 1));
+    let cell = &ran.total().cells[0];
+    assert_eq!(cell.ops + cell.unissued, 200);
+    assert!((99..=101).contains(&(cell.overtime + cell.unissued)), "{} and {}", cell.overtime, cell.unissued);
+    assert!(cell.overtime >= 95, "{}", cell.overtime);
+}
+
+#[test]
+fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
+    // Both drives share 20 slots that the user chose; the second freezes and takes them all.
+    let drives = ["sim:jitter-pct=0", "sim:jitter-pct=0+stall-ms=15000+stall-at-s=5"];
+    let lanes = vec![(reads(0, 1), even(1_000, 0, 2)), (reads(1, 1), even(1_000, 1, 2))];
+    let mut plan = plan(lanes, 20, true);
+    plan.names = vec!["reads@good".into(), "reads@hung".into()];
+    plan.lanes[1].name = 1;
+    let settings = Settings { max_lag_ns: 4 * SEC, ..settings(60) };
+    let ran = run(&drives, plan, settings, &layout(1, 2));
+    let Some(Cause::Lag { lane, whose, .. }) = ran.cause else { panic!("{:?}", ran.cause) };
+    assert_eq!((lane.as_str(), whose), ("reads@hung", Whose::Device));
+}
+
+#[test]
+fn too_few_slots_for_a_quick_device_are_the_limits_doing() {
+    let drive = "sim:channels=64+read-us=1000+jitter-pct=0+read-mbps=0";
+    let settings = Settings { max_lag_ns: 2 * SEC, ..settings(60) };
+    let ran = run(&[drive], plan(vec![(reads(0, 1), even(10_000, 0, 1))], 4, true), settings, &layout(1, 1));
+    assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Limit, .. })), "{:?}", ran.cause);
+}
+
+#[test]
+fn nothing_is_issued_before_instant_zero() {
+    let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
+    let (recorder, feed) = Recorder::new(&layout(1, 1), SEC, SEC, false);
+    let drive = world(&["sim:read-us=100+jitter-pct=0+read-mbps=0"]);
+    let control = Arc::new(Control::default());
+    Shard::new(drive, plan(lanes, 4, true), settings(1), recorder, control).unwrap().run(5 * MS);
+    let Ok(Message::Interval(interval)) = feed.messages.recv() else { panic!("no interval") };
+    // 4 every 100 us for a second, and none in the 5 ms before it.
+    assert!((40_000..=40_004).contains(&interval.cells[0].ops), "{}", interval.cells[0].ops);
+    assert!(interval.cells[0].service.min() >= 99_000, "{}", interval.cells[0].service.min());
+}
+
+#[test]
+fn a_run_in_which_time_stands_still_can_be_stopped() {
+    // Operations that take 1 ns: a virtual hour is some 10^13 of them.
+    let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
+    let (recorder, _feed) = Recorder::new(&layout(1, 1), SEC, 3600 * SEC, false);
+    let control = Arc::new(Control::default());
+    let drive = world(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
+    let shard = Shard::new(drive, plan(lanes, 4, true), settings(3600), recorder, control.clone()).unwrap();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(move || shard.run(0));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        control.stop(Cause::Asked { signal: 2 });
+        running.join().unwrap();
+    });
+}

@@ -51,6 +51,8 @@ pub struct Cell {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
+    /// Those of `ops` that came back only after the end of the run: its backlog, worked off then.
+    pub overtime: u64,
     /// Operations that were wanted but never handed over or never came back before the run ended.
     pub unissued: u64,
     tightest_ns: u64,
@@ -77,6 +79,7 @@ impl Cell {
             ops: 0,
             bytes: 0,
             errors: 0,
+            overtime: 0,
             unissued: 0,
             tightest_ns,
         }
@@ -139,6 +142,7 @@ impl Cell {
         self.ops += other.ops;
         self.bytes += other.bytes;
         self.errors += other.errors;
+        self.overtime += other.overtime;
         self.unissued += other.unissued;
     }
 
@@ -154,7 +158,7 @@ impl Cell {
         self.judged.clear();
         self.judged_least.clear();
         self.response.clear();
-        (self.ops, self.bytes, self.errors, self.unissued) = (0, 0, 0, 0);
+        (self.ops, self.bytes, self.errors, self.overtime, self.unissued) = (0, 0, 0, 0, 0);
     }
 }
 

@@ -33,6 +33,12 @@ impl Times {
         Self { intended_ns, eligible_ns, issued_ns, completed_ns }
     }
 
+    /// The instant at which it was seen to be complete.
+    #[inline]
+    pub fn completed_ns(&self) -> u64 {
+        self.completed_ns
+    }
+
     /// Time for which no slot under the in-flight limit was free.
     #[inline]
     pub fn wait_ns(&self) -> u64 {

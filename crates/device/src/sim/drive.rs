@@ -45,6 +45,8 @@ impl Drive {
         let service_ns = self.service_ns(op.kind, start_ns);
         let served_ns = self.spec.stalls.delay(start_ns, service_ns);
         let end_ns = self.transfer(op, served_ns);
+        // Nothing takes no time at all, or time would stand still for a closed load.
+        let end_ns = end_ns.max(now_ns + 1);
         self.channels.push(Reverse(end_ns));
         if self.spec.gone_at_ns.is_some_and(|gone_ns| end_ns >= gone_ns) {
             return (end_ns, Outcome::Errno(libc::ENODEV));
@@ -104,9 +106,14 @@ pub struct Stalls {
 impl Stalls {
     /// The earliest instant from `at_ns` on at which the drive is not frozen.
     fn thaw(&self, at_ns: u64) -> u64 {
-        // The last stall that began by then can still be on.
-        let thawed_ns = self.last_begin(at_ns).map_or(0, |begin_ns| begin_ns + self.length_ns);
-        at_ns.max(thawed_ns)
+        let mut at_ns = at_ns;
+        // The last stall that began by then can still be on, and another can begin before it ends.
+        while let Some(end_ns) =
+            self.last_begin(at_ns).map(|begin_ns| begin_ns + self.length_ns).filter(|ns| *ns > at_ns)
+        {
+            at_ns = end_ns;
+        }
+        at_ns
     }
 
     /// End of `work_ns` of work that starts at `start_ns`, when the drive is not frozen.
@@ -114,7 +121,7 @@ impl Stalls {
         let (mut start_ns, mut left_ns) = (start_ns, work_ns);
         while let Some(begin_ns) = self.next_begin(start_ns).filter(|begin_ns| *begin_ns < start_ns + left_ns) {
             left_ns -= begin_ns - start_ns;
-            start_ns = begin_ns + self.length_ns;
+            start_ns = self.thaw(begin_ns);
         }
         start_ns + left_ns
     }
@@ -148,6 +155,9 @@ mod tests {
         assert_eq!(stalls.delay(990, 50), 1140, "runs into the stall at 1000");
         assert_eq!(stalls.thaw(1020), 1100, "in the stall");
         assert_eq!(stalls.thaw(1100), 1100, "when it ends");
+        let overlapping = Stalls { length_ns: 100, every_ns: 0, at_ns: vec![1000, 1050, 1140] };
+        assert_eq!(overlapping.thaw(1010), 1240, "the next begins before it ends");
+        assert_eq!(overlapping.delay(990, 20), 1250, "and holds up what ran into the first");
         assert_eq!(stalls.delay(1100, 50), 1150, "starts when it ends");
         assert_eq!(stalls.delay(1490, 20), 1610, "runs into the one at a given time");
         assert_eq!(stalls.delay(1990, 950), 3140, "runs through two: 10 + 900 + 40");

@@ -14,9 +14,9 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     if args.json {
         let json = serde_json::to_string_pretty(&summary).map_err(Failure::environment)?;
-        say::result(&format!("{json}\n"));
+        say::result(&format!("{json}\n"))?;
     } else {
-        say::result(&summary.to_string());
+        say::result(&summary.to_string())?;
     }
     Ok(ExitCode::from(summary.verdict.outcome.exit_code()))
 }

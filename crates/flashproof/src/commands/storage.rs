@@ -19,7 +19,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// How the command behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,13 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let devices = Devices::open(&config, args, writes(&derived), derived.large_block_bytes.into())?;
     let engine = Engine::choose(config.engine, &devices)?;
     let cpus = cpus();
-    let choices = Choices { seed, cpus, shards_max: engine.shards_max(cpus), thresholds_ns: args.sla.thresholds_ns() };
+    let choices = Choices {
+        seed,
+        cpus,
+        shards_max: engine.shards_max(cpus),
+        in_flight_max: engine.in_flight_max(),
+        thresholds_ns: args.sla.thresholds_ns(),
+    };
     let workload = Workload::new(&config, &derived, &devices.shapes(), &choices).map_err(Failure::usage)?;
     let iops = workload.layout.streams.iter().map(|stream| stream.offered_iops).sum();
     let facts = EngineFacts::new(&engine, &config, workload.shards.len(), iops);
@@ -61,11 +67,16 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
     // The logs show what is in force.
     config.service_threads.get_or_insert(workload.record_slots);
     let manifest = manifest(args, text, &config, &derived, &devices, &workload);
-    say::note(&format!("run directory: {}", dir.display()));
-    let options = Options { quiet: args.quiet, act_log: manner == Manner::ActLog, errors_max: args.max_errors };
+    let settings = settings(args, &config, &facts);
+    let options = Options {
+        quiet: args.quiet,
+        act_log: manner == Manner::ActLog,
+        errors_max: args.max_errors,
+        drain: Duration::from_nanos(settings.drain_ns),
+    };
     let what = Run {
         layout: workload.layout.clone(),
-        settings: settings(args, &config, &facts),
+        settings,
         interval_ns: u64::from(config.report_interval_sec) * NS_PER_SEC,
         control: control.clone(),
     };
@@ -74,14 +85,14 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
         Ok(()) => {}
         // Before the first interval there is nothing to judge.
         Err(error) if !recording.has_begun() => return Err(error.into()),
-        Err(error) => return Ok(unrecorded(recording, &error, manner)),
+        Err(error) => return unrecorded(recording, &error, manner),
     }
     let end = recording.end();
     let verdict = recording.finish(end)?;
     // From the directory, as anybody else will read it; what cannot be read back is no result.
     let summary = Summary::read(&dir).map_err(Failure::environment)?;
     let text = format!("\n{summary}\nrun directory: {}\n", dir.display());
-    show(&text, manner);
+    show(&text, manner)?;
     Ok(match manner {
         Manner::Verdict => ExitCode::from(verdict.outcome.exit_code()),
         Manner::ActLog => ExitCode::SUCCESS,
@@ -89,18 +100,20 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
 }
 
 /// The run could not be recorded to its end: says so, and what was seen until then.
-fn unrecorded(recording: Recording<'_>, error: &RunError, manner: Manner) -> ExitCode {
+fn unrecorded(recording: Recording<'_>, error: &RunError, manner: Manner) -> Result<ExitCode, Failure> {
     let verdict = recording.verdict_unrecorded(&error.to_string());
-    say::error(&error.to_string());
-    show(&format!("\n{verdict}\n"), manner);
-    Failure::environment("").exit_code()
+    show(&format!("\n{verdict}\n"), manner)?;
+    Err(Failure::environment(error))
 }
 
 /// Shows the page at the end; beside ACT's log where that is the result.
-fn show(page: &str, manner: Manner) {
+fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     match manner {
         Manner::Verdict => say::result(page),
-        Manner::ActLog => say::note(page),
+        Manner::ActLog => {
+            say::note(page);
+            Ok(())
+        }
     }
 }
 
@@ -180,10 +193,10 @@ fn manifest(
     }
 }
 
-/// Where a run is recorded when the user does not say: here, under the time.
+/// Where a run is recorded when the user does not say: here, under the time and the process.
 fn default_dir() -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    PathBuf::from(format!("flashproof-storage-{}", now.replace(':', "-")))
+    PathBuf::from(format!("flashproof-storage-{}-{}", now.replace(':', "-"), std::process::id()))
 }
 
 /// A seed for a run that names none: it only has to differ from run to run, and is in the manifest.

@@ -274,7 +274,7 @@ pub enum ValueProblem {
     #[error("{0} is no power of two")]
     NotAPowerOfTwo(u64),
     /// Not one of the words.
-    #[error("{0} is neither of them")]
+    #[error("{0} is none of them")]
     NotAChoice(Quoted),
     /// Neither yes nor no.
     #[error("{0} is neither yes nor no")]

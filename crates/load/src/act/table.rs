@@ -258,8 +258,9 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         since: Since::Flashproof,
         help: "When operations are intended to start.",
         advice: "paced spaces them evenly on each device; poisson models many independent clients; act repeats ACT \
-                 6's own pacing, for comparison with its results; closed drops the rates: every stream that has \
-                 one runs flat out, records with service-threads of them in flight.",
+                 6's own pacing, for comparison with its results; closed runs records flat out, \
+                 service-threads of them in flight (32 for each device when not given), and leaves large blocks \
+                 paced.",
         ..ACT
     },
     OptionSpec {

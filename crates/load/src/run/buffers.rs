@@ -24,13 +24,15 @@ pub(super) struct Buffers {
     shelves: Vec<Shelf>,
     /// Buffers in `used` or `filling` over all shelves.
     unsalted: usize,
+    /// The shelf that is salted first.
+    first: usize,
 }
 
 impl Buffers {
     /// Cuts all buffers from the world's memory and salts those that need it. `None` if the world has
     /// not enough.
     pub(super) fn new<W: World>(classes: Vec<BufferClass>, world: &mut W) -> Option<Self> {
-        let mut buffers = Self { shelves: Vec::new(), unsalted: 0 };
+        let mut buffers = Self { shelves: Vec::new(), unsalted: 0, first: 0 };
         for class in classes {
             // Last in, first out: the buffers that a light load uses stay in the cache.
             let mut ready: Vec<_> = (0..class.count).map(|_| world.buffer(class.len_bytes)).collect::<Option<_>>()?;
@@ -71,7 +73,10 @@ impl Buffers {
     /// Salts one slice.
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
-        for Shelf { ready, used, filling, salt } in &mut self.shelves {
+        // Each time another shelf is first, so that none starves when salt is short.
+        self.first = (self.first + 1) % self.shelves.len().max(1);
+        let (before, from_first) = self.shelves.split_at_mut(self.first);
+        for Shelf { ready, used, filling, salt } in from_first.iter_mut().chain(before) {
             let Some(salt) = salt else { continue };
             while budget > 0 {
                 let next = filling.take().or_else(|| used.pop().map(|buf| (buf, 0)));

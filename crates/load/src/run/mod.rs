@@ -60,6 +60,9 @@ pub struct Settings {
 /// Longest sleep, so that a signal is answered.
 const SLEEP_MAX_NS: u64 = 100_000_000;
 
+/// Turns of the loop after which the control is looked at, whatever the clock says.
+const TURNS_UNCHECKED_MAX: u32 = 1 << 16;
+
 /// Operations issued between two looks at the clock. The world hands batches over at this size too.
 const BATCH: u32 = 16;
 
@@ -107,6 +110,9 @@ pub struct Shard<W, S> {
     issued_ns: u64,
     now_ns: u64,
     checked_ns: u64,
+    turns: u32,
+    /// Operations of closed lanes in flight.
+    closed_out: u32,
 }
 
 /// What could not be prepared.
@@ -162,6 +168,8 @@ impl<W: World, S: Stream> Shard<W, S> {
             issued_ns: 0,
             now_ns: 0,
             checked_ns: 0,
+            turns: 0,
+            closed_out: 0,
         };
         shard.schedule_first();
         Ok(shard)
@@ -197,6 +205,8 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// control.
     pub fn run(mut self, start_ns: u64) {
         self.start_ns = start_ns;
+        self.await_start();
+        self.recorder.begin();
         self.look_at_clock();
         while !self.over() {
             self.issue_due();
@@ -216,6 +226,17 @@ impl<W: World, S: Stream> Shard<W, S> {
         self.recorder.rotate(self.stop_ns);
     }
 
+    /// Lets the time until instant 0 pass. Nothing is in flight yet.
+    fn await_start(&mut self) {
+        while self.world.now() < self.start_ns {
+            let wait = Wait { until_ns: self.start_ns, completions: 1 };
+            // What is wrong with the world will be wrong with its next wait, too.
+            if self.world.reap(wait, &mut self.completions).is_err() {
+                return;
+            }
+        }
+    }
+
     /// Reads the clock and does what depends on time alone.
     #[inline]
     fn look_at_clock(&mut self) {
@@ -224,7 +245,9 @@ impl<W: World, S: Stream> Shard<W, S> {
             let end_ns = self.recorder.end_ns();
             self.recorder.rotate(end_ns);
         }
-        if self.now_ns >= self.checked_ns {
+        self.turns = self.turns.wrapping_add(1);
+        // Virtual time can stand still, and the user's patience does not.
+        if self.now_ns >= self.checked_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX) {
             self.checked_ns = self.now_ns + SLEEP_MAX_NS / 2;
             self.check_lag();
             if let Some(cause) = self.control.cause() {
@@ -303,8 +326,14 @@ impl<W: World, S: Stream> Shard<W, S> {
                 (self.slots.len() - 1) as u32
             }
         };
+        self.closed_out += u32::from(self.is_closed(lane));
         let Request { target, kind, offset, len, sync, placement, .. } = request;
         self.world.submit(Op { target, kind, offset, len, sync, placement, buf, token: token.into() });
+    }
+
+    #[inline]
+    fn is_closed(&self, lane: u32) -> bool {
+        matches!(self.lanes[lane as usize].arrival, Arrival::Closed { .. })
     }
 
     /// Starts operations that waited for salt, as far as there is some now.
@@ -324,6 +353,9 @@ impl<W: World, S: Stream> Shard<W, S> {
         let next_ns = self.due.peek().map_or(u64::MAX, |Reverse((intended_ns, _))| *intended_ns);
         // Operations after the end are never issued, nor any of an abandoned run: nothing waits for them.
         let next_ns = if next_ns < self.stop_ns && !self.abandoned { next_ns } else { u64::MAX };
+        if next_ns <= self.now_ns && !W::VIRTUAL {
+            return Wait { until_ns: 0, completions: 1 };
+        }
         // After the end the interval that was going on takes in what still completes, however long that
         // takes: its own end, which can lie behind, wakes nobody.
         let bound_ns = match self.now_ns < self.stop_ns {
@@ -337,7 +369,7 @@ impl<W: World, S: Stream> Shard<W, S> {
                 let wake_ns = next_ns.max(self.issued_ns + period_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
                 let in_flight = self.world.in_flight() as u32;
                 let lane_waits = self.limits.iter().any(|limit| !limit.waiting.is_empty());
-                if in_flight <= 2 || lane_waits || next_ns == u64::MAX {
+                if in_flight <= 2 || lane_waits || self.closed_out > 0 || next_ns == u64::MAX {
                     (wake_ns, 1)
                 } else {
                     // More completions than can come: the clock alone wakes.
@@ -362,6 +394,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         let token = completion.op.token as u32;
         let slot = self.slots[token as usize];
         self.free_slots.push(token);
+        self.closed_out -= u32::from(self.is_closed(slot.lane));
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         let times = self.times(&slot, &completion, completed_ns);
         self.record(&slot, &completion, &times);
@@ -384,19 +417,18 @@ impl<W: World, S: Stream> Shard<W, S> {
 
     fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
         let issued_ns = completion.issued_ns.saturating_sub(self.start_ns).min(completed_ns);
-        match self.lanes[slot.lane as usize].arrival {
+        if self.is_closed(slot.lane) {
             // A closed lane wants its operation when it issues it: service only.
-            Arrival::Closed { .. } => Times::new(issued_ns, issued_ns, issued_ns, completed_ns),
-            Arrival::Scheduled(_) => {
-                Times::new(slot.intended_ns.min(issued_ns), slot.eligible_ns.min(issued_ns), issued_ns, completed_ns)
-            }
+            return Times::new(issued_ns, issued_ns, issued_ns, completed_ns);
         }
+        Times::new(slot.intended_ns.min(issued_ns), slot.eligible_ns.min(issued_ns), issued_ns, completed_ns)
     }
 
     fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
         let cell = slot.request.cell;
         if completion.outcome.is_done() {
-            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns);
+            let overtime = times.completed_ns() > self.stop_ns;
+            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, overtime);
             return;
         }
         self.recorder.failed(cell, completion);
@@ -446,8 +478,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         let mut cause = None;
         for limit in &self.limits {
             if let Some(&(intended_ns, lane)) = limit.waiting.front().filter(|(ns, _)| behind_ns(*ns) > max_lag_ns) {
-                let whose = if limit.limit.configured { Whose::Limit } else { Whose::Device };
-                cause = Some(self.lag_cause(lane, whose, behind_ns(intended_ns)));
+                cause = Some(self.blame(lane, behind_ns(intended_ns)));
             }
         }
         let due = self.due.peek().map(|Reverse(due)| *due);
@@ -462,6 +493,34 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
     }
 
+    /// Why a lane waits for a slot for so long: a device that holds one of the slots for about as long,
+    /// or else that there are too few of them, which is the device's doing unless the user chose their
+    /// number.
+    fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
+        let limit = self.lanes[lane as usize].limit;
+        let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        let oldest = out.min_by_key(|slot| slot.eligible_ns);
+        let held = oldest.filter(|slot| self.now_ns.saturating_sub(slot.eligible_ns) > self.settings.max_lag_ns / 2);
+        match held {
+            Some(slot) => match self.lag_cause(lane, Whose::Device, behind_ns) {
+                Cause::Lag { lane, whose, behind_ns, in_flight, slots } => {
+                    let holder = self.names.get(slot.request.cell as usize).cloned();
+                    Cause::Lag { lane: holder.unwrap_or(lane), whose, behind_ns, in_flight, slots }
+                }
+                cause => cause,
+            },
+            None if self.limits[limit as usize].limit.configured => self.lag_cause(lane, Whose::Limit, behind_ns),
+            None => self.lag_cause(lane, Whose::Device, behind_ns),
+        }
+    }
+
+    /// The operations that are out now. Not for the hot path.
+    fn out(&self) -> impl Iterator<Item = &Slot> {
+        let mut out = vec![true; self.slots.len()];
+        self.free_slots.iter().for_each(|token| out[*token as usize] = false);
+        self.slots.iter().zip(out).filter_map(|(slot, out)| out.then_some(slot))
+    }
+
     fn lag_cause(&self, lane: u32, whose: Whose, behind_ns: u64) -> Cause {
         let Lane { limit, name, .. } = self.lanes[lane as usize];
         let LimitState { free, limit, .. } = &self.limits[limit as usize];
@@ -471,11 +530,8 @@ impl<W: World, S: Stream> Shard<W, S> {
 
     /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
     fn count_unissued(&mut self) {
-        let mut out = vec![true; self.slots.len()];
-        self.free_slots.iter().for_each(|token| out[*token as usize] = false);
-        for (slot, _) in self.slots.iter().zip(out).filter(|(_, out)| *out) {
-            self.recorder.unissued(slot.request.cell, 1);
-        }
+        let out: Vec<_> = self.out().map(|slot| slot.request.cell).collect();
+        out.into_iter().for_each(|cell| self.recorder.unissued(cell, 1));
         self.unsalted.iter().for_each(|slot| self.recorder.unissued(slot.request.cell, 1));
         let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().copied());
         let due = self.due.iter().map(|Reverse(due)| *due);

@@ -67,6 +67,8 @@ pub struct Recorder {
     patient: bool,
     failures_told: u32,
     cpu_ns: u64,
+    /// Intervals made beyond the spares.
+    extra: u32,
 }
 
 impl Recorder {
@@ -89,6 +91,7 @@ impl Recorder {
             patient,
             failures_told: 0,
             cpu_ns: 0,
+            extra: 0,
         };
         (recorder, Feed { messages: from_shard, clean: to_shard })
     }
@@ -100,10 +103,17 @@ impl Recorder {
         if end_ns >= self.duration_ns { u64::MAX } else { end_ns }
     }
 
-    /// Records an operation that ended well.
+    /// Begins the first interval: CPU time that was used before is not its.
+    pub(super) fn begin(&mut self) {
+        self.cpu_ns = process::thread_cpu_ns().unwrap_or(0);
+    }
+
+    /// Records an operation that ended well; `overtime`: only after the end of the run.
     #[inline]
-    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64) {
-        self.current.cells[cell as usize].record(times, unseen_ns, bytes);
+    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, overtime: bool) {
+        let cell = &mut self.current.cells[cell as usize];
+        cell.record(times, unseen_ns, bytes);
+        cell.overtime += u64::from(overtime);
         self.current.gap.saturating_record(unseen_ns);
     }
 
@@ -150,9 +160,16 @@ impl Recorder {
         let _ = self.messages.send(Message::Interval(full));
     }
 
-    fn take_clean(&self) -> Box<Interval> {
+    fn take_clean(&mut self) -> Box<Interval> {
         let clean = if self.patient { self.clean.recv().ok() } else { self.clean.try_recv().ok() };
+        if clean.is_some() && self.extra > 0 && self.clean.try_recv().is_ok() {
+            // The disk is quick again: what was made beyond the spares goes, one at a time.
+            self.extra -= 1;
+        }
         // In real time a slow disk under the run directory must not delay an operation.
-        clean.unwrap_or_else(|| Box::new(Interval::new(&self.layout)))
+        clean.unwrap_or_else(|| {
+            self.extra += 1;
+            Box::new(Interval::new(&self.layout))
+        })
     }
 }

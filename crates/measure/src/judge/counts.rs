@@ -19,6 +19,8 @@ pub struct CellCounts {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
+    /// Those of `ops` that came back only after the end of the run.
+    pub overtime: u64,
     /// Operations that were wanted but never came back.
     pub unissued: u64,
     /// By threshold, then zeros: wanted operations whose `wait + service` was over it.
@@ -42,6 +44,7 @@ impl CellCounts {
         add(&mut self.ops, &other.ops);
         add(&mut self.bytes, &other.bytes);
         add(&mut self.errors, &other.errors);
+        add(&mut self.overtime, &other.overtime);
         add(&mut self.unissued, &other.unissued);
         let add_all = |mine: &mut [u64], theirs: &[u64]| mine.iter_mut().zip(theirs).for_each(|(m, t)| add(m, t));
         add_all(&mut self.judged_over, &other.judged_over);
@@ -61,6 +64,7 @@ impl From<&Cell> for CellCounts {
             ops: cell.ops,
             bytes: cell.bytes,
             errors: cell.errors,
+            overtime: cell.overtime,
             unissued: cell.unissued,
             judged_over: padded(cell.judged.counts()),
             judged_least_over: padded(cell.judged_least.counts()),

@@ -18,6 +18,9 @@ use super::verdict::{
 use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
 
+/// A backlog of so few operations is only what was due at the very end.
+const BACKLOG_OPS_MIN: u64 = 16;
+
 /// Which of the two durations a share is formed of.
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
@@ -56,10 +59,16 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
     let ran_sec = judge.ran_ns as f64 / 1e9;
     let full_sec = if end.is_complete() { plan.duration_sec } else { judge.ran_ns / 1_000_000_000 };
     debug_assert!(!too_slow || outcome != Outcome::Pass);
+    // A closed loop hides stalls, so however long, it certifies nothing.
+    let closed = plan.streams.iter().any(|info| info.judged && info.offered_iops == 0.0);
     Verdict {
         format_version: VERDICT_FORMAT_VERSION,
         outcome,
-        class: if full_sec >= DAY_SEC && !plan.simulated { Class::CertificationLoad } else { Class::Screening },
+        class: if full_sec >= DAY_SEC && !plan.simulated && !closed {
+            Class::CertificationLoad
+        } else {
+            Class::Screening
+        },
         partial: !end.is_complete(),
         end: end.clone(),
         reasons,
@@ -139,6 +148,9 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>) -> Findings {
         _ => {}
     }
     findings.own_making(judge, bounds);
+    findings.backlogs(judge);
+    findings.closed_loops(judge);
+    findings.tail(judge);
     if judge.complete_slices == 0 && bounds.judged.is_some() {
         let slice_sec = Grouped(judge.plan.slice_sec);
         findings.notes.push(format!("no slice of {slice_sec} s is complete: the incomplete one was judged"));
@@ -147,6 +159,61 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>) -> Findings {
 }
 
 impl Findings {
+    /// A judged stream without a rate of its own hides the stalls of its device.
+    fn closed_loops(&mut self, judge: &Judge) {
+        for info in judge.plan.streams.iter().filter(|info| info.judged && info.offered_iops == 0.0) {
+            self.notes.push(format!(
+                "{} are a closed loop: while the device stalls none are wanted, so a stall counts as one slow operation \
+                 a slot",
+                info.name
+            ));
+        }
+    }
+
+    /// What came after the last complete slice is not judged; if it would fail by itself, that is said.
+    fn tail(&mut self, judge: &Judge) {
+        if judge.complete_slices == 0 {
+            return;
+        }
+        let tails = judge.groups.iter().filter_map(|group| Some((group, group.slices.get(judged_slices(judge))?)));
+        let exceeded = tails.flat_map(|(group, counts)| {
+            let limits = judge.plan.sla.limits().iter().zip(&counts.judged_over);
+            limits
+                .filter(|(limit, over)| limit.is_exceeded(**over, counts.wanted()))
+                .map(move |(limit, over)| (group.stream, limit.threshold_ns, *over, counts.wanted()))
+        });
+        if let Some((stream, threshold_ns, over, wanted)) = exceeded.max_by_key(|(.., over, _)| *over) {
+            self.notes.push(format!(
+                "NOT JUDGED: after the last complete slice of {} s, {} of {} {} took over {:#}, which is beyond the limit; \
+                 take a duration of whole slices, or a shorter --slice",
+                Grouped(judge.plan.slice_sec),
+                Grouped(over),
+                Grouped(wanted),
+                judge.plan.streams[stream].name,
+                ThresholdText(threshold_ns)
+            ));
+        }
+    }
+
+    /// A stream that fell behind its rate, judged or not: the load was not the one that was asked for.
+    fn backlogs(&mut self, judge: &Judge) {
+        for (info, total) in judge.plan.streams.iter().zip(&judge.totals).filter(|(info, _)| info.offered_iops > 0.0) {
+            let behind = total.overtime.saturating_add(total.unissued);
+            if behind > BACKLOG_OPS_MIN && u128::from(behind) * 1000 > u128::from(total.wanted()) {
+                let never = match total.unissued {
+                    0 => String::new(),
+                    never => format!(", and {} never came back: no quantile has them", Grouped(never)),
+                };
+                self.notes.push(format!(
+                    "{} did not hold its rate: {} of {} had not come back at the end{never}",
+                    info.name,
+                    Grouped(behind),
+                    Grouped(total.wanted())
+                ));
+            }
+        }
+    }
+
     /// Times are counted up to when a completion was seen, so a long gap between two looks makes the
     /// device look slower than it is, never faster; and what we issue late we issue in a heap, which
     /// no device answers for. A pass stands whatever we did. A failure of our making does not.
@@ -257,10 +324,11 @@ fn totals(judge: &Judge, ran_sec: f64) -> Vec<StreamTotals> {
         name: info.name.clone(),
         judged: info.judged,
         offered_iops: info.offered_iops,
-        achieved_iops: if ran_sec > 0.0 { total.ops as f64 / ran_sec } else { 0.0 },
+        achieved_iops: if ran_sec > 0.0 { total.ops.saturating_sub(total.overtime) as f64 / ran_sec } else { 0.0 },
         ops: total.ops,
         bytes: total.bytes,
         errors: total.errors,
+        overtime: total.overtime,
         unissued: total.unissued,
     };
     judge.plan.streams.iter().zip(&judge.totals).map(stream).collect()

@@ -113,7 +113,11 @@ impl fmt::Display for End {
                     f,
                     "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
                      at most {in_flight_max} operations in flight: {whose} could not keep up"
-                )
+                )?;
+                if lane.starts_with("large-block-") && *in_flight_max == 1 {
+                    f.write_str(" with large blocks one at a time, as in ACT (large-block-concurrency)")?;
+                }
+                Ok(())
             }
             Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
             Self::EngineFailed { why } => write!(f, "stopped because its engine failed: {why}"),

@@ -300,7 +300,7 @@ slice       1ms     8ms    64ms
 
 1 more table of a single device is in verdict.json
 
-stream                offered/s   achieved/s   errors never issued
+stream                offered/s   achieved/s   errors     not done
 reads                     1,000       55,006        0            0
 large-block-writes        1,000         0.00        0            0
 ";
@@ -315,4 +315,20 @@ fn a_verdict_survives_json() {
     let json = serde_json::to_string(&verdict).unwrap();
     assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict);
     assert!(json.starts_with(r#"{"format_version":1,"outcome":"fail","class":"screening","partial":true"#), "{json}");
+}
+
+#[test]
+fn a_stream_that_left_a_backlog_is_named_and_its_rate_is_what_was_held() {
+    let mut run = Run::new(1, 1, 1);
+    let mut interval = run.interval();
+    for n in 0..1_000 {
+        interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
+        interval.cells[0].overtime += u64::from(n < 17);
+    }
+    run.judge.add(&interval);
+    let verdict = run.verdict();
+    assert_eq!(verdict.outcome, Outcome::Pass, "the latency stands");
+    assert_eq!((verdict.streams[0].achieved_iops, verdict.streams[0].overtime), (983.0, 17));
+    let note = "reads did not hold its rate: 17 of 1,000 had not come back at the end";
+    assert!(verdict.reasons.iter().any(|reason| reason == note), "{:?}", verdict.reasons);
 }

@@ -193,7 +193,7 @@ impl Verdict {
         writeln!(
             f,
             "\n{:width$} {:>12} {:>12} {:>8} {:>12}",
-            "stream", "offered/s", "achieved/s", "errors", "never issued"
+            "stream", "offered/s", "achieved/s", "errors", "not done"
         )?;
         for stream in &self.streams {
             let offered = if stream.offered_iops > 0.0 { rate(stream.offered_iops) } else { "closed".to_owned() };

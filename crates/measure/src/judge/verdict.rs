@@ -119,7 +119,7 @@ pub struct StreamTotals {
     pub judged: bool,
     /// Operations a second asked for; 0 for a closed stream.
     pub offered_iops: f64,
-    /// Operations a second that succeeded.
+    /// Operations a second that succeeded within the run.
     pub achieved_iops: f64,
     /// Operations that succeeded.
     pub ops: u64,
@@ -127,6 +127,8 @@ pub struct StreamTotals {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
+    /// Those of `ops` that came back only after the end of the run: the backlog that it left.
+    pub overtime: u64,
     /// Operations that were wanted but never came back.
     pub unissued: u64,
 }

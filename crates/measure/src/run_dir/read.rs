@@ -4,7 +4,7 @@ use super::lines::{Tail, WholeLines};
 use super::tables::{self, TelemetryLine};
 use super::{FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT};
 use crate::cell::Layout;
-use crate::judge::{CellCounts, End, IntervalCounts, VERDICT_FORMAT_VERSION, Verdict};
+use crate::judge::{CellCounts, End, IntervalCounts, Outcome, VERDICT_FORMAT_VERSION, Verdict};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::ErrorKind;
@@ -58,7 +58,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
         intervals += 1;
     }
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
-    let verdict = judge.verdict(&end);
+    let mut verdict = judge.verdict(&end);
     let mut remarks = records.remarks;
     match &written {
         None => remarks.insert(
@@ -67,12 +67,17 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
                 "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it goes on still"
             ),
         ),
-        Some(written) if !written.agrees_with(&verdict) => remarks.insert(
-            0,
-            format!(
+        Some(written) if !written.agrees_with(&verdict) => {
+            let why = format!(
                 "the verdict in {VERDICT} is not the one that follows from {INTERVALS} and {TELEMETRY}: do not trust it"
-            ),
-        ),
+            );
+            // What was cut off or edited may have been the part that failed.
+            if verdict.outcome == Outcome::Pass {
+                verdict.outcome = Outcome::Invalid;
+                verdict.reasons.insert(0, why.clone());
+            }
+            remarks.insert(0, why);
+        }
         Some(_) => {}
     }
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks })

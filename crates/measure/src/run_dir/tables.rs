@@ -14,7 +14,7 @@ const TELEMETRY_COLUMNS: [&str; 9] =
 
 /// First line of intervals.csv.
 pub(super) fn intervals_header(sla: &Sla) -> String {
-    let mut line = "after_sec,stream,device,ops,bytes,errors,unissued".to_owned();
+    let mut line = "after_sec,stream,device,ops,bytes,errors,overtime,unissued".to_owned();
     for what in ["judged", "judged_least", "response"] {
         for limit in sla.limits() {
             // Writing to a string cannot fail, here and below.
@@ -53,8 +53,8 @@ pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &La
     let mut lines = 0;
     for (index, cell) in counts.cells.iter().enumerate().filter(|(_, cell)| cell.wanted() > 0) {
         let (stream, device) = (&layout.streams[index / devices].name, index % devices);
-        let CellCounts { ops, bytes, errors, unissued, judged_over, judged_least_over, response_over } = cell;
-        let _ = write!(text, "{},{stream},{device},{ops},{bytes},{errors},{unissued}", counts.after_sec);
+        let CellCounts { ops, bytes, errors, overtime, unissued, judged_over, judged_least_over, response_over } = cell;
+        let _ = write!(text, "{},{stream},{device},{ops},{bytes},{errors},{overtime},{unissued}", counts.after_sec);
         for over in [judged_over, judged_least_over, response_over].into_iter().flat_map(|over| &over[..thresholds]) {
             let _ = write!(text, ",{over}");
         }
@@ -83,6 +83,7 @@ pub(super) fn read_cell(line: &str, counts: &mut IntervalCounts, layout: &Layout
         ops: next()?,
         bytes: next()?,
         errors: next()?,
+        overtime: next()?,
         unissued: next()?,
         judged_over: [0; THRESHOLDS_MAX],
         judged_least_over: [0; THRESHOLDS_MAX],

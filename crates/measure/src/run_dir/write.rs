@@ -56,8 +56,13 @@ impl Writer {
             let _ = fs::remove_dir(dir);
         }
         room?;
+        // Made first, and only if it is not there: of two runs that begin at the same moment, the one
+        // that makes it has the directory.
+        let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
+            refuse_occupied(dir)?;
+            Err(error)
+        })?;
         write_whole(dir, MANIFEST, &json(manifest))?;
-        let mut intervals = AppendFile::create(dir.join(INTERVALS))?;
         intervals.append(format!("{}\n", tables::intervals_header(&manifest.sla)).as_bytes())?;
         let mut telemetry = AppendFile::create(dir.join(TELEMETRY))?;
         telemetry.append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;

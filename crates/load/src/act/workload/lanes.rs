@@ -169,7 +169,8 @@ impl Builder<'_> {
         let devices: Vec<_> = (0..self.devices.len()).collect();
         for thread in (shard..threads).step_by(self.shards() as usize) {
             let limit = plan.limits.len() as u32;
-            plan.limits.push(Limit { slots: 1, configured: self.config.service_threads.is_some() });
+            // Their number is ACT's choice or the user's, in no case the device's.
+            plan.limits.push(Limit { slots: 1, configured: true });
             let rate = sum(reads, writes);
             if let Some(arrival) = self.arrival(READS, rate, thread.into(), threads.into()) {
                 let (stream, name) = (self.mixed(&devices, thread as usize, shard), self.layout.cells() as u32);
@@ -240,7 +241,11 @@ impl Builder<'_> {
             (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
             (None, _) => {
                 let fit = RECORD_MEMORY_BYTES / u64::from(devices) / u64::from(self.record_buffer_bytes());
-                fit.clamp(RECORD_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32
+                let fit = fit.clamp(RECORD_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
+                // Large blocks and the tomb raider need the engine, too.
+                let others = 2 * self.config.large_block_concurrency + 1;
+                let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
+                fit.min(carried.saturating_sub(others)).max(1)
             }
         }
     }

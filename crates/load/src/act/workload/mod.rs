@@ -46,6 +46,9 @@ pub struct Choices {
     pub shards_max: u32,
     /// CPUs of the machine. ACT's number of service threads depends on it.
     pub cpus: u32,
+    /// Operations that the engine carries at once on one issuing thread, if it has a bound: more would
+    /// wait for the engine, which is our own lag, and not for a slot.
+    pub in_flight_max: Option<u32>,
     /// Thresholds of the verdict, nanoseconds, ascending.
     pub thresholds_ns: Arc<[u64]>,
 }

@@ -26,7 +26,7 @@ fn devices(n: usize) -> Vec<DeviceShape> {
 }
 
 fn choices(shards_max: u32) -> Choices {
-    Choices { seed: 1, shards_max, cpus: 2, thresholds_ns: [1_000_000].into() }
+    Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None, thresholds_ns: [1_000_000].into() }
 }
 
 fn build(config: &StorageConfig, shards_max: u32) -> Result<Workload, WorkloadError> {
@@ -171,6 +171,15 @@ fn a_slow_device_cannot_take_the_slots_of_the_others() {
     limits.sort_unstable();
     limits.dedup();
     assert_eq!(limits.len(), 9, "one for each stream and device");
+}
+
+#[test]
+fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
+    let few = Choices { in_flight_max: Some(300), ..choices(1) };
+    let workload = Workload::new(&config(), &derive(&config()).unwrap(), &devices(3), &few).unwrap();
+    let plan = &workload.shards[0];
+    assert_eq!(plan.limits[0].slots, 97, "a third of them, less two large blocks and the raider");
+    assert!(plan.in_flight_max() <= 300);
 }
 
 #[test]

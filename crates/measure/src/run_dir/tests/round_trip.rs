@@ -76,10 +76,10 @@ fn the_tables_are_plain_csv() {
     let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     assert_eq!(
         text(INTERVALS),
-        "after_sec,stream,device,ops,bytes,errors,unissued,judged_over_1ms,judged_over_8ms,judged_over_64ms,\
+        "after_sec,stream,device,ops,bytes,errors,overtime,unissued,judged_over_1ms,judged_over_8ms,judged_over_64ms,\
          judged_least_over_1ms,judged_least_over_8ms,judged_least_over_64ms,response_over_1ms,response_over_8ms,response_over_64ms\n\
-         1,reads,1,2,3072,0,0,1,1,0,1,0,0,2,1,0\n\
-         1,large-block-writes,1,0,0,1,0,1,1,1,1,1,1,1,1,1\n"
+         1,reads,1,2,3072,0,0,0,1,1,0,1,0,0,2,1,0\n\
+         1,large-block-writes,1,0,0,1,0,0,1,1,1,1,1,1,1,1,1\n"
     );
     let gap_max_ns = interval_gap_max(49_000);
     assert_eq!(
