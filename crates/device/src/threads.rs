@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 /// Most workers of one shard. More operations than this in flight wait for a worker.
 pub const WORKERS_MAX: usize = 1024;
 
+/// Operations of this size are large.
+const LARGE_BYTES: u32 = 64 * 1024;
+
 /// How often the number of workers is thought over.
 const STEP_NS: u64 = 1_000_000;
 
@@ -38,6 +41,9 @@ const STACK_BYTES: usize = 128 * 1024;
 struct Shared {
     epoch: Instant,
     files: Vec<File>,
+    /// Operations to do, the large ones apart: they go first. There are few of them, usually one at a
+    /// time on a device, and behind a queue of small ones each would be late by all of those.
+    large_jobs: ArrayQueue<Op>,
     jobs: ArrayQueue<Op>,
     done: ArrayQueue<Completion>,
     /// One bit a worker: set while it has nothing to do. The lowest is woken first, so that a light
@@ -107,6 +113,7 @@ impl Threads {
         let shared = Arc::new(Shared {
             epoch,
             files: files.collect::<io::Result<_>>()?,
+            large_jobs: ArrayQueue::new(in_flight_max.max(1)),
             jobs: ArrayQueue::new(in_flight_max.max(1)),
             done: ArrayQueue::new(in_flight_max.max(1)),
             idle: Default::default(),
@@ -131,7 +138,7 @@ impl Threads {
 
     /// Wakes an idle worker for each operation that is queued, up to the level.
     fn announce(&mut self, now_ns: u64) {
-        let queued = self.shared.jobs.len();
+        let queued = self.shared.queued();
         let completed = self.taken + self.shared.done.len() as u64;
         self.level.adjust(now_ns, queued.saturating_sub(self.unannounced), completed);
         self.unannounced = 0;
@@ -169,6 +176,11 @@ impl Shared {
     fn clock_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
+
+    /// Operations that no worker has taken yet.
+    fn queued(&self) -> usize {
+        self.large_jobs.len() + self.jobs.len()
+    }
 }
 
 impl World for Threads {
@@ -179,8 +191,9 @@ impl World for Threads {
     }
 
     fn submit(&mut self, op: Op) {
-        // The queue holds as many as may be in flight, so it is never full.
-        if self.shared.jobs.push(op).is_ok() {
+        let queue = if op.len >= LARGE_BYTES { &self.shared.large_jobs } else { &self.shared.jobs };
+        // Each holds as many as may be in flight, so it is never full.
+        if queue.push(op).is_ok() {
             self.in_flight += 1;
             self.unannounced += 1;
         }
@@ -197,7 +210,7 @@ impl World for Threads {
                 break;
             }
             self.announce(now_ns);
-            let left = !self.shared.jobs.is_empty();
+            let left = self.shared.queued() > 0;
             let pause_ns = wait.until_ns - now_ns;
             thread::park_timeout(Duration::from_nanos(if left { pause_ns.min(STEP_NS) } else { pause_ns }));
         }
@@ -230,7 +243,7 @@ fn work(shared: &Shared, index: usize, owner: &Thread) {
     let mut clock = Clock { run_delay: RunDelay::of_this_thread(), read_ns: 0 };
     let (bits, bit) = (&shared.idle[index / 64], 1_u64 << (index % 64));
     while !shared.stop.load(Ordering::Relaxed) {
-        if let Some(op) = shared.jobs.pop() {
+        if let Some(op) = shared.large_jobs.pop().or_else(|| shared.jobs.pop()) {
             let completion = perform(shared, op, &mut clock);
             // As many completions as operations fit, so this never fails.
             let _ = shared.done.push(completion);
@@ -241,7 +254,7 @@ fn work(shared: &Shared, index: usize, owner: &Thread) {
         }
         bits.fetch_or(bit, Ordering::AcqRel);
         std::sync::atomic::fence(Ordering::SeqCst);
-        if shared.jobs.is_empty() && !shared.stop.load(Ordering::SeqCst) {
+        if shared.queued() == 0 && !shared.stop.load(Ordering::SeqCst) {
             thread::park();
         }
         bits.fetch_and(!bit, Ordering::AcqRel);

@@ -63,6 +63,9 @@ const SLEEP_MAX_NS: u64 = 100_000_000;
 /// Turns of the loop after which the control is looked at, whatever the clock says.
 const TURNS_UNCHECKED_MAX: u32 = 1 << 16;
 
+/// Time between two looks when somebody waits for one of many operations.
+const LOOK_NS: u64 = 30_000;
+
 /// Operations issued between two looks at the clock. The world hands batches over at this size too.
 const BATCH: u32 = 16;
 
@@ -80,8 +83,20 @@ struct LimitState {
     limit: Limit,
     /// When a slot was last freed while none was free, or would have been but for our own lag.
     freed_ns: u64,
+    /// Our own lag in the last operation that gave its slot back.
+    lag_ns: u64,
     /// Lanes whose next operation, intended at the instant beside, waits for a slot.
     waiting: VecDeque<(u64, u32)>,
+}
+
+/// How soon a completion has to be seen when the thread sleeps.
+enum Awaited {
+    /// At once: few are in flight, or most of them keep somebody waiting for the next.
+    First,
+    /// Soon: somebody waits for one of the few, and waking for each of the many would cost too much.
+    Soon,
+    /// With the next operation, or after a period.
+    Never,
 }
 
 /// One thread's share of a run.
@@ -145,6 +160,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             free: limit.slots,
             limit,
             freed_ns: 0,
+            lag_ns: 0,
             waiting: waiting.clone(),
         });
         let stop_ns = settings.duration_ns;
@@ -367,17 +383,31 @@ impl<W: World, S: Stream> Shard<W, S> {
             Pacing::Spin => (0, 1),
             Pacing::Sleep { period_ns } => {
                 let wake_ns = next_ns.max(self.issued_ns + period_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
-                let in_flight = self.world.in_flight() as u32;
-                let lane_waits = self.limits.iter().any(|limit| !limit.waiting.is_empty());
-                if in_flight <= 2 || lane_waits || self.closed_out > 0 || next_ns == u64::MAX {
-                    (wake_ns, 1)
-                } else {
-                    // More completions than can come: the clock alone wakes.
-                    (wake_ns.min(self.now_ns + period_ns), in_flight + 1)
+                // More completions than can come: the clock alone wakes.
+                let by_clock = self.world.in_flight() as u32 + 1;
+                match self.awaited() {
+                    _ if next_ns == u64::MAX => (wake_ns, 1),
+                    Awaited::First => (wake_ns, 1),
+                    Awaited::Soon => (wake_ns.min(self.now_ns + LOOK_NS.min(period_ns)), by_clock),
+                    Awaited::Never => (wake_ns.min(self.now_ns + period_ns), by_clock),
                 }
             }
         };
         Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
+    }
+
+    /// How soon a completion has to be seen.
+    #[inline]
+    fn awaited(&self) -> Awaited {
+        let in_flight = self.world.in_flight() as u32;
+        let waiting = self.limits.iter().filter(|limit| !limit.waiting.is_empty());
+        let slots = waiting.map(|limit| limit.limit.slots).sum::<u32>() + self.closed_out;
+        match slots {
+            _ if in_flight <= 2 => Awaited::First,
+            0 => Awaited::Never,
+            slots if slots >= in_flight / 4 => Awaited::First,
+            _ => Awaited::Soon,
+        }
     }
 
     /// Records what completed, frees its slots and issues what waited for them.
@@ -412,6 +442,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         let limit = lane.limit;
         // Issued without our lag, the operation would have freed its slot so much earlier. Who waits
         // for the slot waits that long for us, not for the device.
+        self.limits[limit as usize].lag_ns = times.lag_ns();
         self.free_slot(limit, completed_ns - times.lag_ns());
     }
 
@@ -493,11 +524,14 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Why a lane waits for a slot for so long: a device that holds one of the slots for about as long,
-    /// or else that there are too few of them, which is the device's doing unless the user chose their
-    /// number.
+    /// Why a lane waits for a slot for so long: we ourselves, who were late with those before it; a
+    /// device that holds one of the slots for about as long; or else that there are too few of them,
+    /// which is the device's doing unless the user chose their number.
     fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
         let limit = self.lanes[lane as usize].limit;
+        if self.limits[limit as usize].lag_ns > behind_ns / 2 {
+            return self.lag_cause(lane, Whose::Ours, behind_ns);
+        }
         let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         let oldest = out.min_by_key(|slot| slot.eligible_ns);
         let held = oldest.filter(|slot| self.now_ns.saturating_sub(slot.eligible_ns) > self.settings.max_lag_ns / 2);
