@@ -20,7 +20,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 /// Most workers of one shard. More operations than this in flight wait for a worker.
-pub const WORKERS_MAX: usize = 1024;
+pub const WORKERS_MAX: usize = 256;
 
 /// Operations of this size are large.
 const LARGE_BYTES: u32 = 64 * 1024;

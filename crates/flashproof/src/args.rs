@@ -75,6 +75,9 @@ pub struct StorageArgs {
     /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
+    /// Show the configuration as resolved and the rates that follow, and touch no device
+    #[arg(long)]
+    pub dry_run: bool,
     /// Do not report progress
     #[arg(long, short)]
     pub quiet: bool,
@@ -95,6 +98,7 @@ Examples:
   flashproof storage act_storage.conf                     a device that holds nothing, or only our own data
   flashproof storage act_storage.conf --erase /dev/nvme1n1     in a script: allow the erasure, by name
   flashproof storage demo.conf --out runs/demo            with \"device-names: sim:\" in it: no device at all
+  flashproof storage act_storage.conf --dry-run           check the file, show the rates
   flashproof storage act_storage.conf --as-act            comparable with published ACT results
   flashproof storage act_storage.conf --sla \"5%>1ms,1%>8ms\"
 

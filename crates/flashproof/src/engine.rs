@@ -22,8 +22,15 @@ use std::time::Instant;
 const WAKE_SHARE: u64 = 10;
 
 /// Bounds of the time between two wake-ups: below, hardly anything is gathered; above, the lag alone
-/// would be a tenth of the tightest threshold.
-const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=100_000;
+/// would be about a tenth of the tightest threshold.
+const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=110_000;
+
+/// With threads each wake-up wakes workers too, and blocking leaves less CPU for all of it.
+const THREADS_PERIOD_NS: u64 = 500_000;
+
+/// From this rate of an issuing thread on: blocking operations of about 15 us of CPU would take most of
+/// one.
+const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 
 /// Fewer operations than this are not worth gathering: little CPU is saved, and they go out in bursts.
 const GATHERED_MIN: f64 = 3.0;
@@ -152,9 +159,13 @@ impl EngineFacts {
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
         let pacing = match config.pacing {
             WantedPacing::Spin => Pacing::Spin,
-            WantedPacing::Sleep => {
-                Pacing::Sleep { period_ns: period_ns(wake_cost_ns.unwrap_or(0), iops / shards as f64) }
-            }
+            WantedPacing::Sleep => Pacing::Sleep {
+                period_ns: match engine {
+                    // Below this rate there is nothing to gather.
+                    Engine::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => THREADS_PERIOD_NS,
+                    _ => period_ns(wake_cost_ns.unwrap_or(0), iops / shards as f64),
+                },
+            },
         };
         Self { chosen, pacing, wake_cost_ns, shards, ring: Mutex::default() }
     }
@@ -217,9 +228,9 @@ mod tests {
         assert_eq!(period_ns(4_000, 90_000.0), 40_000, "ten times its cost");
         assert_eq!(period_ns(1_000, 200_000.0), 30_000, "bounded below");
         assert_eq!(period_ns(4_000, 60_000.0), 30_000, "whatever there is to gather");
-        assert_eq!(period_ns(25_000, 60_000.0), 100_000, "and above");
+        assert_eq!(period_ns(25_000, 60_000.0), 110_000, "and above");
         assert_eq!(period_ns(25_000, 20_000.0), 50_000, "two operations in a period go out one by one");
-        assert_eq!(period_ns(25_000, 2_000.0), 100_000, "and never wait longer than that for it");
-        assert_eq!(period_ns(25_000, 0.0), 100_000, "a closed load has no rate");
+        assert_eq!(period_ns(25_000, 2_000.0), 110_000, "and never wait longer than that for it");
+        assert_eq!(period_ns(25_000, 0.0), 110_000, "a closed load has no rate");
     }
 }

@@ -174,3 +174,13 @@ fn runs_that_begin_at_once_and_name_no_directory_each_get_their_own() {
         .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("flashproof-storage-"));
     assert_eq!(runs.count(), 6);
 }
+
+#[test]
+fn a_dry_run_shows_the_rates_and_touches_nothing() {
+    let bench = Bench::new();
+    let config =
+        "device-names: /dev/there-is-none\ntest-duration-sec: 10\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
+    let ended = bench.storage(config, &["--dry-run"]).expect(0);
+    assert!(ended.stdout.contains("large-block-reads-per-sec: 23.53\n"), "{}", ended.stdout);
+    assert!(!bench.exists(OUT));
+}

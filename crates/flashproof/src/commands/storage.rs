@@ -43,6 +43,10 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
         let lines: Vec<_> = problems.iter().map(|problem| format!("{}: {problem}", args.config.display())).collect();
         Failure::usage(lines.join("\n"))
     })?;
+    if args.dry_run {
+        say::result(&echo::blocks(&config, &derived))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let dir = args.out.clone().unwrap_or_else(default_dir);
     // Before anybody is asked what may be erased.
     check_usable(&dir).map_err(Failure::environment)?;
