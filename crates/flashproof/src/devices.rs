@@ -6,7 +6,7 @@ use crate::say;
 use device::discover::DeviceFacts;
 use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
 use device::observe::DeviceNumber;
-use device::sim::{Drive, DriveSpec, PREFIX};
+use device::sim::{Drive, DriveSpec};
 use device::target::Target;
 use load::act::StorageConfig;
 use load::act::workload::DeviceShape;
@@ -31,19 +31,13 @@ impl Devices {
     ///
     /// `block_bytes`: what at least has to fit on each.
     pub fn open(config: &StorageConfig, args: &StorageArgs, writes: bool, block_bytes: u64) -> Result<Self, Failure> {
-        let simulated = config.device_names.iter().filter(|name| name.starts_with(PREFIX)).count();
-        if simulated == 0 {
+        if !config.is_simulated() {
             let open = if writes { open_to_write } else { open_to_read };
             let targets = open(config, args, block_bytes)?;
             for target in &targets {
                 target.notes().iter().for_each(|note| say::warning(&format!("{}: {note}", target.name())));
             }
             return Ok(Self::Real(targets.into_iter().map(Arc::new).collect()));
-        }
-        if simulated < config.device_names.len() {
-            return Err(Failure::usage(
-                "cannot run simulated drives and real devices together - simulated time passes faster than real time - name one kind only in device-names",
-            ));
         }
         let parsed = config.device_names.iter().map(|name| Ok((name.clone(), name.parse().map_err(Failure::usage)?)));
         Ok(Self::Simulated(parsed.collect::<Result<_, Failure>>()?))

@@ -10,10 +10,9 @@ use crate::signals;
 use device::observe::telemetry::Sampler;
 use device::op::Kind;
 use device::sys::ioctl;
-use load::run::{Cause, Control, Failure as FailedOp, Sink, SinkError, Whose};
-use measure::act_log::{Totals, write_error_line, write_header};
+use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
 use measure::cell::Interval;
-use measure::judge::{self, End, Judge, Verdict};
+use measure::judge::{End, Judge, Verdict};
 use measure::run_dir::{Manifest, Writer};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,14 +34,13 @@ pub struct Recording<'a> {
     control: Arc<Control>,
     judge: Judge,
     progress: Progress,
-    errors_max: u64,
-    drain: Duration,
+    settings: Settings,
     /// Where the run is recorded, once it has begun.
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
     /// ACT's log on standard output, for ACT's scripts.
-    act: Option<Totals>,
+    act_log: bool,
     failures_told: u32,
     stopped: Option<Instant>,
 }
@@ -67,13 +65,12 @@ impl<'a> Recording<'a> {
                 manifest.simulated,
                 options.quiet,
             ),
-            act: options.act_log.then(|| Totals::new(&layout)),
+            act_log: options.act_log,
             manifest,
             devices,
             engine,
             control,
-            errors_max: options.errors_max,
-            drain: options.drain,
+            settings: options.settings,
             writer: None,
             sampler: None,
             failures_told: 0,
@@ -114,36 +111,25 @@ impl<'a> Recording<'a> {
             Some(Cause::Asked { signal }) => End::Interrupted { signal: signals::name(signal) },
             Some(Cause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
                 lane,
-                whose: match whose {
-                    Whose::Device => judge::Whose::Device,
-                    Whose::Limit => judge::Whose::Limit,
-                    Whose::Ours => judge::Whose::Ours,
-                },
+                whose,
                 lag_ms: behind_ns / 1_000_000,
-                lag_max_ms: self.max_lag_ms(),
+                lag_max_ms: self.settings.max_lag_ns / 1_000_000,
                 in_flight: in_flight.into(),
                 in_flight_max: slots.into(),
             },
             Some(Cause::Gone { device, .. }) => End::DeviceGone { device: self.manifest.devices[device].clone() },
-            Some(Cause::Errors { count }) => End::TooManyErrors { errors: count, errors_max: self.errors_max },
+            Some(Cause::Errors { count }) => End::TooManyErrors { errors: count, errors_max: self.settings.errors_max },
             Some(Cause::Failed { message }) => End::EngineFailed { why: message },
         }
-    }
-
-    fn max_lag_ms(&self) -> u64 {
-        let resolved = self.manifest.config.resolved.iter().find(|(key, _)| key == "max-lag-sec");
-        resolved.and_then(|(_, seconds)| seconds.parse::<u64>().ok()).unwrap_or(0) * 1000
     }
 
     /// Adds an error line to ACT's log, here and on standard output.
     fn act_error(&mut self, line: &str) {
         if let Some(writer) = &mut self.writer {
-            // A writer that cannot write says so at the next interval, which ends the run.
-            let _ = writer.write_error(line);
-        }
-        if self.act.is_some() {
-            // Standard output that cannot be written shows at the next interval, which ends the run.
-            let _ = print_act(|out| write_error_line(out, line));
+            // What cannot be written or printed shows at the next interval, which ends the run.
+            if writer.write_error(line).is_ok() {
+                let _ = print_act(self.act_log, writer);
+            }
         }
     }
 
@@ -163,10 +149,8 @@ pub struct Options {
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
-    /// Failed operations that were allowed.
-    pub errors_max: u64,
-    /// How long a run goes on after its end for what is late or in flight.
-    pub drain: Duration,
+    /// The bounds of the run.
+    pub settings: Settings,
 }
 
 impl Sink for Recording<'_> {
@@ -183,9 +167,7 @@ impl Sink for Recording<'_> {
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         let writer = Writer::create(&self.dir, &self.manifest, columns)?;
         say::note(&format!("run directory: {}", self.dir.display()));
-        if self.act.is_some() {
-            print_act(|out| write_header(out, &self.manifest.act_header()))?;
-        }
+        print_act(self.act_log, &writer)?;
         self.writer = Some(writer);
         Ok(())
     }
@@ -197,13 +179,9 @@ impl Sink for Recording<'_> {
         };
         self.judge.add(interval);
         self.progress.interval(interval);
-        if let Some(act) = &mut self.act {
-            act.add(interval);
-            let after_sec = self.writer.as_ref().map_or(0, |writer| writer.after_sec(interval));
-            print_act(|out| act.write_chunk(out, after_sec))?;
-        }
         if let Some(writer) = &mut self.writer {
             writer.write_interval(interval, &telemetry)?;
+            print_act(self.act_log, writer)?;
             if matches!(self.devices, Devices::Real(_)) {
                 writer.sync()?;
             }
@@ -233,7 +211,7 @@ impl Sink for Recording<'_> {
             return;
         }
         let stopped = *self.stopped.get_or_insert_with(Instant::now);
-        let patience = self.drain + COME_HOME;
+        let patience = Duration::from_nanos(self.settings.drain_ns) + COME_HOME;
         if stopped.elapsed() > patience {
             self.progress.end();
             say::error(&format!(
@@ -258,9 +236,9 @@ fn lines_of_act(end: &End) -> Vec<String> {
                 _ => "service thread",
             };
             let what = match whose {
-                judge::Whose::Device => "drive(s) can't keep up - test stopped",
-                judge::Whose::Limit => "try configuring more 'service-threads' - test stopped",
-                judge::Whose::Ours => "ACT can't do requested load - test stopped",
+                Whose::Device => "drive(s) can't keep up - test stopped",
+                Whose::Limit => "try configuring more 'service-threads' - test stopped",
+                Whose::Ours => "ACT can't do requested load - test stopped",
             };
             vec![format!("{who} can't keep up"), what.to_owned(), end.to_string()]
         }
@@ -269,9 +247,10 @@ fn lines_of_act(end: &End) -> Vec<String> {
     }
 }
 
-/// Prints a part of ACT's log; a reader that went away does not end the run.
-fn print_act(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<(), SinkError> {
-    let mut text = Vec::new();
-    write(&mut text)?;
-    say::result(&String::from_utf8_lossy(&text)).map_err(|failure| failure.message.into())
+/// Prints, if `wanted`, what was last written to ACT's log; a reader that went away does not end the run.
+fn print_act(wanted: bool, writer: &Writer) -> Result<(), SinkError> {
+    if !wanted {
+        return Ok(());
+    }
+    say::result(&String::from_utf8_lossy(writer.act_text())).map_err(|failure| failure.message.into())
 }

@@ -61,14 +61,8 @@ pub fn conflicting_lock(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::
 
 /// Bytes that an unprivileged process can still use on the file system of `fd`.
 pub fn free_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
-    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one `statvfs` to `stat`, which lives until the call returns.
-    if unsafe { libc::fstatvfs(fd.as_raw_fd(), &raw mut stat) } == -1 {
-        return Err(io::Error::last_os_error());
-    }
-    #[allow(clippy::unnecessary_cast)] // the fields are narrower on 32-bit targets
-    Ok((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+    let stat = rustix::fs::fstatvfs(fd)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Makes a file `size_bytes` long with all of its blocks allocated, so that no later write can fail

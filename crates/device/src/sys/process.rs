@@ -1,5 +1,6 @@
 //! Settings and facts of the calling thread.
 
+use super::usage::clock_ns;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -14,22 +15,7 @@ pub fn sharpen_timers() {
 
 /// CPU time (user + system) that this thread has used, nanoseconds.
 pub fn thread_cpu_ns() -> io::Result<u64> {
-    cpu_clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-/// CPU time (user + system) that all threads of this process have used, nanoseconds. The kernel's
-/// io_uring workers of this process are among them.
-pub fn process_cpu_ns() -> io::Result<u64> {
-    cpu_clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-fn cpu_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` outlives the call.
-    if unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// What it costs this thread to sleep and be woken by a timer, in nanoseconds of CPU time: the least

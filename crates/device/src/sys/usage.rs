@@ -43,13 +43,21 @@ pub fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
+/// What `clock` shows, in nanoseconds. Source: clock_gettime(2).
+pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable and outlives the call.
+    if unsafe { libc::clock_gettime(clock, &raw mut now) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
 /// `CLOCK_MONOTONIC` in nanoseconds: the clock of block trace events, and of `std::time::Instant`
 /// (which does not show its number).
 pub fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is writable. The call cannot fail: Linux always has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+    // It cannot fail: Linux always has this clock.
+    clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::recording::{Options, Recording};
 use crate::{say, signals};
 use device::observe::host::HostFacts;
 use load::act::parse::FILE_BYTES_MAX;
-use load::act::workload::{Choices, Workload};
+use load::act::workload::{Choices, DeviceShape, Workload};
 use load::act::{Arrival, Derived, StorageConfig, derive, echo, parse_storage};
 use load::run::{Control, Run, RunError, Settings};
 use measure::judge::whole_slice_sec;
@@ -19,7 +19,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// How the command behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,8 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
         in_flight_max: engine.in_flight_max(),
         thresholds_ns: args.sla.thresholds_ns(),
     };
-    let workload = Workload::new(&config, &derived, &devices.shapes(), &choices).map_err(Failure::usage)?;
+    let shapes = devices.shapes();
+    let workload = Workload::new(&config, &derived, &shapes, &choices).map_err(Failure::usage)?;
     let iops = workload.layout.streams.iter().map(|stream| stream.offered_iops).sum();
     let facts = EngineFacts::new(&engine, &config, workload.shards.len(), iops);
     let control = Arc::new(Control::default());
@@ -70,14 +71,9 @@ pub fn run(args: &StorageArgs, manner: Manner) -> Result<ExitCode, Failure> {
 
     // The logs show what is in force.
     config.service_threads.get_or_insert(workload.record_slots);
-    let manifest = manifest(args, text, &config, &derived, &devices, &workload);
+    let manifest = manifest(args, text, &config, &derived, &devices, &shapes, &workload);
     let settings = settings(args, &config, &facts);
-    let options = Options {
-        quiet: args.quiet,
-        act_log: manner == Manner::ActLog,
-        errors_max: args.max_errors,
-        drain: Duration::from_nanos(settings.drain_ns),
-    };
+    let options = Options { quiet: args.quiet, act_log: manner == Manner::ActLog, settings };
     let what = Run {
         layout: workload.layout.clone(),
         settings,
@@ -162,12 +158,13 @@ fn manifest(
     config: &StorageConfig,
     derived: &Derived,
     devices: &Devices,
+    shapes: &[DeviceShape],
     workload: &Workload,
 ) -> Manifest {
     let duration_sec = u64::from(config.test_duration_sec);
     let report_interval_sec = u64::from(config.report_interval_sec);
     let block_bytes = u64::from(derived.large_block_bytes);
-    let device_lines = devices.shapes().into_iter().map(|device| {
+    let device_lines = shapes.iter().map(|device| {
         let (size_bytes, blocks) = (device.size_bytes, device.size_bytes / block_bytes);
         let min_io_bytes = device.min_io_bytes;
         format!(

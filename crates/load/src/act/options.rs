@@ -102,11 +102,6 @@ pub enum Default {
 }
 
 impl OptionSpec {
-    /// Whether a file without this key is refused.
-    pub fn is_mandatory(&self) -> bool {
-        matches!(self.default, Default::Mandatory(_))
-    }
-
     /// The word or number that stands for "not set" in a file.
     pub(crate) fn unset_word(&self) -> Option<&'static str> {
         match self.default {

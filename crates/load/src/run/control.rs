@@ -1,18 +1,8 @@
 //! How a run ends: asked from outside, or stopped by what a shard met. Shared by all shards.
 
+pub use measure::judge::Whose;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Who kept a lane back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
-    /// The device did not complete operations fast enough.
-    Device,
-    /// The in-flight limit that the user configured was full.
-    Limit,
-    /// This program did not issue in time.
-    Ours,
-}
 
 /// Why a run ended before its time.
 #[derive(Debug, Clone, PartialEq)]

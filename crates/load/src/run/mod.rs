@@ -516,7 +516,8 @@ impl<W: World, S: Stream> Shard<W, S> {
         let unsalted = self.unsalted.front().map(|slot| (slot.intended_ns, slot.lane));
         for (intended_ns, lane) in due.into_iter().chain(unsalted) {
             if behind_ns(intended_ns) > max_lag_ns {
-                cause.get_or_insert(self.lag_cause(lane, Whose::Ours, behind_ns(intended_ns)));
+                let Lane { limit, name, .. } = self.lanes[lane as usize];
+                cause.get_or_insert(self.lag_cause(limit, name, Whose::Ours, behind_ns(intended_ns)));
             }
         }
         if let Some(cause) = cause {
@@ -528,24 +529,27 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// device that holds one of the slots for about as long; or else that there are too few of them,
     /// which is the device's doing unless the user chose their number.
     fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
-        let limit = self.lanes[lane as usize].limit;
-        if self.limits[limit as usize].lag_ns > behind_ns / 2 {
-            return self.lag_cause(lane, Whose::Ours, behind_ns);
-        }
+        let Lane { limit, name, .. } = self.lanes[lane as usize];
+        let state = &self.limits[limit as usize];
+        let (whose, name) = if state.lag_ns > behind_ns / 2 {
+            (Whose::Ours, name)
+        } else if let Some(cell) = self.holder(limit) {
+            (Whose::Device, if (cell as usize) < self.names.len() { cell } else { name })
+        } else if state.limit.configured {
+            (Whose::Limit, name)
+        } else {
+            (Whose::Device, name)
+        };
+        self.lag_cause(limit, name, whose, behind_ns)
+    }
+
+    /// The cell of the operation that has held a slot of a limit longest, if that is about the lag
+    /// allowed.
+    fn holder(&self, limit: u32) -> Option<u32> {
         let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
-        let oldest = out.min_by_key(|slot| slot.eligible_ns);
-        let held = oldest.filter(|slot| self.now_ns.saturating_sub(slot.eligible_ns) > self.settings.max_lag_ns / 2);
-        match held {
-            Some(slot) => match self.lag_cause(lane, Whose::Device, behind_ns) {
-                Cause::Lag { lane, whose, behind_ns, in_flight, slots } => {
-                    let holder = self.names.get(slot.request.cell as usize).cloned();
-                    Cause::Lag { lane: holder.unwrap_or(lane), whose, behind_ns, in_flight, slots }
-                }
-                cause => cause,
-            },
-            None if self.limits[limit as usize].limit.configured => self.lag_cause(lane, Whose::Limit, behind_ns),
-            None => self.lag_cause(lane, Whose::Device, behind_ns),
-        }
+        let oldest = out.min_by_key(|slot| slot.eligible_ns)?;
+        let held_ns = self.now_ns.saturating_sub(oldest.eligible_ns);
+        (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
     }
 
     /// The operations that are out now. Not for the hot path.
@@ -555,8 +559,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         self.slots.iter().zip(out).filter_map(|(slot, out)| out.then_some(slot))
     }
 
-    fn lag_cause(&self, lane: u32, whose: Whose, behind_ns: u64) -> Cause {
-        let Lane { limit, name, .. } = self.lanes[lane as usize];
+    fn lag_cause(&self, limit: u32, name: u32, whose: Whose, behind_ns: u64) -> Cause {
         let LimitState { free, limit, .. } = &self.limits[limit as usize];
         let lane = self.names[name as usize].clone();
         Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free, slots: limit.slots }

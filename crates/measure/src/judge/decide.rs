@@ -17,6 +17,8 @@ use super::verdict::{
 };
 use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
+use crate::cell::StreamInfo;
+use std::ops::Range;
 
 /// A backlog of so few operations is only what was due at the very end.
 const BACKLOG_OPS_MIN: u64 = 16;
@@ -46,11 +48,12 @@ struct Findings {
 }
 
 pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
-    let judged = worst(judge, |counts| &counts.judged_over);
+    let slices = || 0..judged_slices(judge);
+    let judged = worst(judge, slices(), |counts| &counts.judged_over);
     let bounds = Bounds {
         judged: judged.as_ref(),
-        least: worst(judge, |counts| &counts.judged_least_over),
-        response: worst(judge, |counts| &counts.response_over),
+        least: worst(judge, slices(), |counts| &counts.judged_least_over),
+        response: worst(judge, slices(), |counts| &counts.response_over),
     };
     let findings = findings(judge, end, &bounds);
     let too_slow = judged.as_ref().is_some_and(|worst| worst.exceeded);
@@ -60,7 +63,7 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
     let full_sec = if end.is_complete() { plan.duration_sec } else { judge.ran_ns / 1_000_000_000 };
     debug_assert!(!too_slow || outcome != Outcome::Pass);
     // A closed loop hides stalls, so however long, it certifies nothing.
-    let closed = plan.streams.iter().any(|info| info.judged && info.offered_iops == 0.0);
+    let closed = closed_and_judged(judge).next().is_some();
     Verdict {
         format_version: VERDICT_FORMAT_VERSION,
         outcome,
@@ -161,7 +164,7 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>) -> Findings {
 impl Findings {
     /// A judged stream without a rate of its own hides the stalls of its device.
     fn closed_loops(&mut self, judge: &Judge) {
-        for info in judge.plan.streams.iter().filter(|info| info.judged && info.offered_iops == 0.0) {
+        for info in closed_and_judged(judge) {
             self.notes.push(format!(
                 "{} are a closed loop: while the device stalls none are wanted, so a stall counts as one slow operation \
                  a slot",
@@ -175,22 +178,17 @@ impl Findings {
         if judge.complete_slices == 0 {
             return;
         }
-        let tails = judge.groups.iter().filter_map(|group| Some((group, group.slices.get(judged_slices(judge))?)));
-        let exceeded = tails.flat_map(|(group, counts)| {
-            let limits = judge.plan.sla.limits().iter().zip(&counts.judged_over);
-            limits
-                .filter(|(limit, over)| limit.is_exceeded(**over, counts.wanted()))
-                .map(move |(limit, over)| (group.stream, limit.threshold_ns, *over, counts.wanted()))
-        });
-        if let Some((stream, threshold_ns, over, wanted)) = exceeded.max_by_key(|(.., over, _)| *over) {
+        let first = judged_slices(judge);
+        let tail = worst(judge, first..first.saturating_add(1), |counts| &counts.judged_over);
+        if let Some(Worst { deciding, .. }) = tail.filter(|worst| worst.exceeded) {
             self.notes.push(format!(
                 "NOT JUDGED: after the last complete slice of {} s, {} of {} {} took over {:#}, which is beyond the limit; \
                  take a duration of whole slices, or a shorter --slice",
                 Grouped(judge.plan.slice_sec),
-                Grouped(over),
-                Grouped(wanted),
-                judge.plan.streams[stream].name,
-                ThresholdText(threshold_ns)
+                Grouped(deciding.over),
+                Grouped(deciding.wanted),
+                deciding.stream,
+                ThresholdText(deciding.threshold_ns)
             ));
         }
     }
@@ -239,6 +237,11 @@ impl Findings {
     }
 }
 
+/// The judged streams without a rate of their own.
+fn closed_and_judged(judge: &Judge) -> impl Iterator<Item = &StreamInfo> {
+    judge.plan.streams.iter().filter(|info| info.judged && info.offered_iops == 0.0)
+}
+
 fn io_errors(judge: &Judge) -> Option<String> {
     let errors: u64 = judge.totals.iter().map(|total| total.errors).sum();
     let named = judge.plan.streams.iter().zip(&judge.totals).filter(|(_, total)| total.errors > 0);
@@ -251,10 +254,12 @@ fn judged_slices(judge: &Judge) -> usize {
     usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX)
 }
 
-fn worst(judge: &Judge, over: Over) -> Option<Worst> {
+/// The worst share in `slices`, as far as they were seen.
+fn worst(judge: &Judge, slices: Range<usize>, over: Over) -> Option<Worst> {
     let mut worst: Option<Worst> = None;
     for group in &judge.groups {
-        for (slice, counts) in group.slices.iter().enumerate().take(judged_slices(judge)) {
+        let seen = group.slices.iter().enumerate();
+        for (slice, counts) in seen.take(slices.end).skip(slices.start) {
             let wanted = counts.wanted();
             if wanted == 0 {
                 continue;
@@ -320,7 +325,7 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
 }
 
 fn totals(judge: &Judge, ran_sec: f64) -> Vec<StreamTotals> {
-    let stream = |(info, total): (&crate::cell::StreamInfo, &CellCounts)| StreamTotals {
+    let stream = |(info, total): (&StreamInfo, &CellCounts)| StreamTotals {
         name: info.name.clone(),
         judged: info.judged,
         offered_iops: info.offered_iops,

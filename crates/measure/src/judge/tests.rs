@@ -332,3 +332,36 @@ fn a_stream_that_left_a_backlog_is_named_and_its_rate_is_what_was_held() {
     let note = "reads did not hold its rate: 17 of 1,000 had not come back at the end";
     assert!(verdict.reasons.iter().any(|reason| reason == note), "{:?}", verdict.reasons);
 }
+
+#[test]
+fn a_tail_that_would_fail_by_itself_is_said_and_not_judged() {
+    let mut run = Run::new(1, 2, 3);
+    run.second(10_000, 0).second(10_000, 0).second(1_000, 9_000);
+    let verdict = run.verdict();
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    let note = "NOT JUDGED: after the last complete slice of 2 s, 9,000 of 10,000 reads took over 1 ms";
+    assert!(verdict.reasons.iter().any(|reason| reason.starts_with(note)), "{:?}", verdict.reasons);
+    let mut quiet = Run::new(1, 2, 3);
+    quiet.second(10_000, 0).second(10_000, 0).second(10_000, 1);
+    assert!(!quiet.verdict().reasons.iter().any(|reason| reason.starts_with("NOT JUDGED")));
+}
+
+#[test]
+fn a_closed_loop_is_named_and_certifies_nothing() {
+    let mut run = Run::new(1, 86_400, 86_400);
+    let mut plan = run.judge.plan().clone();
+    plan.streams[0].offered_iops = 0.0;
+    plan.report_interval_sec = 86_400;
+    run.judge = Judge::new(plan);
+    let mut interval = run.interval();
+    interval.end_ns = 86_400 * SEC;
+    (0..4_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+    run.judge.add(&interval);
+    let verdict = run.verdict();
+    assert_eq!((verdict.outcome, verdict.class), (Outcome::Pass, Class::Screening));
+    assert!(
+        verdict.reasons.iter().any(|reason| reason.starts_with("reads are a closed loop: ")),
+        "{:?}",
+        verdict.reasons
+    );
+}

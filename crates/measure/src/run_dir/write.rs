@@ -32,6 +32,7 @@ struct Files {
     intervals: AppendFile,
     telemetry: AppendFile,
     act_log: AppendFile,
+    act_text: Vec<u8>,
     hlogs: Hlogs,
     totals: Totals,
     counts: IntervalCounts,
@@ -67,9 +68,9 @@ impl Writer {
         let mut telemetry = AppendFile::create(dir.join(TELEMETRY))?;
         telemetry.append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;
         let mut act_log = AppendFile::create(dir.join(ACT_LOG))?;
-        let mut header = Vec::new();
-        write_header(&mut header, &manifest.act_header()).expect("a vector takes any bytes");
-        act_log.append(&header)?;
+        let mut act_text = Vec::new();
+        write_header(&mut act_text, &manifest.act_header()).expect("a vector takes any bytes");
+        act_log.append(&act_text)?;
         let hlogs = Hlogs::create(dir, &layout, &manifest.tool, manifest.started_unix_ms, interval_sec)?;
         let totals = Totals::new(&layout);
         let (tightest_ns, counts, text) = (manifest.sla.tightest_ns(), IntervalCounts::default(), String::new());
@@ -81,6 +82,7 @@ impl Writer {
             intervals,
             telemetry,
             act_log,
+            act_text,
             hlogs,
             totals,
             counts,
@@ -102,16 +104,19 @@ impl Writer {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
-    /// The second at which ACT's log reports `interval`, the next to be written.
-    pub fn after_sec(&self, interval: &Interval) -> u64 {
-        self.files.after_sec(interval)
+    /// What was last appended to ACT's log: at first its header, then an interval's chunk or a line of
+    /// an error.
+    pub fn act_text(&self) -> &[u8] {
+        &self.files.act_text
     }
 
     /// Appends one line to ACT's log that says what went wrong.
     pub fn write_error(&mut self, message: &str) -> Result<(), RunDirError> {
-        let mut line = Vec::new();
-        write_error_line(&mut line, message).expect("a vector takes any bytes");
-        self.attempt(|files| files.act_log.append(&line))
+        self.attempt(|files| {
+            files.act_text.clear();
+            write_error_line(&mut files.act_text, message).expect("a vector takes any bytes");
+            files.act_log.append(&files.act_text)
+        })
     }
 
     /// Waits until everything written is on the disk. For each report in real time; in virtual time
@@ -150,9 +155,9 @@ impl Files {
         self.intervals.append(self.text.as_bytes())?;
 
         self.totals.add(interval);
-        let mut chunk = Vec::new();
-        self.totals.write_chunk(&mut chunk, after_sec).expect("a vector takes any bytes");
-        self.act_log.append(&chunk)?;
+        self.act_text.clear();
+        self.totals.write_chunk(&mut self.act_text, after_sec).expect("a vector takes any bytes");
+        self.act_log.append(&self.act_text)?;
         self.hlogs.add(interval)?;
 
         let mut rest = telemetry.to_vec();

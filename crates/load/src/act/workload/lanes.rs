@@ -67,7 +67,7 @@ impl Builder<'_> {
             }
         }
         let record_slots = plan.limits.iter().map(|limit| limit.slots).sum();
-        for index in (0..self.devices.len()).filter(|index| *index as u32 % self.shards() == shard) {
+        for index in (0..self.devices.len()).filter(|index| *index as u32 % self.shards == shard) {
             self.large_blocks(index, &mut plan);
         }
         plan.buffers = self.buffers(shard, &plan, record_slots);
@@ -140,7 +140,7 @@ impl Builder<'_> {
     /// Record operations, by device: each device has this shard's part of its schedule, or of its
     /// depth.
     fn records(&self, shard: u32, plan: &mut Plan<Pattern>) {
-        let (devices, shards) = (self.devices.len(), self.shards());
+        let (devices, shards) = (self.devices.len(), self.shards);
         let together = self.config.service_threads.map(|_| self.limit(plan, self.record_slots_total(), shard, true));
         for index in 0..devices {
             let slots = self.record_slots_on(index);
@@ -167,7 +167,7 @@ impl Builder<'_> {
         let threads = self.record_slots_total();
         let (reads, writes) = (self.derived.read_rate, self.derived.commit_write_rate);
         let devices: Vec<_> = (0..self.devices.len()).collect();
-        for thread in (shard..threads).step_by(self.shards() as usize) {
+        for thread in (shard..threads).step_by(self.shards as usize) {
             let limit = plan.limits.len() as u32;
             // Their number is ACT's choice or the user's, in no case the device's.
             plan.limits.push(Limit { slots: 1, configured: true });
@@ -220,7 +220,7 @@ impl Builder<'_> {
 
     /// Adds a limit of this shard's part of `slots`.
     fn limit(&self, plan: &mut Plan<Pattern>, slots: u32, shard: u32, configured: bool) -> u32 {
-        plan.limits.push(Limit { slots: share(slots, self.shards(), shard).max(1), configured });
+        plan.limits.push(Limit { slots: share(slots, self.shards, shard).max(1), configured });
         plan.limits.len() as u32 - 1
     }
 
@@ -240,7 +240,7 @@ impl Builder<'_> {
             (Some(threads), _) => share(threads, devices, index as u32).max(1),
             (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
             (None, _) => {
-                let fit = RECORD_MEMORY_BYTES / u64::from(devices) / u64::from(self.record_buffer_bytes());
+                let fit = RECORD_MEMORY_BYTES / u64::from(devices) / u64::from(self.record_buffer_bytes);
                 let fit = fit.clamp(RECORD_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
                 // Large blocks and the tomb raider need the engine, too.
                 let others = 2 * self.config.large_block_concurrency + 1;
@@ -250,8 +250,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Bytes of the largest record operation on any device.
-    fn record_buffer_bytes(&self) -> u32 {
+    /// Bytes of the largest record operation on any device. There are record operations.
+    pub(super) fn largest_record_bytes(&self) -> u32 {
         let stream = if self.has_commits() { WRITES } else { READS };
         let largest = (0..self.devices.len()).map(|index| self.records_on(stream, index).len_max_bytes()).max();
         largest.unwrap_or(0).max(1)
@@ -266,7 +266,7 @@ impl Builder<'_> {
             lanes.map(|lane| plan.limits[lane.limit as usize].slots).sum()
         };
         let over_all = |stream| (0..self.devices.len()).map(|index| slots_of(stream, index)).sum::<u32>();
-        let record_bytes = if self.has_records() { self.record_buffer_bytes() as usize } else { 0 };
+        let record_bytes = if self.has_records() { self.record_buffer_bytes as usize } else { 0 };
         let block_bytes = self.derived.large_block_bytes as usize;
         let reads = if self.derived.read_rate.is_zero() { 0 } else { record_slots };
         let mut classes = vec![
@@ -295,7 +295,7 @@ impl Builder<'_> {
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
         // When all devices share one limit, all of it can be on one of them.
         let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
-        let slots = if alone { share(self.record_slots_on(index), self.shards(), shard).max(1) } else { record_slots };
+        let slots = if alone { share(self.record_slots_on(index), self.shards, shard).max(1) } else { record_slots };
         slots + slots.min(SALTED_AHEAD)
     }
 }

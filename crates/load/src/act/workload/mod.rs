@@ -124,6 +124,9 @@ struct Builder<'a> {
     devices: &'a [DeviceShape],
     choices: &'a Choices,
     layout: Layout,
+    /// Bytes of the largest record operation on any device, at least 1.
+    record_buffer_bytes: u32,
+    shards: u32,
 }
 
 impl Workload {
@@ -137,9 +140,13 @@ impl Workload {
         choices: &Choices,
     ) -> Result<Self, WorkloadError> {
         let layout = layout(config, derived, devices, choices);
-        let builder = Builder { config, derived, devices, choices, layout };
+        let mut builder = Builder { config, derived, devices, choices, layout, record_buffer_bytes: 1, shards: 1 };
         builder.check()?;
-        let shards = (0..builder.shards()).map(|shard| builder.plan(shard)).collect();
+        if builder.has_records() {
+            builder.record_buffer_bytes = builder.largest_record_bytes();
+        }
+        builder.shards = builder.shards_wanted();
+        let shards = (0..builder.shards).map(|shard| builder.plan(shard)).collect();
         let record_slots = if builder.has_records() { builder.record_slots_total() } else { 0 };
         Ok(Self { layout: builder.layout, shards, record_slots })
     }
@@ -223,7 +230,7 @@ impl Builder<'_> {
 
     /// Number of shards: what was asked for, or as many as the load needs; never more than there are
     /// record operations in flight to share out.
-    fn shards(&self) -> u32 {
+    fn shards_wanted(&self) -> u32 {
         let derived = self.derived;
         let rates = [
             derived.read_rate,
