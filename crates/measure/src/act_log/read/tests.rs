@@ -105,7 +105,7 @@ fn errors_name_the_line_what_was_expected_and_what_was_found() {
         ("after 1 sec", "after -1 sec", "\"after N sec:\", found \"after -1 sec:\""),
         ("after 1 sec", "after 0 sec", "a time after 0 sec, found"),
         ("num-devices: 2", "num-devices 2", "\"name: value\" or an empty line, found \"num-devices 2\""),
-        ("version 6.6", "version 5.3", "\"ACT version 6.x\", found \"ACT version 5.3\""),
+        ("version 6.6", "version 7.3", "a log of ACT 3, 4, 5 or 6, found ACT version \"7.3\""),
     ] {
         assert!(STORAGE.contains(from), "{from}");
         let error = error(&STORAGE.replacen(from, to, 1));
