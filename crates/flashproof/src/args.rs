@@ -1,5 +1,9 @@
 //! The command line: commands, their options and their help.
 
+mod latency;
+
+pub use latency::{Format, LatencyArgs};
+
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use load::act::options::Test;
 use load::act::reference::help_text;
@@ -13,6 +17,10 @@ pub enum Invocation {
     Storage(StorageArgs),
     /// `act_storage`, the program of ACT.
     ActStorage(StorageArgs),
+    /// `flashproof latency`
+    Latency(LatencyArgs),
+    /// `act_latency.py`, the analysis script of ACT.
+    ActLatency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
 }
@@ -34,6 +42,8 @@ struct Cli {
 enum Command {
     /// Run an ACT storage test: record reads, large-block reads and writes, and a verdict
     Storage(StorageArgs),
+    /// Show which share of operations took longer than what, from the logs of ACT or of runs
+    Latency(LatencyArgs),
     /// Judge a run again, from its run directory alone
     Report(ReportArgs),
 }
@@ -114,6 +124,9 @@ Examples:
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
+    if called.is_some_and(|name| crate::ACT_LATENCY.iter().any(|alias| name == *alias)) {
+        return Invocation::ActLatency(latency::parse_as_act(arguments));
+    }
     if called.is_some_and(|name| name == crate::ACT_STORAGE) {
         let matches = with_options(ActCli::command()).try_get_matches_from(arguments);
         let cli =
@@ -122,10 +135,12 @@ pub fn parse() -> Invocation {
     }
     let command = Cli::command()
         .mut_subcommand("storage", with_options)
+        .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES));
-    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit());
+    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) => Invocation::Storage(args),
+        Command::Latency(args) => Invocation::Latency(args.typed_as(&arguments, 2)),
         Command::Report(args) => Invocation::Report(args),
     }
 }

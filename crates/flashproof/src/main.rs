@@ -26,7 +26,10 @@ use std::process::ExitCode;
 /// The name under which the binary behaves as ACT's program does.
 const ACT_STORAGE: &str = "act_storage";
 
-/// What ACT's program exits with when it cannot run a test.
+/// The names under which it behaves as ACT's analysis script does.
+const ACT_LATENCY: [&str; 2] = ["act_latency", "act_latency.py"];
+
+/// What ACT's programs exit with when they cannot do their work.
 const ACT_FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
@@ -41,6 +44,8 @@ fn main() -> ExitCode {
             Ok(code) => code,
             Err(_) => ExitCode::from(ACT_FAILURE),
         },
+        Invocation::Latency(args) => commands::latency::run(&args, commands::latency::Manner::House),
+        Invocation::ActLatency(args) => commands::latency::run(&args, commands::latency::Manner::Act),
         Invocation::Report(args) => commands::report::run(&args).unwrap_or_else(told),
     }
 }

@@ -67,7 +67,7 @@ impl Test {
     }
 
     /// Title of the first block.
-    fn configuration_title(self) -> &'static str {
+    pub fn configuration_title(self) -> &'static str {
         match self {
             Self::Storage => "ACT-STORAGE CONFIGURATION",
             Self::Index => "ACT-INDEX CONFIGURATION",
@@ -75,9 +75,11 @@ impl Test {
     }
 }
 
-const DERIVED_TITLE: &str = "DERIVED CONFIGURATION";
+/// Title of the derived rates.
+pub const DERIVED_TITLE: &str = "DERIVED CONFIGURATION";
 const SETTINGS_TITLE: &str = "FLASHPROOF SETTINGS";
-const NAMES_TITLE: &str = "HISTOGRAM NAMES";
+/// Title of the names of the histograms.
+pub const NAMES_TITLE: &str = "HISTOGRAM NAMES";
 const WRITTEN_BY: &str = "written by ";
 const WRITTEN_BY_TAIL: &str = ", in ACT's log format";
 

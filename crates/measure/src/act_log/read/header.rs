@@ -1,7 +1,7 @@
 //! Reading what stands before the first chunk.
 
-use super::lines::{self, Line, Lines};
 use super::dialect::Dialect;
+use super::lines::{self, Line, Lines};
 use super::{Header, Part, ReadError};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
 use std::collections::VecDeque;
@@ -18,21 +18,22 @@ struct HeaderLines<'a, R> {
     lines: &'a mut Lines<R>,
     messages: &'a mut VecDeque<String>,
     part: Part,
+    version: String,
 }
 
 impl<R: Read> HeaderLines<'_, R> {
     fn next(&mut self, expected: &str) -> Result<Line, ReadError> {
         match self.lines.next_but(self.messages)? {
             Some(line) => Ok(line),
-            None => Err(ReadError::Format {
+            None => Err(ReadError::Header {
                 line: self.lines.number(),
                 part: self.part,
+                version: self.version.clone(),
                 expected: expected.to_owned(),
                 found: match self.messages.front() {
                     Some(message) => format!("the end of the file after the test's own message {message:?}"),
                     None => "the end of the file".to_owned(),
                 },
-                complete_sec: 0,
             }),
         }
     }
@@ -65,12 +66,12 @@ impl<R: Read> HeaderLines<'_, R> {
     }
 
     fn wrong(&self, line: &Line, expected: &str) -> ReadError {
-        ReadError::Format {
+        ReadError::Header {
             line: line.number,
             part: self.part,
+            version: self.version.clone(),
             expected: expected.to_owned(),
             found: lines::quoted(&line.text),
-            complete_sec: 0,
         }
     }
 }
@@ -79,8 +80,9 @@ pub(super) fn read<R: Read>(
     lines: &mut Lines<R>,
     messages: &mut VecDeque<String>,
 ) -> Result<(Header, Dialect), ReadError> {
-    let mut lines = HeaderLines { lines, messages, part: Part::Banner };
+    let mut lines = HeaderLines { lines, messages, part: Part::Version, version: String::new() };
     let (version, dialect) = version(&mut lines)?;
+    (lines.part, lines.version) = (Part::Configuration, version.clone());
     let mut header = Header { act_version: version, ..Header::default() };
     if dialect == Dialect::Act3 {
         read_old(&mut lines, &mut header)?;
@@ -94,7 +96,6 @@ pub(super) fn read<R: Read>(
 fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
     header.test = test(lines)?;
     header.written_by = written_by(lines)?;
-    lines.part = Part::Configuration;
     lines.title(header.test.configuration_title())?;
     header.configuration = lines.block()?;
     lines.part = Part::Derived;
@@ -124,7 +125,6 @@ fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> 
 /// no names.
 fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
     written_by(lines)?;
-    lines.part = Part::Configuration;
     lines.title(OLD_CONFIGURATION_TITLE)?;
     header.configuration = lines.block()?;
     lines.part = Part::Derived;

@@ -3,7 +3,7 @@
 //! The file is read in large pieces into one window, so that a report that nobody wants can be passed
 //! over by a search for the next one, without making lines of it.
 
-use super::{Part, ReadError};
+use super::ReadError;
 use memchr::{memchr, memchr_iter, memmem};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
@@ -163,7 +163,6 @@ impl<R: Read> Lines<R> {
     fn too_long(&self, what: &str, bytes_max: usize) -> ReadError {
         ReadError::Format {
             line: self.number + 1,
-            part: Part::Reports,
             expected: format!("{what} of at most {bytes_max} bytes"),
             found: "a longer one".to_owned(),
             complete_sec: 0,

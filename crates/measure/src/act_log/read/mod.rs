@@ -41,13 +41,25 @@ pub enum ReadError {
         /// What stands for the version.
         version: String,
     },
-    /// A line is not what the format wants.
+    /// A line before the first report is not what the format wants.
+    #[error("line {line}: expected {expected}, found {found}; it stands before the first report, so none was read")]
+    Header {
+        /// Line number, from 1.
+        line: u64,
+        /// The part of the header that the line should belong to.
+        part: Part,
+        /// The version of the log; empty when the line with it was not found.
+        version: String,
+        /// What should stand there.
+        expected: String,
+        /// What does stand there, in quotes, or "the end of the file".
+        found: String,
+    },
+    /// A line of the reports is not what the format wants.
     #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before it are complete")]
     Format {
         /// Line number, from 1.
         line: u64,
-        /// The part of the log that the line should belong to.
-        part: Part,
         /// What should stand there.
         expected: String,
         /// What does stand there, in quotes, or "the end of the file".
@@ -57,19 +69,17 @@ pub enum ReadError {
     },
 }
 
-/// The parts of a log, in their order.
+/// The parts of a header, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The banner with the version.
-    Banner,
-    /// The configuration.
+    /// The line with the version.
+    Version,
+    /// The banner and the configuration.
     Configuration,
     /// The derived rates.
     Derived,
     /// The device lines and the names of the histograms.
     Names,
-    /// The reports.
-    Reports,
 }
 
 /// What one report added to the log: counts since the run began.
@@ -405,7 +415,6 @@ impl<R: Read> Reader<R> {
         }
         Fault::Error(ReadError::Format {
             line: line.number,
-            part: Part::Reports,
             expected: expected.to_owned(),
             found: lines::quoted(found),
             complete_sec: self.last.after_sec,

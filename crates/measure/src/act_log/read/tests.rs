@@ -86,7 +86,7 @@ fn a_refused_test_is_an_error_that_quotes_the_message() {
     assert_eq!(
         error(text),
         "line 6: expected ACT-STORAGE CONFIGURATION, found the end of the file after the test's own message \
-         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; the 0 s before it are complete"
+         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; it stands before the first report, so none was read"
     );
 }
 
