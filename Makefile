@@ -20,7 +20,7 @@ lint: ## formatting, and clippy with warnings as errors
 static: ## the release binary, fully static, for servers without a toolchain; checks that it is
 	@scripts/static
 
-fuzz: ## 60 s of mutated configurations against the parser
+fuzz: ## 60 s of mutated configurations and logs against their parsers
 	@scripts/fuzz 60
 
 soak: ## the long tests: 24 simulated hours, 60 s of fuzzing, kill -9 at random moments
