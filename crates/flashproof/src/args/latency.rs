@@ -104,7 +104,7 @@ struct ActCli {
 const EXAMPLES: &str = "\
 Examples:
   flashproof latency -l act_out.txt                       the shares of each hour
-  flashproof latency -l runs/demo -t 60 -n 3 -e 3         a run directory by minutes: over 1, 8 and 64 ms
+  flashproof latency -l runs/demo -t 60 -n 3 -e 3         a run by minutes: over 1, 8, 64 ms
   flashproof latency -l a.log.gz -l b.log.zst -x          two drives side by side, with rates
   flashproof latency -l act_out.txt --sla \"5%>1ms,1%>8ms,0.1%>64ms\"
   ssh host cat act_out.txt | flashproof latency -l - -t 60 --format json

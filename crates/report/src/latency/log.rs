@@ -4,7 +4,7 @@
 //! can be formed when the log has both. What stands behind the last complete slice is left out.
 
 use super::LatencyError;
-use measure::act_log::{Chunk, Header, ReadError, Reader, Test, Truncation};
+use measure::act_log::{Chunk, Header, ReadError, Reader, Truncation};
 use measure::buckets::{ActBuckets, ActScale};
 use std::io::Read;
 use std::ops::Range;
@@ -44,9 +44,9 @@ impl<R: Read> Source<R> {
         self.interval_sec
     }
 
-    /// Which of ACT's tests it is of.
-    pub fn test(&self) -> Test {
-        self.reader.header().test
+    /// Everything before its reports.
+    pub fn header(&self) -> &Header {
+        self.reader.header()
     }
 
     /// Unit of the buckets.

@@ -4,7 +4,7 @@
 //! says less than the verdict of a run directory, which has waits and failures too.
 
 use super::{Choice, Histogram, LatencyError, Log, Slice};
-use measure::act_log::Test;
+use measure::act_log::{Header, Test};
 use measure::buckets::ActScale;
 use measure::judge::{Deciding, Limit, Outcome, Sla};
 use serde::Serialize;
@@ -39,25 +39,29 @@ impl fmt::Display for Judgement {
 /// together and of each.
 ///
 /// Errors: the log has none of these.
-pub fn judged_names(log: &str, test: Test, names: &[String]) -> Result<Vec<String>, LatencyError> {
+pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<String>, LatencyError> {
     let of = |streams: &[&str]| -> Vec<String> {
-        let fits = |name: &&String| {
-            streams.iter().any(|stream| {
-                name.as_str() == *stream
-                    || name.strip_suffix(stream).is_some_and(|device| device.ends_with('-') && device.contains('/'))
-            })
-        };
+        let fits = |name: &&String| streams.contains(&device_and_stream(header, name).1);
         names.iter().filter(fits).cloned().collect()
     };
-    let records: &[&str] = match test {
-        Test::Storage => &["reads", "writes", "READS", "WRITES"],
-        Test::Index => &["reads", "trans-reads"],
+    let records = match header.test {
+        Test::Storage => of(&["reads", "writes", "READS", "WRITES"]),
+        Test::Index => of(&["reads", "trans-reads"]),
     };
-    let judged = Some(of(records)).filter(|judged| !judged.is_empty()).unwrap_or_else(|| of(&["large-block-writes"]));
+    let judged = if records.is_empty() { of(&["large-block-writes"]) } else { records };
     if judged.is_empty() {
         return Err(LatencyError::NothingToJudge { log: log.to_owned(), has: names.to_vec() });
     }
     Ok(judged)
+}
+
+/// `/dev/x-reads` is the reads of /dev/x; a name that begins with no device of the log is of all.
+fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'a str) {
+    let mut devices = header.configured("device-names").unwrap_or_default().split(' ');
+    match name.rsplit_once('-') {
+        Some((device, stream)) if devices.any(|known| known == device) => (Some(device), stream),
+        _ => (None, name),
+    }
 }
 
 /// The buckets that the table of `choice` and, if there is one, the SLA need of a log; ascending.
@@ -122,22 +126,21 @@ impl Share {
 fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl Iterator<Item = Share> + 'a {
     histograms.iter().flat_map(move |histogram| {
         let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
-        let (device, stream) = device_and_stream(name);
+        let (device, stream) = device_and_stream(&log.header, name);
         log.slices_of(histogram).filter(|(_, slice)| slice.total > 0).flat_map(move |(number, slice)| {
-            let (device, stream) = (device.clone(), stream.clone());
             sla.limits().iter().filter_map(move |limit| {
                 let edge = edge(&log.name, log.scale, limit).ok().and_then(|bucket| log.edge(bucket))?;
-                Some(share(&slice, number, edge, limit, device.clone(), stream.clone()))
+                Some(share(&slice, number, edge, limit, (device, stream)))
             })
         })
     })
 }
 
-fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, device: Option<String>, stream: String) -> Share {
+fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Option<&str>, &str)) -> Share {
     let (over, wanted) = (slice.over[edge], slice.total);
     let deciding = Deciding {
-        stream,
-        device,
+        stream: whose.1.to_owned(),
+        device: whose.0.map(str::to_owned),
         slice: number,
         threshold_ns: limit.threshold_ns,
         over,
@@ -146,12 +149,4 @@ fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, device: Opt
         share_max: limit.share_max(),
     };
     Share { deciding, exceeded: limit.is_exceeded(over, wanted) }
-}
-
-/// `/dev/x-reads` is the reads of /dev/x; a name without a path is of all devices.
-fn device_and_stream(name: &str) -> (Option<String>, String) {
-    match name.rsplit_once('-') {
-        Some((device, stream)) if device.contains('/') => (Some(device.to_owned()), stream.to_owned()),
-        _ => (None, name.to_owned()),
-    }
 }

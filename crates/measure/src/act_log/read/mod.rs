@@ -388,9 +388,8 @@ impl<R: Read> Reader<R> {
             };
             let before = self.last.histograms[index].counts()[bucket_index];
             if count < before {
-                let expected = format!(
-                    "histogram {name}, bucket {bucket_index:02}: at least the {before} of the report before"
-                );
+                let expected =
+                    format!("histogram {name}, bucket {bucket_index:02}: at least the {before} of the report before");
                 return Err(self.fault_at(line, &expected, &count.to_string()));
             }
             let Some(new_sum) = sum.checked_add(count) else {
