@@ -13,7 +13,7 @@ mod config_property;
 
 use config_property::assert_parser_property;
 use device::random::Random;
-use load::act::parse_storage;
+use load::act::{parse_index, parse_storage};
 use std::error::Error;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let input = String::from_utf8_lossy(&input);
                 return Err(format!("input {inputs} of seed {seed} broke a property:\n{input}").into());
             }
-            valid += u64::from(parse_storage("input", &input).is_ok());
+            valid += u64::from(parse_storage("input", &input).is_ok() || parse_index("input", &input).is_ok());
         }
         inputs += BATCH;
     }
@@ -90,8 +90,13 @@ const DICTIONARY: [&[u8]; 28] = [
 impl Corpus {
     /// The example configurations, and one line for each option.
     fn load() -> Result<Self, Box<dyn Error>> {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/act-storage");
-        let mut paths = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        let mut paths = Vec::new();
+        for directory in ["act-storage", "act-index"] {
+            for entry in fs::read_dir(data.join(directory))? {
+                paths.push(entry?.path());
+            }
+        }
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
         // The same seed has to find the same files.
         paths.sort();

@@ -1,4 +1,4 @@
 //! The commands, one file each.
 
 pub mod report;
-pub mod storage;
+pub mod test;

@@ -1,7 +1,10 @@
 //! The configuration of a storage test, typed: what was said, nothing derived.
 
 use super::choice::{Arrival, Engine, Pacing};
-use super::setting::{Setting, is_simulated};
+use super::configuration::{Configuration, settings};
+use super::options::Test;
+use super::setting::Setting;
+use super::warning::Warning;
 
 /// What an ACT storage test is asked to do.
 ///
@@ -105,56 +108,14 @@ impl Default for StorageConfig {
     }
 }
 
-/// Record operations in flight on each device when `service-threads` is not given: enough that the
-/// drive's queue is the limit, and little memory.
-pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
-
 impl StorageConfig {
-    /// Bound on the record operations in flight, over all devices.
-    ///
-    /// ACT's service threads each do one operation at a time, so their number bounds the queue depth
-    /// that a drive can see. When the configuration names no number, 1024 for each device.
-    pub fn service_threads_or_default(&self) -> u32 {
-        // At most 128 devices, so this saturates only for a configuration that no check let through.
-        let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
-        self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
-    }
-
-    /// Whether the devices are simulated drives on virtual time; they are all or none.
-    pub fn is_simulated(&self) -> bool {
-        self.device_names.iter().any(|name| is_simulated(name))
-    }
-
     /// Size of the largest record, in bytes.
     pub fn record_bytes_max(&self) -> u32 {
         self.record_bytes.max(self.record_bytes_range_max)
     }
 }
 
-/// Names the field of each key, once, for reading and for writing.
-macro_rules! settings {
-    ($($key:literal => $field:ident,)+) => {
-        impl StorageConfig {
-            /// The field that `key` sets.
-            pub(crate) fn setting(&self, key: &str) -> Option<&dyn Setting> {
-                match key {
-                    $($key => Some(&self.$field),)+
-                    _ => None,
-                }
-            }
-
-            /// The field that `key` sets, to be set.
-            pub(crate) fn setting_mut(&mut self, key: &str) -> Option<&mut dyn Setting> {
-                match key {
-                    $($key => Some(&mut self.$field),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-settings! {
+settings! { StorageConfig, Test::Storage, super::check::storage_conflicts, warnings,
     "device-names" => device_names,
     "file-size-mbytes" => file_size_mbytes,
     "service-threads" => service_threads,
@@ -185,6 +146,17 @@ settings! {
     "shards" => shards,
 }
 
+/// What is to be said of keys that ACT 6 does not have, and of the terms.
+fn warnings(config: &StorageConfig, given: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)> {
+    let commit_min = match config.commit_to_device {
+        true => Warning::CommitMinBytes(config.commit_min_bytes),
+        false => Warning::CommitMinBytesUnused,
+    };
+    let old = [("commit-min-bytes", commit_min), ("scheduler-mode", Warning::SchedulerModeIgnored)];
+    let given = old.into_iter().filter(|(key, _)| given(key));
+    given.chain(config.terms().warnings()).collect()
+}
+
 /// Keys of ACT 4 that are read and translated, and leave no field of their own behind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Act4Keys {
@@ -208,7 +180,7 @@ impl Act4Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::act::options::{self, Since, Test, options_of};
+    use crate::act::options::{self, Since, options_of};
 
     #[test]
     fn every_option_has_a_field() {
@@ -242,8 +214,8 @@ mod tests {
     #[test]
     fn service_threads_default_to_1024_for_each_device() {
         let mut config = StorageConfig { device_names: vec!["a".into(), "b".into()], ..Default::default() };
-        assert_eq!(config.service_threads_or_default(), 2048);
+        assert_eq!(config.terms().service_threads_or_default(), 2048);
         config.service_threads = Some(10);
-        assert_eq!(config.service_threads_or_default(), 10);
+        assert_eq!(config.terms().service_threads_or_default(), 10);
     }
 }

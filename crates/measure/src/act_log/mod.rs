@@ -56,6 +56,14 @@ pub enum Test {
 }
 
 impl Test {
+    /// What it is called: `storage` or `index`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Index => "index",
+        }
+    }
+
     /// Second line of the banner.
     fn banner(self) -> &'static str {
         match self {
@@ -65,7 +73,7 @@ impl Test {
     }
 
     /// Title of the first block.
-    fn configuration_title(self) -> &'static str {
+    pub fn configuration_title(self) -> &'static str {
         match self {
             Self::Storage => "ACT-STORAGE CONFIGURATION",
             Self::Index => "ACT-INDEX CONFIGURATION",

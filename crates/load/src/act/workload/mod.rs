@@ -1,25 +1,30 @@
-//! From a storage test's configuration to what its shards run: streams, lanes, limits and buffers.
+//! From a test's configuration to what its shards run: streams, lanes, limits and buffers.
 //!
 //! ```text
-//! StorageConfig + Derived + devices  ->  Layout (what is recorded)  +  one Plan a shard (what runs)
+//! configuration + rates + devices    ->  Layout (what is recorded)  +  one Plan a shard (what runs)
 //! ```
 //!
 //! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers)
 //! follows from the stream, the device and the shard. Pure: it sees devices as sizes only.
 //!
-//! * [`Workload::new`]: checks that the devices are large enough and builds everything
-//! * `lanes`: the streams and their arrivals, limits and buffers, shard by shard
+//! * [`Workload::storage`], [`Workload::index`]: check that the devices are large enough and build everything
+//! * `common`: how rates become arrivals, limits and shards
+//! * `storage`, `index`: the streams of either test with their limits and buffers, shard by shard
 
-mod lanes;
+mod common;
+mod index;
+mod storage;
 #[cfg(test)]
 mod tests;
 
 use super::choice::Arrival;
+use super::configuration::Configuration;
 use super::derive::Derived;
 use super::storage::StorageConfig;
 use crate::plan::Plan;
 use crate::rate::Rate;
 use crate::stream::Pattern;
+use common::Common;
 use measure::buckets::ActScale;
 use measure::cell::{Layout, StreamInfo};
 use std::sync::Arc;
@@ -53,14 +58,15 @@ pub struct Choices {
     pub thresholds_ns: Arc<[u64]>,
 }
 
-/// Everything that a storage test runs and records.
+/// Everything that a test runs and records.
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Streams and devices: what is recorded.
     pub layout: Layout,
     /// What each shard runs.
     pub shards: Vec<Plan<Pattern>>,
-    /// Record operations in flight at most, over all devices and shards: the service-threads in force.
+    /// Operations in flight at most that clients wait for, over all devices and shards: the
+    /// service-threads in force.
     pub record_slots: u32,
 }
 
@@ -78,6 +84,16 @@ pub enum WorkloadError {
         size_bytes: u64,
         /// What has to fit.
         large_block_bytes: u32,
+    },
+    /// Not even one page of an index fits.
+    #[error(
+        "cannot use {device} - its {size_bytes} bytes do not hold one index page of 4096 bytes - use a larger device"
+    )]
+    NoPage {
+        /// The device.
+        device: String,
+        /// Its size.
+        size_bytes: u64,
     },
     /// A large block is smaller than the device's direct I/O.
     #[error(
@@ -107,47 +123,43 @@ const LARGE_BLOCK_WRITES: usize = 2;
 const WRITES: usize = 3;
 const TOMB_RAIDER: usize = 4;
 
-/// Operations a second that one issuing thread is given before a second one is used. A core does
-/// several times as many, and needs the rest for the kernel's side of them.
-const SHARD_IOPS: f64 = 200_000.0;
-
-/// Operations in flight on each device when `arrival: closed` is not told a number.
-const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
-
-/// Threads for each CPU that ACT uses when it is not told. Source: ACT 6.6, `cfg_storage.c`.
-const ACT_THREADS_PER_CPU: u32 = 5;
-
-/// What the parts of the builder share.
+/// What the parts of the builder of a storage test share.
 struct Builder<'a> {
+    common: Common<'a>,
     config: &'a StorageConfig,
     derived: &'a Derived,
-    devices: &'a [DeviceShape],
-    choices: &'a Choices,
     layout: Layout,
-    /// Bytes of the largest record operation on any device, at least 1.
-    record_buffer_bytes: u32,
-    shards: u32,
 }
 
 impl Workload {
     /// Builds what `config` asks for on `devices`, which are those of `config.device_names`.
     ///
     /// `derived` is that of `config`. Errors: a device too small for the configuration.
-    pub fn new(
+    pub fn storage(
         config: &StorageConfig,
         derived: &Derived,
         devices: &[DeviceShape],
         choices: &Choices,
     ) -> Result<Self, WorkloadError> {
+        let common = Common {
+            terms: config.terms(),
+            devices,
+            choices,
+            client_bytes: 1,
+            // Large blocks and the tomb raider.
+            other_slots: 2 * config.large_block_concurrency + 1,
+            shards: 1,
+        };
         let layout = layout(config, derived, devices, choices);
-        let mut builder = Builder { config, derived, devices, choices, layout, record_buffer_bytes: 1, shards: 1 };
+        let mut builder = Builder { common, config, derived, layout };
         builder.check()?;
         if builder.has_records() {
-            builder.record_buffer_bytes = builder.largest_record_bytes();
+            builder.common.client_bytes = builder.largest_record_bytes();
         }
-        builder.shards = builder.shards_wanted();
-        let shards = (0..builder.shards).map(|shard| builder.plan(shard)).collect();
-        let record_slots = if builder.has_records() { builder.record_slots_total() } else { 0 };
+        let parts = if builder.has_records() { builder.common.client_slots_total() } else { u32::MAX };
+        builder.common.shards = builder.common.shards_wanted(builder.iops(), parts);
+        let shards = (0..builder.common.shards).map(|shard| builder.plan(shard)).collect();
+        let record_slots = if builder.has_records() { builder.common.client_slots_total() } else { 0 };
         Ok(Self { layout: builder.layout, shards, record_slots })
     }
 }
@@ -192,7 +204,7 @@ fn layout(config: &StorageConfig, derived: &Derived, devices: &[DeviceShape], ch
 impl Builder<'_> {
     fn check(&self) -> Result<(), WorkloadError> {
         let large_block_bytes = self.derived.large_block_bytes;
-        for device in self.devices {
+        for device in self.common.devices {
             let (name, size_bytes, min_io_bytes) = (device.name.clone(), device.size_bytes, device.min_io_bytes);
             if min_io_bytes > large_block_bytes {
                 return Err(WorkloadError::BlockTooSmall { device: name, min_io_bytes, large_block_bytes });
@@ -228,9 +240,8 @@ impl Builder<'_> {
         device.size_bytes / block_bytes * block_bytes
     }
 
-    /// Number of shards: what was asked for, or as many as the load needs; never more than there are
-    /// record operations in flight to share out.
-    fn shards_wanted(&self) -> u32 {
+    /// Operations a second that the load offers, over all devices.
+    fn iops(&self) -> f64 {
         let derived = self.derived;
         let rates = [
             derived.read_rate,
@@ -238,14 +249,6 @@ impl Builder<'_> {
             derived.large_block_read_rate,
             derived.large_block_write_rate,
         ];
-        let iops: f64 = rates.iter().map(|rate| rate.per_sec_f64()).sum();
-        let needed = match self.config.arrival {
-            // Flat out, each device can be given what one core can issue.
-            Arrival::Closed => self.devices.len() as u32,
-            _ => (iops / SHARD_IOPS).ceil() as u32,
-        };
-        let shards = self.config.shards.unwrap_or(needed.min(self.choices.shards_max));
-        let parts = if self.has_records() { self.record_slots_total() } else { u32::MAX };
-        if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts.max(1)) }
+        rates.iter().map(|rate| rate.per_sec_f64()).sum()
     }
 }

@@ -31,7 +31,7 @@ fn choices(shards_max: u32) -> Choices {
 
 fn build(config: &StorageConfig, shards_max: u32) -> Result<Workload, WorkloadError> {
     let devices = devices(config.device_names.len());
-    Workload::new(config, &derive(config).unwrap(), &devices, &choices(shards_max))
+    Workload::storage(config, &derive(config).unwrap(), &devices, &choices(shards_max))
 }
 
 fn lanes(workload: &Workload) -> impl Iterator<Item = (&Plan<Pattern>, &Lane<Pattern>)> {
@@ -176,7 +176,7 @@ fn a_slow_device_cannot_take_the_slots_of_the_others() {
 #[test]
 fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
     let few = Choices { in_flight_max: Some(300), ..choices(1) };
-    let workload = Workload::new(&config(), &derive(&config()).unwrap(), &devices(3), &few).unwrap();
+    let workload = Workload::storage(&config(), &derive(&config()).unwrap(), &devices(3), &few).unwrap();
     let plan = &workload.shards[0];
     assert_eq!(plan.limits[0].slots, 97, "a third of them, less two large blocks and the raider");
     assert!(plan.in_flight_max() <= 300);
@@ -193,7 +193,7 @@ fn large_records_take_little_memory() {
 fn devices_that_do_not_fit_are_named() {
     let on = |config: &StorageConfig, size_bytes, min_io_bytes| {
         let device = DeviceShape { name: "/dev/x".into(), size_bytes, min_io_bytes, stamp_key: 0 };
-        Workload::new(config, &derive(config).unwrap(), &[device], &choices(1)).unwrap_err().to_string()
+        Workload::storage(config, &derive(config).unwrap(), &[device], &choices(1)).unwrap_err().to_string()
     };
     let small = on(&config(), 131_071, 512);
     assert!(small.contains("/dev/x") && small.contains("131071 bytes") && small.contains("131072 bytes"), "{small}");
