@@ -129,7 +129,7 @@ fn a_record_larger_than_its_large_block_is_refused() {
     );
     assert_eq!(
         error_of_line_4("record-bytes: 8388609"),
-        "record-bytes: 8388609 is too large - give a whole number from 1 to 8388608 (bytes)"
+        "record-bytes: 8388609 is too large - give a whole number from 0 to 8388608 (bytes)"
     );
 }
 

@@ -7,6 +7,7 @@ use super::derive::stored_bytes;
 use super::options::{Test, options_of};
 use super::problem::{Problem, Quoted};
 use super::setting::is_simulated;
+use super::sizes;
 use super::storage::StorageConfig;
 
 /// Everything that is wrong with `config`; empty when it can be run.
@@ -49,6 +50,7 @@ pub(crate) fn conflicts(config: &StorageConfig) -> Vec<Problem> {
             large_block_bytes,
         });
     }
+    problems.extend(sizes::conflicts(config).into_iter().map(Problem::Sizes));
     if config.disable_odsync && config.commit_to_device {
         problems.push(Problem::CommitWithoutOdsync);
     }

@@ -13,6 +13,7 @@
 //! * [`options`]: the table and how to look things up in it
 //! * [`problem`], [`warning`]: everything that can be wrong or worth a warning, one line each
 //! * [`storage`]: the typed configuration of a storage test
+//! * [`sizes`]: histogram loads: record sizes as a live database counted them
 //! * [`parse`]: reads a file, reports every mistake in it
 //! * [`check`](mod@check): the rules that no file may break, whoever made the configuration
 //! * [`derive`](mod@derive): rates and sizes that follow from it
@@ -30,13 +31,14 @@ pub mod parse;
 pub mod problem;
 pub mod reference;
 mod setting;
+pub mod sizes;
 pub mod storage;
 mod table;
 pub mod warning;
 pub mod workload;
 
 pub use check::check;
-pub use choice::{Arrival, Engine, Pacing};
+pub use choice::{Arrival, Engine, Pacing, SizeWithinBucket};
 pub use derive::{Derived, derive};
 pub use parse::{Parsed, parse_storage};
 pub use problem::{ConfigErrors, Located, Problem};

@@ -41,6 +41,7 @@ pub fn parse_storage(file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     }
     reader.missing();
     reader.translate_queues();
+    reader.sizes_from_histograms();
     for problem in conflicts(&reader.config) {
         reader.conflict(problem);
     }
@@ -121,6 +122,13 @@ impl Reader {
             (Some(_), None) => self.half_of_queues("num-queues", "threads-per-queue"),
             (None, Some(_)) => self.half_of_queues("threads-per-queue", "num-queues"),
             (None, None) => {}
+        }
+    }
+
+    /// A histogram gives the sizes, so that a size which nobody named is none.
+    fn sizes_from_histograms(&mut self) {
+        if self.config.has_histograms() && !self.seen.contains_key("record-bytes") {
+            self.config.record_bytes = 0;
         }
     }
 

@@ -19,6 +19,7 @@ use super::derive::Derived;
 use super::storage::StorageConfig;
 use crate::plan::Plan;
 use crate::rate::Rate;
+use crate::sizes::SizeTable;
 use crate::stream::Pattern;
 use measure::buckets::ActScale;
 use measure::cell::{Layout, StreamInfo};
@@ -124,6 +125,8 @@ struct Builder<'a> {
     devices: &'a [DeviceShape],
     choices: &'a Choices,
     layout: Layout,
+    /// Sizes that a histogram gives, of reads and of commit writes on each device.
+    tables: Vec<[Option<Arc<SizeTable>>; 2]>,
     /// Bytes of the largest record operation on any device, at least 1.
     record_buffer_bytes: u32,
     shards: u32,
@@ -140,8 +143,11 @@ impl Workload {
         choices: &Choices,
     ) -> Result<Self, WorkloadError> {
         let layout = layout(config, derived, devices, choices);
-        let mut builder = Builder { config, derived, devices, choices, layout, record_buffer_bytes: 1, shards: 1 };
+        let tables = Vec::new();
+        let mut builder =
+            Builder { config, derived, devices, choices, layout, tables, record_buffer_bytes: 1, shards: 1 };
         builder.check()?;
+        builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
         if builder.has_records() {
             builder.record_buffer_bytes = builder.largest_record_bytes();
         }
@@ -220,6 +226,16 @@ impl Builder<'_> {
     /// are powers of two and no larger than a large block, so a record still fits one when rounded up.
     fn write_step_bytes(&self, device: &DeviceShape) -> u32 {
         device.min_io_bytes.max(self.config.commit_min_bytes)
+    }
+
+    /// Once for each device, because the smallest step may differ; its lanes share them.
+    fn size_tables(&self, device: &DeviceShape) -> [Option<Arc<SizeTable>>; 2] {
+        let Derived { read_sizes, write_sizes, .. } = self.derived;
+        let commits = write_sizes.filter(|_| self.has_commits());
+        [
+            read_sizes.map(|sizes| Arc::new(sizes.table(device.min_io_bytes))),
+            commits.map(|sizes| Arc::new(sizes.table(self.write_step_bytes(device)))),
+        ]
     }
 
     /// Bytes in use: whole large blocks, a partial one at the end is left alone.
