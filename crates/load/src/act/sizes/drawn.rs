@@ -152,7 +152,8 @@ mod tests {
         assert_eq!(mean(Within::Uniform, 100), 0.25 * 768.0 + 0.75 * 3072.0);
         let log = (0.25 * 512.0 + 0.75 * 2048.0) / std::f64::consts::LN_2;
         assert!((mean(Within::LogUniform, 100) - log).abs() < 1e-6);
-        assert_eq!(mean(Within::Upper, 90), 0.9 * mean(Within::Upper, 100));
+        let upper = sizes(TWO, Within::Upper, 90).mean_bytes();
+        assert_eq!(upper.0 * 10, upper.1 * 29_952, "2995.2 exactly");
     }
 
     #[test]
