@@ -92,7 +92,7 @@ impl Corpus {
     fn load() -> Result<Self, Box<dyn Error>> {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
         let mut paths = Vec::new();
-        for directory in ["act-storage", "act-index"] {
+        for directory in ["act-storage", "act-index", "sizing-paper"] {
             for entry in fs::read_dir(data.join(directory))? {
                 paths.push(entry?.path());
             }
@@ -142,7 +142,7 @@ impl Corpus {
 }
 
 /// Lines of options that the examples do not have.
-const OWN_LINES: [&str; 16] = [
+const OWN_LINES: [&str; 26] = [
     "commit-min-bytes: 4096\n",
     "num-queues: 8\n",
     "threads-per-queue: 8\n",
@@ -158,6 +158,16 @@ const OWN_LINES: [&str; 16] = [
     "tomb-raider: yes\n",
     "tomb-raider-sleep-usec: 1000\n",
     "report-interval-sec: 3600\n",
+    "storage-read-histogram: 100.00,100.00, 84.00,0.00\n",
+    "storage-write-histogram: 100,99.9999,0\n",
+    "record-bytes: 0\n",
+    "total-lbw-per-sec: 1527\n",
+    "direct-frees: 300\n",
+    "lbr-req-offset: 090\n",
+    "lbw-req-offset: 093\n",
+    "read-size-offset: 110\n",
+    "write-size-offset: 90\n",
+    "size-within-bucket: log-uniform\n",
     "device-names: sim:capacity=1GiB+channels=4 sim:stall-ms=9+stall-at-s=1/2\n",
 ];
 

@@ -114,7 +114,11 @@ fn what_act_refuses_or_mistakes_is_refused_with_a_reason() {
             "odsync_off_commit.conf:6: disable-odsync: yes contradicts commit-to-device: yes, because a commit is a \
              write that is durable when it returns - set one of the two to no",
         ),
-        ("record0", "record0.conf:6: record-bytes: 0 is too small - give a whole number from 1 to 8388608 (bytes)"),
+        (
+            "record0",
+            "record0.conf:6: record-bytes: 0 is too small without a histogram - give a whole number from 1 to 8388608 \
+             (bytes), or the sizes as storage-read-histogram and storage-write-histogram",
+        ),
         ("update101", "update101.conf:6: update-pct: 101 is too large - give a whole number from 0 to 100 (%)"),
     ];
     for (name, message) in refused {

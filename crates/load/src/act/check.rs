@@ -3,11 +3,12 @@
 //! Each value against its row of the table, then values against each other. A small load is no
 //! mistake: ACT's "load config too small" comes from an integer division that is not done here.
 
-use super::configuration::{Configuration, Terms};
+use super::configuration::{Configuration, Fields, Terms};
 use super::derive::stored_bytes;
 use super::options::options_of;
 use super::problem::{Problem, Quoted};
 use super::setting::is_simulated;
+use super::sizes;
 use super::storage::StorageConfig;
 
 /// Everything that is wrong with `config`; empty when it can be run.
@@ -45,6 +46,7 @@ pub(crate) fn storage_conflicts(config: &StorageConfig) -> Vec<Problem> {
             large_block_bytes,
         });
     }
+    problems.extend(sizes::conflicts(config).into_iter().map(Problem::Sizes));
     if config.disable_odsync && config.commit_to_device {
         problems.push(Problem::CommitWithoutOdsync);
     }

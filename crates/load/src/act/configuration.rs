@@ -3,31 +3,18 @@
 
 use super::check;
 use super::choice::{Arrival, Engine, Pacing};
-use super::options::Test;
+use super::options::{OptionSpec, Test};
 use super::problem::Problem;
 use super::setting::{Setting, is_simulated};
 use super::warning::Warning;
 
-/// The configuration of a test, as the option table sees it.
-///
-/// Implemented by [`super::StorageConfig`] and [`super::IndexConfig`]; a caller uses their fields, and
-/// what is generic uses this.
-pub trait Configuration: Default {
-    /// The test that it configures.
-    const TEST: Test;
-
+/// The fields of a configuration, by their keys and as terms. `settings!` implements it.
+pub trait Fields {
     /// The field that the option `key` sets; `None` for an option without a field of its own.
     fn setting(&self, key: &str) -> Option<&dyn Setting>;
 
     /// The field that the option `key` sets, to be set.
     fn setting_mut(&mut self, key: &str) -> Option<&mut dyn Setting>;
-
-    /// Values that contradict each other, each being in its range.
-    fn conflicts(&self) -> Vec<Problem>;
-
-    /// What deserves to be said of a file without mistakes, with the key to point at. `given` tells
-    /// whether the file has a key.
-    fn warnings(&self, given: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)>;
 
     /// How the test is run.
     fn terms(&self) -> Terms;
@@ -40,6 +27,28 @@ pub trait Configuration: Default {
 
     /// Settles the bound on the operations in flight that clients wait for.
     fn set_service_threads(&mut self, threads: u32);
+}
+
+/// The configuration of a test, as what is generic over the tests sees it.
+///
+/// Implemented by [`super::StorageConfig`] and [`super::IndexConfig`], whose fields a caller uses.
+pub trait Configuration: Fields + Default {
+    /// The test that it configures.
+    const TEST: Test;
+
+    /// Fills in what follows from a key that a file does not have. `given` tells whether it has a key.
+    fn settle(&mut self, _given: &dyn Fn(&str) -> bool) {}
+
+    /// Values that contradict each other, each being in its range.
+    fn conflicts(&self) -> Vec<Problem>;
+
+    /// What deserves to be said of a file without mistakes, with the key to point at.
+    fn warnings(&self, given: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)>;
+
+    /// Whether an option that ACT 6.6 does not have means anything here, so that it is echoed.
+    fn shows(&self, _spec: &OptionSpec) -> bool {
+        true
+    }
 }
 
 /// How a test of either kind is run: on what, for how long, how its operations arrive.
@@ -115,13 +124,11 @@ impl Terms {
     }
 }
 
-/// Implements [`Configuration`] for a struct that has a field for each of `Terms` by the same name:
-/// names the field of each key, once, for reading and for writing.
+/// Implements [`Fields`] for a struct that has a field for each of [`Terms`] by the same name: names the
+/// field of each key, once, for reading and for writing.
 macro_rules! settings {
-    ($config:ident, $test:expr, $conflicts:path, $warnings:path, $($key:literal => $field:ident,)+) => {
-        impl $crate::act::configuration::Configuration for $config {
-            const TEST: $crate::act::options::Test = $test;
-
+    ($config:ident, $($key:literal => $field:ident,)+) => {
+        impl $crate::act::configuration::Fields for $config {
             fn setting(&self, key: &str) -> Option<&dyn $crate::act::setting::Setting> {
                 match key {
                     $($key => Some(&self.$field),)+
@@ -134,17 +141,6 @@ macro_rules! settings {
                     $($key => Some(&mut self.$field),)+
                     _ => None,
                 }
-            }
-
-            fn conflicts(&self) -> Vec<$crate::act::problem::Problem> {
-                $conflicts(self)
-            }
-
-            fn warnings(
-                &self,
-                given: &dyn Fn(&str) -> bool,
-            ) -> Vec<(&'static str, $crate::act::warning::Warning)> {
-                $warnings(self, given)
             }
 
             fn set_arrival(&mut self, arrival: $crate::act::choice::Arrival) {

@@ -61,9 +61,12 @@ pub fn derived_index(config: &IndexConfig, derived: &IndexDerived) -> Vec<(Strin
 
 /// Large-block reads and writes a second, in doubles and in the order of ACT's operations.
 ///
-/// Two decimals of a double are not always two decimals of the exact rate: where the third is a 5
+/// Of a histogram load, which no ACT knows, the exact rates. Two decimals of a double are not always two decimals of the exact rate: where the third is a 5
 /// and nothing follows, the last bit of the double decides.
 fn large_blocks_as_act_computes(config: &StorageConfig, derived: &Derived) -> (f64, f64) {
+    if config.has_histograms() {
+        return (derived.large_block_read_rate.per_sec_f64(), derived.large_block_write_rate.per_sec_f64());
+    }
     let record_writes = u64::from(config.write_reqs_per_sec) * u64::from(config.replication_factor);
     let original = record_writes as f64 / f64::from(derived.records_per_large_block);
     let amplification = 100.0 / f64::from(100 - config.defrag_lwm_pct);
@@ -74,13 +77,15 @@ fn large_blocks_as_act_computes(config: &StorageConfig, derived: &Derived) -> (f
 }
 
 /// The lines of our own FLASHPROOF SETTINGS block: every setting that ACT 6.6 has no line for, key and
-/// value, with the value in force. A seed that has not been chosen yet is left out.
+/// value, with the value in force. A seed that has not been chosen yet is left out, and so are the keys
+/// of histogram loads in any other load.
 ///
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
 /// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`; no key here does.
 pub fn settings<C: Configuration>(config: &C) -> Vec<(String, String)> {
     let in_force = |spec: &OptionSpec| Some((spec.name.to_owned(), value(config, spec).or(unset(spec))?));
-    options_of(C::TEST).filter(|spec| spec.since != Since::Act66).filter_map(in_force).collect()
+    let own = |spec: &&OptionSpec| spec.since != Since::Act66 && config.shows(spec);
+    options_of(C::TEST).filter(own).filter_map(in_force).collect()
 }
 
 /// All three blocks as one text, each with its title and a blank line at its end. `derived` are the

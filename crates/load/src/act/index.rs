@@ -15,7 +15,7 @@
 
 use super::check::check;
 use super::choice::{Arrival, Engine, Pacing};
-use super::configuration::{Configuration, settings};
+use super::configuration::{Configuration, Fields, settings};
 use super::derive::exact;
 use super::options::Test;
 use super::problem::Problem;
@@ -94,7 +94,7 @@ impl Default for IndexConfig {
     }
 }
 
-settings! { IndexConfig, Test::Index, conflicts, warnings,
+settings! { IndexConfig,
     "device-names" => device_names,
     "file-size-mbytes" => file_size_mbytes,
     "service-threads" => service_threads,
@@ -115,14 +115,16 @@ settings! { IndexConfig, Test::Index, conflicts, warnings,
     "shards" => shards,
 }
 
-/// An index test has no rules between values beyond those of any test.
-fn conflicts(config: &IndexConfig) -> Vec<Problem> {
-    config.terms().conflicts()
-}
+impl Configuration for IndexConfig {
+    const TEST: Test = Test::Index;
 
-/// Nor anything to be told that no other test is told.
-fn warnings(config: &IndexConfig, _: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)> {
-    config.terms().warnings()
+    fn conflicts(&self) -> Vec<Problem> {
+        self.terms().conflicts()
+    }
+
+    fn warnings(&self, _: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)> {
+        self.terms().warnings()
+    }
 }
 
 /// What follows from an [`IndexConfig`]. Rates are totals over all devices.

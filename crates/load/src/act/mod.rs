@@ -15,6 +15,7 @@
 //! * [`configuration`]: what the configurations of both tests have in common
 //! * [`storage`], [`index`]: the typed configuration of either test
 //! * [`model`]: a test of either kind, read, checked and derived
+//! * [`sizes`]: histogram loads: record sizes as a live database counted them
 //! * [`parse`]: reads a file, reports every mistake in it
 //! * [`check`](mod@check): the rules that no file may break, whoever made the configuration
 //! * [`derive`](mod@derive): rates and sizes that follow from it
@@ -35,14 +36,15 @@ pub mod parse;
 pub mod problem;
 pub mod reference;
 mod setting;
+pub mod sizes;
 pub mod storage;
 mod table;
 pub mod warning;
 pub mod workload;
 
 pub use check::check;
-pub use choice::{Arrival, Engine, Pacing};
-pub use configuration::{Configuration, Terms};
+pub use choice::{Arrival, Engine, Pacing, SizeWithinBucket};
+pub use configuration::{Configuration, Fields, Terms};
 pub use derive::{Derived, derive};
 pub use index::{IndexConfig, IndexDerived, derive_index};
 pub use model::Model;

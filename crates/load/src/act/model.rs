@@ -3,7 +3,7 @@
 //! What the binary works with: it never asks which of the two tests it runs.
 
 use super::choice::Arrival;
-use super::configuration::{Configuration, Terms};
+use super::configuration::{Fields, Terms};
 use super::derive::{Derived, derive};
 use super::echo;
 use super::index::{IndexConfig, IndexDerived, PAGE_BYTES, derive_index};

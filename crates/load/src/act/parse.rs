@@ -52,6 +52,7 @@ pub fn parse<C: Configuration>(file: &str, bytes: &[u8]) -> Result<Parsed<C>, Co
     }
     reader.missing();
     reader.translate_queues();
+    reader.settle();
     for problem in reader.config.conflicts() {
         reader.conflict(problem);
     }
@@ -132,6 +133,12 @@ impl<C: Configuration> Reader<C> {
             (None, Some(_)) => self.half_of_queues("threads-per-queue", "num-queues"),
             (None, None) => {}
         }
+    }
+
+    /// What a key that is not there means.
+    fn settle(&mut self) {
+        let given = |key: &str| self.seen.contains_key(key);
+        self.config.settle(&given);
     }
 
     fn half_of_queues(&mut self, key: &'static str, other: &'static str) {

@@ -40,6 +40,11 @@ pub fn markdown() -> String {
     let groups = [
         (Since::Act66, "Keys of ACT 6.6", "They mean what they mean to ACT, apart from docs/act-differences.md."),
         (Since::Act4, "Keys of ACT 4", "Each is answered with a warning that says what became of it."),
+        (
+            Since::Paper,
+            "Keys of histogram loads",
+            "Announced for ACT 4 by Aerospike's sizing paper and never released; docs/method.md has their rules.",
+        ),
         (Since::Flashproof, "Own keys", "ACT refuses a file that has one of them."),
     ];
     for (since, title, note) in groups {

@@ -1,9 +1,12 @@
 //! The configuration of a storage test, typed: what was said, nothing derived.
 
-use super::choice::{Arrival, Engine, Pacing};
-use super::configuration::{Configuration, settings};
-use super::options::Test;
+use super::check::storage_conflicts;
+use super::choice::{Arrival, Engine, Pacing, SizeWithinBucket};
+use super::configuration::{Configuration, Fields, settings};
+use super::options::{OptionSpec, Test};
+use super::problem::Problem;
 use super::setting::Setting;
+use super::sizes::{HistogramSizes, SizeHistogram};
 use super::warning::Warning;
 
 /// What an ACT storage test is asked to do.
@@ -30,7 +33,7 @@ pub struct StorageConfig {
     pub read_reqs_per_sec: u32,
     /// Client writes a second, over all devices.
     pub write_reqs_per_sec: u32,
-    /// Size of the smallest record, in bytes, 1 to 8 MiB.
+    /// Size of the smallest record, in bytes, 1 to 8 MiB; 0 if histograms give the sizes.
     pub record_bytes: u32,
     /// Size of the largest record, in bytes; 0: all have `record_bytes`.
     pub record_bytes_range_max: u32,
@@ -59,6 +62,25 @@ pub struct StorageConfig {
     /// Step of the size and place of commit writes, in bytes: a power of two, or 0 for the device's
     /// minimum.
     pub commit_min_bytes: u32,
+    /// Sizes of record reads by powers of two, instead of `record_bytes`.
+    pub storage_read_histogram: Option<SizeHistogram>,
+    /// Sizes of records written by powers of two, instead of `record_bytes`.
+    pub storage_write_histogram: Option<SizeHistogram>,
+    /// Large blocks that the database writes, a second; 0: not known. `direct_frees` are a part of it.
+    pub total_lbw_per_sec: u32,
+    /// Large blocks freed without defragmentation, a second, at most `total_lbw_per_sec`.
+    pub direct_frees: u32,
+    /// What large-block reads are multiplied by, in percent, 1 to 1000. With histograms only, as the
+    /// next ones.
+    pub lbr_req_offset: u32,
+    /// What large-block writes are multiplied by, in percent, 1 to 1000.
+    pub lbw_req_offset: u32,
+    /// What sizes read are multiplied by, in percent, 1 to 200.
+    pub read_size_offset: u32,
+    /// What sizes written are multiplied by, in percent, 1 to 200.
+    pub write_size_offset: u32,
+    /// Where in its bucket a size lies.
+    pub size_within_bucket: SizeWithinBucket,
     /// When operations are intended to start.
     pub arrival: Arrival,
     /// How issuing threads wait.
@@ -98,6 +120,15 @@ impl Default for StorageConfig {
             tomb_raider_sleep_usec: 0,
             max_lag_sec: 10,
             commit_min_bytes: 0,
+            storage_read_histogram: None,
+            storage_write_histogram: None,
+            total_lbw_per_sec: 0,
+            direct_frees: 0,
+            lbr_req_offset: 100,
+            lbw_req_offset: 100,
+            read_size_offset: 100,
+            write_size_offset: 100,
+            size_within_bucket: SizeWithinBucket::default(),
             arrival: Arrival::default(),
             pacing: Pacing::default(),
             engine: Engine::default(),
@@ -109,13 +140,30 @@ impl Default for StorageConfig {
 }
 
 impl StorageConfig {
-    /// Size of the largest record, in bytes.
+    /// Whether sizes come from histograms.
+    pub fn has_histograms(&self) -> bool {
+        self.storage_read_histogram.is_some() || self.storage_write_histogram.is_some()
+    }
+
+    /// Sizes of record reads, if a histogram gives them.
+    pub fn read_sizes(&self) -> Option<HistogramSizes> {
+        let (within, offset_pct) = (self.size_within_bucket.of_reads(), self.read_size_offset);
+        self.storage_read_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
+    }
+
+    /// Sizes of records written, if a histogram gives them.
+    pub fn write_sizes(&self) -> Option<HistogramSizes> {
+        let (within, offset_pct) = (self.size_within_bucket.of_writes(), self.write_size_offset);
+        self.storage_write_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
+    }
+
+    /// Size of the largest record, in bytes; 0 if histograms give the sizes.
     pub fn record_bytes_max(&self) -> u32 {
         self.record_bytes.max(self.record_bytes_range_max)
     }
 }
 
-settings! { StorageConfig, Test::Storage, super::check::storage_conflicts, warnings,
+settings! { StorageConfig,
     "device-names" => device_names,
     "file-size-mbytes" => file_size_mbytes,
     "service-threads" => service_threads,
@@ -138,6 +186,15 @@ settings! { StorageConfig, Test::Storage, super::check::storage_conflicts, warni
     "tomb-raider-sleep-usec" => tomb_raider_sleep_usec,
     "max-lag-sec" => max_lag_sec,
     "commit-min-bytes" => commit_min_bytes,
+    "storage-read-histogram" => storage_read_histogram,
+    "storage-write-histogram" => storage_write_histogram,
+    "total-lbw-per-sec" => total_lbw_per_sec,
+    "direct-frees" => direct_frees,
+    "lbr-req-offset" => lbr_req_offset,
+    "lbw-req-offset" => lbw_req_offset,
+    "read-size-offset" => read_size_offset,
+    "write-size-offset" => write_size_offset,
+    "size-within-bucket" => size_within_bucket,
     "arrival" => arrival,
     "pacing" => pacing,
     "engine" => engine,
@@ -146,15 +203,33 @@ settings! { StorageConfig, Test::Storage, super::check::storage_conflicts, warni
     "shards" => shards,
 }
 
-/// What is to be said of keys that ACT 6 does not have, and of the terms.
-fn warnings(config: &StorageConfig, given: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)> {
-    let commit_min = match config.commit_to_device {
-        true => Warning::CommitMinBytes(config.commit_min_bytes),
-        false => Warning::CommitMinBytesUnused,
-    };
-    let old = [("commit-min-bytes", commit_min), ("scheduler-mode", Warning::SchedulerModeIgnored)];
-    let given = old.into_iter().filter(|(key, _)| given(key));
-    given.chain(config.terms().warnings()).collect()
+impl Configuration for StorageConfig {
+    const TEST: Test = Test::Storage;
+
+    fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
+        // A histogram gives the sizes, so that a size which nobody named is none.
+        if self.has_histograms() && !given("record-bytes") {
+            self.record_bytes = 0;
+        }
+    }
+
+    fn conflicts(&self) -> Vec<Problem> {
+        storage_conflicts(self)
+    }
+
+    fn warnings(&self, given: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)> {
+        let commit_min = match self.commit_to_device {
+            true => Warning::CommitMinBytes(self.commit_min_bytes),
+            false => Warning::CommitMinBytesUnused,
+        };
+        let old = [("commit-min-bytes", commit_min), ("scheduler-mode", Warning::SchedulerModeIgnored)];
+        let given = old.into_iter().filter(|(key, _)| given(key));
+        given.chain(self.terms().warnings()).collect()
+    }
+
+    fn shows(&self, spec: &OptionSpec) -> bool {
+        self.has_histograms() || !spec.is_of_histograms()
+    }
 }
 
 /// Keys of ACT 4 that are read and translated, and leave no field of their own behind.

@@ -3,7 +3,7 @@
 //! Defaults and ranges of ACT's keys are those of its `cfg_storage.c`; where a range is narrower,
 //! the advice says why.
 
-use super::choice::{Arrival, Choice, Engine, Pacing};
+use super::choice::{Arrival, Choice, Engine, Pacing, SizeWithinBucket};
 use super::options::{Default, Kind, OptionSpec, Since, Test};
 
 /// Any number that ACT's 32-bit fields hold.
@@ -14,6 +14,10 @@ pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
 /// As many threads as their stack-allocated handles leave room for in ACT's 8 MiB of stack.
 pub(crate) const SERVICE_THREADS_MAX: u64 = 1 << 20;
 pub(crate) const RECORD_BYTES_MAX: u64 = LARGE_BLOCK_KBYTES_MAX * 1024;
+/// The paper adjusts by a tenth; ten times is another load.
+const REQ_OFFSET_PCT_MAX: u64 = 1000;
+/// The edges of a bucket are a factor of two apart.
+const SIZE_OFFSET_PCT_MAX: u64 = 200;
 
 const fn from(min: u64, max: u64) -> Kind {
     Kind::Whole { min, max, power_of_two: false }
@@ -129,11 +133,12 @@ pub(crate) const TABLE: &[OptionSpec] = &[
     OptionSpec {
         name: "record-bytes",
         unit: "bytes",
-        kind: from(1, RECORD_BYTES_MAX),
+        kind: from(0, RECORD_BYTES_MAX),
         default: Default::Value("1536"),
         help: "Size of a record, or of the smallest one when there is a range.",
         advice: "Take the size of the database's records on the device. It is rounded up to 16 bytes as stored, and \
-                 to the device's minimum I/O size as read. A stored record has to fit into a large block.",
+                 to the device's minimum I/O size as read. A stored record has to fit into a large block. 0 only beside \
+                 storage-read-histogram or storage-write-histogram, which then give the sizes.",
         ..ACT
     },
     OptionSpec {
@@ -278,6 +283,96 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         since: Since::Act4,
         help: "Ignored: the I/O scheduler of the device is recorded, never changed.",
         advice: "Set the scheduler with a udev rule, or write to /sys/block/NAME/queue/scheduler before the run.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "storage-read-histogram",
+        unit: "%",
+        kind: Kind::Histogram,
+        default: Default::Unset { word: None, what: "record-bytes gives the sizes" },
+        since: Since::Paper,
+        help: "Sizes of record reads as a live database counted them: the share over 1, 2, 4, ... bytes.",
+        advice: "Take the averages of the database's device-read-size histogram, with as many values as reach the \
+                 first 0, and set read-reqs-per-sec to its operations a second. record-bytes then is 0 or left out.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "storage-write-histogram",
+        unit: "%",
+        kind: Kind::Histogram,
+        default: Default::Unset { word: None, what: "record-bytes gives the sizes" },
+        since: Since::Paper,
+        help: "Sizes of records written, likewise; their mean gives the large-block writes.",
+        advice: "Take the averages of the device-write-size histogram, and write-reqs-per-sec from its operations a \
+                 second. Replication, update reads and defragmentation are in both already, so replication-factor, \
+                 update-pct and defrag-lwm-pct keep their defaults.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "total-lbw-per-sec",
+        unit: "blocks/s",
+        since: Since::Paper,
+        help: "Large blocks that the live database writes, defragmentation included: what direct-frees is a part of.",
+        advice: "Take it from the drv_ssd line of the database's log. By itself it changes nothing.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "direct-frees",
+        unit: "blocks/s",
+        since: Since::Paper,
+        help: "Large blocks freed without defragmentation: large-block reads shrink by its share of total-lbw-per-sec.",
+        advice: "Take it from the drv_ssd detail line of the same moment.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "lbr-req-offset",
+        unit: "%",
+        kind: from(1, REQ_OFFSET_PCT_MAX),
+        default: Default::Value("100"),
+        since: Since::Paper,
+        help: "Multiplies the large-block reads of a histogram load; 100 leaves them as they are.",
+        advice: "Use it to match the large-block reads that were seen on the live database's device.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "lbw-req-offset",
+        unit: "%",
+        kind: from(1, REQ_OFFSET_PCT_MAX),
+        default: Default::Value("100"),
+        since: Since::Paper,
+        help: "Multiplies the large-block writes of a histogram load, and not its reads.",
+        advice: "Use it to match the writes a second that iostat shows on the live database's device.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "read-size-offset",
+        unit: "%",
+        kind: from(1, SIZE_OFFSET_PCT_MAX),
+        default: Default::Value("100"),
+        since: Since::Paper,
+        help: "Multiplies the sizes drawn from storage-read-histogram.",
+        advice: "Use it to match the bytes read a second. Buckets are powers of two, so 50 to 200 spans any truth.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "write-size-offset",
+        unit: "%",
+        kind: from(1, SIZE_OFFSET_PCT_MAX),
+        default: Default::Value("100"),
+        since: Since::Paper,
+        help: "Multiplies the sizes of storage-write-histogram, and with them the large-block reads and writes.",
+        advice: "Use it before lbr-req-offset and lbw-req-offset where both are off by the same factor.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "size-within-bucket",
+        kind: Kind::Choice(SizeWithinBucket::WORDS),
+        default: Default::Value("paper"),
+        since: Since::Flashproof,
+        help: "Where in its bucket of a histogram a size lies.",
+        advice: "paper puts reads at the lower edge and writes at the upper, which reproduces the sizing paper's own \
+                 results; lower and upper put both there; uniform and log-uniform spread them over the bucket, the \
+                 second with smaller sizes more likely. docs/method.md compares them.",
         ..ACT
     },
     OptionSpec {

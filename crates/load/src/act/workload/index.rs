@@ -6,7 +6,7 @@
 use super::common::{Common, SALTED_AHEAD, random_part, share};
 use super::{Choices, DeviceShape, Workload, WorkloadError};
 use crate::act::choice::Arrival as Arrivals;
-use crate::act::configuration::Configuration;
+use crate::act::configuration::Fields;
 use crate::act::index::{IndexConfig, IndexDerived, PAGE_BYTES};
 use crate::plan::{BufferClass, Lane, Limit, Plan};
 use crate::rate::Rate;

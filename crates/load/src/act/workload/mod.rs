@@ -18,11 +18,12 @@ mod storage;
 mod tests;
 
 use super::choice::Arrival;
-use super::configuration::Configuration;
+use super::configuration::Fields;
 use super::derive::Derived;
 use super::storage::StorageConfig;
 use crate::plan::Plan;
 use crate::rate::Rate;
+use crate::sizes::SizeTable;
 use crate::stream::Pattern;
 use common::Common;
 use measure::buckets::ActScale;
@@ -129,6 +130,8 @@ struct Builder<'a> {
     config: &'a StorageConfig,
     derived: &'a Derived,
     layout: Layout,
+    /// Sizes that a histogram gives, of reads and of commit writes on each device.
+    tables: Vec<[Option<Arc<SizeTable>>; 2]>,
 }
 
 impl Workload {
@@ -151,8 +154,9 @@ impl Workload {
             shards: 1,
         };
         let layout = layout(config, derived, devices, choices);
-        let mut builder = Builder { common, config, derived, layout };
+        let mut builder = Builder { common, config, derived, layout, tables: Vec::new() };
         builder.check()?;
+        builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
         if builder.has_records() {
             builder.common.client_bytes = builder.largest_record_bytes();
         }
@@ -232,6 +236,16 @@ impl Builder<'_> {
     /// are powers of two and no larger than a large block, so a record still fits one when rounded up.
     fn write_step_bytes(&self, device: &DeviceShape) -> u32 {
         device.min_io_bytes.max(self.config.commit_min_bytes)
+    }
+
+    /// Once for each device, because the smallest step may differ; its lanes share them.
+    fn size_tables(&self, device: &DeviceShape) -> [Option<Arc<SizeTable>>; 2] {
+        let Derived { read_sizes, write_sizes, .. } = self.derived;
+        let commits = write_sizes.filter(|_| self.has_commits());
+        [
+            read_sizes.map(|sizes| Arc::new(sizes.table(device.min_io_bytes))),
+            commits.map(|sizes| Arc::new(sizes.table(self.write_step_bytes(device)))),
+        ]
     }
 
     /// Bytes in use: whole large blocks, a partial one at the end is left alone.

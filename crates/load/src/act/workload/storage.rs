@@ -82,9 +82,16 @@ impl Builder<'_> {
     fn records_on(&self, stream: usize, index: usize) -> Extent {
         let device = &self.common.devices[index];
         let step_bytes = if stream == WRITES { self.write_step_bytes(device) } else { device.min_io_bytes };
-        let (min, max) = (self.derived.record_stored_bytes_min, self.derived.record_stored_bytes_max);
-        Extent::records(index as u16, self.cell(stream, index), self.usable_bytes(device), step_bytes, min, max)
-            .expect("a record fits a large block, and a large block the device, as was checked")
+        let (target, cell, usable_bytes) = (index as u16, self.cell(stream, index), self.usable_bytes(device));
+        let [reads, writes] = &self.tables[index];
+        let extent = match if stream == WRITES { writes } else { reads } {
+            Some(table) => Extent::drawn(target, cell, usable_bytes, step_bytes, table.clone()),
+            None => {
+                let (min, max) = (self.derived.record_stored_bytes_min, self.derived.record_stored_bytes_max);
+                Extent::records(target, cell, usable_bytes, step_bytes, min, max)
+            }
+        };
+        extent.expect("a record fits a large block, and a large block the device, as was checked")
     }
 
     fn blocks_on(&self, stream: usize, index: usize) -> Extent {
@@ -177,8 +184,11 @@ impl Builder<'_> {
 
     /// Bytes of the largest record operation on any device. There are record operations.
     pub(super) fn largest_record_bytes(&self) -> u32 {
-        let stream = if self.has_commits() { WRITES } else { READS };
-        let largest = (0..self.common.devices.len()).map(|index| self.records_on(stream, index).len_max_bytes()).max();
+        // With histograms either can have the larger ones; otherwise the steps of writes are the wider ones.
+        let streams = [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)];
+        let streams = streams.into_iter().filter(|(_, rate)| !rate.is_zero()).map(|(stream, _)| stream);
+        let extents = streams.flat_map(|stream| (0..self.common.devices.len()).map(move |index| (stream, index)));
+        let largest = extents.map(|(stream, index)| self.records_on(stream, index).len_max_bytes()).max();
         largest.unwrap_or(0).max(1)
     }
 
