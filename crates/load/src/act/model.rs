@@ -16,6 +16,7 @@ use super::workload::{Choices, DeviceShape, Workload, WorkloadError};
 
 /// A test that can be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a run")]
 pub enum Model {
     /// Records and large blocks.
     Storage {

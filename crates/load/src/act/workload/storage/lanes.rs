@@ -3,8 +3,9 @@
 //! Record operations are shared out over all shards. Large blocks and the tomb raider, one at a time
 //! on each device, belong to the one shard that the device is given to.
 
-use super::common::{SALTED_AHEAD, random_part, share};
-use super::{Builder, DeviceShape, LARGE_BLOCK_READS, LARGE_BLOCK_WRITES, READS, STREAMS, TOMB_RAIDER, WRITES};
+use super::super::DeviceShape;
+use super::super::common::{SALTED_AHEAD, random_part, share};
+use super::{Builder, LARGE_BLOCK_READS, LARGE_BLOCK_WRITES, READS, STREAMS, TOMB_RAIDER, WRITES};
 use crate::act::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Lane, Limit, Plan};
 use crate::rate::Rate;

@@ -4,8 +4,9 @@ use super::*;
 use crate::act::choice::SizeWithinBucket;
 use crate::act::derive;
 use crate::act::sizes::SizeHistogram;
-use crate::plan::{Arrival as LaneArrival, Lane};
+use crate::plan::{Arrival as LaneArrival, Lane, Plan};
 use crate::schedule::Schedule;
+use crate::stream::Pattern;
 use crate::stream::{Lens, Stream};
 use device::op::Kind;
 
