@@ -1,5 +1,9 @@
 //! The command line: commands, their options and their help.
 
+mod latency;
+
+pub use latency::{Format, LatencyArgs};
+
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use load::act::options::Test;
 use load::act::reference::help_text;
@@ -13,6 +17,10 @@ pub enum Invocation {
     Test(Test, TestArgs),
     /// `act_storage`, `act_index`: the programs of ACT.
     ActTest(Test, TestArgs),
+    /// `flashproof latency`
+    Latency(LatencyArgs),
+    /// `act_latency.py`, the analysis script of ACT.
+    ActLatency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
 }
@@ -36,6 +44,8 @@ enum Command {
     Storage(TestArgs),
     /// Run an ACT index test: 4 KiB reads, page updates by cache threads, and a verdict
     Index(TestArgs),
+    /// Show which share of operations took longer than what, from the logs of ACT or of runs
+    Latency(LatencyArgs),
     /// Judge a run again, from its run directory alone
     Report(ReportArgs),
 }
@@ -50,8 +60,20 @@ struct ActCli {
     args: TestArgs,
 }
 
-/// The names under which the binary behaves as ACT's programs do.
-const ACT_NAMES: [(&str, Test); 2] = [("act_storage", Test::Storage), ("act_index", Test::Index)];
+/// What the binary is when it is called by the name of one of ACT's programs.
+#[derive(Clone, Copy)]
+enum Alias {
+    Test(Test),
+    Latency,
+}
+
+/// Those names.
+const ALIASES: [(&str, Alias); 4] = [
+    ("act_storage", Alias::Test(Test::Storage)),
+    ("act_index", Alias::Test(Test::Index)),
+    ("act_latency.py", Alias::Latency),
+    ("act_latency", Alias::Latency),
+];
 
 /// Options of a storage or index test.
 #[derive(Args, Debug)]
@@ -129,7 +151,11 @@ Examples:
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
-    if let Some((name, test)) = ACT_NAMES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name)) {
+    let alias = ALIASES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name));
+    if let Some((_, Alias::Latency)) = alias {
+        return Invocation::ActLatency(latency::parse_as_act(arguments));
+    }
+    if let Some((name, Alias::Test(test))) = alias {
         let matches = with_options(ActCli::command().name(name), test).try_get_matches_from(arguments);
         let cli =
             matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error));
@@ -138,11 +164,13 @@ pub fn parse() -> Invocation {
     let command = Cli::command()
         .mut_subcommand("storage", |command| with_options(command, Test::Storage))
         .mut_subcommand("index", |command| with_options(command, Test::Index))
+        .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES));
-    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit());
+    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) => Invocation::Test(Test::Storage, args),
         Command::Index(args) => Invocation::Test(Test::Index, args),
+        Command::Latency(args) => Invocation::Latency(args.typed_as(&arguments, 2)),
         Command::Report(args) => Invocation::Report(args),
     }
 }

@@ -23,7 +23,7 @@ use commands::test::Manner;
 use failure::Failure;
 use std::process::ExitCode;
 
-/// What ACT's programs exit with when it cannot run a test.
+/// What ACT's programs exit with when they cannot do their work.
 const ACT_FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
@@ -38,6 +38,8 @@ fn main() -> ExitCode {
             Ok(code) => code,
             Err(_) => ExitCode::from(ACT_FAILURE),
         },
+        Invocation::Latency(args) => commands::latency::run(&args, commands::latency::Manner::House),
+        Invocation::ActLatency(args) => commands::latency::run(&args, commands::latency::Manner::Act),
         Invocation::Report(args) => commands::report::run(&args).unwrap_or_else(told),
     }
 }

@@ -1,4 +1,5 @@
 //! The commands, one file each.
 
+pub mod latency;
 pub mod report;
 pub mod test;
