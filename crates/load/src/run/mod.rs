@@ -20,7 +20,7 @@ use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::schedule::Schedule;
 use crate::stream::{Request, Stream};
 use buffers::Buffers;
-use device::op::{Completion, Op};
+use device::op::{Completion, Kind, Op};
 use device::world::{Wait, World};
 use measure::times::Times;
 use std::cmp::Reverse;
@@ -128,6 +128,8 @@ pub struct Shard<W, S> {
     turns: u32,
     /// Operations of closed lanes in flight.
     closed_out: u32,
+    /// Whether each lane's stream has ended.
+    ended: Vec<bool>,
 }
 
 /// What could not be prepared.
@@ -177,6 +179,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             slots: Vec::with_capacity(slots),
             free_slots: Vec::with_capacity(slots),
             completions: Vec::with_capacity(slots),
+            ended: vec![false; lanes.len()],
             lanes,
             start_ns: 0,
             stop_ns,
@@ -238,6 +241,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             self.look_at_clock();
             self.take_completions();
         }
+        self.stop_ns = self.stop_ns.min(self.now_ns);
         self.count_unissued();
         self.recorder.rotate(self.stop_ns);
     }
@@ -275,13 +279,21 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// Whether nothing is left to do, or no time for it.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
-            return false;
+            return self.is_done();
         }
         let late = self.due.peek().is_some_and(|Reverse((intended_ns, _))| *intended_ns < self.stop_ns);
         let waiting = self.limits.iter().any(|limit| !limit.waiting.is_empty()) || !self.unsalted.is_empty();
         let wanted = (late || waiting) && !self.abandoned;
         let idle = !wanted && self.world.in_flight() == 0;
         idle || self.now_ns >= self.stop_ns.saturating_add(self.settings.drain_ns)
+    }
+
+    /// Whether all streams have ended, and everything that they wanted is back.
+    #[inline]
+    fn is_done(&self) -> bool {
+        let back = self.world.in_flight() == 0 && self.unsalted.is_empty();
+        // Without any lane a run lasts for as long as it was asked to.
+        back && !self.ended.is_empty() && self.ended.iter().all(|ended| *ended)
     }
 
     /// Issues everything that is due.
@@ -309,7 +321,8 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Issues a lane's operation, or queues it for a slot or for salt.
+    /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing more for a lane whose
+    /// stream has ended.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64) {
         let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
@@ -317,9 +330,12 @@ impl<W: World, S: Stream> Shard<W, S> {
             limit.waiting.push_back((intended_ns, lane));
             return;
         }
+        let Some(request) = self.lanes[lane as usize].stream.next() else {
+            self.ended[lane as usize] = true;
+            return;
+        };
         limit.free -= 1;
         let eligible_ns = limit.freed_ns.max(intended_ns);
-        let request = self.lanes[lane as usize].stream.next();
         self.start(lane, intended_ns, eligible_ns, request);
         self.schedule_next(lane);
     }
@@ -327,7 +343,7 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// Hands an operation that has its slot to the world, as soon as it has its buffer.
     #[inline]
     fn start(&mut self, lane: u32, intended_ns: u64, eligible_ns: u64, request: Request) {
-        let Some(buf) = self.buffers.take(request.buffers) else {
+        let Some(buf) = self.buffers.take(&request) else {
             self.unsalted.push_back(Slot { request, lane, intended_ns, eligible_ns });
             return;
         };
@@ -363,7 +379,7 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// How long to sleep for what.
     #[inline]
     fn wait(&self) -> Wait {
-        if self.buffers.behind() {
+        if self.buffers.behind() || self.is_done() {
             return Wait { until_ns: 0, completions: 1 };
         }
         let next_ns = self.due.peek().map_or(u64::MAX, |Reverse((intended_ns, _))| *intended_ns);
@@ -428,9 +444,13 @@ impl<W: World, S: Stream> Shard<W, S> {
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         let times = self.times(&slot, &completion, completed_ns);
         self.record(&slot, &completion, &times);
-        let Request { buffers, .. } = slot.request;
-        self.buffers.give(buffers, completion.op.buf);
+        let Request { buffers, kind, len, .. } = slot.request;
         let lane = &mut self.lanes[slot.lane as usize];
+        if kind == Kind::Read && completion.outcome.is_done() {
+            let data = &completion.op.buf;
+            lane.stream.on_data(&slot.request, &data[..data.len().min(len as usize)]);
+        }
+        self.buffers.give(buffers, completion.op.buf);
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
             // The follower keeps the slot and is wanted from now on.
             self.start(slot.lane, completed_ns, completed_ns, request);
@@ -474,13 +494,16 @@ impl<W: World, S: Stream> Shard<W, S> {
 
     /// Frees a slot under a limit; the lane that has waited longest gets it.
     #[inline]
-    fn free_slot(&mut self, limit: u32, freed_ns: u64) {
-        let limit = &mut self.limits[limit as usize];
+    fn free_slot(&mut self, limit_index: u32, freed_ns: u64) {
+        let limit = &mut self.limits[limit_index as usize];
         if limit.free == 0 {
             limit.freed_ns = freed_ns;
         }
         limit.free += 1;
-        if !self.abandoned
+        // A lane that turns out to have ended leaves the slot to the next.
+        while !self.abandoned
+            && let limit = &mut self.limits[limit_index as usize]
+            && limit.free > 0
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
             self.issue(lane, intended_ns);
@@ -578,7 +601,8 @@ impl<W: World, S: Stream> Shard<W, S> {
             if intended_ns < self.stop_ns {
                 // Its next request tells which cell the lane's operations belong to.
                 let n = 1 + count_before(schedule, self.stop_ns);
-                (0..n).for_each(|_| self.recorder.unissued(lane.stream.next().cell, 1));
+                let wanted = (0..n).map_while(|_| lane.stream.next());
+                wanted.for_each(|request| self.recorder.unissued(request.cell, 1));
             }
         }
     }
