@@ -19,12 +19,15 @@ mod say;
 mod signals;
 
 use args::{Invocation, parse};
-use commands::storage::Manner;
+use commands::{prep, storage::Manner};
 use failure::Failure;
 use std::process::ExitCode;
 
 /// The name under which the binary behaves as ACT's program does.
 const ACT_STORAGE: &str = "act_storage";
+
+/// Likewise, for preparation.
+const ACT_PREP: &str = "act_prep";
 
 /// What ACT's program exits with when it cannot run a test.
 const ACT_FAILURE: u8 = 255;
@@ -40,6 +43,11 @@ fn main() -> ExitCode {
         Invocation::ActStorage(args) => match commands::storage::run(&args, Manner::ActLog).map_err(told) {
             Ok(code) => code,
             Err(_) => ExitCode::from(ACT_FAILURE),
+        },
+        Invocation::Prep(args) => commands::prep::run(&args, prep::Manner::Bars).unwrap_or_else(told),
+        Invocation::ActPrep(args) => match commands::prep::run(&args, prep::Manner::Act).map_err(told) {
+            Ok(ExitCode::SUCCESS) => ExitCode::SUCCESS,
+            _ => ExitCode::from(ACT_FAILURE),
         },
         Invocation::Report(args) => commands::report::run(&args).unwrap_or_else(told),
     }

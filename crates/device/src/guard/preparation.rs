@@ -85,6 +85,11 @@ impl Records {
         Self { dir: dir.or_else(default_dir) }
     }
 
+    /// No records, and none can be kept.
+    pub fn nowhere() -> Self {
+        Self { dir: None }
+    }
+
     /// The record of a device. One that cannot be read, is of another device or of a later format is
     /// as good as none.
     pub fn find(&self, identity: &str) -> Option<Preparation> {

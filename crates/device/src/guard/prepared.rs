@@ -85,11 +85,14 @@ impl Prepared {
     pub fn progress(&self) -> String {
         match self.is_complete() {
             true => "complete".to_owned(),
+            false if self.passes_done >= self.passes() => {
+                "after its last pass, before a sample was found as written".to_owned()
+            }
             false => format!(
                 "at byte {} of {} of pass {} of {}",
                 self.mark_bytes,
                 self.used_bytes,
-                (self.passes_done + 1).min(self.passes().max(1)),
+                self.passes_done + 1,
                 self.passes()
             ),
         }

@@ -202,7 +202,7 @@ fn default_dir() -> PathBuf {
 
 /// A seed for a run that names none: it only has to differ from run to run, and is in the manifest.
 /// Below 2^53, so that every reader of JSON gets it whole.
-fn fresh_seed() -> u64 {
+pub(super) fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 & ((1 << 53) - 1)
 }
