@@ -14,7 +14,7 @@ mod config_property;
 mod mutate;
 
 use config_property::assert_parser_property;
-use load::act::parse_storage;
+use load::act::{parse_index, parse_storage};
 use mutate::{Corpus, fuzz};
 use std::error::Error;
 use std::fs;
@@ -24,14 +24,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let corpus = Corpus::of(examples()?, &OWN_LINES, &DICTIONARY);
     fuzz("valid configurations", &corpus, |input| {
         assert_parser_property(input);
-        parse_storage("input", input).is_ok()
+        parse_storage("input", input).is_ok() || parse_index("input", input).is_ok()
     })
 }
 
 /// The example configurations.
 fn examples() -> std::io::Result<Vec<Vec<u8>>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/act-storage");
-    let mut paths = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut paths = Vec::new();
+    for directory in ["act-storage", "act-index", "sizing-paper"] {
+        for entry in fs::read_dir(data.join(directory))? {
+            paths.push(entry?.path());
+        }
+    }
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
     // The same seed has to find the same files.
     paths.sort();
@@ -71,7 +76,7 @@ const DICTIONARY: [&[u8]; 28] = [
 ];
 
 /// Lines of options that the examples do not have.
-const OWN_LINES: [&str; 16] = [
+const OWN_LINES: [&str; 26] = [
     "commit-min-bytes: 4096\n",
     "num-queues: 8\n",
     "threads-per-queue: 8\n",
@@ -87,5 +92,15 @@ const OWN_LINES: [&str; 16] = [
     "tomb-raider: yes\n",
     "tomb-raider-sleep-usec: 1000\n",
     "report-interval-sec: 3600\n",
+    "storage-read-histogram: 100.00,100.00, 84.00,0.00\n",
+    "storage-write-histogram: 100,99.9999,0\n",
+    "record-bytes: 0\n",
+    "total-lbw-per-sec: 1527\n",
+    "direct-frees: 300\n",
+    "lbr-req-offset: 090\n",
+    "lbw-req-offset: 093\n",
+    "read-size-offset: 110\n",
+    "write-size-offset: 90\n",
+    "size-within-bucket: log-uniform\n",
     "device-names: sim:capacity=1GiB+channels=4 sim:stall-ms=9+stall-at-s=1/2\n",
 ];

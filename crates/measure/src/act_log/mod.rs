@@ -58,6 +58,14 @@ pub enum Test {
 }
 
 impl Test {
+    /// What it is called: `storage` or `index`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Index => "index",
+        }
+    }
+
     /// Second line of the banner.
     fn banner(self) -> &'static str {
         match self {
