@@ -150,3 +150,69 @@ fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Opt
     };
     Share { deciding, exceeded: limit.is_exceeded(over, wanted) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latency::testing::{NAMES, log_text, source};
+
+    fn judged(text: &str, sla: &str) -> Judgement {
+        let sla: Sla = sla.parse().unwrap();
+        let mut source = source(text);
+        let edges = edges("a.log", source.scale(), &Choice::default(), Some(&sla)).unwrap();
+        let log = source.read(2, &NAMES.map(str::to_owned), &edges).unwrap();
+        judge(&log, &log.histograms, &sla)
+    }
+
+    #[test]
+    fn the_limit_itself_is_too_many_and_nothing_is_rounded() {
+        // 4 of 10 take 1 ms or longer, 1 of 10 takes 8 ms or longer.
+        assert_eq!(judged(&log_text(4), "40%>1ms").outcome, Outcome::Fail);
+        assert_eq!(judged(&log_text(4), "40.0000001%>1ms,10.1%>8ms").outcome, Outcome::Pass);
+        let fail = judged(&log_text(4), "50%>1ms,10%>8ms");
+        let decided = fail.decided_by.unwrap();
+        assert_eq!((decided.threshold_ns, decided.over, decided.wanted), (8_000_000, 2, 20));
+        assert!(judged(&log_text(4), "10%>16ms").reason.starts_with("0 % of reads on "));
+    }
+
+    #[test]
+    fn without_a_whole_slice_nothing_is_judged() {
+        let none = judged(&log_text(1), "40%>1ms");
+        assert_eq!((none.outcome, none.decided_by), (Outcome::Invalid, None));
+    }
+
+    #[test]
+    fn a_device_is_told_from_a_stream_by_the_names_of_devices() {
+        let header = Header {
+            configuration: vec![("device-names".to_owned(), "/dev/x sim:seed=2".to_owned())],
+            ..Header::default()
+        };
+        let names = ["reads", "/dev/x-reads", "sim:seed=2-reads", "large-block-reads", "writes", "other-reads"];
+        let names = names.map(str::to_owned);
+        let judged = judged_names("a.log", &header, &names).unwrap();
+        assert_eq!(judged, ["reads", "/dev/x-reads", "sim:seed=2-reads", "writes"]);
+        let index = Header { test: Test::Index, ..header.clone() };
+        assert_eq!(judged_names("a.log", &index, &names).unwrap().len(), 3);
+        let blocks = ["large-block-reads".to_owned(), "large-block-writes".to_owned()];
+        assert_eq!(judged_names("a.log", &header, &blocks).unwrap(), ["large-block-writes"]);
+        assert!(judged_names("a.log", &header, &blocks[..1]).is_err());
+    }
+
+    #[test]
+    fn thresholds_between_two_edges_are_refused_with_both() {
+        let edge = |sla: &str, scale| {
+            edges("a.log", scale, &Choice { buckets_max: 1, ..Choice::default() }, Some(&sla.parse().unwrap()))
+        };
+        assert_eq!(edge("5%>1ms,1%>8ms", ActScale::Milliseconds).unwrap(), [0, 3]);
+        assert_eq!(edge("5%>1024us", ActScale::Microseconds).unwrap(), [0, 10]);
+        for (sla, scale, nearest) in [
+            ("5%>1ms", ActScale::Microseconds, "the nearest at 512 and 1024 us"),
+            ("5%>3ms", ActScale::Milliseconds, "the nearest at 2 and 4 ms"),
+            ("5%>500us", ActScale::Milliseconds, "the nearest at 1 ms"),
+            ("5%>1500us", ActScale::Milliseconds, "the nearest at 1 and 2 ms"),
+        ] {
+            let error = edge(sla, scale).unwrap_err().to_string();
+            assert!(error.contains(nearest), "{error}");
+        }
+    }
+}
