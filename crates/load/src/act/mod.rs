@@ -18,23 +18,31 @@
 //! * [`derive`](mod@derive): rates and sizes that follow from it
 //! * [`echo`]: the blocks at the top of ACT's log, and a file that parses back
 //! * [`reference`](mod@reference): help text and the option reference, from the table
+//! * [`any`], [`document`], [`scale`], [`meaning`], [`old`]: what `flashproof config` does with a
+//!   configuration of either test: write it, multiply it, explain it, translate it from old ACTs
 //! * [`workload`]: what the shards run
 
+pub mod any;
 pub mod check;
 pub mod choice;
 pub mod derive;
 mod dialect;
+pub mod document;
 pub mod echo;
+pub mod meaning;
+pub mod old;
 pub mod options;
 pub mod parse;
 pub mod problem;
 pub mod reference;
+pub mod scale;
 mod setting;
 pub mod storage;
 mod table;
 pub mod warning;
 pub mod workload;
 
+pub use any::AnyConfig;
 pub use check::check;
 pub use choice::{Arrival, Engine, Pacing};
 pub use derive::{Derived, derive};
