@@ -41,6 +41,7 @@ fn main() -> ExitCode {
             Ok(code) => code,
             Err(_) => ExitCode::from(ACT_FAILURE),
         },
+        Invocation::Config(args) => commands::config::run(&args).unwrap_or_else(told),
         Invocation::Report(args) => commands::report::run(&args).unwrap_or_else(told),
     }
 }

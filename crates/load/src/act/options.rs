@@ -14,6 +14,24 @@ pub enum Test {
     Storage,
 }
 
+impl Test {
+    /// Every test.
+    pub const ALL: &'static [Self] = &[Self::Storage];
+
+    /// The test of this name: `storage`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|test| test.to_string() == name)
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Storage => "storage",
+        })
+    }
+}
+
 /// Which program knew an option first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {

@@ -93,7 +93,7 @@ pub struct Scaled {
 
 impl fmt::Display for Scaled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} became {}", self.key, self.from, self.to)?;
+        write!(f, "was {}, is {}", self.from, self.to)?;
         match &self.rounded {
             Some(exact) => write!(f, ", rounded from {exact}: rates are whole numbers"),
             None => Ok(()),
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(scaled, config(2200, 1100));
         assert_eq!(
             told.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["read-reqs-per-sec: 2000 became 2200", "write-reqs-per-sec: 1000 became 1100"]
+            ["was 2000, is 2200", "was 1000, is 1100"]
         );
     }
 
@@ -277,7 +277,7 @@ mod tests {
         let mut scaled = config(3, 0);
         let told = scale(&mut scaled, factor("1.5")).unwrap();
         assert_eq!(scaled, config(5, 0));
-        assert_eq!(told[0].to_string(), "read-reqs-per-sec: 3 became 5, rounded from 4.5: rates are whole numbers");
+        assert_eq!(told[0].to_string(), "was 3, is 5, rounded from 4.5: rates are whole numbers");
     }
 
     #[test]

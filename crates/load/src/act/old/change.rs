@@ -128,6 +128,11 @@ pub enum Change {
         /// Major number of the release.
         act: u8,
     },
+    /// ACT 5 allowed no lag at all.
+    #[error(
+        "was 0, which let ACT 5 stop at the first lag; today 0 is no limit, and 1 s the smallest one: that cannot be kept"
+    )]
+    NoLagAllowed,
     /// ACT set the scheduler unasked.
     #[error(
         "ACT up to 6.4 set the I/O scheduler of the devices to noop when not told otherwise; it is left alone today"

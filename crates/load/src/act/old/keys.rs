@@ -143,7 +143,12 @@ pub const KEYS: &[ActKey] = &[
         Some(Release(5, 3)),
         "dropped: there are no queues; until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind",
     ),
-    both("max-lag-sec", Release(5, 0), None, "the same; 0, for no limit, from 6.0 on"),
+    both(
+        "max-lag-sec",
+        Release(5, 0),
+        None,
+        "the same; 0 is no limit from 6.0 on, and in ACT 5, where it allowed no lag, becomes 1",
+    ),
     ActKey {
         program: Program::Index,
         ..key("num-cache-threads", Release(5, 0), Some(Release(5, 0)), "renamed `cache-threads`")

@@ -100,6 +100,13 @@ fn threads_of_act_5_made_requests_and_its_queues_did_them() {
 }
 
 #[test]
+fn no_lag_allowed_is_not_read_as_any_lag_allowed() {
+    assert_eq!(translated(&format!("{ACT5}max-lag-sec: 0\n")).0.max_lag_sec, 1);
+    let act6 = "device-names: a\ntest-duration-sec: 1\nread-reqs-per-sec: 1\nmax-lag-sec: 0\n";
+    assert_eq!(translated(act6).0.max_lag_sec, 0);
+}
+
+#[test]
 fn what_was_left_to_the_cpus_is_written_out_when_they_are_known() {
     let act5 = without(ACT5, "num-queues");
     let act6 = "device-names: a\ntest-duration-sec: 1\nread-reqs-per-sec: 1\n".to_owned();

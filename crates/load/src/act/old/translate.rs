@@ -41,6 +41,7 @@ pub(super) fn translate(sheet: &mut Sheet, act: u8, cpus: Option<u32>) -> Change
     if act == 5 {
         request_threads(sheet, &mut changes);
         cache_threads(sheet, &mut changes);
+        lag_limit(sheet, &mut changes);
     }
     threads(sheet, act, cpus, &mut changes);
     if act == 3 || act == 4 {
@@ -131,6 +132,14 @@ fn cache_threads(sheet: &mut Sheet, changes: &mut Changes) {
     if let Some((line, value)) = sheet.take("num-cache-threads") {
         sheet.put(line, "cache-threads", value);
         changes.push(("cache-threads", Change::Renamed("num-cache-threads")));
+    }
+}
+
+/// In ACT 5 a limit of 0 stopped at the first lag; from 6.0 on it is no limit.
+fn lag_limit(sheet: &mut Sheet, changes: &mut Changes) {
+    if sheet.number("max-lag-sec") == Some(0) {
+        sheet.change("max-lag-sec", 1);
+        changes.push(("max-lag-sec", Change::NoLagAllowed));
     }
 }
 
