@@ -1,5 +1,9 @@
 //! The command line: commands, their options and their help.
 
+mod latency;
+
+pub use latency::{Format, LatencyArgs};
+
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use device::sim::size_bytes;
 use load::act::options::Test;
@@ -11,10 +15,14 @@ use std::path::{Path, PathBuf};
 
 /// What was asked for.
 pub enum Invocation {
-    /// `flashproof storage`
-    Storage(StorageArgs),
-    /// `act_storage`, the program of ACT.
-    ActStorage(StorageArgs),
+    /// `flashproof storage`, `flashproof index`
+    Test(Test, TestArgs),
+    /// `act_storage`, `act_index`: the programs of ACT.
+    ActTest(Test, TestArgs),
+    /// `flashproof latency`
+    Latency(LatencyArgs),
+    /// `act_latency.py`, the analysis script of ACT.
+    ActLatency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
     /// `flashproof config`
@@ -37,7 +45,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run an ACT storage test: record reads, large-block reads and writes, and a verdict
-    Storage(StorageArgs),
+    Storage(TestArgs),
+    /// Run an ACT index test: 4 KiB reads, page updates by cache threads, and a verdict
+    Index(TestArgs),
+    /// Show which share of operations took longer than what, from the logs of ACT or of runs
+    Latency(LatencyArgs),
     /// Judge a run again, from its run directory alone
     Report(ReportArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
@@ -46,21 +58,35 @@ enum Command {
 
 #[derive(Parser)]
 #[command(
-    name = "act_storage",
     version,
-    about = "Run an ACT storage test as ACT's program does: the log on standard output, exit code 0 on completion"
+    about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion"
 )]
 struct ActCli {
     #[command(flatten)]
-    args: StorageArgs,
+    args: TestArgs,
 }
 
-/// Options of a storage test.
+/// What the binary is when it is called by the name of one of ACT's programs.
+#[derive(Clone, Copy)]
+enum Alias {
+    Test(Test),
+    Latency,
+}
+
+/// Those names.
+const ALIASES: [(&str, Alias); 4] = [
+    ("act_storage", Alias::Test(Test::Storage)),
+    ("act_index", Alias::Test(Test::Index)),
+    ("act_latency.py", Alias::Latency),
+    ("act_latency", Alias::Latency),
+];
+
+/// Options of a storage or index test.
 #[derive(Args, Debug)]
-pub struct StorageArgs {
+pub struct TestArgs {
     /// Configuration file in ACT's dialect, one "name: value" a line
     pub config: PathBuf,
-    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-storage-TIME here]
+    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-TEST-TIME here]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Allow the erasure of this device, by its name in the configuration; may be repeated
@@ -159,10 +185,7 @@ pub struct ConfigArgs {
 }
 
 fn test(text: &str) -> Result<Test, String> {
-    Test::named(text).ok_or_else(|| {
-        let names: Vec<_> = Test::ALL.iter().map(ToString::to_string).collect();
-        format!("no such test - give {}", names.join(" or "))
-    })
+    Test::named(text).ok_or_else(|| format!("no such test - give {}", Test::ALL.map(Test::name).join(" or ")))
 }
 
 /// A time span as whole seconds: `24h`, `1h 30m`, `5400`.
@@ -213,6 +236,17 @@ Examples:
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
 names devices as --erase does.";
 
+const INDEX_EXAMPLES: &str = "\
+Examples:
+  flashproof index act_index.conf                         a device that holds nothing, or only our own data
+  flashproof index act_index.conf --erase /dev/nvme1n1    in a script: allow the erasure, by name
+  flashproof index demo.conf --out runs/index             with \"device-names: sim:\" in it: no device at all
+  flashproof index act_index.conf --dry-run               check the file, show the rates
+  flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates
+
+Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
+names devices as --erase does.";
+
 const REPORT_EXAMPLES: &str = "\
 Examples:
   flashproof report runs/demo
@@ -234,19 +268,27 @@ means goes to standard error and into the file.";
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
-    if called.is_some_and(|name| name == crate::ACT_STORAGE) {
-        let matches = with_options(ActCli::command()).try_get_matches_from(arguments);
+    let alias = ALIASES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name));
+    if let Some((_, Alias::Latency)) = alias {
+        return Invocation::ActLatency(latency::parse_as_act(arguments));
+    }
+    if let Some((name, Alias::Test(test))) = alias {
+        let matches = with_options(ActCli::command().name(name), test).try_get_matches_from(arguments);
         let cli =
             matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error));
-        return Invocation::ActStorage(cli.args);
+        return Invocation::ActTest(test, cli.args);
     }
     let command = Cli::command()
-        .mut_subcommand("storage", with_options)
+        .mut_subcommand("storage", |command| with_options(command, Test::Storage))
+        .mut_subcommand("index", |command| with_options(command, Test::Index))
+        .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
         .mut_subcommand("config", |config| config.after_help(CONFIG_EXAMPLES));
-    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit());
+    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
-        Command::Storage(args) => Invocation::Storage(args),
+        Command::Storage(args) => Invocation::Test(Test::Storage, args),
+        Command::Index(args) => Invocation::Test(Test::Index, args),
+        Command::Latency(args) => Invocation::Latency(args.typed_as(&arguments, 2)),
         Command::Report(args) => Invocation::Report(args),
         Command::Config(args) => Invocation::Config(args),
     }
@@ -260,9 +302,11 @@ fn exit_as_act(error: &clap::Error) -> ! {
 }
 
 /// Adds the examples, and to the long help the option table of the configuration.
-fn with_options(command: clap::Command) -> clap::Command {
-    let options = help_text(Test::Storage);
-    command
-        .after_help(STORAGE_EXAMPLES)
-        .after_long_help(format!("{STORAGE_EXAMPLES}\n\nKeys of the configuration file:\n\n{options}"))
+fn with_options(command: clap::Command, test: Test) -> clap::Command {
+    let options = help_text(test);
+    let examples = match test {
+        Test::Storage => STORAGE_EXAMPLES,
+        Test::Index => INDEX_EXAMPLES,
+    };
+    command.after_help(examples).after_long_help(format!("{examples}\n\nKeys of the configuration file:\n\n{options}"))
 }

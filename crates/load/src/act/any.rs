@@ -4,21 +4,36 @@
 //! written once against this and the option table, and knows nothing of the tests' own types.
 
 use super::check::check;
+use super::configuration::{Configuration, Fields};
 use super::derive::derive;
+use super::index::{IndexConfig, derive_index};
 use super::meaning::Meaning;
 use super::options::{OptionSpec, Test, find, nearest};
-use super::parse::parse_storage;
+use super::parse::{Parsed, parse};
 use super::problem::{ConfigErrors, Located, Problem, Quoted};
 use super::setting::Setting;
 use super::storage::StorageConfig;
 use super::warning::Warning;
 use device::discover::Drive;
 
-/// A configuration of one of the tests.
+/// A configuration of one of the tests, complete or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one, or two")]
 pub enum AnyConfig {
     /// Of `flashproof storage`.
     Storage(StorageConfig),
+    /// Of `flashproof index`.
+    Index(IndexConfig),
+}
+
+/// Does the same with the configuration of either test.
+macro_rules! either {
+    ($any:expr, $config:ident => $what:expr) => {
+        match $any {
+            Self::Storage($config) => $what,
+            Self::Index($config) => $what,
+        }
+    };
 }
 
 impl AnyConfig {
@@ -26,6 +41,7 @@ impl AnyConfig {
     pub fn new(test: Test) -> Self {
         match test {
             Test::Storage => Self::Storage(StorageConfig::default()),
+            Test::Index => Self::Index(IndexConfig::default()),
         }
     }
 
@@ -33,26 +49,29 @@ impl AnyConfig {
     ///
     /// Errors: every mistake of the file.
     pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<(Self, Vec<Located<Warning>>), ConfigErrors> {
-        match test {
+        Ok(match test {
             Test::Storage => {
-                let parsed = parse_storage(file, bytes)?;
-                Ok((Self::Storage(parsed.config), parsed.warnings))
+                let Parsed { config, warnings } = parse(file, bytes)?;
+                (Self::Storage(config), warnings)
             }
-        }
+            Test::Index => {
+                let Parsed { config, warnings } = parse(file, bytes)?;
+                (Self::Index(config), warnings)
+            }
+        })
     }
 
     /// The test that it configures.
     pub fn test(&self) -> Test {
         match self {
             Self::Storage(_) => Test::Storage,
+            Self::Index(_) => Test::Index,
         }
     }
 
     /// The devices or files that it names.
     pub fn device_names(&self) -> &[String] {
-        match self {
-            Self::Storage(config) => &config.device_names,
-        }
+        either!(self, config => &config.device_names)
     }
 
     /// Sets `key` to `value`, as a line of a file does. On an error nothing changes.
@@ -67,6 +86,11 @@ impl AnyConfig {
         setting.set(spec, value).map_err(|found| Problem::value(spec, found))
     }
 
+    /// Fills in what follows from keys that nobody gave. `given` tells whether somebody did.
+    pub fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
+        either!(self, config => config.settle(given));
+    }
+
     /// The value of an option as a file would have it; `None` when it is not set.
     pub fn text(&self, spec: &OptionSpec) -> Option<String> {
         self.setting(spec.name)?.text()
@@ -79,9 +103,7 @@ impl AnyConfig {
 
     /// Everything that is wrong with it; empty when it can be run.
     pub fn problems(&self) -> Vec<Problem> {
-        match self {
-            Self::Storage(config) => check(config),
-        }
+        either!(self, config => check(config))
     }
 
     /// What the load means for `drives`, on which its devices lie.
@@ -90,18 +112,15 @@ impl AnyConfig {
     pub fn meaning(&self, drives: &[Drive]) -> Result<Meaning, Vec<Problem>> {
         match self {
             Self::Storage(config) => Ok(Meaning::of_storage(config, &derive(config)?, drives)),
+            Self::Index(config) => Ok(Meaning::of_index(config, &derive_index(config)?, drives)),
         }
     }
 
     fn setting(&self, key: &str) -> Option<&dyn Setting> {
-        match self {
-            Self::Storage(config) => config.setting(key),
-        }
+        either!(self, config => config.setting(key))
     }
 
     fn setting_mut(&mut self, key: &str) -> Option<&mut dyn Setting> {
-        match self {
-            Self::Storage(config) => config.setting_mut(key),
-        }
+        either!(self, config => config.setting_mut(key))
     }
 }

@@ -66,7 +66,7 @@ impl fmt::Display for Document {
         for (spec, line) in keys {
             self.option(f, spec, &line)?;
         }
-        f.write_str("\n# Keys that ACT 6.6 does not know: it refuses a file in which one of them is not a comment.\n")?;
+        f.write_str("\n# Keys that ACT 6.6 does not know: it refuses a file in which one of them is no comment.\n")?;
         for (spec, line) in own {
             // What old files have is not offered to new ones.
             if spec.since != Since::Act4 || matches!(line, Line::Set(_)) {

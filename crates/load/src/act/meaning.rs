@@ -5,7 +5,10 @@
 //! (the size of its sectors) or while it runs (the tomb raider's speed) is remarked, not guessed.
 
 use super::choice::Arrival;
+use super::configuration::{Fields, Terms};
 use super::derive::Derived;
+use super::index::{IndexConfig, IndexDerived, PAGE_BYTES};
+use super::sizes::HistogramSizes;
 use super::storage::StorageConfig;
 use crate::rate::Rate;
 use device::discover::Drive;
@@ -44,37 +47,63 @@ pub struct Meaning {
 impl Meaning {
     /// The meaning of a storage test whose devices lie on `drives`.
     pub fn of_storage(config: &StorageConfig, derived: &Derived, drives: &[Drive]) -> Self {
-        let records = |step_bytes: u32| {
-            let whole = |bytes: u32| f64::from(bytes.div_ceil(step_bytes)) * f64::from(step_bytes);
-            (whole(derived.record_stored_bytes_min) + whole(derived.record_stored_bytes_max)) / 2.0
+        let records = |sizes: Option<HistogramSizes>, step_bytes: u32| match sizes {
+            Some(sizes) => sizes.table(step_bytes).mean_bytes(),
+            None => {
+                let whole = |bytes: u32| f64::from(bytes.div_ceil(step_bytes)) * f64::from(step_bytes);
+                (whole(derived.record_stored_bytes_min) + whole(derived.record_stored_bytes_max)) / 2.0
+            }
         };
+        let reads = mean_over_devices(drives, |step_bytes| records(derived.read_sizes, step_bytes));
+        let commits = mean_over_devices(drives, |sector_bytes| {
+            records(derived.write_sizes, sector_bytes.max(config.commit_min_bytes))
+        });
         let block_bytes = f64::from(derived.large_block_bytes);
-        let commit_step = |sector_bytes: u32| records(sector_bytes.max(config.commit_min_bytes));
         let flows = [
-            ("record reads", false, derived.read_rate, mean_over_devices(drives, records)),
+            ("record reads", false, derived.read_rate, reads),
             ("large-block reads", false, derived.large_block_read_rate, block_bytes),
-            ("record writes", true, derived.commit_write_rate, mean_over_devices(drives, commit_step)),
+            ("record writes", true, derived.commit_write_rate, commits),
             ("large-block writes", true, derived.large_block_write_rate, block_bytes),
         ];
-        let mut remarks = Vec::new();
-        let closed = config.arrival == Arrival::Closed;
-        if closed {
-            remarks.push("arrival: closed runs records as fast as the devices do them; these are not counted.".into());
-        }
+        let mut meaning = Self::of(&config.terms(), &flows, &["record reads", "record writes"], drives);
         if config.tomb_raider {
-            remarks
-                .push("The tomb raider reads as fast as the devices and its pauses let it; it is not counted.".into());
+            let told = "The tomb raider reads as fast as the devices and its pauses let it; it is not counted.";
+            meaning.remarks.push(told.into());
         }
-        let by_record = |what: &str| what.starts_with("record");
-        if flows.iter().any(|(what, _, rate, _)| by_record(what) && !rate.is_zero() && !closed) {
-            remarks.extend(assumed_sectors(drives));
+        if meaning.flows.iter().any(|flow| flow.what.starts_with("record")) {
+            meaning.remarks.extend(assumed_sectors(drives));
         }
-        let flows = flows.into_iter().filter(|(what, _, rate, _)| !rate.is_zero() && !(closed && by_record(what)));
+        meaning
+    }
+
+    /// The meaning of an index test whose devices lie on `drives`.
+    pub fn of_index(config: &IndexConfig, derived: &IndexDerived, drives: &[Drive]) -> Self {
+        let page_bytes = f64::from(PAGE_BYTES);
+        let flows = [
+            ("service reads", false, derived.service_read_rate, page_bytes),
+            ("cache reads", false, derived.update_rate, page_bytes),
+            ("cache writes", true, derived.update_rate, page_bytes),
+        ];
+        Self::of(&config.terms(), &flows, &["service reads"], drives)
+    }
+
+    /// `by_clients`: the streams that have no rate where arrivals are closed.
+    fn of(
+        terms: &Terms,
+        flows: &[(&'static str, bool, Rate, f64)],
+        by_clients: &[&'static str],
+        drives: &[Drive],
+    ) -> Self {
+        let closed = terms.arrival == Arrival::Closed;
+        let counted = |what: &str, rate: Rate| !rate.is_zero() && !(closed && by_clients.contains(&what));
+        let flows = flows.iter().filter(|(what, _, rate, _)| counted(what, *rate));
+        let told =
+            format!("arrival: closed: {} go as fast as the devices let them; not counted.", by_clients.join(" and "));
         Self {
-            flows: flows.map(|(what, writes, rate, bytes_mean)| Flow { what, writes, rate, bytes_mean }).collect(),
+            flows: flows.map(|&(what, writes, rate, bytes_mean)| Flow { what, writes, rate, bytes_mean }).collect(),
             drives: drives.to_vec(),
-            duration_sec: config.test_duration_sec,
-            remarks,
+            duration_sec: terms.test_duration_sec,
+            remarks: closed.then_some(told).into_iter().collect(),
         }
     }
 
@@ -279,6 +308,30 @@ mod tests {
         let [a, b] = [0, 1].map(|n| meaning.drive_writes_per_day(&meaning.drives[n]).unwrap());
         assert!((a / b - 3.0).abs() < 1e-9);
         assert!((a + b - meaning.written_bytes_per_sec() * 86_400.0 / (1_u64 << 40) as f64).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_page_update_of_an_index_test_is_a_read_and_a_write() {
+        let config = IndexConfig {
+            device_names: vec!["/dev/a".into()],
+            test_duration_sec: 1,
+            read_reqs_per_sec: 2000,
+            write_reqs_per_sec: 1000,
+            ..IndexConfig::default()
+        };
+        let derived = crate::act::derive_index(&config).unwrap();
+        let meaning = Meaning::of_index(&config, &derived, &[drive("a", 1, None)]);
+        assert_eq!(meaning.written_bytes_per_sec(), 2000.0 * 4096.0);
+        assert_eq!(meaning.read_bytes_per_sec(), (3000.0 + 2000.0) * 4096.0);
+    }
+
+    /// The sizing paper's load: reads at the lower edge of their buckets.
+    #[test]
+    fn sizes_from_a_histogram_count_with_their_mean() {
+        let histogram =
+            crate::act::sizes::SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,50,0").unwrap();
+        let config = StorageConfig { record_bytes: 0, storage_read_histogram: Some(histogram), ..config(10, 0) };
+        assert_eq!(meaning(&config, &[drive("a", 1, None)]).flows[0].bytes_mean, (512.0 + 1024.0) / 2.0);
     }
 
     #[test]

@@ -22,12 +22,12 @@ const ANSWER_BYTES_MAX: u64 = 1 << 16;
 /// Asks for everything that `wishes` does not have yet, with `input` for the answers.
 pub fn ask(wishes: &mut Wishes, input: impl BufRead, output: impl Write) -> Result<(), Failure> {
     let mut dialogue = Dialogue { input, output };
-    if wishes.test.is_none() && Test::ALL.len() > 1 {
-        let names: Vec<_> = Test::ALL.iter().map(ToString::to_string).collect();
-        let question = format!("Test ({}) [{}]", names.join(", "), names[0]);
+    if wishes.test.is_none() {
+        let names = Test::ALL.map(Test::name).join(" or ");
+        let question = format!("Test, {names} [{}]", Test::default().name());
         let test = |answer: &str| match answer {
-            "" => Ok(Test::ALL[0]),
-            name => Test::named(name).ok_or_else(|| format!("give one of {}", names.join(", "))),
+            "" => Ok(Test::default()),
+            name => Test::named(name).ok_or_else(|| format!("give {names}")),
         };
         wishes.test = Some(dialogue.answer(&question, test)?);
     }
@@ -65,7 +65,7 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
             }
             // The rules for names are the configuration's.
             let all = [&devices[..], &[answer.to_owned()]].concat().join(" ");
-            let mut tried = AnyConfig::new(Test::ALL[0]);
+            let mut tried = AnyConfig::new(Test::default());
             said(tried.set("device-names", &all)).map(|()| answer.to_owned())
         })?;
         devices.push(name);
@@ -75,7 +75,7 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
 
 /// What is not standard.
 fn details(wishes: &mut Wishes, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
-    let test = wishes.test.unwrap_or(Test::ALL[0]);
+    let test = wishes.test.unwrap_or(Test::default());
     if wishes.rates.is_none() && dialogue.yes("Set reads and writes a second?")? {
         let rate = |answer: &str| number(answer, 0, u32::MAX);
         let reads = dialogue.answer("Reads a second for each drive", rate)?;

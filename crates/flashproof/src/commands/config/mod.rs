@@ -21,7 +21,6 @@ use load::act::AnyConfig;
 use load::act::document::Document;
 use load::act::meaning::many;
 use load::act::old::{self, Reading, Translation};
-use load::act::options::Test;
 use load::act::parse::FILE_BYTES_MAX;
 use load::act::scale;
 use measure::judge::Grouped;
@@ -58,7 +57,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let text = plan.document(args)?;
     output.write(&text)?;
     if let Output::File { path, .. } = &output {
-        say::note(&format!("{} is written; run it with: flashproof {} {0}", path.display(), plan.config.test()));
+        say::note(&format!("{} is written; run it with: flashproof {} {0}", path.display(), plan.config.test().name()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -124,7 +123,7 @@ impl Plan {
     fn new(base: Option<(String, Translation)>, wishes: &Wishes, args: &ConfigArgs) -> Result<Self, Failure> {
         let mut config = match &base {
             Some((_, translation)) => translation.config.clone(),
-            None => AnyConfig::new(wishes.test.unwrap_or(Test::ALL[0])),
+            None => AnyConfig::new(wishes.test.unwrap_or_default()),
         };
         let devices = match &wishes.devices[..] {
             [] => None,
@@ -134,6 +133,7 @@ impl Plan {
         let duration = duration_sec.map(|seconds| ("test-duration-sec".to_owned(), seconds.to_string()));
         let keys = devices.into_iter().chain(duration).chain(wishes.set.iter().cloned());
         all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
+        config.settle(&|key| base.is_some() || wishes.sets(key));
         if base.is_none() && config.device_names().is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
         }
@@ -168,7 +168,7 @@ impl Plan {
         document.paragraph(&format!(
             "Written by flashproof config {}; run it with: flashproof {} FILE. A test that writes erases its devices.",
             env!("CARGO_PKG_VERSION"),
-            self.config.test()
+            self.config.test().name()
         ));
         for told in self.translation() {
             say::note(&told);
@@ -196,7 +196,7 @@ impl Plan {
         };
         format!(
             "A {} test of {drives}{load}: {} reads and {} writes a second.",
-            self.config.test(),
+            self.config.test().name(),
             rate("read-reqs-per-sec"),
             rate("write-reqs-per-sec")
         )

@@ -71,7 +71,7 @@ impl Wishes {
 
     /// A name that says what is in the file.
     pub fn file_name(&self) -> String {
-        let test = self.test.unwrap_or(Test::ALL[0]);
+        let test = self.test.unwrap_or_default().name();
         let load = match self.rates {
             Some(Rates::Load(factor)) => format!("{factor}x"),
             Some(Rates::PerDrive { reads, writes }) => format!("{reads}r{writes}w"),

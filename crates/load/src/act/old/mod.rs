@@ -18,10 +18,10 @@ mod translate;
 pub use change::Change;
 
 use super::any::AnyConfig;
-use super::options::Test;
+use super::options::{OptionSpec, Since, Test, options_of};
 use super::problem::{ConfigErrors, Located, Problem, Quoted};
 use super::warning::Warning;
-use keys::ActKey;
+use keys::{ActKey, Program};
 use sheet::Sheet;
 use std::ops::RangeInclusive;
 
@@ -109,8 +109,14 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
 }
 
 /// The test whose file this is, by keys that only one of them has.
-fn test_of(_: &Sheet) -> Test {
-    Test::Storage
+fn test_of(sheet: &Sheet) -> Test {
+    // Which program read what old ACTs had is the other table's to say.
+    let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
+    let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
+    let of_index = |key: &str| keys::find(key).is_some_and(|key| key.program == Program::Index);
+    let has = |test: Test| only(test).any(|key| sheet.has(key));
+    // With keys of both the parser names those that do not belong.
+    if (has(Test::Index) || sheet.keys().any(of_index)) && !has(Test::Storage) { Test::Index } else { Test::Storage }
 }
 
 /// The majors that read all keys of the file that any ACT reads; else two keys that exclude each other.

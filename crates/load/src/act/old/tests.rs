@@ -24,7 +24,7 @@ fn translated(text: &str) -> (StorageConfig, Translation) {
 
 fn read_as(text: &str, reading: &Reading) -> (StorageConfig, Translation) {
     let translation = read("a.conf", text.as_bytes(), reading).unwrap_or_else(|errors| panic!("{errors}"));
-    let AnyConfig::Storage(config) = translation.config.clone();
+    let AnyConfig::Storage(config) = translation.config.clone() else { panic!("a storage test") };
     (config, translation)
 }
 
@@ -97,6 +97,33 @@ fn threads_of_act_5_made_requests_and_its_queues_did_them() {
     let said = said(&translation);
     assert!(said.contains("service-threads|service-threads: 2 of ACT 5 was dropped"), "{said}");
     assert!(said.contains("max-lag-sec|5 requests waiting in the queues stopped ACT 5"), "{said}");
+}
+
+#[test]
+fn an_index_test_is_told_by_its_keys_and_its_cache_threads_are_renamed() {
+    let text = "device-names: a\ntest-duration-sec: 60\nread-reqs-per-sec: 2\nnum-cache-threads: 3\nnum-queues: 2\n";
+    let translation = read("a", text.as_bytes(), &Reading::default()).unwrap();
+    assert_eq!(translation.act, 5);
+    let AnyConfig::Index(config) = &translation.config else { panic!("an index test") };
+    assert_eq!((config.cache_threads, config.service_threads), (3, Some(8)));
+    assert!(translation.changes.contains(&("cache-threads", Change::Renamed("num-cache-threads"))));
+    let both = "device-names: a\ntest-duration-sec: 60\nread-reqs-per-sec: 2\n";
+    let index = Reading { test: Some(Test::Index), ..Reading::default() };
+    assert_eq!(read("a", both.as_bytes(), &index).unwrap().config.test(), Test::Index);
+    assert_eq!(read("a", both.as_bytes(), &Reading::default()).unwrap().config.test(), Test::Storage);
+    let mixed = errors(&format!("{both}cache-threads: 1\nupdate-pct: 5\n"));
+    assert!(mixed.len() == 1 && mixed[0].starts_with("a.conf:4: cache-threads"), "{mixed:?}");
+}
+
+/// The sizing paper's configuration is one of ACT 4, with keys that no release had.
+#[test]
+fn histograms_are_kept_and_their_size_of_0_with_them() {
+    let text = "device-names: a\nnum-queues: 8\nthreads-per-queue: 8\ntest-duration-sec: 5\nreport-interval-sec: 1\n\
+                large-block-op-kbytes: 128\nrecord-bytes: 0\nread-reqs-per-sec: 12000\nwrite-reqs-per-sec: 0\n\
+                microsecond-histograms: no\nscheduler-mode: noop\nstorage-read-histogram: 100.00,100.00, 50,0.00\n";
+    let (config, translation) = translated(text);
+    assert_eq!((translation.act, config.record_bytes, config.has_histograms()), (4, 0, true));
+    assert_eq!((config.service_threads, config.disable_odsync), (Some(64), true));
 }
 
 #[test]
