@@ -87,9 +87,10 @@ impl Document {
             wrap(&mut text, paragraph, "# ", COLUMNS);
         }
         match line {
-            Line::Set(value) => text.push_str(&format!("{}: {value}\n", spec.name)),
-            Line::Comment(value) => text.push_str(&format!("# {}: {value}\n", spec.name)),
+            Line::Set(value) => text.push_str(&format!("{}: {value}", spec.name)),
+            Line::Comment(value) => text.push_str(format!("# {}: {value}", spec.name).trim_end()),
         }
+        text.push('\n');
         f.write_str(&text)
     }
 }

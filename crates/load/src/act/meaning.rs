@@ -151,13 +151,13 @@ impl Meaning {
             ));
         }
         for (verb, bytes_per_sec) in [("read", self.read_bytes_per_sec()), ("written", self.written_bytes_per_sec())] {
-            lines.push(format!(
-                "  {verb:<18} {:>12}, {} a day, {} in this test of {}",
-                speed(bytes_per_sec),
-                size(bytes_per_sec * SEC_PER_DAY),
-                size(bytes_per_sec * f64::from(self.duration_sec)),
-                span(self.duration_sec),
-            ));
+            let mut line =
+                format!("  {verb:<18} {:>12}, {} a day", speed(bytes_per_sec), size(bytes_per_sec * SEC_PER_DAY));
+            if f64::from(self.duration_sec) != SEC_PER_DAY {
+                let in_test = size(bytes_per_sec * f64::from(self.duration_sec));
+                line.push_str(&format!(", {in_test} in this test of {}", span(self.duration_sec)));
+            }
+            lines.push(line);
         }
         if self.written_bytes_per_sec() > 0.0 {
             lines.extend(self.drives.iter().map(|drive| format!("  {}", self.drive_line(drive, rated))));

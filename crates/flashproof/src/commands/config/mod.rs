@@ -223,19 +223,18 @@ impl Plan {
 
     /// How devices were counted as drives, where that is not plain.
     fn counted(&self) -> Vec<String> {
-        let mut told = Vec::new();
-        for drive in &self.drives {
-            if drive.members.len() > 1 {
-                told.push(format!("{} are one drive, {}.", drive.members.join(" and "), drive.name));
+        let told = |drive: &Drive| {
+            let members = drive.members.join(" and ");
+            match (drive.members.len() > 1, drive.told_by_name.is_some()) {
+                (true, true) => {
+                    Some(format!("{members} are one drive, {}, by their names: not all are here.", drive.name))
+                }
+                (true, false) => Some(format!("{members} are one drive, {}.", drive.name)),
+                (false, true) => Some(format!("{members} is not here to be asked: one drive, by its name.")),
+                (false, false) => None,
             }
-            if drive.told_by_name.is_some() {
-                told.push(format!(
-                    "{} cannot be asked here and is counted as a drive by its name alone.",
-                    drive.members.join(" and ")
-                ));
-            }
-        }
-        told
+        };
+        self.drives.iter().filter_map(told).collect()
     }
 }
 

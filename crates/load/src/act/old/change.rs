@@ -26,8 +26,8 @@ pub enum Change {
     },
     /// The old default depends on the machine.
     #[error(
-        "not given, and ACT {act} took {threads_per_cpu} for each CPU of the machine it ran on; today's default bounds \
-         each device instead, so the old bound is not kept - --cpus N writes it out for N CPUs"
+        "not given: ACT {act} takes {threads_per_cpu} for each CPU of its machine, flashproof bounds each device instead, \
+         and that bound is not kept unless --cpus N writes it out"
     )]
     ThreadsByCpu {
         /// Major number of the release.
