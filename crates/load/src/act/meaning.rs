@@ -95,8 +95,8 @@ impl Meaning {
         drives: &[Drive],
     ) -> Self {
         let closed = terms.arrival == Arrival::Closed;
-        let counted = |what: &str, rate: Rate| !rate.is_zero() && !(closed && by_clients.contains(&what));
-        let flows = flows.iter().filter(|(what, _, rate, _)| counted(what, *rate));
+        let uncounted = |what: &str| closed && by_clients.contains(&what);
+        let flows = flows.iter().filter(|(what, _, rate, _)| !(rate.is_zero() || uncounted(what)));
         let told =
             format!("arrival: closed: {} go as fast as the devices let them; not counted.", by_clients.join(" and "));
         Self {

@@ -96,7 +96,7 @@ fn large_blocks(sheet: &mut Sheet, changes: &mut Changes) {
     // No whole record in a block is a mistake that the parser names; the rate is then of no matter.
     let per_block = record_bytes.map_or(0, |record_bytes| block_bytes / record_bytes).max(1);
     let records = u64::from(rate) * per_block;
-    let (lwm_pct, writes) = if records % 2 == 0 { (50, records / 2) } else { (0, records) };
+    let (lwm_pct, writes) = if records.is_multiple_of(2) { (50, records / 2) } else { (0, records) };
     sheet.put(line, "write-reqs-per-sec", writes);
     sheet.add("defrag-lwm-pct", lwm_pct);
     let per_block = u32::try_from(per_block).unwrap_or(u32::MAX);
