@@ -22,7 +22,7 @@ use device::sim::{DriveSpec, PREFIX};
 use device::target::Target;
 use job::{Broken, Job, Ledger, Verified};
 use load::act::Engine as WantedEngine;
-use load::prep::SPOT_BYTES;
+use load::prep::{BLOCK_BYTES, SPOT_BYTES};
 use load::run::Control;
 use status::Shared;
 use std::process::ExitCode;
@@ -68,6 +68,14 @@ pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
         Manner::Bars => Style::Bars,
         Manner::Act => Style::Plain,
     };
+    if style == Style::Plain {
+        for Prepared { path, size_bytes, .. } in jobs.iter().map(|job| &job.prepared) {
+            say::result(&format!(
+                "{path} size = {size_bytes} bytes, {} large blocks\n",
+                size_bytes / u64::from(BLOCK_BYTES)
+            ))?;
+        }
+    }
     let ended = work(jobs, args, style, simulated > 0)?;
     tell(args, &ended)
 }
