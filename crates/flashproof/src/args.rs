@@ -1,5 +1,11 @@
 //! The command line: commands, their options and their help.
 
+mod latency;
+mod prep;
+
+pub use latency::{Format, LatencyArgs};
+pub use prep::PrepArgs;
+
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use load::act::options::Test;
 use load::act::reference::help_text;
@@ -9,14 +15,18 @@ use std::path::{Path, PathBuf};
 
 /// What was asked for.
 pub enum Invocation {
-    /// `flashproof storage`
-    Storage(StorageArgs),
-    /// `act_storage`, the program of ACT.
-    ActStorage(StorageArgs),
+    /// `flashproof storage`, `flashproof index`
+    Test(Test, TestArgs),
+    /// `act_storage`, `act_index`: the programs of ACT.
+    ActTest(Test, TestArgs),
     /// `flashproof prep`
     Prep(PrepArgs),
     /// `act_prep`, the program of ACT.
     ActPrep(PrepArgs),
+    /// `flashproof latency`
+    Latency(LatencyArgs),
+    /// `act_latency.py`, the analysis script of ACT.
+    ActLatency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
 }
@@ -37,88 +47,50 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run an ACT storage test: record reads, large-block reads and writes, and a verdict
-    Storage(StorageArgs),
+    Storage(TestArgs),
+    /// Run an ACT index test: 4 KiB reads, page updates by cache threads, and a verdict
+    Index(TestArgs),
     /// Write devices from end to end, so that a test meets a drive in use; ERASES them
     Prep(PrepArgs),
+    /// Show which share of operations took longer than what, from the logs of ACT or of runs
+    Latency(LatencyArgs),
     /// Judge a run again, from its run directory alone
     Report(ReportArgs),
 }
 
 #[derive(Parser)]
 #[command(
-    name = "act_storage",
     version,
-    about = "Run an ACT storage test as ACT's program does: the log on standard output, exit code 0 on completion"
+    about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion"
 )]
 struct ActCli {
     #[command(flatten)]
-    args: StorageArgs,
+    args: TestArgs,
 }
 
-#[derive(Parser)]
-#[command(
-    name = "act_prep",
-    version,
-    about = "Prepare devices as ACT's program does: zeros and then salt over all of each; ERASES them"
-)]
-struct ActPrepCli {
-    #[command(flatten)]
-    args: PrepArgs,
+/// What the binary is when it is called by the name of one of ACT's programs.
+#[derive(Clone, Copy)]
+enum Alias {
+    Test(Test),
+    Latency,
+    Prep,
 }
 
-/// Options of a preparation.
+/// Those names.
+const ALIASES: [(&str, Alias); 5] = [
+    ("act_storage", Alias::Test(Test::Storage)),
+    ("act_index", Alias::Test(Test::Index)),
+    ("act_prep", Alias::Prep),
+    ("act_latency.py", Alias::Latency),
+    ("act_latency", Alias::Latency),
+];
+
+/// Options of a storage or index test.
 #[derive(Args, Debug)]
-pub struct PrepArgs {
-    /// Devices or files to prepare: ALL that is on them is erased
-    #[arg(required = true, value_name = "DEVICE")]
-    pub devices: Vec<String>,
-    /// Allow the erasure of this device, by its name as given; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
-    /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning is 2
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub fills: u32,
-    /// Leave out the pass of zeros before the salt
-    #[arg(long)]
-    pub skip_zero: bool,
-    /// Write zeros only
-    #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
-    pub zero_only: bool,
-    /// Discard (TRIM, deallocate) all of each device before anything is written
-    #[arg(long)]
-    pub discard_first: bool,
-    /// Prepare the first P percent only and discard the rest; later runs use no more than that part
-    #[arg(long, value_name = "P", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub use_pct: u32,
-    /// The salt follows from this number [default: another one each time; it is recorded]
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Begin anew where a preparation was interrupted, instead of going on
-    #[arg(long)]
-    pub restart: bool,
-    /// Write nothing: read a sample of devices prepared before, and compare
-    #[arg(
-        long,
-        conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart"]
-    )]
-    pub verify: bool,
-    /// Places of 4 KiB to read back from each device; a number beyond its size reads all, 0 nothing
-    #[arg(long, value_name = "N", default_value_t = 16384)]
-    pub samples: u64,
-    /// How often progress is put on the medium and recorded, in seconds; 0: ten times a second
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
-    pub checkpoint: u64,
-    /// Do not report progress
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// Options of a storage test.
-#[derive(Args, Debug)]
-pub struct StorageArgs {
+pub struct TestArgs {
     /// Configuration file in ACT's dialect, one "name: value" a line
     pub config: PathBuf,
-    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-storage-TIME here]
+    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-TEST-TIME here]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Allow the erasure of this device, by its name in the configuration; may be repeated
@@ -169,18 +141,16 @@ Examples:
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
 names devices as --erase does.";
 
-const PREP_EXAMPLES: &str = "\
+const INDEX_EXAMPLES: &str = "\
 Examples:
-  flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
-  flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
-  flashproof prep /dev/nvme1n1 --discard-first --skip-zero --fills 2     SNIA's preconditioning
-  flashproof prep /dev/nvme1n1 --use-pct 80       over-provision: use 80 %, discard the rest
-  flashproof prep /dev/nvme1n1 --verify           read a sample of a prepared device
-  flashproof prep sim:capacity=1GiB               no device at all
+  flashproof index act_index.conf                         a device that holds nothing, or only our own data
+  flashproof index act_index.conf --erase /dev/nvme1n1    in a script: allow the erasure, by name
+  flashproof index demo.conf --out runs/index             with \"device-names: sim:\" in it: no device at all
+  flashproof index act_index.conf --dry-run               check the file, show the rates
+  flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates
 
-All of a device is erased; what is on it is asked about before, see docs/guard.md. The environment
-variable FLASHPROOF_ERASE names devices as --erase does. Exit codes: 0 done, 1 a device failed or does
-not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/prep.md.";
+Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
+names devices as --erase does.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
@@ -191,27 +161,31 @@ Examples:
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
-    if called.is_some_and(|name| name == crate::ACT_STORAGE) {
-        let matches = with_options(ActCli::command()).try_get_matches_from(arguments);
+    let alias = ALIASES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name));
+    if let Some((_, Alias::Latency)) = alias {
+        return Invocation::ActLatency(latency::parse_as_act(arguments));
+    }
+    if let Some((_, Alias::Prep)) = alias {
+        return Invocation::ActPrep(prep::parse_as_act(arguments));
+    }
+    if let Some((name, Alias::Test(test))) = alias {
+        let matches = with_options(ActCli::command().name(name), test).try_get_matches_from(arguments);
         let cli =
             matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error));
-        return Invocation::ActStorage(cli.args);
-    }
-    if called.is_some_and(|name| name == crate::ACT_PREP) {
-        let matches = ActPrepCli::command().after_help(PREP_EXAMPLES).try_get_matches_from(arguments);
-        let cli = matches
-            .and_then(|matches| ActPrepCli::from_arg_matches(&matches))
-            .unwrap_or_else(|error| exit_as_act(&error));
-        return Invocation::ActPrep(cli.args);
+        return Invocation::ActTest(test, cli.args);
     }
     let command = Cli::command()
-        .mut_subcommand("storage", with_options)
-        .mut_subcommand("prep", |prep| prep.after_help(PREP_EXAMPLES))
+        .mut_subcommand("storage", |command| with_options(command, Test::Storage))
+        .mut_subcommand("index", |command| with_options(command, Test::Index))
+        .mut_subcommand("prep", prep::with_examples)
+        .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES));
-    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit());
+    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
-        Command::Storage(args) => Invocation::Storage(args),
+        Command::Storage(args) => Invocation::Test(Test::Storage, args),
+        Command::Index(args) => Invocation::Test(Test::Index, args),
         Command::Prep(args) => Invocation::Prep(args),
+        Command::Latency(args) => Invocation::Latency(args.typed_as(&arguments, 2)),
         Command::Report(args) => Invocation::Report(args),
     }
 }
@@ -224,9 +198,11 @@ fn exit_as_act(error: &clap::Error) -> ! {
 }
 
 /// Adds the examples, and to the long help the option table of the configuration.
-fn with_options(command: clap::Command) -> clap::Command {
-    let options = help_text(Test::Storage);
-    command
-        .after_help(STORAGE_EXAMPLES)
-        .after_long_help(format!("{STORAGE_EXAMPLES}\n\nKeys of the configuration file:\n\n{options}"))
+fn with_options(command: clap::Command, test: Test) -> clap::Command {
+    let options = help_text(test);
+    let examples = match test {
+        Test::Storage => STORAGE_EXAMPLES,
+        Test::Index => INDEX_EXAMPLES,
+    };
+    command.after_help(examples).after_long_help(format!("{examples}\n\nKeys of the configuration file:\n\n{options}"))
 }

@@ -9,7 +9,7 @@ use device::sys::ring::RingFacts;
 use device::target::Target;
 use device::threads::{Threads, WORKERS_MAX};
 use device::uring::Uring;
-use load::act::{Engine as Wanted, Pacing as WantedPacing, StorageConfig};
+use load::act::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
 use load::stream::Stream;
@@ -158,10 +158,10 @@ impl EngineFacts {
     /// Facts of `engine` before it starts: how it will wait, on how many threads.
     ///
     /// `iops`: operations a second that the load offers, over all threads.
-    pub fn new(engine: &Engine, config: &StorageConfig, shards: usize, iops: f64) -> Self {
-        let sleeps = config.pacing == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
+    pub fn new(engine: &Engine, wanted: WantedPacing, shards: usize, iops: f64) -> Self {
+        let sleeps = wanted == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
-        let pacing = match config.pacing {
+        let pacing = match wanted {
             WantedPacing::Spin => Pacing::Spin,
             WantedPacing::Sleep => Pacing::Sleep {
                 period_ns: match engine {

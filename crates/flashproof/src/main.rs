@@ -19,17 +19,11 @@ mod say;
 mod signals;
 
 use args::{Invocation, parse};
-use commands::{prep, storage::Manner};
+use commands::{prep, test::Manner};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// The name under which the binary behaves as ACT's program does.
-const ACT_STORAGE: &str = "act_storage";
-
-/// Likewise, for preparation.
-const ACT_PREP: &str = "act_prep";
-
-/// What ACT's program exits with when it cannot run a test.
+/// What ACT's programs exit with when they cannot do their work.
 const ACT_FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
@@ -39,8 +33,8 @@ fn main() -> ExitCode {
         failure.exit_code()
     };
     match parse() {
-        Invocation::Storage(args) => commands::storage::run(&args, Manner::Verdict).unwrap_or_else(told),
-        Invocation::ActStorage(args) => match commands::storage::run(&args, Manner::ActLog).map_err(told) {
+        Invocation::Test(test, args) => commands::test::run(test, &args, Manner::Verdict).unwrap_or_else(told),
+        Invocation::ActTest(test, args) => match commands::test::run(test, &args, Manner::ActLog).map_err(told) {
             Ok(code) => code,
             Err(_) => ExitCode::from(ACT_FAILURE),
         },
@@ -49,6 +43,8 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS) => ExitCode::SUCCESS,
             _ => ExitCode::from(ACT_FAILURE),
         },
+        Invocation::Latency(args) => commands::latency::run(&args, commands::latency::Manner::House),
+        Invocation::ActLatency(args) => commands::latency::run(&args, commands::latency::Manner::Act),
         Invocation::Report(args) => commands::report::run(&args).unwrap_or_else(told),
     }
 }

@@ -13,7 +13,7 @@ mod config_property;
 
 use config_property::assert_parser_property;
 use device::random::Random;
-use load::act::parse_storage;
+use load::act::{parse_index, parse_storage};
 use std::error::Error;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let input = String::from_utf8_lossy(&input);
                 return Err(format!("input {inputs} of seed {seed} broke a property:\n{input}").into());
             }
-            valid += u64::from(parse_storage("input", &input).is_ok());
+            valid += u64::from(parse_storage("input", &input).is_ok() || parse_index("input", &input).is_ok());
         }
         inputs += BATCH;
     }
@@ -90,8 +90,13 @@ const DICTIONARY: [&[u8]; 28] = [
 impl Corpus {
     /// The example configurations, and one line for each option.
     fn load() -> Result<Self, Box<dyn Error>> {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/act-storage");
-        let mut paths = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        let mut paths = Vec::new();
+        for directory in ["act-storage", "act-index", "sizing-paper"] {
+            for entry in fs::read_dir(data.join(directory))? {
+                paths.push(entry?.path());
+            }
+        }
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
         // The same seed has to find the same files.
         paths.sort();
@@ -137,7 +142,7 @@ impl Corpus {
 }
 
 /// Lines of options that the examples do not have.
-const OWN_LINES: [&str; 16] = [
+const OWN_LINES: [&str; 26] = [
     "commit-min-bytes: 4096\n",
     "num-queues: 8\n",
     "threads-per-queue: 8\n",
@@ -153,6 +158,16 @@ const OWN_LINES: [&str; 16] = [
     "tomb-raider: yes\n",
     "tomb-raider-sleep-usec: 1000\n",
     "report-interval-sec: 3600\n",
+    "storage-read-histogram: 100.00,100.00, 84.00,0.00\n",
+    "storage-write-histogram: 100,99.9999,0\n",
+    "record-bytes: 0\n",
+    "total-lbw-per-sec: 1527\n",
+    "direct-frees: 300\n",
+    "lbr-req-offset: 090\n",
+    "lbw-req-offset: 093\n",
+    "read-size-offset: 110\n",
+    "write-size-offset: 90\n",
+    "size-within-bucket: log-uniform\n",
     "device-names: sim:capacity=1GiB+channels=4 sim:stall-ms=9+stall-at-s=1/2\n",
 ];
 

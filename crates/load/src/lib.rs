@@ -6,7 +6,7 @@
 //!
 //! * [`act`]: ACT's configuration dialect: the option table, parsing, checking, derived rates
 //! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
-//! * [`stream`]: where operations come from
+//! * [`stream`], [`sizes`]: where operations come from, and sizes of any distribution
 //! * [`plan`]: lanes, limits and buffers: what one shard runs
 //! * [`run`]: the run loop
 
@@ -18,4 +18,5 @@ pub mod prep;
 pub mod rate;
 pub mod run;
 pub mod schedule;
+pub mod sizes;
 pub mod stream;

@@ -21,6 +21,24 @@ impl Rate {
         Some(Self { ops: (ops / divisor).try_into().ok()?, seconds: (seconds / divisor).try_into().ok()? })
     }
 
+    /// `ops` operations in `seconds` seconds, which is not 0: exact if both parts of the reduced fraction
+    /// are below 2^56, as with any rate that a drive can do, and the nearest such fraction otherwise.
+    ///
+    /// 56 bits leave room to divide it over 128 devices.
+    pub fn nearest(ops: u128, seconds: u128) -> Self {
+        const BITS: u32 = 56;
+        let divisor = gcd(ops, seconds);
+        let (ops, seconds) = (ops / divisor, (seconds / divisor).max(1));
+        let excess = (u128::BITS - (ops | seconds).leading_zeros()).saturating_sub(BITS);
+        let parts = (ops >> excess, (seconds >> excess).max(1));
+        Self::new(parts.0, parts.1).unwrap_or(Self::ZERO)
+    }
+
+    /// This many hundredths of it.
+    pub fn pct(self, pct: u32) -> Self {
+        Self::nearest(u128::from(self.ops) * u128::from(pct), u128::from(self.seconds) * 100)
+    }
+
     /// A whole number of operations a second.
     pub const fn per_sec(ops: u64) -> Self {
         Self { ops, seconds: 1 }
@@ -69,6 +87,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_nearest_rate_is_exact_while_it_fits() {
+        assert_eq!(
+            Rate::nearest(369_502_208 * 5957, 10_000 << 17),
+            Rate::new(369_502_208 * 5957, 10_000 << 17).unwrap()
+        );
+        let odd = Rate::nearest((1 << 100) + 1, (1 << 97) + 1);
+        assert!((odd.per_sec_f64() / 8.0 - 1.0).abs() < 1e-15 && odd.divided(128).is_some());
+        assert_eq!(Rate::nearest(u128::MAX, 1).ops() >> 55, 1, "no panic where nothing fits");
+    }
+
+    #[test]
     fn rates_are_reduced_and_exact() {
         let rate = Rate::new(700, 300).unwrap();
         assert_eq!((rate.ops(), rate.seconds()), (7, 3));
@@ -76,5 +105,6 @@ mod tests {
         assert_eq!(rate.per_sec_floor(), 2);
         assert!(Rate::new(1, 0).is_none());
         assert!(Rate::new(0, 9).unwrap().is_zero());
+        assert_eq!(Rate::per_sec(7).pct(90), Rate::new(63, 10).unwrap());
     }
 }

@@ -1,7 +1,9 @@
 //! Streams: where the operations come from. And the few patterns that model a database's device I/O.
 
+use crate::sizes::SizeTable;
 use device::op::{Kind, Outcome, Placement, TargetId};
 use device::random::Random;
+use std::sync::Arc;
 
 /// An operation that a stream wants, before it has a buffer.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +44,7 @@ pub trait Stream {
     }
 }
 
-/// Where on a target, and how much: uniform offsets in whole steps, uniform sizes in whole steps.
+/// Where on a target, and how much: uniform offsets in whole steps, sizes of any distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
     /// The target.
@@ -53,12 +55,48 @@ pub struct Extent {
     pub step_bytes: u64,
     /// Number of offsets: `0..offsets` times `step_bytes`.
     pub offsets: u64,
-    /// Smallest size.
-    pub len_bytes: u32,
-    /// Number of sizes: `len_bytes`, `len_bytes + len_step_bytes`, ...
-    pub lens: u32,
-    /// Difference between two sizes.
-    pub len_step_bytes: u32,
+    /// How much.
+    pub lens: Lens,
+}
+
+/// Sizes of operations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lens {
+    /// All are this many bytes.
+    Same(u32),
+    /// `min_bytes`, `min_bytes + step_bytes`, ..., all equally likely.
+    Uniform {
+        /// The smallest.
+        min_bytes: u32,
+        /// How many sizes there are.
+        count: u32,
+        /// Difference between two of them.
+        step_bytes: u32,
+    },
+    /// Drawn from a table, which all lanes share.
+    Drawn(Arc<SizeTable>),
+}
+
+impl Lens {
+    /// The largest, in bytes.
+    pub fn max_bytes(&self) -> u32 {
+        match self {
+            Self::Same(bytes) => *bytes,
+            Self::Uniform { min_bytes, count, step_bytes } => min_bytes + (count - 1) * step_bytes,
+            Self::Drawn(table) => table.bytes_max(),
+        }
+    }
+
+    #[inline]
+    fn draw(&self, random: &mut Random) -> u32 {
+        match self {
+            Self::Same(bytes) => *bytes,
+            Self::Uniform { min_bytes, count, step_bytes } => {
+                min_bytes + random.below(u64::from(*count)) as u32 * step_bytes
+            }
+            Self::Drawn(table) => table.draw(random),
+        }
+    }
 }
 
 impl Extent {
@@ -76,16 +114,29 @@ impl Extent {
         len_max_bytes: u32,
     ) -> Option<Self> {
         let (steps_min, steps_max) = (len_min_bytes.div_ceil(step_bytes), len_max_bytes.div_ceil(step_bytes));
-        let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(u64::from(steps_max))?;
-        (offsets > 0 && steps_min > 0).then_some(Self {
-            target,
-            cell,
-            step_bytes: u64::from(step_bytes),
-            offsets,
-            len_bytes: steps_min * step_bytes,
-            lens: steps_max - steps_min + 1,
-            len_step_bytes: step_bytes,
-        })
+        let min_bytes = Some(steps_min * step_bytes).filter(|bytes| *bytes > 0)?;
+        let lens = match steps_max - steps_min + 1 {
+            1 => Lens::Same(min_bytes),
+            count => Lens::Uniform { min_bytes, count, step_bytes },
+        };
+        Self::of_lens(target, cell, usable_bytes, step_bytes, lens)
+    }
+
+    /// The same with sizes from a table, which are whole `step_bytes`.
+    pub fn drawn(
+        target: TargetId,
+        cell: u32,
+        usable_bytes: u64,
+        step_bytes: u32,
+        table: Arc<SizeTable>,
+    ) -> Option<Self> {
+        Self::of_lens(target, cell, usable_bytes, step_bytes, Lens::Drawn(table))
+    }
+
+    fn of_lens(target: TargetId, cell: u32, usable_bytes: u64, step_bytes: u32, lens: Lens) -> Option<Self> {
+        let steps_max = u64::from(lens.max_bytes() / step_bytes);
+        let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(steps_max)?;
+        (offsets > 0).then_some(Self { target, cell, step_bytes: u64::from(step_bytes), offsets, lens })
     }
 
     /// Whole aligned blocks of `block_bytes`. A partial block at the end stays unused.
@@ -96,24 +147,19 @@ impl Extent {
             cell,
             step_bytes: u64::from(block_bytes),
             offsets,
-            len_bytes: block_bytes,
-            lens: 1,
-            len_step_bytes: 0,
+            lens: Lens::Same(block_bytes),
         })
     }
 
     /// Largest size of an operation.
     pub fn len_max_bytes(&self) -> u32 {
-        self.len_bytes + (self.lens - 1) * self.len_step_bytes
+        self.lens.max_bytes()
     }
 
     #[inline]
     fn draw(&self, random: &mut Random, kind: Kind, buffers: u16) -> Request {
         let offset = random.below(self.offsets) * self.step_bytes;
-        let len = match self.lens {
-            1 => self.len_bytes,
-            lens => self.len_bytes + random.below(u64::from(lens)) as u32 * self.len_step_bytes,
-        };
+        let len = self.lens.draw(random);
         Request { target: self.target, cell: self.cell, kind, offset, len, buffers, sync: false, placement: None }
     }
 }
@@ -125,6 +171,8 @@ pub enum Pattern {
     Uniform(Uniform),
     /// From the first block to the last, over and over.
     Sequential(Sequential),
+    /// Reads of random pages, each followed by a write: an ACT cache thread.
+    Updates(Updates),
     /// A random target and, in the proportion of the rates, a read or a write: an ACT service thread.
     Mixed(Mixed),
 }
@@ -135,8 +183,17 @@ impl Stream for Pattern {
         Some(match self {
             Self::Uniform(Uniform { extent, kind, buffers, random }) => extent.draw(random, *kind, *buffers),
             Self::Sequential(sequential) => sequential.next(),
+            Self::Updates(updates) => updates.next(),
             Self::Mixed(mixed) => mixed.next(),
         })
+    }
+
+    #[inline]
+    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
+        match self {
+            Self::Updates(updates) => updates.after(request.kind),
+            _ => None,
+        }
     }
 }
 
@@ -156,7 +213,7 @@ pub struct Uniform {
 /// Reads a target from its first block to its last, and again.
 #[derive(Debug, Clone)]
 pub struct Sequential {
-    /// Where and how much; only the smallest size is used.
+    /// Where and how much: blocks of the largest size.
     pub extent: Extent,
     /// Buffer class.
     pub buffers: u16,
@@ -166,11 +223,57 @@ pub struct Sequential {
 
 impl Sequential {
     fn next(&mut self) -> Request {
-        let Extent { target, cell, step_bytes, offsets, len_bytes, .. } = self.extent;
+        let Extent { target, cell, step_bytes, offsets, .. } = self.extent;
+        let len = self.extent.len_max_bytes();
         let offset = self.next % offsets * step_bytes;
         self.next = (self.next + 1) % offsets;
         let buffers = self.buffers;
-        Request { target, cell, kind: Kind::Read, offset, len: len_bytes, buffers, sync: false, placement: None }
+        Request { target, cell, kind: Kind::Read, offset, len, buffers, sync: false, placement: None }
+    }
+}
+
+/// Updates of pages: a read of a random one, then a write of a random one, as ACT does. What a failed
+/// read should have brought is written all the same.
+///
+/// An arrival is one update or a bundle of them, one after the other. Bundles of several in flight at
+/// once would need a count for each, so their lane has a limit of one.
+#[derive(Debug, Clone)]
+pub struct Updates {
+    reads: Vec<Extent>,
+    writes: Vec<(Extent, u16)>,
+    buffers: u16,
+    bundle: u32,
+    /// Updates of the current bundle still to begin.
+    left: u32,
+    random: Random,
+}
+
+impl Updates {
+    /// Updates on the targets of `reads`, written to those of `writes`, each with its buffer class;
+    /// `buffers` is the class of the reads, `bundle` the number of updates for each arrival.
+    pub fn new(reads: Vec<Extent>, writes: Vec<(Extent, u16)>, buffers: u16, bundle: u32, random: Random) -> Self {
+        Self { reads, writes, buffers, bundle, left: 0, random }
+    }
+
+    fn next(&mut self) -> Request {
+        self.left = self.bundle - 1;
+        self.read()
+    }
+
+    fn read(&mut self) -> Request {
+        let target = self.random.below(self.reads.len() as u64) as usize;
+        self.reads[target].draw(&mut self.random, Kind::Read, self.buffers)
+    }
+
+    /// What follows an operation of `kind`.
+    fn after(&mut self, kind: Kind) -> Option<Request> {
+        if kind == Kind::Read {
+            let target = self.random.below(self.writes.len() as u64) as usize;
+            let (extent, buffers) = &self.writes[target];
+            return Some(extent.draw(&mut self.random, Kind::Write, *buffers));
+        }
+        self.left = self.left.checked_sub(1)?;
+        Some(self.read())
     }
 }
 
@@ -211,7 +314,8 @@ mod tests {
     fn records_fill_the_device_but_never_leave_it() {
         // 10 sectors; records of 600 to 1400 bytes are 2 or 3 sectors: offsets 0..=7.
         let extent = Extent::records(0, 0, 5120, 512, 600, 1400).unwrap();
-        assert_eq!((extent.offsets, extent.len_bytes, extent.lens, extent.len_max_bytes()), (8, 1024, 2, 1536));
+        assert_eq!((extent.offsets, extent.len_max_bytes()), (8, 1536));
+        assert_eq!(extent.lens, Lens::Uniform { min_bytes: 1024, count: 2, step_bytes: 512 });
         let mut random = Random::new(1);
         let mut seen = [[0_u32; 2]; 8];
         for _ in 0..16_000 {

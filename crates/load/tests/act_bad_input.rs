@@ -129,7 +129,7 @@ fn a_record_larger_than_its_large_block_is_refused() {
     );
     assert_eq!(
         error_of_line_4("record-bytes: 8388609"),
-        "record-bytes: 8388609 is too large - give a whole number from 1 to 8388608 (bytes)"
+        "record-bytes: 8388609 is too large - give a whole number from 0 to 8388608 (bytes)"
     );
 }
 
@@ -139,6 +139,171 @@ fn a_range_of_sizes_goes_up() {
         error_of_line_4("record-bytes-range-max: 1536"),
         "record-bytes-range-max: 1536 bytes is not larger than record-bytes, which is 1536 - give more than 1536, or 0 \
          for records of one size"
+    );
+}
+
+/// A histogram load without mistakes; its last line is the tenth.
+const HISTOGRAMS: &str = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n\
+    write-reqs-per-sec: 1000\nstorage-read-histogram: 100,100,100,100,100,100,100,100,100,100,50,0\n\
+    storage-write-histogram: 100,100,100,100,100,100,100,100,100,100,50,0\ntotal-lbw-per-sec: 100\n\
+    direct-frees: 100\nlbr-req-offset: 090\nlbw-req-offset: 110\n";
+
+/// The only mistake of the histogram load with this line changed, or added as the eleventh.
+fn error_with(line: &str) -> String {
+    let (key, _) = line.split_once(':').unwrap();
+    let kept = HISTOGRAMS.lines().filter(|kept| !kept.starts_with(&format!("{key}:")));
+    let errors = errors(kept.chain([line]).collect::<Vec<_>>().join("\n"));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    let message = errors[0].splitn(3, ':').nth(2).unwrap();
+    message.trim_start().to_owned()
+}
+
+#[test]
+fn the_histogram_load_is_good() {
+    assert_eq!(warnings(HISTOGRAMS), [""; 0]);
+    for line in ["record-bytes: 0", "replication-factor: 1", "update-pct: 0", "defrag-lwm-pct: 50", "compress-pct: 50"]
+    {
+        assert_eq!(warnings(&format!("{HISTOGRAMS}{line}\n")), [""; 0], "{line}");
+    }
+    for line in ["commit-to-device: yes", "no-defrag-reads: yes", "record-bytes-range-max: 0", "lbr-req-offset: 1"] {
+        let file = HISTOGRAMS.replace("lbr-req-offset: 090\n", "");
+        assert_eq!(warnings(&format!("{file}{line}\n")), [""; 0], "{line}");
+    }
+}
+
+#[test]
+fn a_histogram_is_percentages_that_never_rise_and_end_in_0() {
+    let allowed = "give 1 to 27 percentages separated by commas, of the sizes over 1, 2, 4, ... bytes, that do not rise \
+                   and end in 0";
+    let long = "100,".repeat(27) + "0";
+    for (value, found) in [
+        ("100,50,60,0", "value 3 is \"60\", more than the \"50\" before it"),
+        ("100,50", "the last value is \"50\", not 0, so that the largest sizes have no bound"),
+        (&long, "28 values are too many"),
+        ("", "no value"),
+        (" ", "no value"),
+        (",", "value 1 is empty"),
+        ("100,,0", "value 2 is empty"),
+        ("100.01,0", "value 1 is \"100.01\", not within 0 to 100"),
+        ("-1,0", "value 1 is \"-1\", not within 0 to 100"),
+        ("100,x,0", "value 2 is \"x\", no number"),
+        ("100 50 0", "value 1 is \"100 50 0\", no number"),
+        ("50.00001,0", "value 1 is \"50.00001\", with more than four decimals"),
+    ] {
+        for key in ["storage-read-histogram", "storage-write-histogram"] {
+            assert_eq!(error_with(&format!("{key}: {value}")), format!("{key}: {found} - {allowed}"));
+        }
+    }
+}
+
+#[test]
+fn sizes_come_from_one_source() {
+    assert_eq!(
+        error_with("record-bytes: 1536"),
+        "record-bytes: 1536 contradicts storage-read-histogram, which gives the sizes already - set it to 0, or drop the \
+         histogram"
+    );
+    assert_eq!(
+        error_with("record-bytes-range-max: 3000"),
+        "record-bytes-range-max: 3000 contradicts storage-read-histogram, which gives the sizes already - drop it, or \
+         drop the histogram"
+    );
+    let without = HISTOGRAMS.lines().filter(|line| !line.starts_with("storage-write")).collect::<Vec<_>>().join("\n");
+    assert_eq!(
+        errors(without),
+        ["a.conf:4: storage-write-histogram: missing, though write-reqs-per-sec is 1000 and the sizes come from \
+             histograms - add it, or set write-reqs-per-sec to 0"]
+    );
+}
+
+#[test]
+fn what_is_inside_a_live_databases_counts_is_not_counted_again() {
+    for (line, what, default) in [
+        ("replication-factor: 2", "the replicas", 1),
+        ("update-pct: 10", "the reads of updates", 0),
+        ("defrag-lwm-pct: 60", "the writes of defragmentation", 50),
+    ] {
+        assert_eq!(
+            error_with(line),
+            format!(
+                "{line} would count {what} twice, because the rates and sizes of a live database have them in already - \
+                 drop it (the default is {default})"
+            )
+        );
+    }
+}
+
+#[test]
+fn keys_of_histograms_need_one() {
+    let unused = "it only works with storage-read-histogram and storage-write-histogram, and neither is given - drop it, \
+                  or add them";
+    for line in ["total-lbw-per-sec: 9", "lbr-req-offset: 90", "lbw-req-offset: 90", "read-size-offset: 90"]
+        .into_iter()
+        .chain(["write-size-offset: 90", "size-within-bucket: upper", "direct-frees: 1"])
+    {
+        let (key, _) = line.split_once(':').unwrap();
+        assert_eq!(error_of_line_4(line), format!("{key}: {unused}"));
+    }
+    assert_eq!(warnings(&format!("{GOOD}lbr-req-offset: 100\ndirect-frees: 0\n")), [""; 0]);
+    let broken = errors(format!("{GOOD}lbr-req-offset: 90\nstorage-read-histogram: 5\n"));
+    assert_eq!(broken.len(), 1, "the histogram is there, only wrong: {broken:?}");
+}
+
+#[test]
+fn offsets_are_at_least_1_percent_and_at_most_what_makes_sense() {
+    for (key, most) in
+        [("lbr-req-offset", 1000), ("lbw-req-offset", 1000), ("read-size-offset", 200), ("write-size-offset", 200)]
+    {
+        let allowed = format!("give a whole number from 1 to {most} (%)");
+        assert_eq!(error_with(&format!("{key}: 0")), format!("{key}: 0 is too small - {allowed}"));
+        assert_eq!(
+            error_with(&format!("{key}: {}", most + 1)),
+            format!("{key}: {} is too large - {allowed}", most + 1)
+        );
+        assert_eq!(
+            error_with(&format!("{key}: 90.5")),
+            format!("{key}: \"90.5\" has \".5\" after the number - {allowed}")
+        );
+    }
+    assert_eq!(
+        error_with("size-within-bucket: middle"),
+        "size-within-bucket: \"middle\" is none of them - give one of paper, lower, upper, uniform, log-uniform"
+    );
+}
+
+#[test]
+fn direct_frees_are_a_part_of_all_blocks() {
+    let wanted = "of which they are a part - take both from the same moment of the database's log";
+    assert_eq!(
+        error_with("direct-frees: 101"),
+        format!("direct-frees: 101 blocks/s are more than total-lbw-per-sec, 100, {wanted}")
+    );
+    assert_eq!(
+        error_with("total-lbw-per-sec: 0"),
+        format!("direct-frees: 100 blocks/s are more than total-lbw-per-sec, 0, {wanted}")
+    );
+}
+
+#[test]
+fn records_of_a_histogram_fit_a_large_block() {
+    let large = "storage-write-histogram: 100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,1,0";
+    assert_eq!(
+        error_with(large),
+        "storage-write-histogram: it has sizes over 131072 bytes, but a large block has only 131072 bytes and records do \
+         not straddle blocks - raise large-block-op-kbytes to the database's write-block size (at most 8192)"
+    );
+    assert_eq!(warnings(&format!("{HISTOGRAMS}large-block-op-kbytes: 2\n")), [""; 0], "(1024, 2048] fits 2 KiB");
+    let file = format!("{HISTOGRAMS}large-block-op-kbytes: 2\nsize-within-bucket: upper\nread-size-offset: 101\n");
+    assert_eq!(
+        errors(file),
+        ["a.conf:13: read-size-offset: at 101 % the largest records have 2069 bytes, more than a large block of 2048 \
+             bytes - lower it, choose another size-within-bucket, or raise large-block-op-kbytes (at most 8192)"]
+    );
+    // Written in large blocks only their mean counts; committed one by one each has to fit.
+    let writes = format!("{HISTOGRAMS}large-block-op-kbytes: 2\nwrite-size-offset: 101\n");
+    assert_eq!(warnings(&writes), [""; 0]);
+    assert!(
+        errors(format!("{writes}commit-to-device: yes\n"))[0].starts_with("a.conf:12: write-size-offset: at 101 %")
     );
 }
 

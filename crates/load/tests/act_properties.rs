@@ -4,7 +4,10 @@
 mod config_property;
 
 use config_property::{assert_config_property, assert_parser_property};
-use load::act::{Arrival, Engine, Pacing, StorageConfig, check};
+use device::random::Random;
+use load::act::sizes::Within;
+use load::act::sizes::{HistogramSizes, SizeHistogram};
+use load::act::{Arrival, Engine, Pacing, SizeWithinBucket, StorageConfig, check};
 use proptest::prelude::*;
 
 prop_compose! {
@@ -48,9 +51,56 @@ prop_compose! {
 }
 
 prop_compose! {
+    /// Any histogram that never rises and ends in 0.
+    fn histograms()(mut ppm in prop::collection::vec(0_u32..=1_000_000, 0..27), zeros in 1_usize..3) -> SizeHistogram {
+        ppm.sort_unstable_by(|a, b| b.cmp(a));
+        ppm.truncate(27 - zeros);
+        let values = ppm.into_iter().chain(std::iter::repeat_n(0, zeros));
+        let text: Vec<_> = values.map(|ppm| format!("{}.{:04}", ppm / 10_000, ppm % 10_000)).collect();
+        SizeHistogram::parse(&text.join(", ")).unwrap()
+    }
+}
+
+prop_compose! {
+    /// A load with histograms of sizes up to a large block, most of the time.
+    fn histogram_load()(
+        load in load(),
+        histograms in (histograms(), prop::option::of(histograms())),
+        blocks in (any::<u32>(), any::<u32>()),
+        offsets in (1_u32..=1000, 1_u32..=1000, 1_u32..=200, 1_u32..=200),
+        size_within_bucket in within_bucket(),
+    ) -> StorageConfig {
+        StorageConfig {
+            record_bytes: 0,
+            record_bytes_range_max: 0,
+            large_block_op_kbytes: 8192,
+            replication_factor: 1,
+            update_pct: 0,
+            defrag_lwm_pct: 50,
+            write_reqs_per_sec: if histograms.1.is_some() { load.write_reqs_per_sec } else { 0 },
+            storage_read_histogram: Some(histograms.0),
+            storage_write_histogram: histograms.1,
+            total_lbw_per_sec: blocks.0.max(blocks.1),
+            direct_frees: blocks.0.min(blocks.1),
+            lbr_req_offset: offsets.0,
+            lbw_req_offset: offsets.1,
+            read_size_offset: offsets.2,
+            write_size_offset: offsets.3,
+            size_within_bucket,
+            ..load
+        }
+    }
+}
+
+fn within_bucket() -> impl Strategy<Value = SizeWithinBucket> {
+    use SizeWithinBucket::{LogUniform, Lower, Paper, Uniform, Upper};
+    prop::sample::select(vec![Paper, Lower, Upper, Uniform, LogUniform])
+}
+
+prop_compose! {
     fn configs()(
         device_names in devices(),
-        load in load(),
+        load in prop_oneof![load(), histogram_load()],
         threads in prop::option::of(1_u32..=1 << 20),
         times in (1_u32.., 1_u32.., any::<u32>(), any::<u32>()),
         commit_min_bits in prop::option::of(0_u32..=23),
@@ -86,11 +136,73 @@ fn almost_configs() -> impl Strategy<Value = String> {
     let key = prop_oneof![
         4 => prop::sample::select(vec!["device-names", "test-duration-sec", "read-reqs-per-sec", "record-bytes"]),
         4 => prop::sample::select(vec!["large-block-op-kbytes", "update-pct", "tomb-raider", "seed", "shards"]),
+        2 => prop::sample::select(vec!["storage-read-histogram", "storage-write-histogram", "direct-frees"]),
         1 => prop::sample::select(vec!["", "#", "num-queues", "threads-per-queue", "scheduler-mode", "x"]),
     ];
-    let value = prop_oneof!["[0-9]{1,12}", "yes|no|y|auto|sim:[a-z=+0-9]{0,9}|/dev/[a-z]{1,3}", ".{0,12}"];
+    let value = prop_oneof![
+        "[0-9]{1,12}",
+        "yes|no|y|auto|sim:[a-z=+0-9]{0,9}|/dev/[a-z]{1,3}",
+        "([0-9.]{0,7}, ?){0,30}0?",
+        ".{0,12}"
+    ];
     let line = (key, "[: \t]{0,3}", value).prop_map(|(key, gap, value)| format!("{key}{gap}{value}\n"));
     prop::collection::vec(line, 0..12).prop_map(|lines| lines.concat())
+}
+
+/// Share of the sizes of a histogram that are at most `bytes` when rounded up to `step_bytes`, by
+/// definition: without the table, and in doubles.
+fn share_up_to(sizes: &HistogramSizes, bytes: u32, step_bytes: u32) -> f64 {
+    let scale = f64::from(sizes.offset_pct) / 100.0;
+    // Nothing is smaller than a step; a size on the edge of a step is not rounded up.
+    let at = if bytes < step_bytes { 0.0 } else { f64::from(bytes) * (1.0 + 1e-12) };
+    let below = |lower: f64, upper: f64| match sizes.within {
+        _ if lower == upper => f64::from(u8::from(upper <= at)),
+        Within::Lower => f64::from(u8::from(lower <= at)),
+        Within::Upper => f64::from(u8::from(upper <= at)),
+        Within::Uniform => ((at - lower) / (upper - lower)).clamp(0.0, 1.0),
+        Within::LogUniform => (at / lower).log2().clamp(0.0, 1.0),
+    };
+    let buckets = sizes.histogram.buckets();
+    buckets
+        .map(|b| {
+            let (lower, upper) = (f64::from(b.lower_bytes) * scale, f64::from(b.upper_bytes) * scale);
+            let everything_is_one_step = upper <= f64::from(step_bytes);
+            let share =
+                if everything_is_one_step { f64::from(u8::from(bytes >= step_bytes)) } else { below(lower, upper) };
+            share * f64::from(b.share_ppm) / 1e6
+        })
+        .sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn drawn_sizes_converge_to_any_histogram(
+        histogram in histograms(),
+        within in within_bucket(),
+        offset_pct in prop_oneof![Just(100_u32), 1_u32..=200],
+        step_bits in 9_u32..=12,
+        seed in any::<u64>(),
+    ) {
+        const DRAWS: usize = 40_000;
+        let (sizes, step_bytes) = (HistogramSizes { histogram, within: within.of_reads(), offset_pct }, 1 << step_bits);
+        // Larger ones are refused, as no large block has room for them.
+        prop_assume!(sizes.bytes_max() <= 8 << 20);
+        let table = sizes.table(step_bytes);
+        let mut random = Random::new(seed);
+        let mut drawn: Vec<_> = (0..DRAWS).map(|_| table.draw(&mut random)).collect();
+        prop_assert!(drawn.iter().all(|bytes| *bytes > 0 && bytes % step_bytes == 0 && *bytes <= table.bytes_max()));
+        drawn.sort_unstable();
+        // Kolmogorov-Smirnov: the largest distance is over 2.2 / sqrt(n) once in 16,000 cases.
+        for same in drawn.chunk_by(|a, b| a == b) {
+            let up_to = drawn.partition_point(|bytes| *bytes <= same[0]) as f64 / DRAWS as f64;
+            let expected = share_up_to(&sizes, same[0], step_bytes);
+            prop_assert!((up_to - expected).abs() < 2.2 / (DRAWS as f64).sqrt(), "{}: {up_to}, not {expected}", same[0]);
+        }
+        let mean = drawn.iter().map(|bytes| f64::from(*bytes)).sum::<f64>() / DRAWS as f64;
+        let (exact, slack) = (sizes.mean_bytes_f64(), 0.04 * f64::from(table.bytes_max()));
+        prop_assert!(mean > exact - slack && mean < exact + slack + f64::from(step_bytes), "{mean}, not {exact}");
+    }
 }
 
 proptest! {

@@ -248,6 +248,33 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
     assert_eq!(total.cells[1].wait.max(), 0, "the follower is wanted when its leader ends");
 }
 
+/// Reads, each followed by a write, on a drive that fails every operation or never answers.
+fn updates_on(drive: &str, settings: Settings, rate: u64) -> Ran {
+    let stream = ReadThenWrite(reads(0, 1));
+    run(&[drive], plan(vec![(stream, even(rate, 0, 1))], 4, false), settings, &layout(2, 1))
+}
+
+#[test]
+fn what_would_have_followed_a_lost_operation_is_counted_with_it() {
+    // 10 a second for 5 s; writes are counted in the second cell.
+    let ran = updates_on("sim:stall-ms=100000+stall-at-s=2", Settings { drain_ns: SEC, ..settings(5) }, 10);
+    let total = ran.total();
+    for cell in &total.cells {
+        assert_eq!(cell.ops + cell.errors + cell.unissued, 50);
+        assert!(cell.unissued >= 29, "{}", cell.unissued);
+    }
+}
+
+#[test]
+fn a_run_that_failed_issues_no_followers_but_counts_them() {
+    let ran = updates_on("sim:error-rate=1", Settings { errors_max: 3, ..settings(5) }, 10);
+    assert!(matches!(ran.cause, Some(Cause::Errors { count: 4 })));
+    let total = ran.total();
+    assert_eq!(total.cells.iter().map(|cell| cell.errors).sum::<u64>(), 4);
+    let begun = total.cells[0].errors + total.cells[0].unissued;
+    assert_eq!(begun, total.cells[1].errors + total.cells[1].unissued, "each has its follower");
+}
+
 #[test]
 fn a_closed_lane_keeps_its_depth_going() {
     // 4 deep, 100 us each, on 32 channels: 40,000 a second.

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod latency;
 pub mod prep;
 pub mod report;
-pub mod storage;
+pub mod test;

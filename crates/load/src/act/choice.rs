@@ -3,6 +3,8 @@
 //! Each is an enum that lists its own words, so that the option table, the parser and the echo
 //! cannot disagree about them.
 
+use super::sizes::Within;
+
 /// An enum whose variants are written as words.
 pub(crate) trait Choice: Copy + Sized + 'static {
     /// Every variant with its word, the default first.
@@ -60,6 +62,45 @@ choice! {
         Act = "act",
         /// The next as soon as one ends: a fixed number in flight, no intended rate.
         Closed = "closed",
+    }
+}
+
+choice! {
+    /// Where in its bucket of a histogram a size lies.
+    SizeWithinBucket {
+        /// Reads at the lower edge, writes at the upper: what the sizing paper's own results follow.
+        #[default]
+        Paper = "paper",
+        /// At the lower edge.
+        Lower = "lower",
+        /// At the upper edge.
+        Upper = "upper",
+        /// Anywhere, each size as likely as another.
+        Uniform = "uniform",
+        /// Anywhere, each doubling as likely as another.
+        LogUniform = "log-uniform",
+    }
+}
+
+impl SizeWithinBucket {
+    /// The rule for the sizes of reads.
+    pub fn of_reads(self) -> Within {
+        self.or(Within::Lower)
+    }
+
+    /// The rule for the sizes of writes.
+    pub fn of_writes(self) -> Within {
+        self.or(Within::Upper)
+    }
+
+    fn or(self, papers: Within) -> Within {
+        match self {
+            Self::Paper => papers,
+            Self::Lower => Within::Lower,
+            Self::Upper => Within::Upper,
+            Self::Uniform => Within::Uniform,
+            Self::LogUniform => Within::LogUniform,
+        }
     }
 }
 

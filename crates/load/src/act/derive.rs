@@ -9,12 +9,24 @@
 //!                 blocks x defrag-lwm-pct / (100 - defrag-lwm-pct)
 //! ```
 //!
+//! In a histogram load the sizes and rates are those of a live database's device, so that replication,
+//! updates and defragmentation are in them, and there is nothing to pack:
+//!
+//! ```text
+//! blocks        = write rate x mean size written / large block
+//! large writes  = blocks x lbw-req-offset %;   with commit-to-device half of that, defragmentation's
+//!                 share at its default threshold
+//! large reads   = blocks x (1 - direct-frees / total-lbw-per-sec) x lbr-req-offset %
+//! ```
+//!
 //! All rates are exact fractions, totals over the devices. ACT computes some of them in 32-bit
 //! integers, which truncate and wrap, and some in doubles: what it *prints* is `echo`'s business.
-//! Source of the rules: ACT 6.6, `cfg_storage.c`, `derive_configuration`.
+//! Source of the rules: ACT 6.6, `cfg_storage.c`, `derive_configuration`; for histograms Aerospike's
+//! "Advanced Flash Device Sizing".
 
 use super::check::check;
 use super::problem::Problem;
+use super::sizes::HistogramSizes;
 use super::storage::StorageConfig;
 use crate::rate::Rate;
 
@@ -24,14 +36,21 @@ pub const RECORD_STEP_BYTES: u32 = 16;
 /// What follows from a [`StorageConfig`]. Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Derived {
-    /// Size of the smallest record as stored, in bytes, a multiple of 16.
+    /// Size of the smallest record as stored, in bytes, a multiple of 16; with histograms the smallest
+    /// size of any, which need not be one.
     pub record_stored_bytes_min: u32,
-    /// Size of the largest record as stored, in bytes, a multiple of 16.
+    /// Size of the largest record as stored, in bytes, likewise.
     pub record_stored_bytes_max: u32,
     /// Size of a large block, in bytes.
     pub large_block_bytes: u32,
-    /// Records of mean size in a large block, at least 1: they do not straddle blocks.
+    /// Records of mean size in a large block, at least 1: they do not straddle blocks. With histograms no
+    /// rate depends on it.
     pub records_per_large_block: u32,
+    /// Sizes of record reads, if a histogram gives them; otherwise they are uniform from the smallest
+    /// record to the largest.
+    pub read_sizes: Option<HistogramSizes>,
+    /// Sizes of records written, likewise.
+    pub write_sizes: Option<HistogramSizes>,
     /// Record reads: the clients' and those of updates.
     pub read_rate: Rate,
     /// Records written by themselves; zero without `commit-to-device`.
@@ -50,6 +69,11 @@ pub fn derive(config: &StorageConfig) -> Result<Derived, Vec<Problem>> {
     if !problems.is_empty() {
         return Err(problems);
     }
+    Ok(if config.has_histograms() { from_histograms(config) } else { from_records(config) })
+}
+
+/// Rates of a load whose records have one size, or a range of sizes.
+fn from_records(config: &StorageConfig) -> Derived {
     let record_stored_bytes_min = stored_bytes(config.record_bytes);
     let record_stored_bytes_max = stored_bytes(config.record_bytes_max());
     let large_block_bytes = config.large_block_op_kbytes * 1024;
@@ -65,16 +89,51 @@ pub fn derive(config: &StorageConfig) -> Result<Derived, Vec<Problem>> {
 
     let overall_rate = exact(record_writes * 100, seconds);
     let defrag_rate = exact(record_writes * lwm_pct, seconds);
-    Ok(Derived {
+    Derived {
         record_stored_bytes_min,
         record_stored_bytes_max,
         large_block_bytes,
         records_per_large_block,
+        read_sizes: None,
+        write_sizes: None,
         read_rate: exact(reads * 100 + client_writes * u128::from(config.update_pct), 100),
         commit_write_rate: if config.commit_to_device { exact(record_writes, 1) } else { Rate::ZERO },
         large_block_read_rate: if config.no_defrag_reads { Rate::ZERO } else { overall_rate },
         large_block_write_rate: if config.commit_to_device { defrag_rate } else { overall_rate },
-    })
+    }
+}
+
+/// Rates of a load whose sizes are those of a live database's device.
+fn from_histograms(config: &StorageConfig) -> Derived {
+    let (read_sizes, write_sizes) = (config.read_sizes(), config.write_sizes());
+    let sizes = || read_sizes.into_iter().chain(write_sizes);
+    let large_block_bytes = config.large_block_op_kbytes * 1024;
+    // Without a histogram of writes there are none.
+    let (mean_bytes, mean_of) = write_sizes.map_or((0, 1), |sizes| sizes.mean_bytes());
+    let block = mean_of * u128::from(large_block_bytes);
+    let blocks_rate = Rate::nearest(u128::from(config.write_reqs_per_sec) * mean_bytes, block);
+    // Neither is known: all blocks are defragmented.
+    let total_lbw = u128::from(config.total_lbw_per_sec.max(1));
+    let defragmented = total_lbw - u128::from(config.direct_frees);
+    let defragmented_rate =
+        Rate::nearest(u128::from(blocks_rate.ops()) * defragmented, u128::from(blocks_rate.seconds()) * total_lbw);
+    let commit = config.commit_to_device;
+    let written_pct = if commit { config.defrag_lwm_pct } else { 100 };
+    Derived {
+        record_stored_bytes_min: sizes().map(|sizes| sizes.bytes_min()).min().unwrap_or(1),
+        record_stored_bytes_max: sizes().map(|sizes| sizes.bytes_max()).max().unwrap_or(1),
+        large_block_bytes,
+        records_per_large_block: u32::try_from(block / mean_bytes.max(1)).unwrap_or(u32::MAX).max(1),
+        read_sizes,
+        write_sizes,
+        read_rate: Rate::per_sec(config.read_reqs_per_sec.into()),
+        commit_write_rate: if commit { Rate::per_sec(config.write_reqs_per_sec.into()) } else { Rate::ZERO },
+        large_block_read_rate: match config.no_defrag_reads {
+            true => Rate::ZERO,
+            false => defragmented_rate.pct(config.lbr_req_offset),
+        },
+        large_block_write_rate: blocks_rate.pct(config.lbw_req_offset).pct(written_pct),
+    }
 }
 
 /// Size of a record of `record_bytes` as stored, in bytes.
@@ -84,7 +143,7 @@ pub(crate) fn stored_bytes(record_bytes: u32) -> u32 {
 
 /// A rate whose parts are within the bounds of the option table: at most 2^32 requests a second,
 /// 10^6 replicas and 100 %, so less than 2^59.
-fn exact(ops: u128, seconds: u128) -> Rate {
+pub(crate) fn exact(ops: u128, seconds: u128) -> Rate {
     Rate::new(ops, seconds).expect("rates of checked options fit 64 bits")
 }
 

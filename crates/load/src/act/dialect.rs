@@ -6,7 +6,7 @@
 //!   name : value     ACT takes the colon for the value here; we do not
 //! ```
 //!
-//! Lines end with `\n`; space, tab and `\r` are white space; `#` starts a comment anywhere. What
+//! Files of ACT's old config helper have a title that is neither; it is skipped. Lines end with `\n`; space, tab and `\r` are white space; `#` starts a comment anywhere. What
 //! follows the value is part of the value: whoever parses it calls it junk. ACT drops it silently.
 
 use super::problem::{Problem, Quoted};
@@ -25,6 +25,10 @@ pub(crate) struct Line<'a> {
 /// White space of ACT's `cfg.h`, without the line end.
 pub(crate) const WHITE_SPACE: [char; 3] = [' ', '\t', '\r'];
 
+/// How the second line begins of every file that the config helper of ACT 3 and 4 wrote: a title between
+/// two lines of `#`, without one of its own.
+const HELPER_TITLE: &[u8] = b"act config file for testing ";
+
 /// The lines of a file that are not blank, each with its number, or what is wrong with it.
 ///
 /// A byte order mark at the start is skipped, and comments need not be UTF-8.
@@ -33,6 +37,9 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usiz
     bytes.split(|byte| *byte == b'\n').enumerate().filter_map(|(index, line)| {
         let number = index + 1;
         let said = line.split(|byte| *byte == b'#').next().unwrap_or_default();
+        if said.starts_with(HELPER_TITLE) {
+            return None;
+        }
         split(number, said).map_err(|problem| (number, problem)).transpose()
     })
 }
@@ -114,6 +121,12 @@ mod tests {
     fn blank_lines_and_comments_count_but_say_nothing() {
         assert_eq!(pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing"), [(5, "b", "2"), (8, "d", "")]);
         assert_eq!(pairs(""), []);
+    }
+
+    #[test]
+    fn the_title_of_acts_config_helper_says_nothing() {
+        let file = "##########\nact config file for testing 1 device(s) at 3x load\n##########\n\na: 1\nact config: 2";
+        assert_eq!(pairs(file), [(5, "a", "1"), (6, "act", "config: 2")]);
     }
 
     #[test]

@@ -4,15 +4,10 @@
 //! written, in which unit, what happens when nothing is, which program knew it first, and when to
 //! change it. Nothing else in this crate repeats any of it.
 
+use super::sizes::BUCKETS_MAX;
 use super::table::TABLE;
+pub use measure::act_log::Test;
 use std::fmt;
-
-/// A test that reads a configuration file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Test {
-    /// `flashproof storage`: records and large blocks, as `act_storage`.
-    Storage,
-}
 
 /// Which program knew an option first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +16,8 @@ pub enum Since {
     Act66,
     /// Only ACT 4 read it; using it is answered with a warning.
     Act4,
+    /// The sizing paper announced it for ACT 4; no released ACT reads it. For histogram loads only.
+    Paper,
     /// Ours: ACT refuses a file that has it.
     Flashproof,
 }
@@ -30,6 +27,7 @@ impl fmt::Display for Since {
         f.write_str(match self {
             Self::Act66 => "ACT 6.6",
             Self::Act4 => "ACT 4",
+            Self::Paper => "the sizing paper",
             Self::Flashproof => "flashproof",
         })
     }
@@ -53,6 +51,8 @@ pub enum Kind {
     YesNo,
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`], that do not rise and end in 0.
+    Histogram,
     /// One word of any kind; for keys that are read and ignored.
     Word,
 }
@@ -110,6 +110,11 @@ impl OptionSpec {
         }
     }
 
+    /// Whether it says nothing in a load without histograms.
+    pub(crate) fn is_of_histograms(&self) -> bool {
+        self.since == Since::Paper || self.name == "size-within-bucket"
+    }
+
     /// Allowed values, as text: `0 to 100`, `yes, no`.
     pub fn range(&self) -> String {
         match self.kind {
@@ -120,6 +125,7 @@ impl OptionSpec {
             }
             Kind::YesNo => "yes, no".into(),
             Kind::Choice(words) => words.join(", "),
+            Kind::Histogram => format!("up to {BUCKETS_MAX} percentages, the last 0"),
             Kind::Word => "any word".into(),
         }
     }
@@ -138,9 +144,18 @@ impl OptionSpec {
             }
             Kind::YesNo => "yes or no".into(),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::Histogram => format!(
+                "1 to {BUCKETS_MAX} percentages separated by commas, of the sizes over 1, 2, 4, ... bytes, that do not \
+                 rise and end in 0"
+            ),
             Kind::Word => "one word".into(),
         }
     }
+}
+
+/// All options, of whatever test.
+pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
+    TABLE.iter()
 }
 
 /// The options that `test` reads, in the order in which ACT prints them, then ours.

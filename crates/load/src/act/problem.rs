@@ -3,7 +3,8 @@
 //! Each is one line: file and line, the key, what was found, what is allowed, what to do. Values of
 //! the file are quoted, escaped and cut, so that no input can break the line.
 
-use super::options::{DEVICE_NAME_BYTES_MAX, OptionSpec};
+use super::options::{DEVICE_NAME_BYTES_MAX, OptionSpec, Test};
+use super::sizes::problem::{HistogramProblem, SizesProblem};
 use std::fmt;
 use thiserror::Error;
 
@@ -100,6 +101,19 @@ pub enum Problem {
         /// The known key it resembles.
         nearest: Option<&'static str>,
     },
+    /// A key of the other test.
+    #[error(
+        "{key}: a key of the {} test, which {} {} test does not have - remove the line, or run \"flashproof {}\"",
+        .of.name(), if *.here == Test::Index { "an" } else { "a" }, .here.name(), .of.name()
+    )]
+    KeyOfOtherTest {
+        /// The key.
+        key: &'static str,
+        /// The test that reads it.
+        of: Test,
+        /// The test that does not.
+        here: Test,
+    },
     /// A key for the second time.
     #[error("{key}: already given in line {first_line} - keep one of the two")]
     DuplicateKey {
@@ -183,6 +197,9 @@ pub enum Problem {
         /// Lower end, in bytes.
         record_bytes: u32,
     },
+    /// Histograms, or keys that belong to them, beside what they do not go together with.
+    #[error(transparent)]
+    Sizes(#[from] SizesProblem),
     /// No load at all.
     #[error("read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them")]
     NoLoad,
@@ -235,6 +252,7 @@ impl Problem {
             Self::RangeNotAboveRecord { .. } => &["record-bytes-range-max", "record-bytes"],
             Self::SimulatedWithReal { .. } => &["device-names"],
             Self::SimulatedFile { .. } => &["file-size-mbytes", "device-names"],
+            Self::Sizes(problem) => problem.conflicting_keys(),
             Self::NoLoad => &["read-reqs-per-sec", "write-reqs-per-sec"],
             Self::CommitWithoutOdsync => &["disable-odsync", "commit-to-device"],
             Self::CommitMinLargerThanLargeBlock { .. } => &["commit-min-bytes", "large-block-op-kbytes"],
@@ -273,6 +291,9 @@ pub enum ValueProblem {
     /// Within the range, but no power of two.
     #[error("{0} is no power of two")]
     NotAPowerOfTwo(u64),
+    /// Values that make no histogram of sizes.
+    #[error(transparent)]
+    NoHistogram(#[from] HistogramProblem),
     /// Not one of the words.
     #[error("{0} is none of them")]
     NotAChoice(Quoted),

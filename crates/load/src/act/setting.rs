@@ -7,10 +7,11 @@ use super::choice::Choice;
 use super::dialect::{device_names, is_device_separator, whole_number};
 use super::options::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Kind, OptionSpec};
 use super::problem::{Quoted, ValueProblem};
+use super::sizes::SizeHistogram;
 use device::sim::{DriveSpec, PREFIX};
 
-/// A field of a configuration that a line of a file can set.
-pub(crate) trait Setting {
+/// A field of a configuration that a line of a file can set. Nobody outside can name it.
+pub trait Setting {
     /// Sets it from `text`, which has no white space around it. On an error it keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
 
@@ -72,6 +73,24 @@ impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
 
     fn text(&self) -> Option<String> {
         self.and_then(|value| value.text())
+    }
+}
+
+impl Setting for SizeHistogram {
+    fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+        if text.is_empty() {
+            return Err(ValueProblem::Missing);
+        }
+        *self = Self::parse(text)?;
+        Ok(())
+    }
+
+    fn check(&self, _: &OptionSpec) -> Result<(), ValueProblem> {
+        Ok(())
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 

@@ -1,7 +1,13 @@
 //! The configuration of a storage test, typed: what was said, nothing derived.
 
-use super::choice::{Arrival, Engine, Pacing};
-use super::setting::{Setting, is_simulated};
+use super::check::storage_conflicts;
+use super::choice::{Arrival, Engine, Pacing, SizeWithinBucket};
+use super::configuration::{Configuration, Fields, settings};
+use super::options::{OptionSpec, Test};
+use super::problem::Problem;
+use super::setting::Setting;
+use super::sizes::{HistogramSizes, SizeHistogram};
+use super::warning::Warning;
 
 /// What an ACT storage test is asked to do.
 ///
@@ -27,7 +33,7 @@ pub struct StorageConfig {
     pub read_reqs_per_sec: u32,
     /// Client writes a second, over all devices.
     pub write_reqs_per_sec: u32,
-    /// Size of the smallest record, in bytes, 1 to 8 MiB.
+    /// Size of the smallest record, in bytes, 1 to 8 MiB; 0 if histograms give the sizes.
     pub record_bytes: u32,
     /// Size of the largest record, in bytes; 0: all have `record_bytes`.
     pub record_bytes_range_max: u32,
@@ -56,6 +62,25 @@ pub struct StorageConfig {
     /// Step of the size and place of commit writes, in bytes: a power of two, or 0 for the device's
     /// minimum.
     pub commit_min_bytes: u32,
+    /// Sizes of record reads by powers of two, instead of `record_bytes`.
+    pub storage_read_histogram: Option<SizeHistogram>,
+    /// Sizes of records written by powers of two, instead of `record_bytes`.
+    pub storage_write_histogram: Option<SizeHistogram>,
+    /// Large blocks that the database writes, a second; 0: not known. `direct_frees` are a part of it.
+    pub total_lbw_per_sec: u32,
+    /// Large blocks freed without defragmentation, a second, at most `total_lbw_per_sec`.
+    pub direct_frees: u32,
+    /// What large-block reads are multiplied by, in percent, 1 to 1000. With histograms only, as the
+    /// next ones.
+    pub lbr_req_offset: u32,
+    /// What large-block writes are multiplied by, in percent, 1 to 1000.
+    pub lbw_req_offset: u32,
+    /// What sizes read are multiplied by, in percent, 1 to 200.
+    pub read_size_offset: u32,
+    /// What sizes written are multiplied by, in percent, 1 to 200.
+    pub write_size_offset: u32,
+    /// Where in its bucket a size lies.
+    pub size_within_bucket: SizeWithinBucket,
     /// When operations are intended to start.
     pub arrival: Arrival,
     /// How issuing threads wait.
@@ -95,6 +120,15 @@ impl Default for StorageConfig {
             tomb_raider_sleep_usec: 0,
             max_lag_sec: 10,
             commit_min_bytes: 0,
+            storage_read_histogram: None,
+            storage_write_histogram: None,
+            total_lbw_per_sec: 0,
+            direct_frees: 0,
+            lbr_req_offset: 100,
+            lbw_req_offset: 100,
+            read_size_offset: 100,
+            write_size_offset: 100,
+            size_within_bucket: SizeWithinBucket::default(),
             arrival: Arrival::default(),
             pacing: Pacing::default(),
             engine: Engine::default(),
@@ -105,56 +139,31 @@ impl Default for StorageConfig {
     }
 }
 
-/// Record operations in flight on each device when `service-threads` is not given: enough that the
-/// drive's queue is the limit, and little memory.
-pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
-
 impl StorageConfig {
-    /// Bound on the record operations in flight, over all devices.
-    ///
-    /// ACT's service threads each do one operation at a time, so their number bounds the queue depth
-    /// that a drive can see. When the configuration names no number, 1024 for each device.
-    pub fn service_threads_or_default(&self) -> u32 {
-        // At most 128 devices, so this saturates only for a configuration that no check let through.
-        let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
-        self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
+    /// Whether sizes come from histograms.
+    pub fn has_histograms(&self) -> bool {
+        self.storage_read_histogram.is_some() || self.storage_write_histogram.is_some()
     }
 
-    /// Whether the devices are simulated drives on virtual time; they are all or none.
-    pub fn is_simulated(&self) -> bool {
-        self.device_names.iter().any(|name| is_simulated(name))
+    /// Sizes of record reads, if a histogram gives them.
+    pub fn read_sizes(&self) -> Option<HistogramSizes> {
+        let (within, offset_pct) = (self.size_within_bucket.of_reads(), self.read_size_offset);
+        self.storage_read_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
     }
 
-    /// Size of the largest record, in bytes.
+    /// Sizes of records written, if a histogram gives them.
+    pub fn write_sizes(&self) -> Option<HistogramSizes> {
+        let (within, offset_pct) = (self.size_within_bucket.of_writes(), self.write_size_offset);
+        self.storage_write_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
+    }
+
+    /// Size of the largest record, in bytes; 0 if histograms give the sizes.
     pub fn record_bytes_max(&self) -> u32 {
         self.record_bytes.max(self.record_bytes_range_max)
     }
 }
 
-/// Names the field of each key, once, for reading and for writing.
-macro_rules! settings {
-    ($($key:literal => $field:ident,)+) => {
-        impl StorageConfig {
-            /// The field that `key` sets.
-            pub(crate) fn setting(&self, key: &str) -> Option<&dyn Setting> {
-                match key {
-                    $($key => Some(&self.$field),)+
-                    _ => None,
-                }
-            }
-
-            /// The field that `key` sets, to be set.
-            pub(crate) fn setting_mut(&mut self, key: &str) -> Option<&mut dyn Setting> {
-                match key {
-                    $($key => Some(&mut self.$field),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-settings! {
+settings! { StorageConfig,
     "device-names" => device_names,
     "file-size-mbytes" => file_size_mbytes,
     "service-threads" => service_threads,
@@ -177,12 +186,50 @@ settings! {
     "tomb-raider-sleep-usec" => tomb_raider_sleep_usec,
     "max-lag-sec" => max_lag_sec,
     "commit-min-bytes" => commit_min_bytes,
+    "storage-read-histogram" => storage_read_histogram,
+    "storage-write-histogram" => storage_write_histogram,
+    "total-lbw-per-sec" => total_lbw_per_sec,
+    "direct-frees" => direct_frees,
+    "lbr-req-offset" => lbr_req_offset,
+    "lbw-req-offset" => lbw_req_offset,
+    "read-size-offset" => read_size_offset,
+    "write-size-offset" => write_size_offset,
+    "size-within-bucket" => size_within_bucket,
     "arrival" => arrival,
     "pacing" => pacing,
     "engine" => engine,
     "seed" => seed,
     "large-block-concurrency" => large_block_concurrency,
     "shards" => shards,
+}
+
+impl Configuration for StorageConfig {
+    const TEST: Test = Test::Storage;
+
+    fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
+        // A histogram gives the sizes, so that a size which nobody named is none.
+        if self.has_histograms() && !given("record-bytes") {
+            self.record_bytes = 0;
+        }
+    }
+
+    fn conflicts(&self) -> Vec<Problem> {
+        storage_conflicts(self)
+    }
+
+    fn warnings(&self, given: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)> {
+        let commit_min = match self.commit_to_device {
+            true => Warning::CommitMinBytes(self.commit_min_bytes),
+            false => Warning::CommitMinBytesUnused,
+        };
+        let old = [("commit-min-bytes", commit_min), ("scheduler-mode", Warning::SchedulerModeIgnored)];
+        let given = old.into_iter().filter(|(key, _)| given(key));
+        given.chain(self.terms().warnings()).collect()
+    }
+
+    fn shows(&self, spec: &OptionSpec) -> bool {
+        self.has_histograms() || !spec.is_of_histograms()
+    }
 }
 
 /// Keys of ACT 4 that are read and translated, and leave no field of their own behind.
@@ -208,7 +255,7 @@ impl Act4Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::act::options::{self, Since, Test, options_of};
+    use crate::act::options::{self, Since, options_of};
 
     #[test]
     fn every_option_has_a_field() {
@@ -242,8 +289,8 @@ mod tests {
     #[test]
     fn service_threads_default_to_1024_for_each_device() {
         let mut config = StorageConfig { device_names: vec!["a".into(), "b".into()], ..Default::default() };
-        assert_eq!(config.service_threads_or_default(), 2048);
+        assert_eq!(config.terms().service_threads_or_default(), 2048);
         config.service_threads = Some(10);
-        assert_eq!(config.service_threads_or_default(), 10);
+        assert_eq!(config.terms().service_threads_or_default(), 10);
     }
 }

@@ -20,7 +20,7 @@ use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::schedule::Schedule;
 use crate::stream::{Request, Stream};
 use buffers::Buffers;
-use device::op::{Completion, Kind, Op};
+use device::op::{Completion, Kind, Op, Outcome};
 use device::world::{Wait, World};
 use measure::times::Times;
 use std::cmp::Reverse;
@@ -76,6 +76,8 @@ struct Slot {
     lane: u32,
     intended_ns: u64,
     eligible_ns: u64,
+    /// Our own lag in the operations that it followed in its place under the limit.
+    lag_before_ns: u64,
 }
 
 struct LimitState {
@@ -336,18 +338,17 @@ impl<W: World, S: Stream> Shard<W, S> {
         };
         limit.free -= 1;
         let eligible_ns = limit.freed_ns.max(intended_ns);
-        self.start(lane, intended_ns, eligible_ns, request);
+        self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0 });
         self.schedule_next(lane);
     }
 
     /// Hands an operation that has its slot to the world, as soon as it has its buffer.
     #[inline]
-    fn start(&mut self, lane: u32, intended_ns: u64, eligible_ns: u64, request: Request) {
-        let Some(buf) = self.buffers.take(&request) else {
-            self.unsalted.push_back(Slot { request, lane, intended_ns, eligible_ns });
+    fn start(&mut self, slot: Slot) {
+        let Some(buf) = self.buffers.take(&slot.request) else {
+            self.unsalted.push_back(slot);
             return;
         };
-        let slot = Slot { request, lane, intended_ns, eligible_ns };
         let token = match self.free_slots.pop() {
             Some(token) => {
                 self.slots[token as usize] = slot;
@@ -358,8 +359,8 @@ impl<W: World, S: Stream> Shard<W, S> {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.closed_out += u32::from(self.is_closed(lane));
-        let Request { target, kind, offset, len, sync, placement, .. } = request;
+        self.closed_out += u32::from(self.is_closed(slot.lane));
+        let Request { target, kind, offset, len, sync, placement, .. } = slot.request;
         self.world.submit(Op { target, kind, offset, len, sync, placement, buf, token: token.into() });
     }
 
@@ -371,8 +372,8 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// Starts operations that waited for salt, as far as there is some now.
     fn start_salted(&mut self) {
         for _ in 0..self.unsalted.len() {
-            let Some(Slot { request, lane, intended_ns, eligible_ns }) = self.unsalted.pop_front() else { break };
-            self.start(lane, intended_ns, eligible_ns, request);
+            let Some(slot) = self.unsalted.pop_front() else { break };
+            self.start(slot);
         }
     }
 
@@ -445,6 +446,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         let times = self.times(&slot, &completion, completed_ns);
         self.record(&slot, &completion, &times);
         let Request { buffers, kind, len, .. } = slot.request;
+        let lag_ns = slot.lag_before_ns + times.lag_ns();
         let lane = &mut self.lanes[slot.lane as usize];
         if kind == Kind::Read && completion.outcome.is_done() {
             let data = &completion.op.buf;
@@ -453,17 +455,22 @@ impl<W: World, S: Stream> Shard<W, S> {
         self.buffers.give(buffers, completion.op.buf);
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
             // The follower keeps the slot and is wanted from now on.
-            self.start(slot.lane, completed_ns, completed_ns, request);
-            return;
+            let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
+            let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns: lag_ns, ..slot };
+            match self.abandoned {
+                false => return self.start(follower),
+                true => self.count_chain(follower.lane, request),
+            }
         }
+        let lane = &mut self.lanes[slot.lane as usize];
         if let Arrival::Closed { think_ns, .. } = lane.arrival {
             self.due.push(Reverse((completed_ns + think_ns, slot.lane)));
         }
         let limit = lane.limit;
-        // Issued without our lag, the operation would have freed its slot so much earlier. Who waits
-        // for the slot waits that long for us, not for the device.
-        self.limits[limit as usize].lag_ns = times.lag_ns();
-        self.free_slot(limit, completed_ns - times.lag_ns());
+        // Issued without our lag, the operation and those it followed would have freed their slot so much
+        // earlier. Who waits for the slot waits that long for us, not for the device.
+        self.limits[limit as usize].lag_ns = lag_ns;
+        self.free_slot(limit, completed_ns.saturating_sub(lag_ns));
     }
 
     fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
@@ -590,20 +597,30 @@ impl<W: World, S: Stream> Shard<W, S> {
 
     /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
     fn count_unissued(&mut self) {
-        let out: Vec<_> = self.out().map(|slot| slot.request.cell).collect();
-        out.into_iter().for_each(|cell| self.recorder.unissued(cell, 1));
-        self.unsalted.iter().for_each(|slot| self.recorder.unissued(slot.request.cell, 1));
+        let out = self.out().chain(&self.unsalted).map(|slot| (slot.lane, slot.request));
+        for (lane, request) in out.collect::<Vec<_>>() {
+            self.count_chain(lane, request);
+        }
         let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().copied());
         let due = self.due.iter().map(|Reverse(due)| *due);
-        for (intended_ns, lane) in waiting.chain(due) {
-            let lane = &mut self.lanes[lane as usize];
-            let Arrival::Scheduled(schedule) = &mut lane.arrival else { continue };
+        for (intended_ns, lane) in waiting.chain(due).collect::<Vec<_>>() {
+            let Arrival::Scheduled(schedule) = &mut self.lanes[lane as usize].arrival else { continue };
             if intended_ns < self.stop_ns {
-                // Its next request tells which cell the lane's operations belong to.
-                let n = 1 + count_before(schedule, self.stop_ns);
-                let wanted = (0..n).map_while(|_| lane.stream.next());
-                wanted.for_each(|request| self.recorder.unissued(request.cell, 1));
+                for _ in 0..1 + count_before(schedule, self.stop_ns) {
+                    // Its next request tells which cell the lane's operations belong to.
+                    let Some(request) = self.lanes[lane as usize].stream.next() else { break };
+                    self.count_chain(lane, request);
+                }
             }
+        }
+    }
+
+    /// Counts an operation that never came back, and those that would have followed it.
+    fn count_chain(&mut self, lane: u32, request: Request) {
+        let mut next = Some(request);
+        while let Some(request) = next {
+            self.recorder.unissued(request.cell, 1);
+            next = self.lanes[lane as usize].stream.on_completion(&request, Outcome::Done);
         }
     }
 }

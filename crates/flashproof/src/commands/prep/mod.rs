@@ -139,7 +139,7 @@ fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
         discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = all(looked, Failure::environment)?;
-    let seed = super::storage::fresh_seed();
+    let seed = super::test::fresh_seed();
     // Which passes to write is a question of options; whether the device takes a discard is not.
     let courses =
         facts.iter().zip(seed..).map(|(facts, seed)| Course::of(&Subject::of(facts), &wanted, &records, seed));
@@ -219,7 +219,7 @@ fn simulate(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     let drives = args.devices.iter().map(|name| {
         let spec: DriveSpec = name.parse().map_err(|error| format!("{error}"))?;
         let subject = Subject { path: name.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
-        let Course { prepared, .. } = Course::of(&subject, &wanted(args), &nowhere, super::storage::fresh_seed())?;
+        let Course { prepared, .. } = Course::of(&subject, &wanted(args), &nowhere, super::test::fresh_seed())?;
         Ok(Drive { devices: Devices::Simulated(vec![(name.clone(), spec)]), prepared, key: 0, identity: None })
     });
     all(drives, Failure::usage)

@@ -1,10 +1,13 @@
 //! Known answers for the shape of workloads.
 
 use super::*;
+use crate::act::choice::SizeWithinBucket;
 use crate::act::derive;
-use crate::plan::{Arrival as LaneArrival, Fill, Lane};
+use crate::act::sizes::SizeHistogram;
+use crate::plan::{Arrival as LaneArrival, Fill, Lane, Plan};
 use crate::schedule::Schedule;
-use crate::stream::Stream;
+use crate::stream::Pattern;
+use crate::stream::{Lens, Stream};
 use device::op::Kind;
 
 const GIB: u64 = 1 << 30;
@@ -31,7 +34,7 @@ fn choices(shards_max: u32) -> Choices {
 
 fn build(config: &StorageConfig, shards_max: u32) -> Result<Workload, WorkloadError> {
     let devices = devices(config.device_names.len());
-    Workload::new(config, &derive(config).unwrap(), &devices, &choices(shards_max))
+    Workload::storage(config, &derive(config).unwrap(), &devices, &choices(shards_max))
 }
 
 fn lanes(workload: &Workload) -> impl Iterator<Item = (&Plan<Pattern>, &Lane<Pattern>)> {
@@ -176,7 +179,7 @@ fn a_slow_device_cannot_take_the_slots_of_the_others() {
 #[test]
 fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
     let few = Choices { in_flight_max: Some(300), ..choices(1) };
-    let workload = Workload::new(&config(), &derive(&config()).unwrap(), &devices(3), &few).unwrap();
+    let workload = Workload::storage(&config(), &derive(&config()).unwrap(), &devices(3), &few).unwrap();
     let plan = &workload.shards[0];
     assert_eq!(plan.limits[0].slots, 97, "a third of them, less two large blocks and the raider");
     assert!(plan.in_flight_max() <= 300);
@@ -189,11 +192,62 @@ fn large_records_take_little_memory() {
     assert!(bytes < 600 << 20, "{bytes}");
 }
 
+/// Reads up to 64 KiB and commits up to 128 KiB, when they lie at the paper's edges.
+fn histograms() -> StorageConfig {
+    let parse = |text| SizeHistogram::parse(text).ok();
+    StorageConfig {
+        record_bytes: 0,
+        storage_read_histogram: parse("100,100,100,100,100,100,100,100,100,100,100,80,60,50,40,30,20,0"),
+        storage_write_histogram: parse("100,100,100,100,100,100,100,100,100,60,60,60,60,50,40,30,20,0"),
+        ..config()
+    }
+}
+
+#[test]
+fn sizes_of_a_histogram_are_whole_steps_with_buffers_that_hold_them() {
+    for (commit_min_bytes, size_within_bucket) in
+        [(0, SizeWithinBucket::Paper), (4096, SizeWithinBucket::Uniform), (0, SizeWithinBucket::LogUniform)]
+    {
+        let commit = StorageConfig { commit_to_device: true, commit_min_bytes, size_within_bucket, ..histograms() };
+        let workload = build(&commit, 1).unwrap();
+        for (plan, lane) in lanes(&workload).filter(|item| !name(*item).contains("large")) {
+            let step_bytes = if name((plan, lane)).contains("writes") { commit_min_bytes.max(512) } else { 512 };
+            let mut stream = lane.stream.clone();
+            for _ in 0..10_000 {
+                let request = stream.next().unwrap();
+                assert!(request.len > 0 && request.len % step_bytes == 0, "{}", request.len);
+                assert!(request.offset % u64::from(step_bytes) == 0);
+                assert!(request.offset + u64::from(request.len) <= GIB, "whole large blocks only");
+                assert!(plan.buffers[usize::from(request.buffers)].len_bytes >= request.len as usize);
+            }
+        }
+    }
+}
+
+#[test]
+fn large_sizes_in_a_histogram_take_little_memory() {
+    let eight_mib = format!("{}0", "100,".repeat(23));
+    let large = StorageConfig {
+        large_block_op_kbytes: 8192,
+        storage_read_histogram: SizeHistogram::parse(&eight_mib).ok(),
+        size_within_bucket: SizeWithinBucket::LogUniform,
+        ..histograms()
+    };
+    let workload = build(&large, 1).unwrap();
+    let bytes = workload.shards[0].buffer_bytes();
+    assert!(bytes < 600 << 20, "{bytes}");
+    let usual = build(&histograms(), 1).unwrap().shards[0].buffer_bytes();
+    assert!(usual < 70 << 20, "{usual}");
+    let Pattern::Uniform(uniform) = &workload.shards[0].lanes[0].stream else { panic!("not uniform") };
+    let Lens::Drawn(table) = &uniform.extent.lens else { panic!("not drawn") };
+    assert!(table.memory_bytes() <= 128 << 10, "8192 steps of 512 bytes in (4, 8] MiB: {}", table.memory_bytes());
+}
+
 #[test]
 fn devices_that_do_not_fit_are_named() {
     let on = |config: &StorageConfig, size_bytes, min_io_bytes| {
         let device = DeviceShape { name: "/dev/x".into(), size_bytes, min_io_bytes, stamp_key: 0 };
-        Workload::new(config, &derive(config).unwrap(), &[device], &choices(1)).unwrap_err().to_string()
+        Workload::storage(config, &derive(config).unwrap(), &[device], &choices(1)).unwrap_err().to_string()
     };
     let small = on(&config(), 131_071, 512);
     assert!(small.contains("/dev/x") && small.contains("131071 bytes") && small.contains("131072 bytes"), "{small}");

@@ -1,0 +1,146 @@
+//! Sizes drawn from any distribution, in one step each: Walker's alias method, in integers.
+//!
+//! ```text
+//! column      0        1        2        one random number picks the column and, by its other bits,
+//!          +------+ +------+ +------+    the part of it: below `keep_below` the column's own size,
+//!   other  |  C   | |      | |  A   |    above it the other one. All columns are equally high.
+//!          |------| |  B   | |------|
+//!    own   |  A   | |      | |  C   |
+//!          +------+ +------+ +------+
+//! ```
+//!
+//! Source: A. J. Walker, 1977; the table is built as by M. D. Vose, "A linear algorithm for generating
+//! random numbers with a given distribution", 1991. It knows nothing of histograms or devices.
+
+use device::random::Random;
+use std::collections::BTreeMap;
+
+/// Sizes and how likely each is. Drawing takes one random number and no floating point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeTable {
+    columns: Box<[Column]>,
+    bytes_max: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Column {
+    /// Of 2^64.
+    keep_below: u64,
+    own_bytes: u32,
+    other_bytes: u32,
+}
+
+/// What fills a column that needs no other size.
+const ALWAYS: u64 = u64::MAX;
+
+impl SizeTable {
+    /// Sizes in bytes with weights, of which those of 0 are never drawn.
+    ///
+    /// The share of a size is its weight by the sum of all, to within 2^-63. Without any weight the only
+    /// size is 0.
+    pub fn new(weights: BTreeMap<u32, u64>) -> Self {
+        let weights: Vec<_> = weights.into_iter().filter(|(_, weight)| *weight > 0).collect();
+        let full: u128 = weights.iter().map(|(_, weight)| u128::from(*weight)).sum();
+        let bytes_max = weights.last().map_or(0, |(bytes, _)| *bytes);
+        let count = weights.len() as u128;
+        // The height of a column is `full`; all of them together are full * count.
+        let (mut small, mut large): (Vec<_>, Vec<_>) = weights
+            .iter()
+            .map(|(bytes, weight)| (*bytes, u128::from(*weight) * count))
+            .partition(|(_, height)| *height < full);
+        let mut columns = Vec::with_capacity(weights.len());
+        while let Some((own_bytes, height)) = small.pop() {
+            // Small columns leave as much room as large ones are too high, so there is one.
+            let Some((other_bytes, rest)) = large.pop() else { break };
+            let keep_below = fraction_of_64_bits(height, full);
+            columns.push(Column { keep_below, own_bytes, other_bytes });
+            let left = rest - (full - height);
+            if left < full { small.push((other_bytes, left)) } else { large.push((other_bytes, left)) }
+        }
+        columns.extend(large.into_iter().map(|(bytes, _)| Column {
+            keep_below: ALWAYS,
+            own_bytes: bytes,
+            other_bytes: bytes,
+        }));
+        if columns.is_empty() {
+            columns.push(Column { keep_below: ALWAYS, own_bytes: 0, other_bytes: 0 });
+        }
+        Self { columns: columns.into(), bytes_max }
+    }
+
+    /// One size, in bytes.
+    #[inline]
+    pub fn draw(&self, random: &mut Random) -> u32 {
+        // As in `Random::below`: the high half of the product is uniform over the columns, and what is
+        // left of it uniform within the column.
+        let product = u128::from(random.next_u64()) * self.columns.len() as u128;
+        let column = &self.columns[(product >> 64) as usize];
+        if product as u64 <= column.keep_below { column.own_bytes } else { column.other_bytes }
+    }
+
+    /// The largest size, in bytes.
+    pub fn bytes_max(&self) -> u32 {
+        self.bytes_max
+    }
+
+    /// Every size that can be drawn, ascending, in bytes.
+    pub fn sizes(&self) -> impl Iterator<Item = u32> {
+        let all = self.columns.iter().flat_map(|column| [column.own_bytes, column.other_bytes]);
+        all.collect::<std::collections::BTreeSet<_>>().into_iter()
+    }
+
+    /// Memory that it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.columns)
+    }
+}
+
+/// `part` of `whole` as a fraction of 2^64, for a part below the whole. Weights are below 2^64 and their
+/// number below 2^32, so nothing of worth is shifted out.
+fn fraction_of_64_bits(part: u128, whole: u128) -> u64 {
+    let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u64::BITS);
+    (((part >> excess) << u64::BITS) / (whole >> excess).max(1)).min(u128::from(ALWAYS)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(weights: &[(u32, u64)], draws: u32) -> BTreeMap<u32, u32> {
+        let table = SizeTable::new(weights.iter().copied().collect());
+        let mut random = Random::new(11);
+        let mut counts = BTreeMap::new();
+        (0..draws).for_each(|_| *counts.entry(table.draw(&mut random)).or_default() += 1);
+        counts
+    }
+
+    #[test]
+    fn sizes_come_in_proportion_to_their_weights() {
+        let weights = [(512, 1), (1024, 2), (4096, 3), (65_536, 94)];
+        for ((bytes, count), (_, weight)) in counts(&weights, 1_000_000).into_iter().zip(weights) {
+            let wanted = 10_000.0 * weight as f64;
+            // Four standard deviations of a binomial count.
+            assert!((f64::from(count) - wanted).abs() < 4.0 * wanted.sqrt(), "{bytes}: {count} of {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_weight_of_zero_is_never_drawn() {
+        assert_eq!(counts(&[(512, 0), (1024, 7)], 10_000).into_iter().collect::<Vec<_>>(), [(1024, 10_000)]);
+        let table = SizeTable::new([(512, 5), (1024, 0)].into());
+        assert_eq!((table.sizes().collect::<Vec<_>>(), table.bytes_max()), (vec![512], 512));
+    }
+
+    #[test]
+    fn no_weights_are_no_panic() {
+        assert_eq!(SizeTable::new(BTreeMap::new()).draw(&mut Random::new(1)), 0);
+    }
+
+    #[test]
+    fn extreme_weights_keep_their_proportion() {
+        let weights: BTreeMap<_, _> = (1..=1000).map(|n| (n, if n == 1 { u64::MAX } else { 1 })).collect();
+        let table = SizeTable::new(weights);
+        let mut random = Random::new(2);
+        assert!((0..100_000).all(|_| table.draw(&mut random) == 1));
+    }
+}
