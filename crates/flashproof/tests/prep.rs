@@ -110,9 +110,11 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     );
     assert_eq!((&prepared["sample"]["bytes"], &prepared["sample"]["mismatches"]), (&json!(ODD_BYTES), &json!(0)));
     assert!(prepared["ended_unix_s"].as_u64() >= prepared["started_unix_s"].as_u64());
-    let says = format!(
-        "{}: prepared: {ODD_BYTES} bytes, zeros and 1 x salt (seed 7), 769 places of up to 4096 bytes (100.000 % of it) read back and as written",
-        case.device.name
+    let says = format!("{}: prepared: {ODD_BYTES} bytes, zeros and 1 x salt (seed 7) written at ", case.device.name);
+    assert!(
+        ended.stdout.contains(" MB/s, 769 places of up to 4096 bytes (100.000 % of it) read back and as written, in "),
+        "{}",
+        ended.stdout
     );
     assert!(ended.stdout.starts_with(&says), "{}", ended.stdout);
 

@@ -63,7 +63,7 @@ impl Course {
             check_same_drive(subject, own.as_ref(), records)?;
             if let Some(prepared) = own.filter(|own| !own.is_complete()) {
                 check_same_work(subject, &prepared, wanted)?;
-                return Ok(Self { prepared, resumed: true });
+                return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, resumed: true });
             }
         }
         let used_bytes = used_bytes(path, *size_bytes, wanted.use_pct)?;
