@@ -1,6 +1,5 @@
-//! The options of `flashproof prep`, and of `act_prep`, which takes the same.
+//! The options of `flashproof prep`.
 
-use super::exit_as_act;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 
@@ -62,7 +61,7 @@ struct ActCli {
     args: PrepArgs,
 }
 
-const PREP_EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
   flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
@@ -75,13 +74,9 @@ All of a device is erased; what is on it is asked about before, see docs/guard.m
 variable FLASHPROOF_ERASE names devices as --erase does. Exit codes: 0 done, 1 a device failed or does
 not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/prep.md.";
 
-/// Adds the examples to the command's help.
-pub fn with_examples(command: clap::Command) -> clap::Command {
-    command.after_help(PREP_EXAMPLES)
-}
-
-/// Reads the command line of `act_prep`; exits as ACT does where that is all there is to do.
-pub fn parse_as_act(arguments: Vec<OsString>) -> PrepArgs {
-    let matches = with_examples(ActCli::command()).try_get_matches_from(arguments);
-    matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error)).args
+/// Reads the options of ACT's program, or exits as it does.
+pub(super) fn parse_as_act(arguments: Vec<OsString>) -> PrepArgs {
+    let matches = ActCli::command().after_help(EXAMPLES).try_get_matches_from(arguments);
+    let cli = matches.and_then(|matches| ActCli::from_arg_matches(&matches));
+    cli.unwrap_or_else(|error| super::exit_as_act(&error)).args
 }

@@ -615,12 +615,13 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Counts an operation that never came back, and those that would have followed it.
+    /// Counts an operation that never came back, and those that would have followed it: for its stream it
+    /// ended without moving a byte.
     fn count_chain(&mut self, lane: u32, request: Request) {
         let mut next = Some(request);
         while let Some(request) = next {
             self.recorder.unissued(request.cell, 1);
-            next = self.lanes[lane as usize].stream.on_completion(&request, Outcome::Done);
+            next = self.lanes[lane as usize].stream.on_completion(&request, Outcome::Short(0));
         }
     }
 }

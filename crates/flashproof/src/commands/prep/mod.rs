@@ -14,6 +14,7 @@ mod status;
 mod tracker;
 
 use crate::args::PrepArgs;
+use crate::commands::Manner;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::{say, signals};
@@ -30,15 +31,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// How the command behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
-    /// Bars on standard error, results on standard output.
-    Bars,
-    /// Plain lines on standard output.
-    Act,
-}
 
 /// How often the screen is renewed.
 const RENEW: Duration = Duration::from_millis(200);
@@ -66,7 +58,7 @@ pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;
     let style = match manner {
         _ if args.quiet => Style::Quiet,
-        Manner::Bars => Style::Bars,
+        Manner::Own => Style::Bars,
         Manner::Act => Style::Plain,
     };
     if style == Style::Plain {

@@ -314,8 +314,8 @@ mod tests {
     }
 
     fn chain(stream: &mut Pattern) -> Vec<crate::stream::Request> {
-        let first = stream.next();
-        std::iter::successors(first, |request| stream.on_completion(request, Outcome::Done)).collect()
+        let first = stream.next().unwrap();
+        std::iter::successors(Some(first), |request| stream.on_completion(request, Outcome::Done)).collect()
     }
 
     #[test]
