@@ -1,5 +1,12 @@
 //! The command line: commands, their options and their help.
 
+mod latency;
+mod prep;
+
+pub use latency::{Format, LatencyArgs};
+pub use prep::PrepArgs;
+
+use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use load::act::options::Test;
 use load::act::reference::help_text;
@@ -7,12 +14,22 @@ use measure::judge::Sla;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What was asked for.
-pub enum Invocation {
-    /// `flashproof storage`
-    Storage(StorageArgs),
-    /// `act_storage`, the program of ACT.
-    ActStorage(StorageArgs),
+/// What was asked for, and as whose program.
+pub struct Invocation {
+    /// What to do.
+    pub task: Task,
+    /// As whose program.
+    pub manner: Manner,
+}
+
+/// A command with its options.
+pub enum Task {
+    /// `flashproof storage`, `flashproof index`, `act_storage`, `act_index`
+    Test(Test, TestArgs),
+    /// `flashproof prep`, `act_prep`
+    Prep(PrepArgs),
+    /// `flashproof latency`, `act_latency.py`
+    Latency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
 }
@@ -33,28 +50,50 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run an ACT storage test: record reads, large-block reads and writes, and a verdict
-    Storage(StorageArgs),
+    Storage(TestArgs),
+    /// Run an ACT index test: 4 KiB reads, page updates by cache threads, and a verdict
+    Index(TestArgs),
+    /// Show which share of operations took longer than what, from the logs of ACT or of runs
+    Latency(LatencyArgs),
+    /// Write devices from end to end, so that a test meets a drive in use; ERASES them
+    Prep(PrepArgs),
     /// Judge a run again, from its run directory alone
     Report(ReportArgs),
 }
 
 #[derive(Parser)]
 #[command(
-    name = "act_storage",
     version,
-    about = "Run an ACT storage test as ACT's program does: the log on standard output, exit code 0 on completion"
+    about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion"
 )]
 struct ActCli {
     #[command(flatten)]
-    args: StorageArgs,
+    args: TestArgs,
 }
 
-/// Options of a storage test.
+/// What the binary is when it is called by the name of one of ACT's programs.
+#[derive(Clone, Copy)]
+enum Alias {
+    Test(Test),
+    Prep,
+    Latency,
+}
+
+/// Those names.
+const ALIASES: [(&str, Alias); 5] = [
+    ("act_storage", Alias::Test(Test::Storage)),
+    ("act_index", Alias::Test(Test::Index)),
+    ("act_prep", Alias::Prep),
+    ("act_latency.py", Alias::Latency),
+    ("act_latency", Alias::Latency),
+];
+
+/// Options of a storage or index test.
 #[derive(Args, Debug)]
-pub struct StorageArgs {
+pub struct TestArgs {
     /// Configuration file in ACT's dialect, one "name: value" a line
     pub config: PathBuf,
-    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-storage-TIME here]
+    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-TEST-TIME here]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Allow the erasure of this device, by its name in the configuration; may be repeated
@@ -105,6 +144,17 @@ Examples:
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
 names devices as --erase does.";
 
+const INDEX_EXAMPLES: &str = "\
+Examples:
+  flashproof index act_index.conf                         a device that holds nothing, or only our own data
+  flashproof index act_index.conf --erase /dev/nvme1n1    in a script: allow the erasure, by name
+  flashproof index demo.conf --out runs/index             with \"device-names: sim:\" in it: no device at all
+  flashproof index act_index.conf --dry-run               check the file, show the rates
+  flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates
+
+Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
+names devices as --erase does.";
+
 const REPORT_EXAMPLES: &str = "\
 Examples:
   flashproof report runs/demo
@@ -114,20 +164,41 @@ Examples:
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
-    if called.is_some_and(|name| name == crate::ACT_STORAGE) {
-        let matches = with_options(ActCli::command()).try_get_matches_from(arguments);
-        let cli =
-            matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error));
-        return Invocation::ActStorage(cli.args);
+    match ALIASES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name)) {
+        Some((name, alias)) => Invocation { task: act_task(name, alias, arguments), manner: Manner::Act },
+        None => Invocation { task: own_task(arguments), manner: Manner::Own },
     }
+}
+
+fn act_task(name: &'static str, alias: Alias, arguments: Vec<OsString>) -> Task {
+    match alias {
+        Alias::Test(test) => Task::Test(test, parse_as_act(name, test, arguments)),
+        Alias::Prep => Task::Prep(prep::parse_as_act(arguments)),
+        Alias::Latency => Task::Latency(latency::parse_as_act(arguments)),
+    }
+}
+
+fn own_task(arguments: Vec<OsString>) -> Task {
     let command = Cli::command()
-        .mut_subcommand("storage", with_options)
+        .mut_subcommand("storage", |command| with_options(command, Test::Storage))
+        .mut_subcommand("index", |command| with_options(command, Test::Index))
+        .mut_subcommand("latency", latency::with_examples)
+        .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES));
-    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit());
+    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
-        Command::Storage(args) => Invocation::Storage(args),
-        Command::Report(args) => Invocation::Report(args),
+        Command::Storage(args) => Task::Test(Test::Storage, args),
+        Command::Index(args) => Task::Test(Test::Index, args),
+        Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
+        Command::Prep(args) => Task::Prep(args),
+        Command::Report(args) => Task::Report(args),
     }
+}
+
+/// Reads the command line of ACT's program for `test`, or exits as it does.
+fn parse_as_act(name: &'static str, test: Test, arguments: Vec<OsString>) -> TestArgs {
+    let matches = with_options(ActCli::command().name(name), test).try_get_matches_from(arguments);
+    matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error)).args
 }
 
 /// Shows help, or what is wrong with the command line, and exits as ACT does.
@@ -138,9 +209,11 @@ fn exit_as_act(error: &clap::Error) -> ! {
 }
 
 /// Adds the examples, and to the long help the option table of the configuration.
-fn with_options(command: clap::Command) -> clap::Command {
-    let options = help_text(Test::Storage);
-    command
-        .after_help(STORAGE_EXAMPLES)
-        .after_long_help(format!("{STORAGE_EXAMPLES}\n\nKeys of the configuration file:\n\n{options}"))
+fn with_options(command: clap::Command, test: Test) -> clap::Command {
+    let options = help_text(test);
+    let examples = match test {
+        Test::Storage => STORAGE_EXAMPLES,
+        Test::Index => INDEX_EXAMPLES,
+    };
+    command.after_help(examples).after_long_help(format!("{examples}\n\nKeys of the configuration file:\n\n{options}"))
 }

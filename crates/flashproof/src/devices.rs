@@ -1,6 +1,6 @@
 //! From device names to open targets or simulated drives.
 
-use crate::args::StorageArgs;
+use crate::args::TestArgs;
 use crate::failure::Failure;
 use crate::say;
 use device::discover::DeviceFacts;
@@ -8,7 +8,8 @@ use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, eras
 use device::observe::DeviceNumber;
 use device::sim::{Drive, DriveSpec};
 use device::target::Target;
-use load::act::StorageConfig;
+use load::act::Terms;
+use load::act::options::Test;
 use load::act::workload::DeviceShape;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -27,19 +28,21 @@ pub enum Devices {
 }
 
 impl Devices {
-    /// Opens the devices of `config`: for writing, with the guard's consent, if the load `writes`.
+    /// Opens the devices of `terms`: for writing, with the guard's consent, if the load `writes`.
     ///
     /// `block_bytes`: what at least has to fit on each.
-    pub fn open(config: &StorageConfig, args: &StorageArgs, writes: bool, block_bytes: u64) -> Result<Self, Failure> {
-        if !config.is_simulated() {
-            let open = if writes { open_to_write } else { open_to_read };
-            let targets = open(config, args, block_bytes)?;
+    pub fn open(terms: &Terms, args: &TestArgs, test: Test, writes: bool, block_bytes: u64) -> Result<Self, Failure> {
+        if !terms.is_simulated() {
+            let targets = match writes {
+                true => open_to_write(terms, args, test, block_bytes)?,
+                false => open_to_read(terms, block_bytes)?,
+            };
             for target in &targets {
                 target.notes().iter().for_each(|note| say::warning(&format!("{}: {note}", target.name())));
             }
             return Ok(Self::Real(targets.into_iter().map(Arc::new).collect()));
         }
-        let parsed = config.device_names.iter().map(|name| Ok((name.clone(), name.parse().map_err(Failure::usage)?)));
+        let parsed = terms.device_names.iter().map(|name| Ok((name.clone(), name.parse().map_err(Failure::usage)?)));
         Ok(Self::Simulated(parsed.collect::<Result<_, Failure>>()?))
     }
 
@@ -80,31 +83,36 @@ fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {
     facts.number.map(|number| (number.major, number.minor))
 }
 
-fn open_to_read(config: &StorageConfig, _: &StorageArgs, block_bytes: u64) -> Result<Vec<Target>, Failure> {
-    let opened = config.device_names.iter().map(|name| Target::read_only(name, block_bytes));
+fn open_to_read(terms: &Terms, block_bytes: u64) -> Result<Vec<Target>, Failure> {
+    let opened = terms.device_names.iter().map(|name| Target::read_only(name, block_bytes));
     opened.collect::<Result<_, _>>().map_err(Failure::environment)
 }
 
-fn open_to_write(config: &StorageConfig, args: &StorageArgs, block_bytes: u64) -> Result<Vec<Target>, Failure> {
-    let requests: Vec<_> = config
+fn open_to_write(terms: &Terms, args: &TestArgs, test: Test, block_bytes: u64) -> Result<Vec<Target>, Failure> {
+    let requests: Vec<_> = terms
         .device_names
         .iter()
         .map(|name| Request {
-            file_size_bytes: config.file_size_mbytes.map(|mbytes| u64::from(mbytes) * MIB),
+            file_size_bytes: terms.file_size_mbytes.map(|mbytes| u64::from(mbytes) * MIB),
             min_size_bytes: block_bytes,
             shared: args.shared,
-            odsync: !config.disable_odsync,
-            ..Request::new(name, "storage test")
+            odsync: !terms.disable_odsync,
+            ..Request::new(name, format!("{} test", test.name()))
         })
         .collect();
+    Ok(consent(&requests, &args.erase)?.into_iter().map(Target::writable).collect())
+}
+
+/// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be.
+pub fn consent(requests: &[Request], erase: &[String]) -> Result<Vec<WriteConsent>, Failure> {
     let variable = std::env::var(ERASE_VARIABLE).ok();
-    let named = erase_names(&args.erase, variable.as_deref());
-    for name in named.iter().filter(|name| !config.device_names.contains(name)) {
+    let named = erase_names(erase, variable.as_deref());
+    for name in named.iter().filter(|name| !requests.iter().any(|request| request.path == **name)) {
         say::warning(&format!("{name}, named for erasure, is no device of this configuration: nothing comes of it"));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);
-    let consents = Guard::new(None).consent(&requests, &mut answers).map_err(Failure::environment)?;
-    Ok(consents.into_iter().map(told).map(Target::writable).collect())
+    let consents = Guard::new(None).consent(requests, &mut answers).map_err(Failure::environment)?;
+    Ok(consents.into_iter().map(told).collect())
 }
 
 /// Says what is about to be erased.

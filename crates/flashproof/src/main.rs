@@ -18,29 +18,28 @@ mod recording;
 mod say;
 mod signals;
 
-use args::{Invocation, parse};
-use commands::storage::Manner;
-use failure::Failure;
+use args::{Invocation, Task, parse};
+use commands::Manner;
 use std::process::ExitCode;
 
-/// The name under which the binary behaves as ACT's program does.
-const ACT_STORAGE: &str = "act_storage";
-
-/// What ACT's program exits with when it cannot run a test.
+/// What ACT's programs exit with when they cannot do their work.
 const ACT_FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
     say::tame_panics();
-    let told = |failure: Failure| {
+    let Invocation { task, manner } = parse();
+    let ended = match task {
+        Task::Test(test, args) => commands::test::run(test, &args, manner),
+        Task::Prep(args) => commands::prep::run(&args, manner),
+        Task::Latency(args) => commands::latency::run(&args),
+        Task::Report(args) => commands::report::run(&args),
+    };
+    let code = ended.unwrap_or_else(|failure| {
         say::error(&failure.message);
         failure.exit_code()
-    };
-    match parse() {
-        Invocation::Storage(args) => commands::storage::run(&args, Manner::Verdict).unwrap_or_else(told),
-        Invocation::ActStorage(args) => match commands::storage::run(&args, Manner::ActLog).map_err(told) {
-            Ok(code) => code,
-            Err(_) => ExitCode::from(ACT_FAILURE),
-        },
-        Invocation::Report(args) => commands::report::run(&args).unwrap_or_else(told),
+    });
+    match manner {
+        Manner::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
+        _ => code,
     }
 }

@@ -13,7 +13,7 @@ mod config_property;
 
 use config_property::assert_parser_property;
 use device::random::Random;
-use load::act::parse_storage;
+use load::act::{parse_index, parse_storage};
 use std::error::Error;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let input = String::from_utf8_lossy(&input);
                 return Err(format!("input {inputs} of seed {seed} broke a property:\n{input}").into());
             }
-            valid += u64::from(parse_storage("input", &input).is_ok());
+            valid += u64::from(parse_storage("input", &input).is_ok() || parse_index("input", &input).is_ok());
         }
         inputs += BATCH;
     }
@@ -92,7 +92,7 @@ impl Corpus {
     fn load() -> Result<Self, Box<dyn Error>> {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
         let mut paths = Vec::new();
-        for directory in ["act-storage", "sizing-paper"] {
+        for directory in ["act-storage", "act-index", "sizing-paper"] {
             for entry in fs::read_dir(data.join(directory))? {
                 paths.push(entry?.path());
             }

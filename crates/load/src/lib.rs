@@ -14,6 +14,7 @@
 
 pub mod act;
 pub mod plan;
+pub mod prep;
 pub mod rate;
 pub mod run;
 pub mod schedule;

@@ -28,10 +28,17 @@ pub struct Request {
 
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream {
-    /// The next operation. Its time is not the stream's business.
-    fn next(&mut self) -> Request;
+    /// The next operation. Its time is not the stream's business. `None` when the stream has ended: it
+    /// says so whenever it is asked again.
+    fn next(&mut self) -> Option<Request>;
 
-    /// Told of every operation that ended. An operation returned from here follows at once in the
+    /// Shown what a read brought, before [`Self::on_completion`]. Nothing on simulated drives, which
+    /// keep no data.
+    #[inline]
+    fn on_data(&mut self, _request: &Request, _data: &[u8]) {}
+
+    /// Told of every operation that ended, and of those that never came back as ones that moved nothing. An
+    /// operation returned from here follows at once in the
     /// same slot: a cache write after its read.
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         None
@@ -165,17 +172,28 @@ pub enum Pattern {
     Uniform(Uniform),
     /// From the first block to the last, over and over.
     Sequential(Sequential),
+    /// Reads of random pages, each followed by a write: an ACT cache thread.
+    Updates(Updates),
     /// A random target and, in the proportion of the rates, a read or a write: an ACT service thread.
     Mixed(Mixed),
 }
 
 impl Stream for Pattern {
     #[inline]
-    fn next(&mut self) -> Request {
-        match self {
+    fn next(&mut self) -> Option<Request> {
+        Some(match self {
             Self::Uniform(Uniform { extent, kind, buffers, random }) => extent.draw(random, *kind, *buffers),
             Self::Sequential(sequential) => sequential.next(),
+            Self::Updates(updates) => updates.next(),
             Self::Mixed(mixed) => mixed.next(),
+        })
+    }
+
+    #[inline]
+    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
+        match self {
+            Self::Updates(updates) => updates.after(request.kind),
+            _ => None,
         }
     }
 }
@@ -212,6 +230,51 @@ impl Sequential {
         self.next = (self.next + 1) % offsets;
         let buffers = self.buffers;
         Request { target, cell, kind: Kind::Read, offset, len, buffers, sync: false, placement: None }
+    }
+}
+
+/// Updates of pages: a read of a random one, then a write of a random one, as ACT does. What a failed
+/// read should have brought is written all the same.
+///
+/// An arrival is one update or a bundle of them, one after the other. Bundles of several in flight at
+/// once would need a count for each, so their lane has a limit of one.
+#[derive(Debug, Clone)]
+pub struct Updates {
+    reads: Vec<Extent>,
+    writes: Vec<(Extent, u16)>,
+    buffers: u16,
+    bundle: u32,
+    /// Updates of the current bundle still to begin.
+    left: u32,
+    random: Random,
+}
+
+impl Updates {
+    /// Updates on the targets of `reads`, written to those of `writes`, each with its buffer class;
+    /// `buffers` is the class of the reads, `bundle` the number of updates for each arrival.
+    pub fn new(reads: Vec<Extent>, writes: Vec<(Extent, u16)>, buffers: u16, bundle: u32, random: Random) -> Self {
+        Self { reads, writes, buffers, bundle, left: 0, random }
+    }
+
+    fn next(&mut self) -> Request {
+        self.left = self.bundle - 1;
+        self.read()
+    }
+
+    fn read(&mut self) -> Request {
+        let target = self.random.below(self.reads.len() as u64) as usize;
+        self.reads[target].draw(&mut self.random, Kind::Read, self.buffers)
+    }
+
+    /// What follows an operation of `kind`.
+    fn after(&mut self, kind: Kind) -> Option<Request> {
+        if kind == Kind::Read {
+            let target = self.random.below(self.writes.len() as u64) as usize;
+            let (extent, buffers) = &self.writes[target];
+            return Some(extent.draw(&mut self.random, Kind::Write, *buffers));
+        }
+        self.left = self.left.checked_sub(1)?;
+        Some(self.read())
     }
 }
 
@@ -275,7 +338,7 @@ mod tests {
     fn the_raider_starts_over_at_the_end() {
         let extent = Extent::blocks(0, 0, 3000, 1000).unwrap();
         let mut raider = Pattern::Sequential(Sequential { extent, buffers: 0, next: 0 });
-        let offsets: Vec<_> = (0..4).map(|_| raider.next().offset).collect();
+        let offsets: Vec<_> = (0..4).filter_map(|_| raider.next()).map(|request| request.offset).collect();
         assert_eq!(offsets, [0, 1000, 2000, 0]);
     }
 

@@ -1,16 +1,22 @@
-//! Configurations that ACT 6.6 was given, beside what it printed of them (`data/act-storage`).
+//! Configurations that ACT 6.6 was given, beside what it printed of them (`data/act-storage`,
+//! `data/act-index`).
 
-use load::act::{echo, parse_storage};
+use load::act::options::Test;
+use load::act::{Model, parse_index, parse_storage};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/act-storage")
+fn data(test: Test) -> PathBuf {
+    let name = match test {
+        Test::Storage => "act-storage",
+        Test::Index => "act-index",
+    };
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
 /// Stems of the files with this extension, sorted.
-fn names(extension: &str) -> Vec<String> {
-    let files = fs::read_dir(data()).unwrap().map(|entry| entry.unwrap().path());
+fn names(test: Test, extension: &str) -> Vec<String> {
+    let files = fs::read_dir(data(test)).unwrap().map(|entry| entry.unwrap().path());
     let mut names: Vec<_> = files
         .filter(|path| path.extension().is_some_and(|found| found == extension))
         .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
@@ -19,28 +25,53 @@ fn names(extension: &str) -> Vec<String> {
     names
 }
 
-fn read(name: &str, extension: &str) -> String {
-    fs::read_to_string(data().join(format!("{name}.{extension}"))).unwrap()
+fn read(test: Test, name: &str, extension: &str) -> String {
+    fs::read_to_string(data(test).join(format!("{name}.{extension}"))).unwrap()
 }
 
 #[test]
 fn what_act_echoed_and_derived_is_echoed_and_derived_to_the_character() {
-    let names = names("echo");
-    assert_eq!(names.len(), 34, "every example with an echo is here");
-    for name in names {
-        let parsed = parse_storage(&name, read(&name, "conf").as_bytes()).unwrap_or_else(|errors| panic!("{errors}"));
-        let mut config = parsed.config;
-        assert_eq!(parsed.warnings, [], "{name}");
-        if name == "no_threads" {
-            // The one default that differs: ours is for each device, ACT's for each CPU.
-            assert_eq!(config.service_threads_or_default(), 1024);
-            config.service_threads = Some(10);
+    for (test, count) in [(Test::Storage, 34), (Test::Index, 12)] {
+        let names = names(test, "echo");
+        assert_eq!(names.len(), count, "every example with an echo is here");
+        for name in names {
+            let (mut model, warnings) = Model::parse(test, &name, read(test, &name, "conf").as_bytes())
+                .unwrap_or_else(|errors| panic!("{errors}"));
+            assert_eq!(warnings, [], "{name}");
+            if name == "no_threads" {
+                // The one default that differs: ours is for each device, ACT's for each CPU.
+                assert_eq!(model.terms().service_threads_or_default(), 1024);
+                model.set_service_threads(10);
+            }
+            let blocks = model.blocks();
+            let (acts, ours) = blocks.split_at(blocks.find("FLASHPROOF SETTINGS").unwrap());
+            assert_eq!(acts, read(test, &name, "echo"), "{name}");
+            assert!(ours.contains("\narrival: paced\n"), "{name}");
         }
-        let blocks = echo::blocks(&config, &load::act::derive(&config).unwrap());
-        let (acts, ours) = blocks.split_at(blocks.find("FLASHPROOF SETTINGS").unwrap());
-        assert_eq!(acts, read(&name, "echo"), "{name}");
-        assert!(ours.contains("\narrival: paced\n"), "{name}");
     }
+}
+
+#[test]
+fn what_act_index_refuses_is_refused_with_a_reason() {
+    let refused = [
+        ("cache0", "cache0.conf:6: cache-threads: 0 is too small - give a whole number from 1 to 1048576"),
+        ("lwm100", "lwm100.conf:6: defrag-lwm-pct: 100 is too large - give a whole number from 0 to 99 (%)"),
+        (
+            "record_bytes_here",
+            "record_bytes_here.conf:6: record-bytes: a key of the storage test, which an index test does not have - \
+             remove the line, or run \"flashproof storage\"",
+        ),
+    ];
+    for (name, message) in refused {
+        let conf = read(Test::Index, name, "conf");
+        let errors = parse_index(&format!("{name}.conf"), conf.as_bytes()).unwrap_err();
+        assert_eq!(errors.to_string(), message);
+    }
+    let small = parse_index("small", read(Test::Index, "small", "conf").as_bytes()).unwrap().config;
+    let rate = load::act::derive_index(&small).unwrap().service_read_rate;
+    assert_eq!((rate.ops(), rate.seconds()), (6, 1), "fewer than one for each of the 10 service threads");
+    let without_echo = names(Test::Index, "conf").len() - names(Test::Index, "echo").len();
+    assert_eq!(without_echo, refused.len() + 1, "every example is in one of the tests");
 }
 
 #[test]
@@ -91,24 +122,24 @@ fn what_act_refuses_or_mistakes_is_refused_with_a_reason() {
         ("update101", "update101.conf:6: update-pct: 101 is too large - give a whole number from 0 to 100 (%)"),
     ];
     for (name, message) in refused {
-        let errors = parse_storage(&format!("{name}.conf"), read(name, "conf").as_bytes()).unwrap_err();
+        let errors = parse_storage(&format!("{name}.conf"), read(Test::Storage, name, "conf").as_bytes()).unwrap_err();
         assert_eq!(errors.to_string(), message);
     }
     let runs = ["old_queues", "record_8m", "too_small"];
-    let without_echo = names("conf").len() - names("echo").len();
+    let without_echo = names(Test::Storage, "conf").len() - names(Test::Storage, "echo").len();
     assert_eq!(without_echo, refused.len() + runs.len(), "every example is in one of the tests");
 }
 
 #[test]
 fn a_small_load_runs() {
-    let config = parse_storage("too_small", read("too_small", "conf").as_bytes()).unwrap().config;
+    let config = parse_storage("too_small", read(Test::Storage, "too_small", "conf").as_bytes()).unwrap().config;
     let rate = load::act::derive(&config).unwrap().read_rate;
     assert_eq!((rate.ops(), rate.seconds()), (9, 1), "fewer than one for each of the 10 service threads");
 }
 
 #[test]
 fn the_largest_record_in_the_largest_block_runs() {
-    let config = parse_storage("record_8m", read("record_8m", "conf").as_bytes()).unwrap().config;
+    let config = parse_storage("record_8m", read(Test::Storage, "record_8m", "conf").as_bytes()).unwrap().config;
     let derived = load::act::derive(&config).unwrap();
     assert_eq!((derived.records_per_large_block, derived.record_stored_bytes_max), (1, 8 << 20));
     assert_eq!(derived.large_block_write_rate.per_sec_floor(), 2000);
@@ -116,7 +147,7 @@ fn the_largest_record_in_the_largest_block_runs() {
 
 #[test]
 fn queues_of_act_4_yield_to_service_threads() {
-    let parsed = parse_storage("a.conf", read("old_queues", "conf").as_bytes()).unwrap();
+    let parsed = parse_storage("a.conf", read(Test::Storage, "old_queues", "conf").as_bytes()).unwrap();
     assert_eq!(parsed.config.service_threads, Some(10));
     let warnings: Vec<_> = parsed.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(

@@ -67,7 +67,7 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
     let device = DeviceShape { name: "sim:".into(), size_bytes: 64 << 30, min_io_bytes: 512, stamp_key: 0 };
     let thresholds_ns = [1_000_000].into();
     let choices = Choices { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None, thresholds_ns };
-    let mut workload = Workload::new(&config, &derive(&config).unwrap(), &[device], &choices).unwrap();
+    let mut workload = Workload::storage(&config, &derive(&config).unwrap(), &[device], &choices).unwrap();
     let settings = Settings { duration_ns: 5 * SEC, max_lag_ns: 0, errors_max: 0, pacing: Pacing::Spin, drain_ns: SEC };
     let reads_ns = Rc::new(RefCell::new(Vec::new()));
     let world = SimWorld::new(vec![Drive::new(&"sim:".parse().unwrap(), 1)]);

@@ -29,10 +29,14 @@ pub struct Quantiles {
     pub count: u64,
     /// The median.
     pub p50_ns: u64,
+    /// 90 %.
+    pub p90_ns: u64,
     /// 99 %.
     pub p99_ns: u64,
     /// 99.9 %.
     pub p999_ns: u64,
+    /// 99.99 %.
+    pub p9999_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
@@ -42,10 +46,19 @@ impl From<&Histogram> for Quantiles {
         Self {
             count: histogram.len(),
             p50_ns: histogram.value_at_quantile(0.5),
+            p90_ns: histogram.value_at_quantile(0.9),
             p99_ns: histogram.value_at_quantile(0.99),
             p999_ns: histogram.value_at_quantile(0.999),
+            p9999_ns: histogram.value_at_quantile(0.9999),
             max_ns: histogram.max(),
         }
+    }
+}
+
+impl Quantiles {
+    /// From the median to the longest.
+    pub fn all_ns(&self) -> [u64; 6] {
+        [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.p9999_ns, self.max_ns]
     }
 }
 

@@ -3,36 +3,32 @@
 //! Each value against its row of the table, then values against each other. A small load is no
 //! mistake: ACT's "load config too small" comes from an integer division that is not done here.
 
+use super::configuration::{Configuration, Fields, Terms};
 use super::derive::stored_bytes;
-use super::options::{Test, options_of};
+use super::options::options_of;
 use super::problem::{Problem, Quoted};
 use super::setting::is_simulated;
 use super::sizes;
 use super::storage::StorageConfig;
 
 /// Everything that is wrong with `config`; empty when it can be run.
-pub fn check(config: &StorageConfig) -> Vec<Problem> {
-    let single = options_of(Test::Storage).filter_map(|spec| {
+pub fn check<C: Configuration>(config: &C) -> Vec<Problem> {
+    let single = options_of(C::TEST).filter_map(|spec| {
         let found = config.setting(spec.name)?.check(spec).err()?;
         Some(Problem::value(spec, found))
     });
     let mut problems: Vec<_> = single.collect();
     // Rules about several values assume that each is in its range.
     if problems.is_empty() {
-        problems = conflicts(config);
+        problems = config.conflicts();
     }
     problems
 }
 
-/// What contradicts each other in `config`, taking each value by itself for good.
-pub(crate) fn conflicts(config: &StorageConfig) -> Vec<Problem> {
+/// What contradicts each other in a storage test, taking each value by itself for good.
+pub(crate) fn storage_conflicts(config: &StorageConfig) -> Vec<Problem> {
     let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
-    let mut problems = Vec::new();
-
-    problems.extend(worlds(config));
-    if config.read_reqs_per_sec == 0 && config.write_reqs_per_sec == 0 {
-        problems.push(Problem::NoLoad);
-    }
+    let mut problems = config.terms().conflicts();
     if config.record_bytes_range_max != 0 && config.record_bytes_range_max <= config.record_bytes {
         problems.push(Problem::RangeNotAboveRecord {
             range_max_bytes: config.record_bytes_range_max,
@@ -64,12 +60,12 @@ pub(crate) fn conflicts(config: &StorageConfig) -> Vec<Problem> {
 }
 
 /// Simulated drives live on virtual time and have their own size.
-fn worlds(config: &StorageConfig) -> Option<Problem> {
-    let simulated = Quoted::new(config.device_names.iter().find(|name| is_simulated(name))?);
-    if let Some(real) = config.device_names.iter().find(|name| !is_simulated(name)) {
+pub(crate) fn worlds(terms: &Terms) -> Option<Problem> {
+    let simulated = Quoted::new(terms.device_names.iter().find(|name| is_simulated(name))?);
+    if let Some(real) = terms.device_names.iter().find(|name| !is_simulated(name)) {
         return Some(Problem::SimulatedWithReal { simulated, real: Quoted::new(real) });
     }
-    config.file_size_mbytes.map(|mbytes| Problem::SimulatedFile { simulated, mbytes })
+    terms.file_size_mbytes.map(|mbytes| Problem::SimulatedFile { simulated, mbytes })
 }
 
 #[cfg(test)]

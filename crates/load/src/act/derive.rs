@@ -143,7 +143,7 @@ pub(crate) fn stored_bytes(record_bytes: u32) -> u32 {
 
 /// A rate whose parts are within the bounds of the option table: at most 2^32 requests a second,
 /// 10^6 replicas and 100 %, so less than 2^59.
-fn exact(ops: u128, seconds: u128) -> Rate {
+pub(crate) fn exact(ops: u128, seconds: u128) -> Rate {
     Rate::new(ops, seconds).expect("rates of checked options fit 64 bits")
 }
 

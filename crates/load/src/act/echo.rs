@@ -1,34 +1,37 @@
 //! What a log says about its configuration, as ACT 6.6 prints it, and a file that parses back.
 //!
 //! What is printed here is ACT's arithmetic, truncation and doubles included, so that logs can be
-//! compared to the digit. What runs is [`Derived`], which is exact.
+//! compared to the digit. What runs is [`Derived`] or [`IndexDerived`], which are exact.
 
+use super::configuration::Configuration;
 use super::derive::Derived;
-use super::options::{self, OptionSpec, Since, Test, options_of};
+use super::index::{IndexConfig, IndexDerived, updates_as_act_prints};
+use super::options::{self, OptionSpec, Since, options_of};
 use super::storage::StorageConfig;
 
 /// The lines of ACT's CONFIGURATION block, key and value, in its order.
 ///
 /// `service-threads` shows the default when none were given; who resolved another number echoes a copy
 /// of the configuration that has it. `file-size-mbytes` is only there when it was given.
-pub fn configuration(config: &StorageConfig) -> Vec<(String, String)> {
+pub fn configuration<C: Configuration>(config: &C) -> Vec<(String, String)> {
+    let terms = config.terms();
     let mut lines = Vec::new();
-    for spec in options_of(Test::Storage).filter(|spec| spec.since == Since::Act66) {
+    for spec in options_of(C::TEST).filter(|spec| spec.since == Since::Act66) {
         match value(config, spec) {
             Some(value) => lines.push((spec.name.to_owned(), value)),
             None if spec.name == "service-threads" => {
-                lines.push((spec.name.to_owned(), config.service_threads_or_default().to_string()));
+                lines.push((spec.name.to_owned(), terms.service_threads_or_default().to_string()));
             }
             None => {}
         }
         if spec.name == "device-names" {
-            lines.push(("num-devices".to_owned(), config.device_names.len().to_string()));
+            lines.push(("num-devices".to_owned(), terms.device_names.len().to_string()));
         }
     }
     lines
 }
 
-/// The lines of ACT's DERIVED CONFIGURATION block, key and value, in its order.
+/// The lines of ACT's DERIVED CONFIGURATION block of a storage test, key and value, in its order.
 ///
 /// Units: operations a second over all devices; records rounded down, large blocks to two digits.
 /// ACT's 32-bit integers wrap where these do not.
@@ -43,6 +46,16 @@ pub fn derived(config: &StorageConfig, derived: &Derived) -> Vec<(String, String
         ("large-block-writes-per-sec", format!("{writes:.2}")),
     ]
     .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// The lines of ACT's DERIVED CONFIGURATION block of an index test, key and value, in its order.
+pub fn derived_index(config: &IndexConfig, derived: &IndexDerived) -> Vec<(String, String)> {
+    [
+        ("service-thread-reads-per-sec", derived.service_read_rate.per_sec_floor()),
+        ("cache-thread-reads-and-writes-per-sec", updates_as_act_prints(config)),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_string()))
     .into()
 }
 
@@ -69,18 +82,18 @@ fn large_blocks_as_act_computes(config: &StorageConfig, derived: &Derived) -> (f
 ///
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
 /// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`; no key here does.
-pub fn settings(config: &StorageConfig) -> Vec<(String, String)> {
+pub fn settings<C: Configuration>(config: &C) -> Vec<(String, String)> {
     let in_force = |spec: &OptionSpec| Some((spec.name.to_owned(), value(config, spec).or(unset(spec))?));
-    let has_histograms = config.has_histograms();
-    let own = |spec: &&OptionSpec| spec.since != Since::Act66 && (has_histograms || !spec.is_of_histograms());
-    options_of(Test::Storage).filter(own).filter_map(in_force).collect()
+    let own = |spec: &&OptionSpec| spec.since != Since::Act66 && config.shows(spec);
+    options_of(C::TEST).filter(own).filter_map(in_force).collect()
 }
 
-/// All three blocks as one text, each with its title and a blank line at its end.
-pub fn blocks(config: &StorageConfig, derived: &Derived) -> String {
+/// All three blocks as one text, each with its title and a blank line at its end. `derived` are the
+/// lines of the second.
+pub fn blocks<C: Configuration>(config: &C, derived: Vec<(String, String)>) -> String {
     let blocks = [
-        ("ACT-STORAGE CONFIGURATION", configuration(config)),
-        ("DERIVED CONFIGURATION", self::derived(config, derived)),
+        (C::TEST.configuration_title(), configuration(config)),
+        ("DERIVED CONFIGURATION", derived),
         ("FLASHPROOF SETTINGS", settings(config)),
     ];
     let mut text = String::new();
@@ -97,12 +110,12 @@ fn unset(spec: &OptionSpec) -> Option<String> {
     spec.unset_word().map(str::to_owned)
 }
 
-/// A file that [`parse_storage`](super::parse_storage) reads back to an equal configuration, for
+/// A file that [`parse`](super::parse::parse) reads back to an equal configuration, for
 /// every configuration that [`check`](super::check()) lets through.
 ///
 /// ACT 6.6 can read it too, unless it holds one of the settings that ACT does not have.
-pub fn to_text(config: &StorageConfig) -> String {
-    options_of(Test::Storage)
+pub fn to_text<C: Configuration>(config: &C) -> String {
+    options_of(C::TEST)
         .filter_map(|spec| Some((spec, value(config, spec)?)))
         .filter(|(spec, value)| {
             spec.since == Since::Act66 || !matches!(spec.default, options::Default::Value(text) if text == value)
@@ -112,7 +125,7 @@ pub fn to_text(config: &StorageConfig) -> String {
 }
 
 /// The value of an option as text, if it is set.
-fn value(config: &StorageConfig, spec: &OptionSpec) -> Option<String> {
+fn value(config: &impl Configuration, spec: &OptionSpec) -> Option<String> {
     config.setting(spec.name)?.text()
 }
 
@@ -157,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_blocks_follow_each_other_as_in_a_log() {
-        let text = blocks(&config(), &derive(&config()).unwrap());
+        let text = blocks(&config(), super::derived(&config(), &derive(&config()).unwrap()));
         assert!(
             text.starts_with("ACT-STORAGE CONFIGURATION\ndevice-names: sim:capacity=1GiB+seed=2\nnum-devices: 1\n")
         );

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes --dialect--> lines --setting--> StorageConfig --check--> --derive--> Derived
-//!                      |                     |
+//!                      |                or IndexConfig                       or IndexDerived
 //!                  options (one table)     echo: what ACT 6.6 prints of both
 //! ```
 //!
@@ -12,7 +12,9 @@
 //!
 //! * [`options`]: the table and how to look things up in it
 //! * [`problem`], [`warning`]: everything that can be wrong or worth a warning, one line each
-//! * [`storage`]: the typed configuration of a storage test
+//! * [`configuration`]: what the configurations of both tests have in common
+//! * [`storage`], [`index`]: the typed configuration of either test
+//! * [`model`]: a test of either kind, read, checked and derived
 //! * [`sizes`]: histogram loads: record sizes as a live database counted them
 //! * [`parse`]: reads a file, reports every mistake in it
 //! * [`check`](mod@check): the rules that no file may break, whoever made the configuration
@@ -23,9 +25,12 @@
 
 pub mod check;
 pub mod choice;
+pub mod configuration;
 pub mod derive;
 mod dialect;
 pub mod echo;
+pub mod index;
+pub mod model;
 pub mod options;
 pub mod parse;
 pub mod problem;
@@ -39,8 +44,11 @@ pub mod workload;
 
 pub use check::check;
 pub use choice::{Arrival, Engine, Pacing, SizeWithinBucket};
+pub use configuration::{Configuration, Fields, Terms};
 pub use derive::{Derived, derive};
-pub use parse::{Parsed, parse_storage};
+pub use index::{IndexConfig, IndexDerived, derive_index};
+pub use model::Model;
+pub use parse::{Parsed, parse_index, parse_storage};
 pub use problem::{ConfigErrors, Located, Problem};
 pub use storage::StorageConfig;
 pub use warning::Warning;

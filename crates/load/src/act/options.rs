@@ -6,14 +6,8 @@
 
 use super::sizes::BUCKETS_MAX;
 use super::table::TABLE;
+pub use measure::act_log::Test;
 use std::fmt;
-
-/// A test that reads a configuration file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Test {
-    /// `flashproof storage`: records and large blocks, as `act_storage`.
-    Storage,
-}
 
 /// Which program knew an option first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +151,11 @@ impl OptionSpec {
             Kind::Word => "one word".into(),
         }
     }
+}
+
+/// All options, of whatever test.
+pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
+    TABLE.iter()
 }
 
 /// The options that `test` reads, in the order in which ACT prints them, then ours.

@@ -1,8 +1,9 @@
 //! Reads a configuration file and reports every mistake in it, not only the first.
 
-use super::check::conflicts;
+use super::configuration::Configuration;
 use super::dialect::lines;
-use super::options::{self, Test, find, nearest, options_of};
+use super::index::IndexConfig;
+use super::options::{self, OptionSpec, Test, all, find, nearest, options_of};
 use super::problem::{ConfigErrors, Located, Problem, Quoted, ValueProblem};
 use super::storage::{Act4Keys, StorageConfig};
 use super::table::SERVICE_THREADS_MAX;
@@ -11,9 +12,9 @@ use std::collections::HashMap;
 
 /// A file without mistakes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
+pub struct Parsed<C> {
     /// What it says.
-    pub config: StorageConfig,
+    pub config: C,
     /// What deserves to be said about it, in the order of its lines.
     pub warnings: Vec<Located<Warning>>,
 }
@@ -21,14 +22,24 @@ pub struct Parsed {
 /// Most bytes that a configuration can have. 128 devices with the longest of names fit twice.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Reads the configuration of a storage test from `bytes`.
+/// Reads the configuration of a storage test from `bytes`; see [`parse`].
+pub fn parse_storage(file: &str, bytes: &[u8]) -> Result<Parsed<StorageConfig>, ConfigErrors> {
+    parse(file, bytes)
+}
+
+/// Reads the configuration of an index test from `bytes`; see [`parse`].
+pub fn parse_index(file: &str, bytes: &[u8]) -> Result<Parsed<IndexConfig>, ConfigErrors> {
+    parse(file, bytes)
+}
+
+/// Reads the configuration of a test from `bytes`.
 ///
 /// `file` is only named in messages. More than [`FILE_BYTES_MAX`] bytes are refused unread, so a caller
 /// need not read further into a file that may be a whole drive. Errors: every mistake of the file, one line each, in the order
 /// of its lines and then those that concern no single line. A value that contradicts another one is
 /// only reported when both could be read.
-pub fn parse_storage(file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
-    let mut reader = Reader::default();
+pub fn parse<C: Configuration>(file: &str, bytes: &[u8]) -> Result<Parsed<C>, ConfigErrors> {
+    let mut reader = Reader::<C>::default();
     if bytes.len() > FILE_BYTES_MAX {
         reader.problems.push((None, Problem::NotAConfiguration { bytes: bytes.len() }));
         return reader.finish(file);
@@ -41,8 +52,8 @@ pub fn parse_storage(file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     }
     reader.missing();
     reader.translate_queues();
-    reader.sizes_from_histograms();
-    for problem in conflicts(&reader.config) {
+    reader.settle();
+    for problem in reader.config.conflicts() {
         reader.conflict(problem);
     }
     reader.finish(file)
@@ -50,8 +61,8 @@ pub fn parse_storage(file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
 
 /// The file as far as it has been read.
 #[derive(Default)]
-struct Reader {
-    config: StorageConfig,
+struct Reader<C> {
+    config: C,
     act4: Act4Keys,
     /// Where each known key was first seen, and whether its value could be read.
     seen: HashMap<&'static str, Seen>,
@@ -64,11 +75,10 @@ struct Seen {
     readable: bool,
 }
 
-impl Reader {
+impl<C: Configuration> Reader<C> {
     fn line(&mut self, number: usize, key: &str, value: &str) {
-        let Some(spec) = find(Test::Storage, key) else {
-            let problem = Problem::UnknownKey { key: Quoted::new(key), nearest: nearest(Test::Storage, key) };
-            return self.problems.push((Some(number), problem));
+        let Some(spec) = find(C::TEST, key) else {
+            return self.problems.push((Some(number), unknown(key, C::TEST)));
         };
         if let Some(Seen { line: first_line, .. }) = self.seen.get(spec.name) {
             let problem = Problem::DuplicateKey { key: spec.name, first_line: *first_line };
@@ -88,7 +98,7 @@ impl Reader {
 
     /// Keys that have to be there and are not.
     fn missing(&mut self) {
-        for spec in options_of(Test::Storage) {
+        for spec in options_of(C::TEST) {
             if let options::Default::Mandatory(example) = spec.default
                 && !self.seen.contains_key(spec.name)
             {
@@ -100,7 +110,7 @@ impl Reader {
     /// ACT 4 counted its threads by queue.
     fn translate_queues(&mut self) {
         let (queues, threads) = (self.act4.num_queues, self.act4.threads_per_queue);
-        if let Some(service_threads) = self.config.service_threads {
+        if let Some(service_threads) = self.config.terms().service_threads {
             for key in ["num-queues", "threads-per-queue"] {
                 if self.seen.contains_key(key) {
                     self.warn(key, Warning::QueuesOverruled { key, service_threads });
@@ -112,7 +122,7 @@ impl Reader {
             (Some(queues), Some(threads)) => {
                 match queues.checked_mul(threads).filter(|n| u64::from(*n) <= SERVICE_THREADS_MAX) {
                     Some(service_threads) => {
-                        self.config.service_threads = Some(service_threads);
+                        self.config.set_service_threads(service_threads);
                         let warning = Warning::QueuesBecameServiceThreads { queues, threads, service_threads };
                         self.warn("num-queues", warning);
                     }
@@ -125,11 +135,10 @@ impl Reader {
         }
     }
 
-    /// A histogram gives the sizes, so that a size which nobody named is none.
-    fn sizes_from_histograms(&mut self) {
-        if self.config.has_histograms() && !self.seen.contains_key("record-bytes") {
-            self.config.record_bytes = 0;
-        }
+    /// What a key that is not there means.
+    fn settle(&mut self) {
+        let given = |key: &str| self.seen.contains_key(key);
+        self.config.settle(&given);
     }
 
     fn half_of_queues(&mut self, key: &'static str, other: &'static str) {
@@ -154,31 +163,27 @@ impl Reader {
 
     /// Warnings about what is in force, for a file without mistakes.
     fn warn_of_values(&mut self) {
-        let config = &self.config;
-        let (report_interval_sec, test_duration_sec) = (config.report_interval_sec, config.test_duration_sec);
-        let commit_min = if config.commit_to_device {
-            Warning::CommitMinBytes(config.commit_min_bytes)
-        } else {
-            Warning::CommitMinBytesUnused
-        };
-        if self.seen.contains_key("commit-min-bytes") {
-            self.warn("commit-min-bytes", commit_min);
-        }
-        if self.seen.contains_key("scheduler-mode") {
-            self.warn("scheduler-mode", Warning::SchedulerModeIgnored);
-        }
-        if report_interval_sec > test_duration_sec {
-            self.warn("report-interval-sec", Warning::OneReportOnly { report_interval_sec, test_duration_sec });
+        let given = |key: &str| self.seen.contains_key(key);
+        for (key, warning) in self.config.warnings(&given) {
+            self.warn(key, warning);
         }
     }
 
-    fn finish(mut self, file: &str) -> Result<Parsed, ConfigErrors> {
+    fn finish(mut self, file: &str) -> Result<Parsed<C>, ConfigErrors> {
         if self.problems.is_empty() {
             self.warn_of_values();
             Ok(Parsed { config: self.config, warnings: located(file, self.warnings) })
         } else {
             Err(ConfigErrors(located(file, self.problems)))
         }
+    }
+}
+
+/// A key that `test` does not have.
+fn unknown(key: &str, test: Test) -> Problem {
+    match all().find(|spec| spec.name == key) {
+        Some(OptionSpec { name, tests: [of, ..], .. }) => Problem::KeyOfOtherTest { key: name, of: *of, here: test },
+        _ => Problem::UnknownKey { key: Quoted::new(key), nearest: nearest(test, key) },
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each is one line: file and line, the key, what was found, what is allowed, what to do. Values of
 //! the file are quoted, escaped and cut, so that no input can break the line.
 
-use super::options::{DEVICE_NAME_BYTES_MAX, OptionSpec};
+use super::options::{DEVICE_NAME_BYTES_MAX, OptionSpec, Test};
 use super::sizes::problem::{HistogramProblem, SizesProblem};
 use std::fmt;
 use thiserror::Error;
@@ -100,6 +100,19 @@ pub enum Problem {
         key: Quoted,
         /// The known key it resembles.
         nearest: Option<&'static str>,
+    },
+    /// A key of the other test.
+    #[error(
+        "{key}: a key of the {} test, which {} {} test does not have - remove the line, or run \"flashproof {}\"",
+        .of.name(), if *.here == Test::Index { "an" } else { "a" }, .here.name(), .of.name()
+    )]
+    KeyOfOtherTest {
+        /// The key.
+        key: &'static str,
+        /// The test that reads it.
+        of: Test,
+        /// The test that does not.
+        here: Test,
     },
     /// A key for the second time.
     #[error("{key}: already given in line {first_line} - keep one of the two")]

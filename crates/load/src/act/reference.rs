@@ -1,6 +1,6 @@
 //! The option reference: text for a terminal and Markdown for `docs/options.md`.
 
-use super::options::{Default, OptionSpec, Since, Test, options_of};
+use super::options::{Default, OptionSpec, Since, Test, all, options_of};
 use std::fmt::Write;
 
 /// The options of `test` for `--help`: effect first, then unit, default and range, then advice.
@@ -34,7 +34,8 @@ pub fn markdown() -> String {
         "# Options of a configuration file\n\n\
          <!-- Generated from the option table. To update: UPDATE_DOCS=1 cargo test -p load --test act_docs -->\n\n\
          A file has one `name: value` on each line; `#` starts a comment. Rates are totals over all devices.\n\
-         Every mistake is an error that names its line. `flashproof storage CONFIG` reads these keys.\n",
+         Every mistake is an error that names its line. `flashproof storage CONFIG` and `flashproof index CONFIG`\n\
+         read the keys of their test.\n",
     );
     let groups = [
         (Since::Act66, "Keys of ACT 6.6", "They mean what they mean to ACT, apart from docs/act-differences.md."),
@@ -47,11 +48,19 @@ pub fn markdown() -> String {
         (Since::Flashproof, "Own keys", "ACT refuses a file that has one of them."),
     ];
     for (since, title, note) in groups {
-        let options = || options_of(Test::Storage).filter(|spec| spec.since == since);
-        let _ = writeln!(text, "\n## {title}\n\n{note}\n\n| Key | Unit | Default | Allowed |\n|---|---|---|---|");
+        let options = || all().filter(|spec| spec.since == since);
+        let _ = writeln!(
+            text,
+            "\n## {title}\n\n{note}\n\n| Key | Test | Unit | Default | Allowed |\n|---|---|---|---|---|"
+        );
         for spec in options() {
             let unit = if spec.unit.is_empty() { "-" } else { spec.unit };
-            let _ = writeln!(text, "| `{}` | {unit} | {} | {} |", spec.name, default_text(spec), spec.range());
+            let test = match spec.tests {
+                [Test::Storage] => "storage",
+                [Test::Index] => "index",
+                _ => "both",
+            };
+            let _ = writeln!(text, "| `{}` | {test} | {unit} | {} | {} |", spec.name, default_text(spec), spec.range());
         }
         text.push('\n');
         for spec in options() {

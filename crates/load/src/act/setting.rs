@@ -10,8 +10,8 @@ use super::problem::{Quoted, ValueProblem};
 use super::sizes::SizeHistogram;
 use device::sim::{DriveSpec, PREFIX};
 
-/// A field of a configuration that a line of a file can set.
-pub(crate) trait Setting {
+/// A field of a configuration that a line of a file can set. Nobody outside can name it.
+pub trait Setting {
     /// Sets it from `text`, which has no white space around it. On an error it keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
 

@@ -1,8 +1,13 @@
 //! The configuration of a storage test, typed: what was said, nothing derived.
 
+use super::check::storage_conflicts;
 use super::choice::{Arrival, Engine, Pacing, SizeWithinBucket};
-use super::setting::{Setting, is_simulated};
+use super::configuration::{Configuration, Fields, settings};
+use super::options::{OptionSpec, Test};
+use super::problem::Problem;
+use super::setting::Setting;
 use super::sizes::{HistogramSizes, SizeHistogram};
+use super::warning::Warning;
 
 /// What an ACT storage test is asked to do.
 ///
@@ -134,26 +139,7 @@ impl Default for StorageConfig {
     }
 }
 
-/// Record operations in flight on each device when `service-threads` is not given: enough that the
-/// drive's queue is the limit, and little memory.
-pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
-
 impl StorageConfig {
-    /// Bound on the record operations in flight, over all devices.
-    ///
-    /// ACT's service threads each do one operation at a time, so their number bounds the queue depth
-    /// that a drive can see. When the configuration names no number, 1024 for each device.
-    pub fn service_threads_or_default(&self) -> u32 {
-        // At most 128 devices, so this saturates only for a configuration that no check let through.
-        let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
-        self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
-    }
-
-    /// Whether the devices are simulated drives on virtual time; they are all or none.
-    pub fn is_simulated(&self) -> bool {
-        self.device_names.iter().any(|name| is_simulated(name))
-    }
-
     /// Whether sizes come from histograms.
     pub fn has_histograms(&self) -> bool {
         self.storage_read_histogram.is_some() || self.storage_write_histogram.is_some()
@@ -177,30 +163,7 @@ impl StorageConfig {
     }
 }
 
-/// Names the field of each key, once, for reading and for writing.
-macro_rules! settings {
-    ($($key:literal => $field:ident,)+) => {
-        impl StorageConfig {
-            /// The field that `key` sets.
-            pub(crate) fn setting(&self, key: &str) -> Option<&dyn Setting> {
-                match key {
-                    $($key => Some(&self.$field),)+
-                    _ => None,
-                }
-            }
-
-            /// The field that `key` sets, to be set.
-            pub(crate) fn setting_mut(&mut self, key: &str) -> Option<&mut dyn Setting> {
-                match key {
-                    $($key => Some(&mut self.$field),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-settings! {
+settings! { StorageConfig,
     "device-names" => device_names,
     "file-size-mbytes" => file_size_mbytes,
     "service-threads" => service_threads,
@@ -240,6 +203,35 @@ settings! {
     "shards" => shards,
 }
 
+impl Configuration for StorageConfig {
+    const TEST: Test = Test::Storage;
+
+    fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
+        // A histogram gives the sizes, so that a size which nobody named is none.
+        if self.has_histograms() && !given("record-bytes") {
+            self.record_bytes = 0;
+        }
+    }
+
+    fn conflicts(&self) -> Vec<Problem> {
+        storage_conflicts(self)
+    }
+
+    fn warnings(&self, given: &dyn Fn(&str) -> bool) -> Vec<(&'static str, Warning)> {
+        let commit_min = match self.commit_to_device {
+            true => Warning::CommitMinBytes(self.commit_min_bytes),
+            false => Warning::CommitMinBytesUnused,
+        };
+        let old = [("commit-min-bytes", commit_min), ("scheduler-mode", Warning::SchedulerModeIgnored)];
+        let given = old.into_iter().filter(|(key, _)| given(key));
+        given.chain(self.terms().warnings()).collect()
+    }
+
+    fn shows(&self, spec: &OptionSpec) -> bool {
+        self.has_histograms() || !spec.is_of_histograms()
+    }
+}
+
 /// Keys of ACT 4 that are read and translated, and leave no field of their own behind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Act4Keys {
@@ -263,7 +255,7 @@ impl Act4Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::act::options::{self, Since, Test, options_of};
+    use crate::act::options::{self, Since, options_of};
 
     #[test]
     fn every_option_has_a_field() {
@@ -297,8 +289,8 @@ mod tests {
     #[test]
     fn service_threads_default_to_1024_for_each_device() {
         let mut config = StorageConfig { device_names: vec!["a".into(), "b".into()], ..Default::default() };
-        assert_eq!(config.service_threads_or_default(), 2048);
+        assert_eq!(config.terms().service_threads_or_default(), 2048);
         config.service_threads = Some(10);
-        assert_eq!(config.service_threads_or_default(), 10);
+        assert_eq!(config.terms().service_threads_or_default(), 10);
     }
 }

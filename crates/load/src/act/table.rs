@@ -23,14 +23,18 @@ const fn from(min: u64, max: u64) -> Kind {
     Kind::Whole { min, max, power_of_two: false }
 }
 
-/// A row that ACT 6.6 has too; the other columns start from this one.
+const STORAGE: &[Test] = &[Test::Storage];
+const INDEX: &[Test] = &[Test::Index];
+const BOTH: &[Test] = &[Test::Storage, Test::Index];
+
+/// A row of the storage test that ACT 6.6 has too; the other columns start from this one.
 const ACT: OptionSpec = OptionSpec {
     name: "",
     unit: "",
     kind: ANY,
     default: Default::Value("0"),
     since: Since::Act66,
-    tests: &[Test::Storage],
+    tests: STORAGE,
     help: "",
     advice: "",
 };
@@ -40,6 +44,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         name: "device-names",
         kind: Kind::Devices,
         default: Default::Mandatory("/dev/nvme0n1"),
+        tests: BOTH,
         help: "The devices to test, separated by commas, semicolons or spaces; writing tests erase them.",
         advice: "Rates are totals over all of them. A name that starts with sim: is a simulated drive on virtual \
                  time, whose parameters are joined by +, as in sim:capacity=64GiB+read-us=80; simulated and real \
@@ -51,6 +56,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         unit: "MiB",
         kind: from(1, U32_MAX),
         default: Default::Unset { word: Some("0"), what: "the names are devices" },
+        tests: BOTH,
         help: "Tests regular files of this size instead of devices.",
         advice: "For trying things out: a file measures the file system as well. Direct I/O is used where the file \
                  system allows it.",
@@ -60,10 +66,22 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         name: "service-threads",
         kind: from(1, SERVICE_THREADS_MAX),
         default: Default::Unset { word: Some("0"), what: "1024 for each device" },
-        help: "Largest number of record operations in flight, over all devices.",
+        tests: BOTH,
+        help: "Largest number of operations that clients wait for in flight, over all devices: of record operations, or in \
+               the index test of index reads.",
         advice: "Set it to model a database with that many threads: operations then wait for a free slot, and that \
                  wait is judged. ACT's default, 5 for each CPU, is not used, because it limits the load before the \
                  drive does.",
+        ..ACT
+    },
+    OptionSpec {
+        name: "cache-threads",
+        kind: from(1, SERVICE_THREADS_MAX),
+        default: Default::Value("8"),
+        tests: INDEX,
+        help: "Largest number of page updates in flight, over all devices: each reads 4 KiB, then writes 4 KiB.",
+        advice: "They model the threads that do the device I/O behind a mapped index. A drive that is too slow for \
+                 them falls behind by more than max-lag-sec, which stops the test.",
         ..ACT
     },
     OptionSpec {
@@ -71,6 +89,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         unit: "s",
         kind: from(1, U32_MAX),
         default: Default::Mandatory("86400"),
+        tests: BOTH,
         help: "How long the load runs.",
         advice: "A day (86400) certifies; anything shorter is called a screening.",
         ..ACT
@@ -80,6 +99,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         unit: "s",
         kind: from(1, U32_MAX),
         default: Default::Value("1"),
+        tests: BOTH,
         help: "Time between two reports in the log.",
         advice: "The finest step that can be analysed later. Raise it only to make the log of a long run smaller.",
         ..ACT
@@ -88,6 +108,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         name: "microsecond-histograms",
         kind: Kind::YesNo,
         default: Default::Value("no"),
+        tests: BOTH,
         help: "Counts the log's histograms in microseconds instead of milliseconds.",
         advice: "For drives whose reads all end within a millisecond. The verdict is exact either way.",
         ..ACT
@@ -95,6 +116,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
     OptionSpec {
         name: "read-reqs-per-sec",
         unit: "requests/s",
+        tests: BOTH,
         help: "Records that clients read, over all devices.",
         advice: "2000 for each device is the load called 1x. Not both this and write-reqs-per-sec can be 0.",
         ..ACT
@@ -102,7 +124,9 @@ pub(crate) const TABLE: &[OptionSpec] = &[
     OptionSpec {
         name: "write-reqs-per-sec",
         unit: "requests/s",
-        help: "Records that clients write, over all devices; they become large-block reads and writes.",
+        tests: BOTH,
+        help: "Records that clients write, over all devices; they become large-block reads and writes, or in the index \
+               test index reads and page updates.",
         advice: "1000 for each device is the load called 1x.",
         ..ACT
     },
@@ -139,6 +163,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         // The bound keeps every exact rate in 64 bits; no cluster comes near it.
         kind: from(1, 1_000_000),
         default: Default::Value("1"),
+        tests: BOTH,
         help: "Copies of each record in the cluster: multiplies the writes that this node does.",
         advice: "Set it when the write rate is that of the clients of one node in a replicating cluster.",
         ..ACT
@@ -156,7 +181,9 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         unit: "%",
         kind: from(0, 99),
         default: Default::Value("50"),
-        help: "Defragmentation threshold: large-block traffic is multiplied by 100 / (100 - this).",
+        tests: BOTH,
+        help: "Defragmentation threshold: the traffic of large blocks, or of page updates, is multiplied by 100 / (100 - \
+               this).",
         advice: "Take the database's defrag-lwm-pct. 50 doubles the writes, 75 quadruples them; 0 is no \
                  defragmentation.",
         ..ACT
@@ -182,6 +209,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         name: "disable-odsync",
         kind: Kind::YesNo,
         default: Default::Value("no"),
+        tests: BOTH,
         help: "Opens the devices without O_DSYNC: a write counts as done before it is durable.",
         advice: "Only for a database that is configured so. Not possible together with commit-to-device.",
         ..ACT
@@ -215,6 +243,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         name: "max-lag-sec",
         unit: "s",
         default: Default::Value("10"),
+        tests: BOTH,
         help: "Stops the test once a stream is this far behind its schedule.",
         advice: "0 never stops. The end of the run says whether the drive or this program was slow.",
         ..ACT
@@ -351,6 +380,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         kind: Kind::Choice(Arrival::WORDS),
         default: Default::Value("paced"),
         since: Since::Flashproof,
+        tests: BOTH,
         help: "When operations are intended to start.",
         advice: "paced spaces them evenly on each device; poisson models many independent clients; act repeats ACT \
                  6's own pacing, for comparison with its results; closed runs records flat out, \
@@ -363,6 +393,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         kind: Kind::Choice(Pacing::WORDS),
         default: Default::Value("sleep"),
         since: Since::Flashproof,
+        tests: BOTH,
         help: "How an issuing thread waits for the next operation.",
         advice: "spin costs a whole core for each issuing thread and issues within microseconds of the schedule.",
         ..ACT
@@ -372,6 +403,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         kind: Kind::Choice(Engine::WORDS),
         default: Default::Value("auto"),
         since: Since::Flashproof,
+        tests: BOTH,
         help: "What carries operations to the kernel.",
         advice: "auto takes io_uring and falls back to threads where the kernel forbids it, and says so; uring refuses \
                  to run without it. Simulated drives need neither.",
@@ -382,6 +414,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         kind: from(0, u64::MAX),
         default: Default::Unset { word: None, what: "chosen at the start and recorded" },
         since: Since::Flashproof,
+        tests: BOTH,
         help: "Seed of all random choices.",
         advice: "Give the seed of an earlier run to repeat its offsets, sizes and data; a run on simulated drives \
                  alone is repeated to the last bucket.",
@@ -401,6 +434,7 @@ pub(crate) const TABLE: &[OptionSpec] = &[
         kind: from(1, 1024),
         default: Default::Unset { word: Some("0"), what: "as many as the load and the CPUs ask for" },
         since: Since::Flashproof,
+        tests: BOTH,
         help: "Number of issuing threads.",
         advice: "Raise it when the run says that this program was slow and cores are idle.",
         ..ACT

@@ -20,7 +20,7 @@ use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::schedule::Schedule;
 use crate::stream::{Request, Stream};
 use buffers::Buffers;
-use device::op::{Completion, Op};
+use device::op::{Completion, Kind, Op, Outcome};
 use device::world::{Wait, World};
 use measure::times::Times;
 use std::cmp::Reverse;
@@ -76,6 +76,8 @@ struct Slot {
     lane: u32,
     intended_ns: u64,
     eligible_ns: u64,
+    /// Our own lag in the operations that it followed in its place under the limit.
+    lag_before_ns: u64,
 }
 
 struct LimitState {
@@ -128,6 +130,8 @@ pub struct Shard<W, S> {
     turns: u32,
     /// Operations of closed lanes in flight.
     closed_out: u32,
+    /// Whether each lane's stream has ended.
+    ended: Vec<bool>,
 }
 
 /// What could not be prepared.
@@ -177,6 +181,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             slots: Vec::with_capacity(slots),
             free_slots: Vec::with_capacity(slots),
             completions: Vec::with_capacity(slots),
+            ended: vec![false; lanes.len()],
             lanes,
             start_ns: 0,
             stop_ns,
@@ -238,6 +243,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             self.look_at_clock();
             self.take_completions();
         }
+        self.stop_ns = self.stop_ns.min(self.now_ns);
         self.count_unissued();
         self.recorder.rotate(self.stop_ns);
     }
@@ -275,13 +281,21 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// Whether nothing is left to do, or no time for it.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
-            return false;
+            return self.is_done();
         }
         let late = self.due.peek().is_some_and(|Reverse((intended_ns, _))| *intended_ns < self.stop_ns);
         let waiting = self.limits.iter().any(|limit| !limit.waiting.is_empty()) || !self.unsalted.is_empty();
         let wanted = (late || waiting) && !self.abandoned;
         let idle = !wanted && self.world.in_flight() == 0;
         idle || self.now_ns >= self.stop_ns.saturating_add(self.settings.drain_ns)
+    }
+
+    /// Whether all streams have ended, and everything that they wanted is back.
+    #[inline]
+    fn is_done(&self) -> bool {
+        let back = self.world.in_flight() == 0 && self.unsalted.is_empty();
+        // Without any lane a run lasts for as long as it was asked to.
+        back && !self.ended.is_empty() && self.ended.iter().all(|ended| *ended)
     }
 
     /// Issues everything that is due.
@@ -309,7 +323,8 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Issues a lane's operation, or queues it for a slot or for salt.
+    /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing more for a lane whose
+    /// stream has ended.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64) {
         let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
@@ -317,21 +332,23 @@ impl<W: World, S: Stream> Shard<W, S> {
             limit.waiting.push_back((intended_ns, lane));
             return;
         }
+        let Some(request) = self.lanes[lane as usize].stream.next() else {
+            self.ended[lane as usize] = true;
+            return;
+        };
         limit.free -= 1;
         let eligible_ns = limit.freed_ns.max(intended_ns);
-        let request = self.lanes[lane as usize].stream.next();
-        self.start(lane, intended_ns, eligible_ns, request);
+        self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0 });
         self.schedule_next(lane);
     }
 
     /// Hands an operation that has its slot to the world, as soon as it has its buffer.
     #[inline]
-    fn start(&mut self, lane: u32, intended_ns: u64, eligible_ns: u64, request: Request) {
-        let Some(buf) = self.buffers.take(request.buffers) else {
-            self.unsalted.push_back(Slot { request, lane, intended_ns, eligible_ns });
+    fn start(&mut self, slot: Slot) {
+        let Some(buf) = self.buffers.take(&slot.request) else {
+            self.unsalted.push_back(slot);
             return;
         };
-        let slot = Slot { request, lane, intended_ns, eligible_ns };
         let token = match self.free_slots.pop() {
             Some(token) => {
                 self.slots[token as usize] = slot;
@@ -342,8 +359,8 @@ impl<W: World, S: Stream> Shard<W, S> {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.closed_out += u32::from(self.is_closed(lane));
-        let Request { target, kind, offset, len, sync, placement, .. } = request;
+        self.closed_out += u32::from(self.is_closed(slot.lane));
+        let Request { target, kind, offset, len, sync, placement, .. } = slot.request;
         self.world.submit(Op { target, kind, offset, len, sync, placement, buf, token: token.into() });
     }
 
@@ -355,15 +372,15 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// Starts operations that waited for salt, as far as there is some now.
     fn start_salted(&mut self) {
         for _ in 0..self.unsalted.len() {
-            let Some(Slot { request, lane, intended_ns, eligible_ns }) = self.unsalted.pop_front() else { break };
-            self.start(lane, intended_ns, eligible_ns, request);
+            let Some(slot) = self.unsalted.pop_front() else { break };
+            self.start(slot);
         }
     }
 
     /// How long to sleep for what.
     #[inline]
     fn wait(&self) -> Wait {
-        if self.buffers.behind() {
+        if self.buffers.behind() || self.is_done() {
             return Wait { until_ns: 0, completions: 1 };
         }
         let next_ns = self.due.peek().map_or(u64::MAX, |Reverse((intended_ns, _))| *intended_ns);
@@ -428,22 +445,32 @@ impl<W: World, S: Stream> Shard<W, S> {
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         let times = self.times(&slot, &completion, completed_ns);
         self.record(&slot, &completion, &times);
-        let Request { buffers, .. } = slot.request;
-        self.buffers.give(buffers, completion.op.buf);
+        let Request { buffers, kind, len, .. } = slot.request;
+        let lag_ns = slot.lag_before_ns + times.lag_ns();
         let lane = &mut self.lanes[slot.lane as usize];
+        if kind == Kind::Read && completion.outcome.is_done() {
+            let data = &completion.op.buf;
+            lane.stream.on_data(&slot.request, &data[..data.len().min(len as usize)]);
+        }
+        self.buffers.give(buffers, completion.op.buf);
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
             // The follower keeps the slot and is wanted from now on.
-            self.start(slot.lane, completed_ns, completed_ns, request);
-            return;
+            let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
+            let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns: lag_ns, ..slot };
+            match self.abandoned {
+                false => return self.start(follower),
+                true => self.count_chain(follower.lane, request),
+            }
         }
+        let lane = &mut self.lanes[slot.lane as usize];
         if let Arrival::Closed { think_ns, .. } = lane.arrival {
             self.due.push(Reverse((completed_ns + think_ns, slot.lane)));
         }
         let limit = lane.limit;
-        // Issued without our lag, the operation would have freed its slot so much earlier. Who waits
-        // for the slot waits that long for us, not for the device.
-        self.limits[limit as usize].lag_ns = times.lag_ns();
-        self.free_slot(limit, completed_ns - times.lag_ns());
+        // Issued without our lag, the operation and those it followed would have freed their slot so much
+        // earlier. Who waits for the slot waits that long for us, not for the device.
+        self.limits[limit as usize].lag_ns = lag_ns;
+        self.free_slot(limit, completed_ns.saturating_sub(lag_ns));
     }
 
     fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
@@ -474,13 +501,16 @@ impl<W: World, S: Stream> Shard<W, S> {
 
     /// Frees a slot under a limit; the lane that has waited longest gets it.
     #[inline]
-    fn free_slot(&mut self, limit: u32, freed_ns: u64) {
-        let limit = &mut self.limits[limit as usize];
+    fn free_slot(&mut self, limit_index: u32, freed_ns: u64) {
+        let limit = &mut self.limits[limit_index as usize];
         if limit.free == 0 {
             limit.freed_ns = freed_ns;
         }
         limit.free += 1;
-        if !self.abandoned
+        // A lane that turns out to have ended leaves the slot to the next.
+        while !self.abandoned
+            && let limit = &mut self.limits[limit_index as usize]
+            && limit.free > 0
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
             self.issue(lane, intended_ns);
@@ -567,19 +597,31 @@ impl<W: World, S: Stream> Shard<W, S> {
 
     /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
     fn count_unissued(&mut self) {
-        let out: Vec<_> = self.out().map(|slot| slot.request.cell).collect();
-        out.into_iter().for_each(|cell| self.recorder.unissued(cell, 1));
-        self.unsalted.iter().for_each(|slot| self.recorder.unissued(slot.request.cell, 1));
+        let out = self.out().chain(&self.unsalted).map(|slot| (slot.lane, slot.request));
+        for (lane, request) in out.collect::<Vec<_>>() {
+            self.count_chain(lane, request);
+        }
         let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().copied());
         let due = self.due.iter().map(|Reverse(due)| *due);
-        for (intended_ns, lane) in waiting.chain(due) {
-            let lane = &mut self.lanes[lane as usize];
-            let Arrival::Scheduled(schedule) = &mut lane.arrival else { continue };
+        for (intended_ns, lane) in waiting.chain(due).collect::<Vec<_>>() {
+            let Arrival::Scheduled(schedule) = &mut self.lanes[lane as usize].arrival else { continue };
             if intended_ns < self.stop_ns {
-                // Its next request tells which cell the lane's operations belong to.
-                let n = 1 + count_before(schedule, self.stop_ns);
-                (0..n).for_each(|_| self.recorder.unissued(lane.stream.next().cell, 1));
+                for _ in 0..1 + count_before(schedule, self.stop_ns) {
+                    // Its next request tells which cell the lane's operations belong to.
+                    let Some(request) = self.lanes[lane as usize].stream.next() else { break };
+                    self.count_chain(lane, request);
+                }
             }
+        }
+    }
+
+    /// Counts an operation that never came back, and those that would have followed it: for its stream it
+    /// ended without moving a byte.
+    fn count_chain(&mut self, lane: u32, request: Request) {
+        let mut next = Some(request);
+        while let Some(request) = next {
+            self.recorder.unissued(request.cell, 1);
+            next = self.lanes[lane as usize].stream.on_completion(&request, Outcome::Short(0));
         }
     }
 }

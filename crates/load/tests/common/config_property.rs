@@ -2,13 +2,21 @@
 //!
 //! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
 
-use load::act::{self, StorageConfig, echo, parse_storage};
+use load::act::parse::{Parsed, parse};
+use load::act::problem::ConfigErrors;
+use load::act::{self, Configuration, IndexConfig, StorageConfig, echo};
+use std::fmt::Debug;
 
-/// Parses `bytes` and asserts what must hold of the result.
+/// Parses `bytes` as the configuration of either test and asserts what must hold of the result.
 pub(crate) fn assert_parser_property(bytes: &[u8]) {
-    match parse_storage("input.conf", bytes) {
+    assert_parsed(parse("input.conf", bytes), assert_config_property);
+    assert_parsed(parse("input.conf", bytes), assert_index_property);
+}
+
+fn assert_parsed<C>(parsed: Result<Parsed<C>, ConfigErrors>, assert_config: impl Fn(&C)) {
+    match parsed {
         Ok(parsed) => {
-            assert_config_property(&parsed.config);
+            assert_config(&parsed.config);
             parsed.warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
         }
         Err(errors) => {
@@ -27,9 +35,17 @@ pub(crate) fn assert_config_property(config: &StorageConfig) {
     for (key, value) in &echo::derived(config, &derived)[1..] {
         assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "a rate is a number: {key}: {value}");
     }
+    assert_reads_back(config);
+}
 
+fn assert_index_property(config: &IndexConfig) {
+    act::derive_index(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));
+    assert_reads_back(config);
+}
+
+fn assert_reads_back<C: Configuration + PartialEq + Debug>(config: &C) {
     let text = echo::to_text(config);
-    let again = parse_storage("written.conf", text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    let again = parse::<C>("written.conf", text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     assert_eq!(&again.config, config, "{text}");
 }
 

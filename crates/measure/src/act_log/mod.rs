@@ -33,11 +33,13 @@
 //! stand between any two lines, and the tail of a killed run may be missing. Failed operations are
 //! in no histogram; what they mean for a verdict is not this module's business.
 
+mod input;
 mod read;
 mod totals;
 mod write;
 
-pub use read::{Chunk, Entry, ReadError, Reader, Truncation};
+pub use input::{Compression, Input};
+pub use read::{Chunk, Entry, Part, ReadError, Reader, Truncation};
 pub use totals::{Totals, histogram_names};
 pub use write::{write_chunk, write_error_line, write_header};
 
@@ -56,6 +58,14 @@ pub enum Test {
 }
 
 impl Test {
+    /// What it is called: `storage` or `index`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Index => "index",
+        }
+    }
+
     /// Second line of the banner.
     fn banner(self) -> &'static str {
         match self {
@@ -65,7 +75,7 @@ impl Test {
     }
 
     /// Title of the first block.
-    fn configuration_title(self) -> &'static str {
+    pub fn configuration_title(self) -> &'static str {
         match self {
             Self::Storage => "ACT-STORAGE CONFIGURATION",
             Self::Index => "ACT-INDEX CONFIGURATION",
@@ -73,9 +83,11 @@ impl Test {
     }
 }
 
-const DERIVED_TITLE: &str = "DERIVED CONFIGURATION";
+/// Title of the derived rates.
+pub const DERIVED_TITLE: &str = "DERIVED CONFIGURATION";
 const SETTINGS_TITLE: &str = "FLASHPROOF SETTINGS";
-const NAMES_TITLE: &str = "HISTOGRAM NAMES";
+/// Title of the names of the histograms.
+pub const NAMES_TITLE: &str = "HISTOGRAM NAMES";
 const WRITTEN_BY: &str = "written by ";
 const WRITTEN_BY_TAIL: &str = ", in ACT's log format";
 

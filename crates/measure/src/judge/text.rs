@@ -57,6 +57,13 @@ pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
     )
 }
 
+impl fmt::Display for Deciding {
+    /// One sentence with the counts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&deciding_sentence(self))
+    }
+}
+
 fn device_text(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }

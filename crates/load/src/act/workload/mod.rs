@@ -1,28 +1,23 @@
-//! From a storage test's configuration to what its shards run: streams, lanes, limits and buffers.
+//! From a test's configuration to what its shards run: streams, lanes, limits and buffers.
 //!
 //! ```text
-//! StorageConfig + Derived + devices  ->  Layout (what is recorded)  +  one Plan a shard (what runs)
+//! configuration + rates + devices    ->  Layout (what is recorded)  +  one Plan a shard (what runs)
 //! ```
 //!
 //! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers)
 //! follows from the stream, the device and the shard. Pure: it sees devices as sizes only.
 //!
-//! * [`Workload::new`]: checks that the devices are large enough and builds everything
-//! * `lanes`: the streams and their arrivals, limits and buffers, shard by shard
+//! * [`Workload::storage`], [`Workload::index`]: check that the devices are large enough and build everything
+//! * `common`: how rates become arrivals, limits and shards
+//! * `storage`, `index`: the streams of either test with their limits and buffers, shard by shard
 
-mod lanes;
-#[cfg(test)]
-mod tests;
+mod common;
+mod index;
+mod storage;
 
-use super::choice::Arrival;
-use super::derive::Derived;
-use super::storage::StorageConfig;
 use crate::plan::Plan;
-use crate::rate::Rate;
-use crate::sizes::SizeTable;
 use crate::stream::Pattern;
-use measure::buckets::ActScale;
-use measure::cell::{Layout, StreamInfo};
+use measure::cell::Layout;
 use std::sync::Arc;
 
 /// A device, as far as the load on it is concerned.
@@ -54,14 +49,15 @@ pub struct Choices {
     pub thresholds_ns: Arc<[u64]>,
 }
 
-/// Everything that a storage test runs and records.
+/// Everything that a test runs and records.
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Streams and devices: what is recorded.
     pub layout: Layout,
     /// What each shard runs.
     pub shards: Vec<Plan<Pattern>>,
-    /// Record operations in flight at most, over all devices and shards: the service-threads in force.
+    /// Operations in flight at most that clients wait for, over all devices and shards: the
+    /// service-threads in force.
     pub record_slots: u32,
 }
 
@@ -80,6 +76,16 @@ pub enum WorkloadError {
         /// What has to fit.
         large_block_bytes: u32,
     },
+    /// Not even one page of an index fits.
+    #[error(
+        "cannot use {device} - its {size_bytes} bytes do not hold one index page of 4096 bytes - use a larger device"
+    )]
+    NoPage {
+        /// The device.
+        device: String,
+        /// Its size.
+        size_bytes: u64,
+    },
     /// A large block is smaller than the device's direct I/O.
     #[error(
         "cannot use {device} - its smallest direct I/O is {min_io_bytes} bytes, more than a large block of {large_block_bytes} bytes - raise large-block-op-kbytes"
@@ -97,171 +103,4 @@ pub enum WorkloadError {
         "cannot run arrival: closed - the configuration has no record reads or commit writes to keep going - set read-reqs-per-sec, or choose another arrival"
     )]
     NothingClosed,
-}
-
-/// The streams of the model, in the order of the layout, which holds those that a configuration has.
-pub const STREAMS: [&str; 5] = ["reads", "large-block-reads", "large-block-writes", "writes", "tomb-raider"];
-
-const READS: usize = 0;
-const LARGE_BLOCK_READS: usize = 1;
-const LARGE_BLOCK_WRITES: usize = 2;
-const WRITES: usize = 3;
-const TOMB_RAIDER: usize = 4;
-
-/// Operations a second that one issuing thread is given before a second one is used. A core does
-/// several times as many, and needs the rest for the kernel's side of them.
-const SHARD_IOPS: f64 = 200_000.0;
-
-/// Operations in flight on each device when `arrival: closed` is not told a number.
-const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
-
-/// Threads for each CPU that ACT uses when it is not told. Source: ACT 6.6, `cfg_storage.c`.
-const ACT_THREADS_PER_CPU: u32 = 5;
-
-/// What the parts of the builder share.
-struct Builder<'a> {
-    config: &'a StorageConfig,
-    derived: &'a Derived,
-    devices: &'a [DeviceShape],
-    choices: &'a Choices,
-    layout: Layout,
-    /// Sizes that a histogram gives, of reads and of commit writes on each device.
-    tables: Vec<[Option<Arc<SizeTable>>; 2]>,
-    /// Bytes of the largest record operation on any device, at least 1.
-    record_buffer_bytes: u32,
-    shards: u32,
-}
-
-impl Workload {
-    /// Builds what `config` asks for on `devices`, which are those of `config.device_names`.
-    ///
-    /// `derived` is that of `config`. Errors: a device too small for the configuration.
-    pub fn new(
-        config: &StorageConfig,
-        derived: &Derived,
-        devices: &[DeviceShape],
-        choices: &Choices,
-    ) -> Result<Self, WorkloadError> {
-        let layout = layout(config, derived, devices, choices);
-        let tables = Vec::new();
-        let mut builder =
-            Builder { config, derived, devices, choices, layout, tables, record_buffer_bytes: 1, shards: 1 };
-        builder.check()?;
-        builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
-        if builder.has_records() {
-            builder.record_buffer_bytes = builder.largest_record_bytes();
-        }
-        builder.shards = builder.shards_wanted();
-        let shards = (0..builder.shards).map(|shard| builder.plan(shard)).collect();
-        let record_slots = if builder.has_records() { builder.record_slots_total() } else { 0 };
-        Ok(Self { layout: builder.layout, shards, record_slots })
-    }
-}
-
-/// What is recorded: the streams that the configuration has, on every device.
-fn layout(config: &StorageConfig, derived: &Derived, devices: &[DeviceShape], choices: &Choices) -> Layout {
-    let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
-    // ACT's log has the large blocks of a load with writes, at whatever rate they come out.
-    let has_large_blocks = config.write_reqs_per_sec > 0;
-    // The verdict is about what a client waits for; a load of large blocks alone is judged by those.
-    let large_blocks_alone = reads.is_zero() && writes.is_zero();
-    let record_iops = |rate: Rate| if config.arrival == Arrival::Closed { 0.0 } else { rate.per_sec_f64() };
-    let records = |stream: usize, rate: Rate| StreamInfo {
-        name: STREAMS[stream].to_owned(),
-        judged: true,
-        offered_iops: record_iops(rate),
-        per_device_in_act_log: true,
-        in_act_log: true,
-    };
-    let blocks = |stream: usize, judged: bool, rate: Rate| StreamInfo {
-        name: STREAMS[stream].to_owned(),
-        judged,
-        offered_iops: rate.per_sec_f64(),
-        per_device_in_act_log: false,
-        in_act_log: stream != TOMB_RAIDER,
-    };
-    let streams = [
-        (!reads.is_zero()).then(|| records(READS, reads)),
-        has_large_blocks.then(|| blocks(LARGE_BLOCK_READS, false, derived.large_block_read_rate)),
-        has_large_blocks.then(|| blocks(LARGE_BLOCK_WRITES, large_blocks_alone, derived.large_block_write_rate)),
-        (!writes.is_zero()).then(|| records(WRITES, writes)),
-        config.tomb_raider.then(|| blocks(TOMB_RAIDER, false, Rate::ZERO)),
-    ];
-    Layout {
-        streams: streams.into_iter().flatten().collect(),
-        devices: devices.iter().map(|device| device.name.clone()).collect(),
-        scale: if config.microsecond_histograms { ActScale::Microseconds } else { ActScale::Milliseconds },
-        thresholds_ns: choices.thresholds_ns.clone(),
-    }
-}
-
-impl Builder<'_> {
-    fn check(&self) -> Result<(), WorkloadError> {
-        let large_block_bytes = self.derived.large_block_bytes;
-        for device in self.devices {
-            let (name, size_bytes, min_io_bytes) = (device.name.clone(), device.size_bytes, device.min_io_bytes);
-            if min_io_bytes > large_block_bytes {
-                return Err(WorkloadError::BlockTooSmall { device: name, min_io_bytes, large_block_bytes });
-            }
-            if size_bytes < u64::from(large_block_bytes) {
-                return Err(WorkloadError::TooSmall { device: name, size_bytes, large_block_bytes });
-            }
-        }
-        if self.config.arrival == Arrival::Closed && !self.has_records() {
-            return Err(WorkloadError::NothingClosed);
-        }
-        Ok(())
-    }
-
-    fn has_commits(&self) -> bool {
-        !self.derived.commit_write_rate.is_zero()
-    }
-
-    /// Whether there are record operations at all.
-    fn has_records(&self) -> bool {
-        self.has_commits() || !self.derived.read_rate.is_zero()
-    }
-
-    /// Step of the place and size of commit writes on a device: its minimum, or `commit-min-bytes`. Both
-    /// are powers of two and no larger than a large block, so a record still fits one when rounded up.
-    fn write_step_bytes(&self, device: &DeviceShape) -> u32 {
-        device.min_io_bytes.max(self.config.commit_min_bytes)
-    }
-
-    /// Once for each device, because the smallest step may differ; its lanes share them.
-    fn size_tables(&self, device: &DeviceShape) -> [Option<Arc<SizeTable>>; 2] {
-        let Derived { read_sizes, write_sizes, .. } = self.derived;
-        let commits = write_sizes.filter(|_| self.has_commits());
-        [
-            read_sizes.map(|sizes| Arc::new(sizes.table(device.min_io_bytes))),
-            commits.map(|sizes| Arc::new(sizes.table(self.write_step_bytes(device)))),
-        ]
-    }
-
-    /// Bytes in use: whole large blocks, a partial one at the end is left alone.
-    fn usable_bytes(&self, device: &DeviceShape) -> u64 {
-        let block_bytes = u64::from(self.derived.large_block_bytes);
-        device.size_bytes / block_bytes * block_bytes
-    }
-
-    /// Number of shards: what was asked for, or as many as the load needs; never more than there are
-    /// record operations in flight to share out.
-    fn shards_wanted(&self) -> u32 {
-        let derived = self.derived;
-        let rates = [
-            derived.read_rate,
-            derived.commit_write_rate,
-            derived.large_block_read_rate,
-            derived.large_block_write_rate,
-        ];
-        let iops: f64 = rates.iter().map(|rate| rate.per_sec_f64()).sum();
-        let needed = match self.config.arrival {
-            // Flat out, each device can be given what one core can issue.
-            Arrival::Closed => self.devices.len() as u32,
-            _ => (iops / SHARD_IOPS).ceil() as u32,
-        };
-        let shards = self.config.shards.unwrap_or(needed.min(self.choices.shards_max));
-        let parts = if self.has_records() { self.record_slots_total() } else { u32::MAX };
-        if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts.max(1)) }
-    }
 }

@@ -1,32 +1,39 @@
 //! Reading what stands before the first chunk.
 
+use super::dialect::Dialect;
 use super::lines::{self, Line, Lines};
-use super::{Header, ReadError};
+use super::{Header, Part, ReadError};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
 use std::collections::VecDeque;
-use std::io::BufRead;
+use std::io::Read;
 
 /// How many lines of something else (a shell's, `nohup`'s) may stand before the banner.
 const PREAMBLE_LINES_MAX: u64 = 100;
+
+/// Title of the configuration in ACT 3 and 4.
+const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 
 /// The lines of a header: messages put aside, the end of the file an error.
 struct HeaderLines<'a, R> {
     lines: &'a mut Lines<R>,
     messages: &'a mut VecDeque<String>,
+    part: Part,
+    version: String,
 }
 
-impl<R: BufRead> HeaderLines<'_, R> {
+impl<R: Read> HeaderLines<'_, R> {
     fn next(&mut self, expected: &str) -> Result<Line, ReadError> {
         match self.lines.next_but(self.messages)? {
             Some(line) => Ok(line),
-            None => Err(ReadError::Format {
+            None => Err(ReadError::Header {
                 line: self.lines.number(),
+                part: self.part,
+                version: self.version.clone(),
                 expected: expected.to_owned(),
                 found: match self.messages.front() {
                     Some(message) => format!("the end of the file after the test's own message {message:?}"),
                     None => "the end of the file".to_owned(),
                 },
-                complete_sec: 0,
             }),
         }
     }
@@ -40,7 +47,7 @@ impl<R: BufRead> HeaderLines<'_, R> {
             if line.text.is_empty() {
                 return Ok(block);
             }
-            let Some((name, value)) = line.text.split_once(": ") else { return Err(wrong(&line, EXPECTED)) };
+            let Some((name, value)) = line.text.split_once(": ") else { return Err(self.wrong(&line, EXPECTED)) };
             block.push((name.to_owned(), value.to_owned()));
         }
     }
@@ -53,21 +60,48 @@ impl<R: BufRead> HeaderLines<'_, R> {
                 return Ok(());
             }
             if !line.text.is_empty() && !line.text.starts_with("detected ") {
-                return Err(wrong(&line, title));
+                return Err(self.wrong(&line, title));
             }
+        }
+    }
+
+    fn wrong(&self, line: &Line, expected: &str) -> ReadError {
+        ReadError::Header {
+            line: line.number,
+            part: self.part,
+            version: self.version.clone(),
+            expected: expected.to_owned(),
+            found: lines::quoted(&line.text),
         }
     }
 }
 
-pub(super) fn read<R: BufRead>(lines: &mut Lines<R>, messages: &mut VecDeque<String>) -> Result<Header, ReadError> {
-    let mut lines = HeaderLines { lines, messages };
-    let mut header = Header { act_version: version(&mut lines)?, ..Header::default() };
-    header.test = test(&mut lines)?;
-    header.written_by = written_by(&mut lines)?;
+pub(super) fn read<R: Read>(
+    lines: &mut Lines<R>,
+    messages: &mut VecDeque<String>,
+) -> Result<(Header, Dialect), ReadError> {
+    let mut lines = HeaderLines { lines, messages, part: Part::Version, version: String::new() };
+    let (version, dialect) = version(&mut lines)?;
+    (lines.part, lines.version) = (Part::Configuration, version.clone());
+    let mut header = Header { act_version: version, ..Header::default() };
+    if dialect == Dialect::Act3 {
+        read_old(&mut lines, &mut header)?;
+    } else {
+        read_blocks(&mut lines, &mut header)?;
+    }
+    Ok((header, dialect))
+}
+
+/// What follows the version since ACT 5.
+fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
+    header.test = test(lines)?;
+    header.written_by = written_by(lines)?;
     lines.title(header.test.configuration_title())?;
     header.configuration = lines.block()?;
+    lines.part = Part::Derived;
     lines.title(DERIVED_TITLE)?;
     header.derived = lines.block()?;
+    lines.part = Part::Names;
     loop {
         let line = lines.next(NAMES_TITLE)?;
         match line.text.as_str() {
@@ -75,39 +109,63 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>, messages: &mut VecDeque<Str
             SETTINGS_TITLE => header.settings = lines.block()?,
             "" => {}
             text if text.contains(" size = ") => header.device_lines.push(line.text),
-            _ => return Err(wrong(&line, "a device's size or \"HISTOGRAM NAMES\"")),
+            _ => return Err(lines.wrong(&line, "a device's size or \"HISTOGRAM NAMES\"")),
         }
     }
     loop {
         let line = lines.next("a histogram's name or an empty line")?;
         if line.text.is_empty() {
-            return Ok(header);
+            return Ok(());
         }
         header.histogram_names.push(line.text);
     }
 }
 
-fn version<R: BufRead>(lines: &mut HeaderLines<'_, R>) -> Result<String, ReadError> {
-    const EXPECTED: &str = "\"ACT version 6.x\"";
+/// What follows the version in ACT 3 and 4: two blocks, the second without a title, the devices, and
+/// no names.
+fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
+    written_by(lines)?;
+    lines.title(OLD_CONFIGURATION_TITLE)?;
+    header.configuration = lines.block()?;
+    lines.part = Part::Derived;
+    header.derived = lines.block()?;
+    lines.part = Part::Names;
     loop {
-        let line = lines.next(EXPECTED)?;
-        match line.text.strip_prefix("ACT version ") {
-            Some(version) if version.starts_with("6.") => return Ok(version.to_owned()),
-            Some(_) => return Err(wrong(&line, EXPECTED)),
-            None if line.number > PREAMBLE_LINES_MAX => return Err(wrong(&line, EXPECTED)),
-            None => {}
+        let line = lines.next("a device's size or an empty line")?;
+        if line.text.is_empty() {
+            return Ok(());
         }
+        // Which way the scheduler was set is said here, too.
+        header.device_lines.push(line.text);
     }
 }
 
-fn test<R: BufRead>(lines: &mut HeaderLines<'_, R>) -> Result<Test, ReadError> {
+/// Version and dialect; what stands before is somebody else's.
+fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect), ReadError> {
+    const EXPECTED: &str = "\"ACT version 6.x\"";
+    loop {
+        let line = lines.next(EXPECTED)?;
+        let old = line.text.strip_prefix(Dialect::OLD_VERSION).map(|rest| rest.split(' ').next().unwrap_or(rest));
+        let Some(version) = line.text.strip_prefix(Dialect::VERSION).or(old) else {
+            if line.number > PREAMBLE_LINES_MAX {
+                return Err(lines.wrong(&line, EXPECTED));
+            }
+            continue;
+        };
+        let dialect = Dialect::of(version, old.is_some());
+        let unknown = || ReadError::Version { line: line.number, version: version.to_owned() };
+        return Ok((version.to_owned(), dialect.ok_or_else(unknown)?));
+    }
+}
+
+fn test<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<Test, ReadError> {
     let line = lines.next("the test's name")?;
     let test = [Test::Storage, Test::Index].into_iter().find(|test| line.text == test.banner());
-    test.ok_or_else(|| wrong(&line, "\"Storage device IO test\" or \"Index device IO test\""))
+    test.ok_or_else(|| lines.wrong(&line, "\"Storage device IO test\" or \"Index device IO test\""))
 }
 
 /// The rest of the banner: who wrote the log, or ACT's copyright line.
-fn written_by<R: BufRead>(lines: &mut HeaderLines<'_, R>) -> Result<String, ReadError> {
+fn written_by<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<String, ReadError> {
     let mut writer = String::new();
     loop {
         let line = lines.next("an empty line after the banner")?;
@@ -117,16 +175,7 @@ fn written_by<R: BufRead>(lines: &mut HeaderLines<'_, R>) -> Result<String, Read
         if let Some(rest) = line.text.strip_prefix(WRITTEN_BY) {
             writer = rest.strip_suffix(WRITTEN_BY_TAIL).unwrap_or(rest).to_owned();
         } else if !line.text.starts_with("Copyright ") {
-            return Err(wrong(&line, "an empty line after the banner"));
+            return Err(lines.wrong(&line, "an empty line after the banner"));
         }
-    }
-}
-
-fn wrong(line: &Line, expected: &str) -> ReadError {
-    ReadError::Format {
-        line: line.number,
-        expected: expected.to_owned(),
-        found: lines::quoted(&line.text),
-        complete_sec: 0,
     }
 }

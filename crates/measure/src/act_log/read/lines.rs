@@ -1,11 +1,19 @@
 //! Lines of a log with their numbers, and which of them are messages.
+//!
+//! The file is read in large pieces into one window, so that a report that nobody wants can be passed
+//! over by a search for the next one, without making lines of it.
 
 use super::ReadError;
+use memchr::{memchr, memchr_iter, memmem};
 use std::collections::VecDeque;
-use std::io::{BufRead, Read};
+use std::io::{ErrorKind, Read};
 
 /// Longest line accepted: a log of anything else is given up before it fills the memory.
-const LINE_MAX_BYTES: u64 = 64 * 1024;
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// Longest report accepted: 128 devices, the most that ACT takes, need about 200 KB.
+const REPORT_BYTES_MAX: usize = 4 << 20;
+/// What is read at once; the window grows beyond it only for a report that is longer.
+const WINDOW_BYTES: usize = 256 * 1024;
 
 /// What ACT prints beside its reports, other than lines that begin with `ERROR: `.
 /// Source: ACT 6.6, `src/storage/act_storage.c`, `src/index/act_index.c`.
@@ -27,12 +35,13 @@ pub(super) struct Line {
 
 impl Line {
     /// Whether this is something that was printed beside the reports. ACT's signal handlers print
-    /// `SIGBUS received` and lines of `stacktrace: `.
+    /// `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and lines of `stacktrace: `.
     pub(super) fn is_message(&self) -> bool {
         let text = self.text.as_str();
         text.starts_with("ERROR: ")
             || text.starts_with("stacktrace: ")
             || (text.starts_with("SIG") && text.ends_with(" received"))
+            || (text.starts_with("Signal ") && text.contains(" received"))
             || STOP_MESSAGES.contains(&text)
     }
 }
@@ -41,12 +50,21 @@ impl Line {
 pub(super) struct Lines<R> {
     input: R,
     number: u64,
-    bytes: Vec<u8>,
+    window: Vec<u8>,
+    /// The next byte to give and the end of what was read, in the window.
+    at: usize,
+    filled: usize,
+    ended: bool,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input, number: 0, bytes: Vec::new() }
+        Self { input, number: 0, window: vec![0; WINDOW_BYTES], at: 0, filled: 0, ended: false }
+    }
+
+    /// What is read from.
+    pub(super) fn input(&self) -> &R {
+        &self.input
     }
 
     /// Number of the line read last.
@@ -56,25 +74,28 @@ impl<R: BufRead> Lines<R> {
 
     /// The next line, or `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<Line>, ReadError> {
-        self.bytes.clear();
-        let number = self.number + 1;
-        let read = self.input.by_ref().take(LINE_MAX_BYTES).read_until(b'\n', &mut self.bytes);
-        let length = read.map_err(|source| ReadError::Io { line: number, source })?;
-        if length == 0 {
+        let mut searched = 0;
+        let end = loop {
+            let rest = &self.window[self.at..self.filled];
+            match memchr(b'\n', &rest[searched..]) {
+                Some(newline) => break searched + newline + 1,
+                None => searched = rest.len(),
+            }
+            if searched >= LINE_BYTES_MAX {
+                return Err(self.too_long("a line", LINE_BYTES_MAX));
+            }
+            if !self.fill()? {
+                break searched;
+            }
+        };
+        if end == 0 {
             return Ok(None);
         }
-        self.number = number;
-        let whole = self.bytes.ends_with(b"\n");
-        if !whole && length as u64 == LINE_MAX_BYTES {
-            return Err(ReadError::Format {
-                line: number,
-                expected: format!("a line of at most {LINE_MAX_BYTES} bytes"),
-                found: "a longer one".to_owned(),
-                complete_sec: 0,
-            });
-        }
-        let text = String::from_utf8_lossy(&self.bytes);
-        Ok(Some(Line { number, text: text.trim_end_matches(['\n', '\r']).to_owned(), whole }))
+        let bytes = &self.window[self.at..self.at + end];
+        self.at += end;
+        self.number += 1;
+        let text = String::from_utf8_lossy(bytes).trim_end_matches(['\n', '\r']).to_owned();
+        Ok(Some(Line { number: self.number, text, whole: bytes.ends_with(b"\n") }))
     }
 
     /// The next line that is no message; messages on the way are appended to `messages`.
@@ -88,6 +109,64 @@ impl<R: BufRead> Lines<R> {
             }
         }
         Ok(None)
+    }
+
+    /// Passes over everything before the next line that begins with `prefix`. Without one, nothing is
+    /// passed over and the answer is false: what follows is the last report of the file.
+    pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
+        let needle = [b"\n", prefix.as_bytes()].concat();
+        let finder = memmem::Finder::new(&needle);
+        let mut searched = 0;
+        loop {
+            let rest = &self.window[self.at..self.filled];
+            if let Some(found) = finder.find(&rest[searched..]) {
+                let length = searched + found + 1;
+                self.number += memchr_iter(b'\n', &rest[..length]).count() as u64;
+                self.at += length;
+                return Ok(true);
+            }
+            searched = rest.len().saturating_sub(needle.len() - 1);
+            if rest.len() > REPORT_BYTES_MAX {
+                return Err(self.too_long("a report", REPORT_BYTES_MAX));
+            }
+            if !self.fill()? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Reads more behind what is there; false at the end of the file.
+    fn fill(&mut self) -> Result<bool, ReadError> {
+        if self.ended {
+            return Ok(false);
+        }
+        if self.window.len() - self.filled < WINDOW_BYTES / 2 {
+            self.window.copy_within(self.at..self.filled, 0);
+            (self.at, self.filled) = (0, self.filled - self.at);
+            if self.window.len() - self.filled < WINDOW_BYTES / 2 {
+                self.window.resize(self.window.len() * 2, 0);
+            }
+        }
+        loop {
+            match self.input.read(&mut self.window[self.filled..]) {
+                Ok(length) => {
+                    self.filled += length;
+                    self.ended = length == 0;
+                    return Ok(length > 0);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(ReadError::Io { line: self.number + 1, source }),
+            }
+        }
+    }
+
+    fn too_long(&self, what: &str, bytes_max: usize) -> ReadError {
+        ReadError::Format {
+            line: self.number + 1,
+            expected: format!("{what} of at most {bytes_max} bytes"),
+            found: "a longer one".to_owned(),
+            complete_sec: 0,
+        }
     }
 }
 

@@ -86,7 +86,7 @@ fn a_refused_test_is_an_error_that_quotes_the_message() {
     assert_eq!(
         error(text),
         "line 6: expected ACT-STORAGE CONFIGURATION, found the end of the file after the test's own message \
-         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; the 0 s before it are complete"
+         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; it stands before the first report, so none was read"
     );
 }
 
@@ -105,7 +105,7 @@ fn errors_name_the_line_what_was_expected_and_what_was_found() {
         ("after 1 sec", "after -1 sec", "\"after N sec:\", found \"after -1 sec:\""),
         ("after 1 sec", "after 0 sec", "a time after 0 sec, found"),
         ("num-devices: 2", "num-devices 2", "\"name: value\" or an empty line, found \"num-devices 2\""),
-        ("version 6.6", "version 5.3", "\"ACT version 6.x\", found \"ACT version 5.3\""),
+        ("version 6.6", "version 7.3", "a log of ACT 3, 4, 5 or 6, found ACT version \"7.3\""),
     ] {
         assert!(STORAGE.contains(from), "{from}");
         let error = error(&STORAGE.replacen(from, to, 1));

@@ -1,17 +1,14 @@
-//! The lanes of one shard, with their limits and buffers.
+//! The lanes of one shard of a storage test, with their limits and buffers.
 //!
 //! Record operations are shared out over all shards. Large blocks and the tomb raider, one at a time
 //! on each device, belong to the one shard that the device is given to.
 
-use super::{
-    ACT_THREADS_PER_CPU, Builder, CLOSED_DEPTH_PER_DEVICE, DeviceShape, LARGE_BLOCK_READS, LARGE_BLOCK_WRITES, READS,
-    STREAMS, TOMB_RAIDER, WRITES,
-};
+use super::super::DeviceShape;
+use super::super::common::{SALTED_AHEAD, random_part, share};
+use super::{Builder, LARGE_BLOCK_READS, LARGE_BLOCK_WRITES, READS, STREAMS, TOMB_RAIDER, WRITES};
 use crate::act::choice::Arrival as Arrivals;
-use crate::act::storage::SERVICE_THREADS_PER_DEVICE;
-use crate::plan::{Arrival, BufferClass, Lane, Limit, Plan};
+use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
-use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
 use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
 use device::op::Kind;
 use device::random::Random;
@@ -31,35 +28,6 @@ fn block_writes(index: usize) -> u16 {
     record_writes(index) + 1
 }
 
-/// Memory for the buffers of record reads, and of commit writes, over all devices, when the
-/// configuration does not say how many may be in flight.
-const RECORD_MEMORY_BYTES: u64 = 64 << 20;
-
-/// Fewest record operations in flight on a device, however large records are.
-const RECORD_SLOTS_MIN: u64 = 16;
-
-/// How late the threads of ACT 6.6 wake from usleep at most, but for few: the kernel's timer slack of
-/// 50 us and waiting for a CPU among each other. Measured: docs/method.md.
-const ACT_WAKES_LATE_NS: u64 = 150_000;
-
-/// Salted buffers beyond those in flight, so that one is ready while another is salted.
-const SALTED_AHEAD: u32 = 8;
-
-/// Phase of a stream: multiples of the golden section are far from each other, whatever their number.
-fn phase(stream: usize) -> u32 {
-    (stream as u32 * 40_503) % PHASE_ONE
-}
-
-/// `whole` shared out over `parts`: the part that `part` gets.
-fn share(whole: u32, parts: u32, part: u32) -> u32 {
-    whole / parts + u32::from(part < whole % parts)
-}
-
-/// Streams of random numbers: one for each stream, device (or thread) and shard.
-fn random_part(stream: usize, index: usize, shard: u32) -> u64 {
-    ((stream as u64) << 48) | ((index as u64) << 16) | u64::from(shard)
-}
-
 impl Builder<'_> {
     /// What shard `shard` runs.
     pub(super) fn plan(&self, shard: u32) -> Plan<Pattern> {
@@ -71,7 +39,7 @@ impl Builder<'_> {
             }
         }
         let record_slots = plan.limits.iter().map(|limit| limit.slots).sum();
-        for index in (0..self.devices.len()).filter(|index| *index as u32 % self.shards == shard) {
+        for index in (0..self.common.devices.len()).filter(|index| *index as u32 % self.common.shards == shard) {
             self.large_blocks(index, &mut plan);
         }
         plan.buffers = self.buffers(shard, &plan, record_slots);
@@ -81,8 +49,8 @@ impl Builder<'_> {
     /// Lane names: the cells', and ACT's service threads after them.
     fn names(&self) -> Vec<String> {
         let streams = self.layout.streams.iter();
-        let named =
-            streams.flat_map(|stream| self.devices.iter().map(|device| format!("{}@{}", stream.name, device.name)));
+        let named = streams
+            .flat_map(|stream| self.common.devices.iter().map(|device| format!("{}@{}", stream.name, device.name)));
         named.chain(["service-threads".to_owned()]).collect()
     }
 
@@ -108,12 +76,12 @@ impl Builder<'_> {
             READS | WRITES => self.records_on(stream, index),
             _ => self.blocks_on(stream, index),
         };
-        let random = Random::for_part(self.choices.seed, random_part(stream, index, shard));
+        let random = Random::for_part(self.common.choices.seed, random_part(stream, index, shard));
         Pattern::Uniform(Uniform { extent, kind, buffers, random })
     }
 
     fn records_on(&self, stream: usize, index: usize) -> Extent {
-        let device = &self.devices[index];
+        let device = &self.common.devices[index];
         let step_bytes = if stream == WRITES { self.write_step_bytes(device) } else { device.min_io_bytes };
         let (target, cell, usable_bytes) = (index as u16, self.cell(stream, index), self.usable_bytes(device));
         let [reads, writes] = &self.tables[index];
@@ -128,37 +96,20 @@ impl Builder<'_> {
     }
 
     fn blocks_on(&self, stream: usize, index: usize) -> Extent {
-        let DeviceShape { size_bytes, .. } = self.devices[index];
+        let DeviceShape { size_bytes, .. } = self.common.devices[index];
         Extent::blocks(index as u16, self.cell(stream, index), size_bytes, self.derived.large_block_bytes)
             .expect("a large block fits the device, as was checked")
-    }
-
-    /// The arrivals of the `first`-th of `parts` equal parts of a stream; `None` without a rate.
-    fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
-        let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
-        let schedule = match self.config.arrival {
-            Arrivals::Paced | Arrivals::Closed => even(rate, part, parts, phase(stream))?,
-            // ACT's threads all begin at the same moment, each at its part of the rate.
-            Arrivals::Act => {
-                let random = Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
-                Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random))
-            }
-            Arrivals::Poisson => {
-                let random = Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
-                Schedule::Poisson(Poisson::new(rate.divided(parts)?, random)?)
-            }
-        };
-        Some(Arrival::Scheduled(schedule))
     }
 
     /// Record operations, by device: each device has this shard's part of its schedule, or of its
     /// depth.
     fn records(&self, shard: u32, plan: &mut Plan<Pattern>) {
-        let (devices, shards) = (self.devices.len(), self.shards);
-        let together = self.config.service_threads.map(|_| self.limit(plan, self.record_slots_total(), shard, true));
+        let (devices, shards) = (self.common.devices.len(), self.common.shards);
+        let together =
+            self.config.service_threads.map(|_| self.common.limit(plan, self.common.client_slots_total(), shard, true));
         for index in 0..devices {
-            let slots = self.record_slots_on(index);
-            let limit = together.unwrap_or_else(|| self.limit(plan, slots, shard, false));
+            let slots = self.common.client_slots_on(index);
+            let limit = together.unwrap_or_else(|| self.common.limit(plan, slots, shard, false));
             if self.config.arrival == Arrivals::Closed {
                 let reads_or_writes = if self.derived.read_rate.is_zero() { WRITES } else { READS };
                 let (stream, name) = (self.mixed(&[index], index, shard), self.cell(reads_or_writes, index));
@@ -168,7 +119,7 @@ impl Builder<'_> {
             }
             let part = u64::from(shard) * devices as u64 + index as u64;
             for (stream, rate) in [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)] {
-                if let Some(arrival) = self.arrival(stream, rate, part, devices as u64 * u64::from(shards)) {
+                if let Some(arrival) = self.common.arrival(stream, rate, part, devices as u64 * u64::from(shards)) {
                     let (pattern, name) = (self.uniform(stream, index, shard), self.cell(stream, index));
                     plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
                 }
@@ -178,15 +129,15 @@ impl Builder<'_> {
 
     /// ACT's service threads: each does one operation at a time, read or write, on any device.
     fn service_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
-        let threads = self.record_slots_total();
+        let threads = self.common.client_slots_total();
         let (reads, writes) = (self.derived.read_rate, self.derived.commit_write_rate);
-        let devices: Vec<_> = (0..self.devices.len()).collect();
-        for thread in (shard..threads).step_by(self.shards as usize) {
+        let devices: Vec<_> = (0..self.common.devices.len()).collect();
+        for thread in (shard..threads).step_by(self.common.shards as usize) {
             let limit = plan.limits.len() as u32;
             // Their number is ACT's choice or the user's, in no case the device's.
             plan.limits.push(Limit { slots: 1, configured: true });
             let rate = sum(reads, writes);
-            if let Some(arrival) = self.arrival(READS, rate, thread.into(), threads.into()) {
+            if let Some(arrival) = self.common.arrival(READS, rate, thread.into(), threads.into()) {
                 let (stream, name) = (self.mixed(&devices, thread as usize, shard), self.layout.cells() as u32);
                 plan.lanes.push(Lane { stream, arrival, limit, name });
             }
@@ -202,17 +153,17 @@ impl Builder<'_> {
             writes: on(writes).map(|index| (self.records_on(WRITES, index), record_writes(index))).collect(),
             split: proportion(reads, writes),
             buffers: RECORD_READS,
-            random: Random::for_part(self.choices.seed, random_part(READS, index, shard)),
+            random: Random::for_part(self.common.choices.seed, random_part(READS, index, shard)),
         })
     }
 
     /// Large blocks and the tomb raider of one device.
     fn large_blocks(&self, index: usize, plan: &mut Plan<Pattern>) {
-        let (derived, devices) = (self.derived, self.devices.len() as u64);
+        let (derived, devices) = (self.derived, self.common.devices.len() as u64);
         let rates =
             [(LARGE_BLOCK_READS, derived.large_block_read_rate), (LARGE_BLOCK_WRITES, derived.large_block_write_rate)];
         for (stream, rate) in rates {
-            if let Some(arrival) = self.arrival(stream, rate, index as u64, devices) {
+            if let Some(arrival) = self.common.arrival(stream, rate, index as u64, devices) {
                 let limit = plan.limits.len() as u32;
                 let slots = self.config.large_block_concurrency;
                 // One at a time is the model; any other number is the user's choice.
@@ -232,44 +183,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds a limit of this shard's part of `slots`.
-    fn limit(&self, plan: &mut Plan<Pattern>, slots: u32, shard: u32, configured: bool) -> u32 {
-        plan.limits.push(Limit { slots: share(slots, self.shards, shard).max(1), configured });
-        plan.limits.len() as u32 - 1
-    }
-
-    /// Record operations in flight at most, over all devices and shards.
-    pub(super) fn record_slots_total(&self) -> u32 {
-        match (self.config.service_threads, self.config.arrival) {
-            (Some(threads), _) => threads,
-            (None, Arrivals::Act) => self.choices.cpus.saturating_mul(ACT_THREADS_PER_CPU).max(1),
-            (None, _) => (0..self.devices.len()).map(|index| self.record_slots_on(index)).sum(),
-        }
-    }
-
-    /// Record operations in flight at most on one device, over all shards.
-    fn record_slots_on(&self, index: usize) -> u32 {
-        let devices = self.devices.len() as u32;
-        match (self.config.service_threads, self.config.arrival) {
-            (Some(threads), _) => share(threads, devices, index as u32).max(1),
-            (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
-            (None, _) => {
-                let fit = RECORD_MEMORY_BYTES / u64::from(devices) / u64::from(self.record_buffer_bytes);
-                let fit = fit.clamp(RECORD_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
-                // Large blocks and the tomb raider need the engine, too.
-                let others = 2 * self.config.large_block_concurrency + 1;
-                let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
-                fit.min(carried.saturating_sub(others)).max(1)
-            }
-        }
-    }
-
     /// Bytes of the largest record operation on any device. There are record operations.
     pub(super) fn largest_record_bytes(&self) -> u32 {
         // With histograms either can have the larger ones; otherwise the steps of writes are the wider ones.
         let streams = [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)];
         let streams = streams.into_iter().filter(|(_, rate)| !rate.is_zero()).map(|(stream, _)| stream);
-        let extents = streams.flat_map(|stream| (0..self.devices.len()).map(move |index| (stream, index)));
+        let extents = streams.flat_map(|stream| (0..self.common.devices.len()).map(move |index| (stream, index)));
         let largest = extents.map(|(stream, index)| self.records_on(stream, index).len_max_bytes()).max();
         largest.unwrap_or(0).max(1)
     }
@@ -282,27 +201,28 @@ impl Builder<'_> {
             let lanes = plan.lanes.iter().filter(|lane| lane.name == name);
             lanes.map(|lane| plan.limits[lane.limit as usize].slots).sum()
         };
-        let over_all = |stream| (0..self.devices.len()).map(|index| slots_of(stream, index)).sum::<u32>();
-        let record_bytes = if self.has_records() { self.record_buffer_bytes as usize } else { 0 };
+        let over_all = |stream| (0..self.common.devices.len()).map(|index| slots_of(stream, index)).sum::<u32>();
+        let record_bytes = if self.has_records() { self.common.client_bytes as usize } else { 0 };
         let block_bytes = self.derived.large_block_bytes as usize;
         let reads = if self.derived.read_rate.is_zero() { 0 } else { record_slots };
         let mut classes = vec![
-            BufferClass { len_bytes: record_bytes, count: reads, salt: None },
+            BufferClass { len_bytes: record_bytes, count: reads, fill: Fill::AsIs },
             BufferClass {
                 len_bytes: block_bytes,
                 count: over_all(LARGE_BLOCK_READS) + over_all(TOMB_RAIDER),
-                salt: None,
+                fill: Fill::AsIs,
             },
         ];
-        for (index, device) in self.devices.iter().enumerate() {
+        for (index, device) in self.common.devices.iter().enumerate() {
             let commits = if self.has_commits() { self.commit_buffers(shard, index, record_slots) } else { 0 };
             let blocks = 2 * slots_of(LARGE_BLOCK_WRITES, index);
             for (class, len_bytes, count) in
                 [(record_writes(index), record_bytes, commits), (block_writes(index), block_bytes, blocks)]
             {
-                let mut random = Random::for_part(self.choices.seed, random_part(STREAMS.len(), class.into(), shard));
+                let mut random =
+                    Random::for_part(self.common.choices.seed, random_part(STREAMS.len(), class.into(), shard));
                 let salt = Salt::new(random.next_u64(), self.config.compress_pct, device.stamp_key);
-                classes.push(BufferClass { len_bytes, count, salt: Some(salt) });
+                classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
             }
         }
         classes
@@ -312,7 +232,11 @@ impl Builder<'_> {
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
         // When all devices share one limit, all of it can be on one of them.
         let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
-        let slots = if alone { share(self.record_slots_on(index), self.shards, shard).max(1) } else { record_slots };
+        let slots = if alone {
+            share(self.common.client_slots_on(index), self.common.shards, shard).max(1)
+        } else {
+            record_slots
+        };
         slots + slots.min(SALTED_AHEAD)
     }
 }

@@ -4,8 +4,9 @@ use super::*;
 use crate::act::choice::SizeWithinBucket;
 use crate::act::derive;
 use crate::act::sizes::SizeHistogram;
-use crate::plan::{Arrival as LaneArrival, Lane};
+use crate::plan::{Arrival as LaneArrival, Fill, Lane, Plan};
 use crate::schedule::Schedule;
+use crate::stream::Pattern;
 use crate::stream::{Lens, Stream};
 use device::op::Kind;
 
@@ -33,7 +34,7 @@ fn choices(shards_max: u32) -> Choices {
 
 fn build(config: &StorageConfig, shards_max: u32) -> Result<Workload, WorkloadError> {
     let devices = devices(config.device_names.len());
-    Workload::new(config, &derive(config).unwrap(), &devices, &choices(shards_max))
+    Workload::storage(config, &derive(config).unwrap(), &devices, &choices(shards_max))
 }
 
 fn lanes(workload: &Workload) -> impl Iterator<Item = (&Plan<Pattern>, &Lane<Pattern>)> {
@@ -111,14 +112,14 @@ fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
     for (plan, lane) in lanes(&workload) {
         let mut stream = lane.stream.clone();
         for _ in 0..1_000 {
-            let request = stream.next();
+            let request = stream.next().unwrap();
             assert_eq!(request.cell, lane.name, "cells and names go together");
             assert_eq!(usize::from(request.target), request.cell as usize % 3);
             assert!(request.offset + u64::from(request.len) <= GIB, "the partial block at the end is unused");
             assert_eq!(request.kind == Kind::Write, name((plan, lane)).contains("writes"));
             let buffers = &plan.buffers[usize::from(request.buffers)];
             assert!(buffers.len_bytes >= request.len as usize);
-            assert_eq!(buffers.salt.is_some(), request.kind == Kind::Write);
+            assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == Kind::Write);
         }
     }
 }
@@ -178,7 +179,7 @@ fn a_slow_device_cannot_take_the_slots_of_the_others() {
 #[test]
 fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
     let few = Choices { in_flight_max: Some(300), ..choices(1) };
-    let workload = Workload::new(&config(), &derive(&config()).unwrap(), &devices(3), &few).unwrap();
+    let workload = Workload::storage(&config(), &derive(&config()).unwrap(), &devices(3), &few).unwrap();
     let plan = &workload.shards[0];
     assert_eq!(plan.limits[0].slots, 97, "a third of them, less two large blocks and the raider");
     assert!(plan.in_flight_max() <= 300);
@@ -213,7 +214,7 @@ fn sizes_of_a_histogram_are_whole_steps_with_buffers_that_hold_them() {
             let step_bytes = if name((plan, lane)).contains("writes") { commit_min_bytes.max(512) } else { 512 };
             let mut stream = lane.stream.clone();
             for _ in 0..10_000 {
-                let request = stream.next();
+                let request = stream.next().unwrap();
                 assert!(request.len > 0 && request.len % step_bytes == 0, "{}", request.len);
                 assert!(request.offset % u64::from(step_bytes) == 0);
                 assert!(request.offset + u64::from(request.len) <= GIB, "whole large blocks only");
@@ -246,7 +247,7 @@ fn large_sizes_in_a_histogram_take_little_memory() {
 fn devices_that_do_not_fit_are_named() {
     let on = |config: &StorageConfig, size_bytes, min_io_bytes| {
         let device = DeviceShape { name: "/dev/x".into(), size_bytes, min_io_bytes, stamp_key: 0 };
-        Workload::new(config, &derive(config).unwrap(), &[device], &choices(1)).unwrap_err().to_string()
+        Workload::storage(config, &derive(config).unwrap(), &[device], &choices(1)).unwrap_err().to_string()
     };
     let small = on(&config(), 131_071, 512);
     assert!(small.contains("/dev/x") && small.contains("131071 bytes") && small.contains("131072 bytes"), "{small}");
@@ -262,7 +263,7 @@ fn commits_go_all_over_the_device_in_steps_of_commit_min_bytes() {
     let workload = build(&commit, 1).unwrap();
     let (_, lane) = lanes(&workload).find(|item| name(*item).starts_with("writes@")).unwrap();
     let mut stream = lane.stream.clone();
-    let requests: Vec<_> = (0..4_000).map(|_| stream.next()).collect();
+    let requests: Vec<_> = (0..4_000).filter_map(|_| stream.next()).collect();
     assert!(requests.iter().all(|request| request.offset % 4096 == 0 && request.len == 4096));
     assert!(requests.iter().any(|request| request.offset > GIB - GIB / 100));
     assert!(requests.iter().any(|request| request.offset < GIB / 100));

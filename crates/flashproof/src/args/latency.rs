@@ -1,0 +1,190 @@
+//! The options of `flashproof latency`: those of ACT's `act_latency.py`, long names included, and ours.
+//!
+//! `-h` is a histogram there, so help is `--help` alone. Numbers are taken as text, because what is
+//! wrong with them is said in that script's words.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use measure::judge::Sla;
+use std::ffi::OsString;
+
+/// Options of latency tables.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, infer_long_args = true, args_override_self = true)]
+pub struct LatencyArgs {
+    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run directory; "-" for
+    /// standard input. May be repeated: the logs side by side
+    #[arg(short, long = "log", value_name = "LOG", allow_hyphen_values = true)]
+    pub logs: Vec<String>,
+    /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
+    #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
+    pub histograms: Vec<String>,
+    /// Length of a slice in seconds, rounded up to whole report intervals
+    #[arg(short = 't', long, value_name = "SECONDS", default_value = "3600", allow_hyphen_values = true)]
+    pub slice: String,
+    /// First threshold to show, as a power of two (0: 1 ms, 3: 8 ms), up to 16
+    #[arg(
+        short = 's',
+        long = "start_bucket",
+        alias = "start-bucket",
+        value_name = "N",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
+    pub start_bucket: String,
+    /// Number of thresholds to show
+    #[arg(
+        short = 'n',
+        long = "num_buckets",
+        alias = "num-buckets",
+        value_name = "N",
+        default_value = "7",
+        allow_hyphen_values = true
+    )]
+    pub num_buckets: String,
+    /// Show the first threshold, then every n-th
+    #[arg(
+        short = 'e',
+        long = "every_nth",
+        alias = "every-nth",
+        value_name = "N",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    pub every_nth: String,
+    /// Show operations a second, too
+    #[arg(short = 'x', long)]
+    pub extra: bool,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Judge by these limits: a pass or fail line at the end, exit code 1 on fail
+    #[arg(long, value_name = "LIMITS")]
+    pub sla: Option<Sla>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+    /// The arguments as they were typed, for the first line of a table
+    #[arg(skip)]
+    pub typed: Vec<String>,
+}
+
+/// The forms of a latency table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As ACT's script prints it
+    Table,
+    /// A line for each log, histogram, slice and threshold
+    Csv,
+    /// Everything, with names
+    Json,
+    /// Tables for tickets and wikis
+    Markdown,
+}
+
+impl LatencyArgs {
+    /// With the arguments that stood behind the first `skipped`, as they were typed.
+    pub(super) fn typed_as(self, arguments: &[OsString], skipped: usize) -> Self {
+        Self { typed: typed(arguments, skipped), ..self }
+    }
+}
+
+#[derive(Parser)]
+#[command(
+    name = "act_latency.py",
+    version,
+    disable_help_flag = true,
+    about = "Show latency tables as ACT's script does: its options, its output, its exit status"
+)]
+struct ActCli {
+    #[command(flatten)]
+    args: LatencyArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  flashproof latency -l act_out.txt                       the shares of each hour
+  flashproof latency -l runs/demo -t 60 -n 3 -e 3         a run directory by minutes: over 1, 8 and 64 ms
+  flashproof latency -l a.log.gz -l b.log.zst -x          two drives side by side, with rates
+  flashproof latency -l act_out.txt --sla \"5%>1ms,1%>8ms,0.1%>64ms\"
+  ssh host cat act_out.txt | flashproof latency -l - -t 60 --format json
+
+A run directory gives percentiles, rates and errors, too. What the columns mean: docs/latency.md.";
+
+/// Adds what stands behind the options in the help.
+pub(super) fn with_examples(command: clap::Command) -> clap::Command {
+    command.after_help(EXAMPLES)
+}
+
+/// Reads the options of ACT's script. What it would not accept is told as it would.
+pub(super) fn parse_as_act(arguments: Vec<OsString>) -> LatencyArgs {
+    let typed = typed(&arguments, 1);
+    let matches = with_examples(ActCli::command()).try_get_matches_from(arguments);
+    match matches.and_then(|matches| ActCli::from_arg_matches(&matches)) {
+        Ok(cli) => LatencyArgs { typed, ..cli.args },
+        Err(error) => refuse_as_act(&error, &typed),
+    }
+}
+
+/// The arguments behind the first `skipped`, for people.
+fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
+    arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
+}
+
+/// Help goes where clap puts it; a mistake is told on standard output, as the script does.
+fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
+    if !error.use_stderr() {
+        // Who closed the terminal does not want to read it.
+        let _ = error.print();
+        std::process::exit(0);
+    }
+    let _ = crate::say::result(&format!(
+        "{}{}\n{}",
+        report::latency::table::echo(typed),
+        in_acts_words(error),
+        crate::commands::latency::ACT_USAGE
+    ));
+    std::process::exit(crate::ACT_FAILURE.into())
+}
+
+fn in_acts_words(error: &clap::Error) -> String {
+    let name = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) => name.split([' ', '=']).next().unwrap_or(name).to_owned(),
+        _ => String::new(),
+    };
+    let no_value =
+        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    match error.kind() {
+        ErrorKind::UnknownArgument if name.starts_with('-') => format!("option {name} not recognized"),
+        ErrorKind::InvalidValue if no_value => format!("option {name} requires argument"),
+        _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<LatencyArgs, String> {
+        let all = std::iter::once("act_latency.py").chain(arguments.iter().copied());
+        ActCli::try_parse_from(all).map(|cli| cli.args).map_err(|error| in_acts_words(&error))
+    }
+
+    #[test]
+    fn options_are_those_of_acts_script() {
+        let args =
+            parse(&["-l", "a", "-xt5", "--hist", "reads", "-h", "-writes", "--num_buckets=3", "-n", "-4"]).unwrap();
+        assert_eq!(
+            (args.logs, args.histograms),
+            (vec!["a".to_owned()], vec!["reads".to_owned(), "-writes".to_owned()])
+        );
+        assert_eq!((args.slice.as_str(), args.num_buckets.as_str(), args.extra), ("5", "-4", true));
+    }
+
+    #[test]
+    fn mistakes_are_told_in_the_words_of_acts_script() {
+        assert_eq!(parse(&["-z"]).unwrap_err(), "option -z not recognized");
+        assert_eq!(parse(&["--nonsense=3"]).unwrap_err(), "option --nonsense not recognized");
+        assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
+    }
+}

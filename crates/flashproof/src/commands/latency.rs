@@ -1,0 +1,325 @@
+//! `flashproof latency`: tables of latencies from logs and run directories, and judging by them.
+//!
+//! What ACT's script would have printed is on standard output, its complaints included; what it would
+//! not have known (what was left out, what is damaged, what to do) is on standard error.
+
+use crate::args::{Format, LatencyArgs};
+use crate::failure::Failure;
+use crate::say;
+use measure::act_log::Input;
+use measure::judge::Outcome;
+use measure::run_dir::ACT_LOG;
+use report::latency::choice::BUCKETS;
+use report::latency::run::{self, RunLatencies};
+use report::latency::sla::{self, Judgement};
+use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, csv, json, markdown, table};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// How ACT's script explains its options.
+pub const ACT_USAGE: &str = "\
+Usage:
+ -l act_storage or act_index output file
+    MANDATORY - NO DEFAULT
+    e.g. act_out.txt
+ -h histogram to analyse
+    default: depends on config read from output file
+ -t analysis slice interval in seconds
+    default: 3600
+ -s start display from this bucket
+    default: 0
+ -n number of buckets to display
+    default: 7
+ -e show start bucket then every n-th bucket
+    default: 1
+ -x (show extra information for each slice)
+    default: not set
+";
+
+/// Why there is no table, or none to the end.
+struct Stop {
+    /// What ACT's script says of it on standard output.
+    in_acts_words: String,
+    failure: Failure,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self { in_acts_words: String::new(), failure }
+    }
+}
+
+impl From<LatencyError> for Stop {
+    fn from(error: LatencyError) -> Self {
+        let failure = match error {
+            LatencyError::Read { .. } | LatencyError::Interval { .. } => Failure::environment(&error),
+            _ => Failure::usage(&error),
+        };
+        Self { in_acts_words: error.in_acts_words(), failure }
+    }
+}
+
+/// Prints what was asked for of each log.
+pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
+    let mut page = if args.format == Format::Table { table::echo(&args.typed) } else { String::new() };
+    let done = page_of(args, &mut page);
+    if let (Err(stop), Format::Table) = (&done, args.format) {
+        page += &stop.in_acts_words;
+    }
+    let shown = say::result(&page);
+    let outcome = done.map_err(|stop| stop.failure)?;
+    shown?;
+    Ok(ExitCode::from(outcome.map_or(0, Outcome::exit_code)))
+}
+
+/// A log that was opened, and what judges it.
+struct Opened<'a> {
+    path: &'a Path,
+    source: Source<Input<Box<dyn Read>>>,
+    /// By a run's own counts, where it has those that the SLA wants.
+    judgement: Option<Judgement>,
+}
+
+impl Opened<'_> {
+    fn is_run(&self) -> bool {
+        self.path.is_dir()
+    }
+}
+
+/// Appends to `page`, and says whether the worst log passed if that was asked. What was appended when
+/// it fails is what could be had.
+fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Stop> {
+    let choice = choice(args)?;
+    let mut opened = args.logs.iter().map(|name| open(name, args, &choice)).collect::<Result<Vec<_>, _>>()?;
+    let intervals: Vec<u64> = opened.iter().map(|log| log.source.interval_sec()).collect();
+    let slice_sec = common_slice_sec(choice.slice_sec, &intervals)?;
+    let (mut logs, mut runs, mut judgements) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, opened) in args.logs.iter().zip(&mut opened) {
+        let (log, judgement) = read(name, opened, args, &choice, slice_sec)?;
+        say_remarks(&log, opened);
+        judgements.extend(judgement);
+        runs.push(run_latencies(opened)?);
+        logs.push(log);
+    }
+    append(page, args.format, &choice, &logs, &runs, &judgements)?;
+    if let Some(log) = logs.iter().find(|log| log.damage.is_some()) {
+        return Err(damaged(log, &logs, args.format).into());
+    }
+    if !logs.iter().any(Log::has_slices) {
+        return Err(no_slices(&logs, slice_sec));
+    }
+    Ok(judgements.iter().map(|judgement| judgement.outcome).max_by_key(|outcome| match outcome {
+        Outcome::Pass => 0,
+        Outcome::Invalid => 1,
+        Outcome::Fail => 2,
+    }))
+}
+
+/// The options, checked in the order and with the bounds of ACT's script.
+fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
+    let refused = |words: &str, why: String| Stop { in_acts_words: words.to_owned(), failure: Failure::usage(why) };
+    let number = |option: &str, text: &str| {
+        integer(text)
+            .ok_or_else(|| Failure::usage(format!("reading {option} {text:?} - it is no whole number; give one")))
+    };
+    let (slice, first) = (number("-t", &args.slice)?, number("-s", &args.start_bucket)?);
+    let (count, every) = (number("-n", &args.num_buckets)?, number("-e", &args.every_nth)?);
+    if args.logs.is_empty() {
+        return Err(refused(ACT_USAGE, "no log was given - give one with -l LOG; see --help".to_owned()));
+    }
+    let below = |what: &str, least: &str, option: &str, value: i128| {
+        let words = format!("{what} must be {least}\n");
+        refused(&words, format!("reading {option} {value} - {what} must be {least}"))
+    };
+    if slice < 1 {
+        return Err(below("slice", "more than 0", "-t", slice));
+    }
+    if !(0..BUCKETS as i128).contains(&first) {
+        return Err(below("start_bucket", &format!("non-negative and less than {BUCKETS}"), "-s", first));
+    }
+    if count < 1 {
+        return Err(below("num_buckets", "more than 0", "-n", count));
+    }
+    if every < 1 {
+        return Err(below("every_nth", "more than 0", "-e", every));
+    }
+    let Ok(slice_sec) = u64::try_from(slice) else {
+        return Err(
+            Failure::usage(format!("reading -t {slice} - it is over {} s; give a shorter slice", u64::MAX)).into()
+        );
+    };
+    let at_most = |value: i128| usize::try_from(value).unwrap_or(usize::MAX);
+    Ok(Choice {
+        slice_sec,
+        histograms: args.histograms.clone(),
+        first_bucket: at_most(first),
+        buckets_max: at_most(count),
+        every_nth: at_most(every),
+        extra: args.extra,
+    })
+}
+
+/// A whole number as Python reads one: blanks around it, a sign, single underscores between digits.
+/// One that is too large for 128 bits becomes the largest.
+fn integer(text: &str) -> Option<i128> {
+    let text = text.trim();
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let grouped = digits.split('_').all(|group| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit()));
+    let magnitude = digits
+        .bytes()
+        .filter(u8::is_ascii_digit)
+        .fold(0_i128, |value, digit| value.saturating_mul(10).saturating_add((digit - b'0').into()));
+    grouped.then_some(if negative { -magnitude } else { magnitude })
+}
+
+fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &Choice) -> Result<Opened<'a>, Stop> {
+    let path = Path::new(name);
+    let file = if path.is_dir() { path.join(ACT_LOG) } else { path.to_owned() };
+    let input = if name == "-" {
+        Ok(Box::new(io::stdin()) as Box<dyn Read>)
+    } else {
+        File::open(&file).map(|file| Box::new(file) as Box<dyn Read>)
+    };
+    let input = input.and_then(Input::new).map_err(|error| Stop {
+        in_acts_words: format!("log file {name} not found\n"),
+        failure: Failure::usage(format!("reading {} - {error} - check the path", file.display())),
+    })?;
+    let source = Source::open(name, input)?;
+    let mut opened = Opened { path, source, judgement: None };
+    if let (Some(limits), true) = (&args.sla, opened.is_run()) {
+        opened.judgement = run::judge(name, path, limits, choice.slice_sec).map_err(Failure::environment)?;
+    }
+    Ok(opened)
+}
+
+/// Reads a log to its end, in one pass for the table and the judgement.
+fn read(
+    name: &str,
+    opened: &mut Opened<'_>,
+    args: &LatencyArgs,
+    choice: &Choice,
+    slice_sec: u64,
+) -> Result<(Log, Option<Judgement>), Stop> {
+    let judged_by_log = args.sla.as_ref().filter(|_| opened.judgement.is_none());
+    let source = &mut opened.source;
+    let edges = sla::edges(name, source.scale(), choice, judged_by_log)?;
+    let mut histograms = choice.histograms.clone();
+    if histograms.is_empty() {
+        histograms.push(source.default_histogram());
+    }
+    let shown = histograms.len();
+    if judged_by_log.is_some() && choice.histograms.is_empty() {
+        histograms.extend(sla::judged_names(name, source.test(), source.histograms())?);
+    }
+    let mut log = source.read(slice_sec, &histograms, &edges)?;
+    let more = log.histograms.split_off(shown);
+    let judged = if choice.histograms.is_empty() { &more } else { &log.histograms };
+    let judgement = judged_by_log.map(|limits| sla::judge(&log, judged, limits));
+    Ok((log, judgement.or_else(|| opened.judgement.take())))
+}
+
+fn say_remarks(log: &Log, opened: &Opened<'_>) {
+    for remark in log.remarks() {
+        say::warning(&remark);
+    }
+    if opened.source.input().is_cut() {
+        say::warning(&format!("{} is compressed and ends early: what there is of it is shown", log.name));
+    }
+}
+
+fn run_latencies(opened: &Opened<'_>) -> Result<Option<RunLatencies>, Stop> {
+    if !opened.is_run() {
+        return Ok(None);
+    }
+    let run = RunLatencies::read(opened.path).map_err(Failure::environment)?;
+    for remark in &run.remarks {
+        say::warning(remark);
+    }
+    Ok(Some(run))
+}
+
+fn append(
+    page: &mut String,
+    format: Format,
+    choice: &Choice,
+    logs: &[Log],
+    runs: &[Option<RunLatencies>],
+    judgements: &[Judgement],
+) -> Result<(), Stop> {
+    let buckets = choice.buckets();
+    match format {
+        Format::Table => {
+            *page += &table::preamble(logs, choice.slice_sec);
+            *page += &table::table(logs, choice);
+            runs.iter().flatten().for_each(|run| *page += &format!("\n{run}"));
+            if !judgements.is_empty() {
+                page.push('\n');
+            }
+            judgements.iter().for_each(|judgement| *page += &format!("{judgement}\n"));
+        }
+        Format::Csv => {
+            *page += &csv::csv(logs, &buckets);
+            judgements.iter().for_each(|judgement| say::note(&judgement.to_string()));
+        }
+        Format::Markdown => {
+            *page += &markdown::markdown(logs, choice);
+            runs.iter().flatten().for_each(|run| *page += &format!("\n```\n{run}```\n"));
+            judgements.iter().for_each(|judgement| *page += &format!("\n{judgement}\n"));
+        }
+        Format::Json => {
+            let document = json::document(logs, &buckets, runs, judgements);
+            *page += &serde_json::to_string_pretty(&document).map_err(Failure::environment)?;
+            page.push('\n');
+        }
+    }
+    Ok(())
+}
+
+fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
+    let damage = log.damage.as_ref().map(ToString::to_string).unwrap_or_default();
+    let shown = match (format, logs) {
+        (Format::Json, _) => "the document shows",
+        (_, [_]) => "the table shows",
+        _ => "the tables show",
+    };
+    Failure::environment(format!(
+        "reading {}, {damage}, and {shown} their slices; use an untouched copy, or cut the log before that line",
+        log.name
+    ))
+}
+
+fn no_slices(logs: &[Log], slice_sec: u64) -> Stop {
+    let lacks_all = |log: &Log| log.histograms.iter().all(|histogram| histogram.index.is_none());
+    let failure = match logs {
+        [log, ..] if logs.iter().all(lacks_all) => {
+            Failure::usage(format!("showing {} - it has none of the histograms named; see the names above", log.name))
+        }
+        _ => {
+            let complete = logs.iter().map(|log| format!("{} is complete up to {} s", log.name, log.complete_sec));
+            let complete: Vec<_> = complete.collect();
+            Failure::usage(format!("no slice of {slice_sec} s is complete: {}; give a shorter -t", complete.join(", ")))
+        }
+    };
+    Stop { in_acts_words: table::no_slices(slice_sec), failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_as_python_reads_them() {
+        for (text, value) in [("5", 5), (" 007 ", 7), ("-3", -3), ("+1_000", 1000)] {
+            assert_eq!(integer(text), Some(value), "{text}");
+        }
+        assert_eq!(integer(&"9".repeat(60)), Some(i128::MAX));
+        for text in ["", "-", "1e3", "0x10", "5s", "1__0", "_1", "- 1", "1.0"] {
+            assert_eq!(integer(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What the workloads of both tests are built from: how a rate becomes arrivals, how many operations
+//! may be in flight, how many threads issue them.
+
+use super::{Choices, DeviceShape};
+use crate::act::choice::Arrival as Arrivals;
+use crate::act::configuration::{SERVICE_THREADS_PER_DEVICE, Terms};
+use crate::plan::{Arrival, Limit, Plan};
+use crate::rate::Rate;
+use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
+use crate::stream::Pattern;
+use device::random::Random;
+
+/// Memory for the buffers of the operations that clients wait for, over all devices, when the
+/// configuration does not say how many may be in flight.
+const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
+
+/// Fewest operations in flight that clients wait for on a device, however large they are.
+const CLIENT_SLOTS_MIN: u64 = 16;
+
+/// Operations in flight on each device when `arrival: closed` is not told a number.
+const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
+
+/// Threads for each CPU that ACT uses when it is not told. Source: ACT 6.6, `cfg_storage.c`.
+const ACT_THREADS_PER_CPU: u32 = 5;
+
+/// How late the threads of ACT 6.6 wake from usleep at most, but for few: the kernel's timer slack of
+/// 50 us and waiting for a CPU among each other. Measured: docs/method.md.
+const ACT_WAKES_LATE_NS: u64 = 150_000;
+
+/// Operations a second that one issuing thread is given before a second one is used. A core does
+/// several times as many, and needs the rest for the kernel's side of them.
+const SHARD_IOPS: f64 = 200_000.0;
+
+/// Salted buffers beyond those in flight, so that one is ready while another is salted.
+pub(super) const SALTED_AHEAD: u32 = 8;
+
+/// What the parts of a builder share.
+pub(super) struct Common<'a> {
+    pub(super) terms: Terms,
+    pub(super) devices: &'a [DeviceShape],
+    pub(super) choices: &'a Choices,
+    /// Bytes of the largest operation that a client waits for, on any device, at least 1.
+    pub(super) client_bytes: u32,
+    /// Operations in flight on each device that no client waits for, at most.
+    pub(super) other_slots: u32,
+    /// Issuing threads.
+    pub(super) shards: u32,
+}
+
+impl Common<'_> {
+    /// The arrivals of the `part`-th of `parts` equal parts of a stream; `None` without a rate.
+    pub(super) fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
+        let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
+        let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
+        let schedule = match self.terms.arrival {
+            Arrivals::Paced | Arrivals::Closed => even(rate, part, parts, phase(stream))?,
+            // ACT's threads all begin at the same moment, each at its part of the rate.
+            Arrivals::Act => {
+                Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random()))
+            }
+            Arrivals::Poisson => Schedule::Poisson(Poisson::new(rate.divided(parts)?, random())?),
+        };
+        Some(Arrival::Scheduled(schedule))
+    }
+
+    /// Adds a limit of this shard's part of `slots`.
+    pub(super) fn limit(&self, plan: &mut Plan<Pattern>, slots: u32, shard: u32, configured: bool) -> u32 {
+        plan.limits.push(Limit { slots: share(slots, self.shards, shard).max(1), configured });
+        plan.limits.len() as u32 - 1
+    }
+
+    /// Operations in flight at most that clients wait for, over all devices and shards.
+    pub(super) fn client_slots_total(&self) -> u32 {
+        match (self.terms.service_threads, self.terms.arrival) {
+            (Some(threads), _) => threads,
+            (None, Arrivals::Act) => self.choices.cpus.saturating_mul(ACT_THREADS_PER_CPU).max(1),
+            (None, _) => (0..self.devices.len()).map(|index| self.client_slots_on(index)).sum(),
+        }
+    }
+
+    /// The same on one device, over all shards.
+    pub(super) fn client_slots_on(&self, index: usize) -> u32 {
+        let devices = self.devices.len() as u32;
+        match (self.terms.service_threads, self.terms.arrival) {
+            (Some(threads), _) => share(threads, devices, index as u32).max(1),
+            (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
+            (None, _) => {
+                let fit = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
+                let fit = fit.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
+                // The others need the engine, too.
+                let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
+                fit.min(carried.saturating_sub(self.other_slots)).max(1)
+            }
+        }
+    }
+
+    /// Number of shards: what was asked for, or as many as `iops` operations a second need; never more
+    /// than there are `parts` to share out.
+    pub(super) fn shards_wanted(&self, iops: f64, parts: u32) -> u32 {
+        let needed = match self.terms.arrival {
+            // Flat out, each device can be given what one core can issue.
+            Arrivals::Closed => self.devices.len() as u32,
+            _ => (iops / SHARD_IOPS).ceil() as u32,
+        };
+        let shards = self.terms.shards.unwrap_or(needed.min(self.choices.shards_max));
+        if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts.max(1)) }
+    }
+}
+
+/// Phase of a stream: multiples of the golden section are far from each other, whatever their number.
+fn phase(stream: usize) -> u32 {
+    (stream as u32 * 40_503) % PHASE_ONE
+}
+
+/// `whole` shared out over `parts`: the part that `part` gets.
+pub(super) fn share(whole: u32, parts: u32, part: u32) -> u32 {
+    whole / parts + u32::from(part < whole % parts)
+}
+
+/// Streams of random numbers: one for each stream, device (or thread) and shard.
+pub(super) fn random_part(stream: usize, index: usize, shard: u32) -> u64 {
+    ((stream as u64) << 48) | ((index as u64) << 16) | u64::from(shard)
+}

@@ -1,0 +1,409 @@
+//! The workload of an index test: service reads, and page updates by cache threads.
+//!
+//! Both read pages into one cell of a device, as ACT counts them in one histogram. An update is one
+//! arrival: its write follows its read in the same slot, so that `cache-threads` bounds both.
+
+use super::common::{Common, SALTED_AHEAD, random_part, share};
+use super::{Choices, DeviceShape, Workload, WorkloadError};
+use crate::act::choice::Arrival as Arrivals;
+use crate::act::configuration::Fields;
+use crate::act::index::{IndexConfig, IndexDerived, PAGE_BYTES};
+use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
+use crate::rate::Rate;
+use crate::stream::{Extent, Pattern, Uniform, Updates};
+use device::op::Kind;
+use device::random::Random;
+use device::salt::Salt;
+use measure::buckets::ActScale;
+use measure::cell::{Layout, StreamInfo};
+
+/// The streams that are recorded, in the order of the layout.
+const STREAMS: [&str; 2] = ["reads", "writes"];
+const READS: usize = 0;
+const WRITES: usize = 1;
+
+/// The streams that arrive: reads that clients wait for, and updates that nobody waits for.
+const SERVICE: usize = 0;
+const UPDATES: usize = 1;
+
+/// Updates that an ACT thread does one after the other before it looks at the clock. Source: ACT 6.6,
+/// `act_index.c`, `BUNDLE_SIZE`.
+const ACT_BUNDLE: u32 = 100;
+
+/// ACT's number of cache threads; any other is the user's choice.
+const ACT_CACHE_THREADS: u32 = 8;
+
+/// Buffer class of reads; those of writes follow, one for each device.
+const PAGE_READS: u16 = 0;
+
+/// Buffer class of the writes to a device.
+fn page_writes(index: usize) -> u16 {
+    1 + index as u16
+}
+
+struct Builder<'a> {
+    common: Common<'a>,
+    config: &'a IndexConfig,
+    derived: &'a IndexDerived,
+    layout: Layout,
+}
+
+impl Workload {
+    /// Builds what `config` asks for on `devices`, which are those of `config.device_names`.
+    ///
+    /// `derived` is that of `config`. Errors: a device that holds no page.
+    pub fn index(
+        config: &IndexConfig,
+        derived: &IndexDerived,
+        devices: &[DeviceShape],
+        choices: &Choices,
+    ) -> Result<Self, WorkloadError> {
+        if let Some(small) = devices.iter().find(|device| device.size_bytes < u64::from(PAGE_BYTES)) {
+            return Err(WorkloadError::NoPage { device: small.name.clone(), size_bytes: small.size_bytes });
+        }
+        let common = Common {
+            terms: config.terms(),
+            devices,
+            choices,
+            client_bytes: PAGE_BYTES,
+            other_slots: config.cache_threads.div_ceil(devices.len() as u32),
+            shards: 1,
+        };
+        let mut builder = Builder { common, config, derived, layout: layout(config, derived, devices, choices) };
+        let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
+        builder.common.shards = builder.common.shards_wanted(iops, builder.common.client_slots_total());
+        let shards = (0..builder.common.shards).map(|shard| builder.plan(shard)).collect();
+        Ok(Self { shards, record_slots: builder.common.client_slots_total(), layout: builder.layout })
+    }
+}
+
+/// What is recorded: the verdict is about reads, which include all that a client waits for.
+fn layout(config: &IndexConfig, derived: &IndexDerived, devices: &[DeviceShape], choices: &Choices) -> Layout {
+    let stream = |stream: usize, offered_iops: f64| StreamInfo {
+        name: STREAMS[stream].to_owned(),
+        judged: stream == READS,
+        offered_iops,
+        per_device_in_act_log: true,
+        in_act_log: true,
+    };
+    let updates_iops = derived.update_rate.per_sec_f64();
+    let reads_iops = match config.arrival {
+        // Flat out there is no rate to be offered.
+        Arrivals::Closed => 0.0,
+        _ => derived.service_read_rate.per_sec_f64() + updates_iops,
+    };
+    let writes = (!derived.update_rate.is_zero()).then(|| stream(WRITES, updates_iops));
+    Layout {
+        streams: [stream(READS, reads_iops)].into_iter().chain(writes).collect(),
+        devices: devices.iter().map(|device| device.name.clone()).collect(),
+        scale: if config.microsecond_histograms { ActScale::Microseconds } else { ActScale::Milliseconds },
+        thresholds_ns: choices.thresholds_ns.clone(),
+    }
+}
+
+impl Builder<'_> {
+    /// What shard `shard` runs.
+    fn plan(&self, shard: u32) -> Plan<Pattern> {
+        let mut plan = Plan { lanes: Vec::new(), limits: Vec::new(), buffers: Vec::new(), names: self.names() };
+        match self.config.arrival {
+            Arrivals::Act => self.service_threads(shard, &mut plan),
+            _ => self.service_reads(shard, &mut plan),
+        }
+        let service_slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
+        match self.config.arrival {
+            Arrivals::Act => self.cache_threads(shard, &mut plan),
+            _ => self.updates(shard, &mut plan),
+        }
+        let slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
+        plan.buffers = self.buffers(shard, slots, slots - service_slots);
+        plan
+    }
+
+    /// Lane names: the cells', then ACT's threads, then the updates of each device.
+    fn names(&self) -> Vec<String> {
+        let at = |stream: &str| {
+            let devices = self.common.devices.iter();
+            devices.map(|device| format!("{stream}@{}", device.name)).collect::<Vec<_>>()
+        };
+        let cells = self.layout.streams.iter().flat_map(|stream| at(&stream.name));
+        cells.chain(["service-threads".to_owned(), "cache-threads".to_owned()]).chain(at("page-updates")).collect()
+    }
+
+    /// Place in the names of ACT's service threads, its cache threads, and the first updates.
+    fn other_names(&self) -> [u32; 3] {
+        let cells = self.layout.cells() as u32;
+        [cells, cells + 1, cells + 2]
+    }
+
+    /// The cell of a stream on a device. It is the index of its name, too.
+    fn cell(&self, stream: usize, index: usize) -> u32 {
+        self.layout.cell(stream, index) as u32
+    }
+
+    /// All pages of a device, to be counted in the cell of `stream`.
+    fn pages(&self, stream: usize, index: usize) -> Extent {
+        let size_bytes = self.common.devices[index].size_bytes;
+        Extent::blocks(index as u16, self.cell(stream, index), size_bytes, PAGE_BYTES)
+            .expect("a page fits the device, as was checked")
+    }
+
+    fn random(&self, stream: usize, index: usize, shard: u32) -> Random {
+        Random::for_part(self.common.choices.seed, random_part(stream, index, shard))
+    }
+
+    /// Reads that clients wait for, by device: each has this shard's part of its schedule.
+    fn service_reads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let common = &self.common;
+        let (devices, shards) = (common.devices.len(), common.shards);
+        let together =
+            self.config.service_threads.map(|_| common.limit(plan, common.client_slots_total(), shard, true));
+        for index in 0..devices {
+            let slots = common.client_slots_on(index);
+            let limit = together.unwrap_or_else(|| common.limit(plan, slots, shard, false));
+            let arrival = if self.config.arrival == Arrivals::Closed {
+                Some(crate::plan::Arrival::Closed { depth: share(slots, shards, shard), think_ns: 0 })
+            } else {
+                let part = u64::from(shard) * devices as u64 + index as u64;
+                common.arrival(SERVICE, self.derived.service_read_rate, part, devices as u64 * u64::from(shards))
+            };
+            let (extent, random) = (self.pages(READS, index), self.random(SERVICE, index, shard));
+            let stream = Pattern::Uniform(Uniform { extent, kind: Kind::Read, buffers: PAGE_READS, random });
+            let name = self.cell(READS, index);
+            plan.lanes.extend(arrival.map(|arrival| Lane { stream, arrival, limit, name }));
+        }
+    }
+
+    /// Page updates, by device; `cache-threads` bounds those of all devices together.
+    fn updates(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let threads = self.config.cache_threads;
+        // More shards than threads would make the bound larger.
+        let shards = self.common.shards.min(threads);
+        if shard >= shards || self.derived.update_rate.is_zero() {
+            return;
+        }
+        let limit = plan.limits.len() as u32;
+        plan.limits.push(Limit { slots: share(threads, shards, shard), configured: threads != ACT_CACHE_THREADS });
+        let devices = self.common.devices.len();
+        for index in 0..devices {
+            let part = u64::from(shard) * devices as u64 + index as u64;
+            let parts = devices as u64 * u64::from(shards);
+            if let Some(arrival) = self.common.arrival(UPDATES, self.derived.update_rate, part, parts) {
+                let stream = Pattern::Updates(self.update_stream(&[index], 1, self.random(UPDATES, index, shard)));
+                let name = self.other_names()[2] + index as u32;
+                plan.lanes.push(Lane { stream, arrival, limit, name });
+            }
+        }
+    }
+
+    /// Updates on `devices`, `bundle` of them for each arrival.
+    fn update_stream(&self, devices: &[usize], bundle: u32, random: Random) -> Updates {
+        let reads = devices.iter().map(|index| self.pages(READS, *index)).collect();
+        let writes = devices.iter().map(|index| (self.pages(WRITES, *index), page_writes(*index))).collect();
+        Updates::new(reads, writes, PAGE_READS, bundle, random)
+    }
+
+    /// ACT's service threads: each reads one page at a time from any device.
+    fn service_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let [name, ..] = self.other_names();
+        self.act_threads(
+            shard,
+            self.common.client_slots_total(),
+            (SERVICE, self.derived.service_read_rate, name),
+            plan,
+        );
+    }
+
+    /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until it is
+    /// time for the next.
+    fn cache_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let [_, name, _] = self.other_names();
+        let bundles = self.derived.update_rate.divided(ACT_BUNDLE.into()).unwrap_or(Rate::ZERO);
+        self.act_threads(shard, self.config.cache_threads, (UPDATES, bundles, name), plan);
+    }
+
+    /// `threads` of ACT, each with its part of the arrivals, one at a time.
+    fn act_threads(
+        &self,
+        shard: u32,
+        threads: u32,
+        (stream, rate, name): (usize, Rate, u32),
+        plan: &mut Plan<Pattern>,
+    ) {
+        let devices: Vec<_> = (0..self.common.devices.len()).collect();
+        for thread in (shard..threads).step_by(self.common.shards as usize) {
+            let Some(arrival) = self.common.arrival(stream, rate, thread.into(), threads.into()) else { continue };
+            let random = self.random(stream, thread as usize, shard);
+            let pattern = match stream {
+                SERVICE => self.any_page(random),
+                _ => Pattern::Updates(self.update_stream(&devices, ACT_BUNDLE, random)),
+            };
+            let limit = plan.limits.len() as u32;
+            // Their number is ACT's choice or the user's, in no case the device's.
+            plan.limits.push(Limit { slots: 1, configured: true });
+            plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
+        }
+    }
+
+    /// Reads of any page of any device.
+    fn any_page(&self, random: Random) -> Pattern {
+        let reads = (0..self.common.devices.len()).map(|index| self.pages(READS, index)).collect();
+        Pattern::Mixed(crate::stream::Mixed { reads, writes: Vec::new(), split: (1, 1), buffers: PAGE_READS, random })
+    }
+
+    /// The buffers of a shard with `slots` operations in flight, of which `update_slots` are updates.
+    fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
+        let len_bytes = PAGE_BYTES as usize;
+        let mut classes = vec![BufferClass { len_bytes, count: slots, fill: Fill::AsIs }];
+        // All updates can be on one device at once.
+        let count = update_slots + update_slots.min(SALTED_AHEAD);
+        for (index, device) in self.common.devices.iter().enumerate() {
+            let mut random = self.random(STREAMS.len(), page_writes(index).into(), shard);
+            let salt = Salt::new(random.next_u64(), 100, device.stamp_key);
+            classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
+        }
+        classes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::act::derive_index;
+    use crate::plan::Arrival;
+    use crate::stream::Stream;
+    use device::op::Outcome;
+
+    const MIB: u64 = 1 << 20;
+
+    fn config() -> IndexConfig {
+        IndexConfig {
+            device_names: vec!["a".into(), "b".into()],
+            test_duration_sec: 10,
+            read_reqs_per_sec: 7,
+            write_reqs_per_sec: 3,
+            defrag_lwm_pct: 40,
+            ..IndexConfig::default()
+        }
+    }
+
+    fn build(config: &IndexConfig, shards_max: u32) -> Workload {
+        let device = |n| DeviceShape { name: format!("dev-{n}"), size_bytes: MIB, min_io_bytes: 512, stamp_key: n };
+        let devices: Vec<_> = (0..config.device_names.len() as u64).map(device).collect();
+        let choices = Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None, thresholds_ns: [1_000_000].into() };
+        Workload::index(config, &derive_index(config).unwrap(), &devices, &choices).unwrap()
+    }
+
+    fn lanes<'a>(
+        workload: &'a Workload,
+        name: &'a str,
+    ) -> impl Iterator<Item = (&'a Plan<Pattern>, &'a Lane<Pattern>)> {
+        let lanes = workload.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)));
+        lanes.filter(move |(plan, lane)| plan.names[lane.name as usize].starts_with(name))
+    }
+
+    /// Operations that the lanes of this name want in 8,500 s: arrivals, and what follows each.
+    fn wanted(workload: &Workload, name: &str) -> usize {
+        let count = |lane: &Lane<Pattern>| {
+            let (Arrival::Scheduled(mut schedule), mut stream) = (lane.arrival.clone(), lane.stream.clone()) else {
+                panic!("not scheduled")
+            };
+            let arrivals = std::iter::from_fn(|| schedule.next_ns()).take_while(|ns| *ns < 8_500_000_000_000).count();
+            arrivals * chain(&mut stream).len()
+        };
+        lanes(workload, name).map(|(_, lane)| count(lane)).sum()
+    }
+
+    fn chain(stream: &mut Pattern) -> Vec<crate::stream::Request> {
+        let first = stream.next().unwrap();
+        std::iter::successors(Some(first), |request| stream.on_completion(request, Outcome::Done)).collect()
+    }
+
+    #[test]
+    fn rates_are_exact_totals_over_devices_and_shards() {
+        for shards in [1, 2, 3] {
+            let workload = build(&IndexConfig { shards: Some(shards), ..config() }, 4);
+            assert_eq!(workload.shards.len(), shards as usize);
+            assert_eq!(wanted(&workload, "reads@"), 10 * 8_500, "a read for each client read and write");
+            assert_eq!(wanted(&workload, "page-updates@"), 2 * 5 * 8_500, "3 x 100 / 60 reads, and as many writes");
+        }
+        let act = build(&IndexConfig { arrival: Arrivals::Act, ..config() }, 1);
+        assert_eq!(wanted(&act, "service-threads"), 10 * 8_500);
+        // 8 threads in bundles of 200 operations, each beginning at once.
+        assert!(wanted(&act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
+    }
+
+    #[test]
+    fn the_write_of_an_update_follows_its_read_on_the_same_device_and_is_counted_there() {
+        let workload = build(&config(), 1);
+        for (n, (plan, lane)) in lanes(&workload, "page-updates@").enumerate() {
+            let mut stream = lane.stream.clone();
+            for _ in 0..1000 {
+                let [read, write] = chain(&mut stream)[..] else { panic!("one read, one write") };
+                assert_eq!((read.kind, write.kind), (Kind::Read, Kind::Write));
+                for (request, cell) in [(read, n), (write, 2 + n)] {
+                    assert_eq!((usize::from(request.target), request.cell as usize), (n, cell));
+                    assert_eq!((request.len, request.offset % 4096), (4096, 0));
+                    assert!(request.offset < MIB);
+                    let buffers = &plan.buffers[usize::from(request.buffers)];
+                    assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == Kind::Write);
+                }
+            }
+        }
+        assert_eq!(lanes(&workload, "page-updates@").count(), 2);
+    }
+
+    #[test]
+    fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
+        for (threads, shards, arrival) in [(8, 1, Arrivals::Paced), (3, 2, Arrivals::Paced), (2, 4, Arrivals::Poisson)]
+        {
+            let config = IndexConfig { cache_threads: threads, shards: Some(shards), arrival, ..config() };
+            let workload = build(&config, 4);
+            let mut slots = 0;
+            for plan in &workload.shards {
+                let updates = plan.lanes.iter().find(|lane| plan.names[lane.name as usize].starts_with("page-updates"));
+                slots += updates.map_or(0, |lane| plan.limits[lane.limit as usize].slots);
+            }
+            assert_eq!(slots, threads);
+            // A Poisson schedule has its rate on average only.
+            let (wanted, slack) =
+                (wanted(&workload, "page-updates@"), if arrival == Arrivals::Poisson { 4_000 } else { 0 });
+            assert!(wanted.abs_diff(85_000) <= slack, "{wanted}");
+        }
+        let act = build(&IndexConfig { arrival: Arrivals::Act, cache_threads: 5, ..config() }, 1);
+        assert!(lanes(&act, "cache-threads").all(|(plan, lane)| plan.limits[lane.limit as usize].slots == 1));
+        assert_eq!(lanes(&act, "cache-threads").count(), 5);
+    }
+
+    #[test]
+    fn every_slot_has_its_buffers() {
+        for arrival in [Arrivals::Paced, Arrivals::Act, Arrivals::Closed] {
+            for plan in build(&IndexConfig { arrival, shards: Some(2), ..config() }, 2).shards {
+                let slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
+                assert_eq!(plan.buffers[0].count, slots, "all of them can read");
+                let updates = plan.limits.iter().rev().take_while(|limit| limit.slots < 32).map(|limit| limit.slots);
+                let updates: u32 = updates.sum();
+                assert!(plan.buffers[1..].iter().all(|class| class.count >= updates.min(8)), "{arrival}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_load_of_reads_writes_nothing() {
+        let workload = build(&IndexConfig { write_reqs_per_sec: 0, ..config() }, 1);
+        let streams: Vec<_> = workload.layout.streams.iter().map(|stream| (&stream.name[..], stream.judged)).collect();
+        assert_eq!(streams, [("reads", true)]);
+        assert_eq!(lanes(&workload, "page-updates").count(), 0);
+        let both = build(&config(), 1).layout.streams;
+        assert_eq!((both[0].offered_iops, both[1].offered_iops), (15.0, 5.0));
+        assert_eq!((both[1].name.as_str(), both[1].judged), ("writes", false), "no client waits for them");
+    }
+
+    #[test]
+    fn a_device_without_room_for_a_page_is_named() {
+        let device = DeviceShape { name: "/dev/x".into(), size_bytes: 4095, min_io_bytes: 512, stamp_key: 0 };
+        let choices = Choices { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None, thresholds_ns: [1].into() };
+        let derived = derive_index(&config()).unwrap();
+        let error = Workload::index(&config(), &derived, &[device], &choices).unwrap_err().to_string();
+        assert!(error.contains("/dev/x") && error.contains("4095 bytes"), "{error}");
+    }
+}

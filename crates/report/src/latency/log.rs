@@ -1,0 +1,293 @@
+//! The counts of a log by slice.
+//!
+//! A slice ends at a report whose time is a multiple of its length and begins at the one before; it
+//! can be formed when the log has both. What stands behind the last complete slice is left out.
+
+use super::LatencyError;
+use measure::act_log::{Chunk, Header, ReadError, Reader, Test, Truncation};
+use measure::buckets::{ActBuckets, ActScale};
+use std::io::Read;
+use std::ops::Range;
+
+/// Histograms shown when none is named, by generation of ACT; the first that a log has.
+const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
+
+/// A log of which the header was read.
+#[derive(Debug)]
+pub struct Source<R> {
+    name: String,
+    reader: Reader<R>,
+    interval_sec: u64,
+}
+
+impl<R: Read> Source<R> {
+    /// Reads the header. `name` stands for the log in tables and messages.
+    ///
+    /// Errors: the header does not read, or has no report interval.
+    pub fn open(name: &str, input: R) -> Result<Self, LatencyError> {
+        let name = name.to_owned();
+        let reader = Reader::new(input).map_err(|source| LatencyError::Read { log: name.clone(), source })?;
+        let interval = reader.header().configured("report-interval-sec");
+        let interval_sec = interval.and_then(|text| text.trim().parse().ok()).filter(|sec| *sec > 0);
+        match interval_sec {
+            Some(interval_sec) => Ok(Self { name, reader, interval_sec }),
+            None => {
+                let found = interval.map_or_else(|| "missing".to_owned(), |text| format!("{text:?}"));
+                let version = reader.header().act_version.clone();
+                Err(LatencyError::Interval { log: name, version, found })
+            }
+        }
+    }
+
+    /// Seconds between two reports.
+    pub fn interval_sec(&self) -> u64 {
+        self.interval_sec
+    }
+
+    /// Which of ACT's tests it is of.
+    pub fn test(&self) -> Test {
+        self.reader.header().test
+    }
+
+    /// Unit of the buckets.
+    pub fn scale(&self) -> ActScale {
+        self.reader.scale()
+    }
+
+    /// The histograms of the log.
+    pub fn histograms(&self) -> &[String] {
+        self.reader.names()
+    }
+
+    /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms` are
+    /// the names wanted, `edges` the buckets after which counts are wanted, ascending.
+    ///
+    /// Damage is no error here: what stands before it is read, and [`Log::damage`] tells.
+    /// Errors: a name that fits several histograms.
+    pub fn read(&mut self, slice_sec: u64, histograms: &[String], edges: &[usize]) -> Result<Log, LatencyError> {
+        let histograms = histograms.iter().map(|name| self.resolve(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut log = Log {
+            name: self.name.clone(),
+            header: self.reader.header().clone(),
+            names: self.reader.names().to_vec(),
+            scale: self.reader.scale(),
+            interval_sec: self.interval_sec,
+            slice_sec,
+            edges: edges.to_vec(),
+            slices: Vec::new(),
+            histograms,
+            missing: Vec::new(),
+            complete_sec: 0,
+            truncation: None,
+            damage: None,
+        };
+        let mut previous =
+            Chunk { after_sec: 0, histograms: vec![ActBuckets::new(log.scale); self.reader.names().len()] };
+        while let Some(next) = self.reader.next_chunk_at(|after_sec| after_sec.is_multiple_of(slice_sec)) {
+            match next {
+                Ok(chunk) => {
+                    log.add(&previous, &chunk);
+                    previous = chunk;
+                }
+                Err(error) => log.damage = Some(error),
+            }
+        }
+        log.complete_sec = self.reader.complete_sec();
+        log.truncation = self.reader.truncation();
+        log.note_missing(previous.after_sec / slice_sec, log.complete_sec / slice_sec);
+        Ok(log)
+    }
+
+    /// What the log is read from.
+    pub fn input(&self) -> &R {
+        self.reader.input()
+    }
+
+    /// The histogram shown when none is named: the reads of all devices.
+    pub fn default_histogram(&self) -> String {
+        let has = |name: &&&str| self.reader.names().iter().any(|known| known == **name);
+        (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()
+    }
+
+    /// The histogram that a name stands for: that of the name, or else the only one that begins so,
+    /// which is what ACT's script would find.
+    fn resolve(&self, wanted: &str) -> Result<Histogram, LatencyError> {
+        let names = self.reader.names();
+        let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(wanted)).collect();
+        let exact = names.iter().position(|name| name == wanted);
+        let index = match (exact, &starting[..]) {
+            (Some(exact), _) => Some(exact),
+            (None, []) => None,
+            (None, [only]) => Some(*only),
+            (None, several) => {
+                let fits = several.iter().map(|index| names[*index].clone()).collect();
+                return Err(LatencyError::Ambiguous { log: self.name.clone(), wanted: wanted.to_owned(), fits });
+            }
+        };
+        Ok(Histogram { name: wanted.to_owned(), index, totals: Vec::new(), over: Vec::new() })
+    }
+}
+
+/// The length of a slice of several logs: `wanted_sec` rounded up to a whole number of the intervals
+/// of each, so that slices end together.
+pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, LatencyError> {
+    let common = intervals_sec.iter().try_fold(1_u64, |common, interval_sec| {
+        let (mut a, mut b) = (common, (*interval_sec).max(1));
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        common.checked_mul((*interval_sec).max(1) / a)
+    });
+    let slice_sec = common.and_then(|common| wanted_sec.max(1).div_ceil(common).checked_mul(common));
+    slice_sec.ok_or_else(|| {
+        let intervals: Vec<_> = intervals_sec.iter().map(|sec| format!("{sec} s")).collect();
+        LatencyError::Slices { slice_sec: wanted_sec, intervals: intervals.join(", ") }
+    })
+}
+
+/// A log as a table wants it.
+#[derive(Debug)]
+pub struct Log {
+    /// How it was named.
+    pub name: String,
+    /// Everything before its reports.
+    pub header: Header,
+    /// All of its histograms.
+    pub names: Vec<String>,
+    /// Unit of the buckets.
+    pub scale: ActScale,
+    /// Seconds between two reports.
+    pub interval_sec: u64,
+    /// Length of a slice, seconds.
+    pub slice_sec: u64,
+    /// The buckets after which counts were kept, ascending.
+    pub edges: Vec<usize>,
+    /// Numbers of the slices that could be formed, from 1, ascending.
+    pub slices: Vec<u64>,
+    /// The histograms that were asked for, in that order.
+    pub histograms: Vec<Histogram>,
+    /// Runs of slices that could not be formed, because the log lacks a report at an end of theirs.
+    pub missing: Vec<Range<u64>>,
+    /// Time of the last complete report.
+    pub complete_sec: u64,
+    /// Where the log ends, if that is in the middle of a report.
+    pub truncation: Option<Truncation>,
+    /// What stopped the reading.
+    pub damage: Option<ReadError>,
+}
+
+impl Log {
+    fn add(&mut self, previous: &Chunk, chunk: &Chunk) {
+        let (before, slice) = (previous.after_sec / self.slice_sec, chunk.after_sec / self.slice_sec);
+        if slice > before + 1 {
+            self.note_missing(before, slice);
+            return;
+        }
+        self.slices.push(slice);
+        for histogram in &mut self.histograms {
+            let Some(index) = histogram.index else { continue };
+            // The reader has seen to it that counts never shrink.
+            let counts = chunk.histograms[index].counts().iter().zip(previous.histograms[index].counts());
+            let counts: Vec<u64> = counts.map(|(now, before)| now.saturating_sub(*before)).collect();
+            histogram.totals.push(counts.iter().sum());
+            histogram.over.extend(self.edges.iter().map(|edge| counts[edge + 1..].iter().sum::<u64>()));
+        }
+    }
+
+    /// Notes that the slices after `before`, up to `last`, are missing.
+    fn note_missing(&mut self, before: u64, last: u64) {
+        if last > before {
+            self.missing.push(before + 1..last + 1);
+        }
+    }
+
+    /// Whether there is a slice to show.
+    pub fn has_slices(&self) -> bool {
+        !self.slices.is_empty() && self.histograms.iter().any(|histogram| histogram.index.is_some())
+    }
+
+    /// What a histogram has in the slice at `position` of [`Self::slices`]; `None` when the log does not
+    /// have the histogram.
+    pub fn slice<'a>(&self, histogram: &'a Histogram, position: usize) -> Option<Slice<'a>> {
+        let total = *histogram.totals.get(position)?;
+        let width = self.edges.len();
+        Some(Slice {
+            total,
+            over: &histogram.over[position * width..(position + 1) * width],
+            slice_sec: self.slice_sec,
+        })
+    }
+
+    /// All slices of a histogram, oldest first.
+    pub fn slices_of<'a>(&'a self, histogram: &'a Histogram) -> impl Iterator<Item = (u64, Slice<'a>)> {
+        let numbered = self.slices.iter().enumerate();
+        numbered.filter_map(|(position, number)| Some((*number, self.slice(histogram, position)?)))
+    }
+
+    /// Position of a bucket among the counts kept.
+    pub fn edge(&self, bucket: usize) -> Option<usize> {
+        self.edges.binary_search(&bucket).ok()
+    }
+
+    /// What a reader of the table should know, each one sentence.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let name = &self.name;
+        if let Some(Truncation { line, complete_sec }) = self.truncation {
+            remarks.push(format!(
+                "{name} ends at line {line} within a report, which was left out: it is complete up to {complete_sec} s"
+            ));
+        }
+        for Histogram { name: wanted, index, .. } in &self.histograms {
+            match index.and_then(|index| self.names.get(index)) {
+                None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
+                Some(found) if found != wanted => {
+                    remarks.push(format!("{name} has no histogram {wanted:?}: {found:?}, which begins so, is shown"));
+                }
+                Some(_) => {}
+            }
+        }
+        for missing in &self.missing {
+            let (first, last) = (missing.start, missing.end.saturating_sub(1));
+            let slices = if first == last { format!("slice {first}") } else { format!("slices {first} to {last}") };
+            remarks.push(format!(
+                "{name} lacks a report at an end of {slices} of {} s, which cannot be formed",
+                self.slice_sec
+            ));
+        }
+        remarks
+    }
+}
+
+/// A histogram by slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    /// How it was asked for.
+    pub name: String,
+    /// Which of the log's histograms it is; `None` when the log has none of that name.
+    pub index: Option<usize>,
+    totals: Vec<u64>,
+    over: Vec<u64>,
+}
+
+/// The counts of one histogram in one slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice<'a> {
+    /// Operations.
+    pub total: u64,
+    /// Those in the buckets after each of the log's edges.
+    pub over: &'a [u64],
+    slice_sec: u64,
+}
+
+impl Slice<'_> {
+    /// Percentage of operations after an edge; `None` without operations.
+    pub fn percent_over(&self, edge: usize) -> Option<f64> {
+        (self.total > 0).then(|| self.over[edge] as f64 * 100.0 / self.total as f64)
+    }
+
+    /// Operations a second.
+    pub fn iops(&self) -> f64 {
+        self.total as f64 / self.slice_sec as f64
+    }
+}

@@ -1,0 +1,103 @@
+//! What a run directory knows beside its log: percentiles, rates, errors, and exact counts to judge by.
+
+use super::sla::Judgement;
+use crate::latencies::{StreamLatencies, latencies};
+use measure::judge::{IntervalCounts, Judge, Outcome, Plan, Sla, StreamTotals, whole_slice_sec};
+use measure::run_dir::{self, Intervals, Run, RunDirError};
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+/// Percentiles of each stream, and what it was asked for and did.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunLatencies {
+    /// Quantiles of service, wait and lag, over the whole run and all devices.
+    pub latencies: Vec<StreamLatencies>,
+    /// Offered and achieved rates, errors.
+    pub streams: Vec<StreamTotals>,
+    /// What a reader should know, each one sentence.
+    #[serde(skip)]
+    pub remarks: Vec<String>,
+}
+
+impl RunLatencies {
+    /// Reads the run in `dir`. Errors: those of [`run_dir::read`]; a damaged interval log only costs
+    /// the quantiles, and is remarked.
+    pub fn read(dir: &Path) -> Result<Self, RunDirError> {
+        let Run { manifest, verdict, mut remarks, .. } = run_dir::read(dir)?;
+        let latencies = latencies(dir, &manifest.layout()).unwrap_or_else(|error| {
+            remarks.push(format!("no percentiles of {}: {error}", dir.display()));
+            Vec::new()
+        });
+        Ok(Self { latencies, streams: verdict.streams, remarks })
+    }
+}
+
+impl fmt::Display for RunLatencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.streams.iter().map(|stream| stream.name.len());
+        let width = names.max().unwrap_or(0).max("milliseconds".len());
+        let columns = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
+        write!(f, "{:<width$} {:<8}", "milliseconds", "")?;
+        columns.iter().try_for_each(|column| write!(f, " {column:>9}"))?;
+        writeln!(f)?;
+        for StreamLatencies { stream, service, wait, lag } in &self.latencies {
+            for (name, what, quantiles) in [(stream.as_str(), "service", service), ("", "wait", wait), ("", "lag", lag)]
+            {
+                write!(f, "{name:<width$} {what:<8}")?;
+                quantiles.all_ns().iter().try_for_each(|ns| write!(f, " {:>9.3}", *ns as f64 / 1e6))?;
+                writeln!(f)?;
+            }
+        }
+        writeln!(
+            f,
+            "\n{:<width$} {:>12} {:>12} {:>8} {:>9}",
+            "stream", "offered/s", "achieved/s", "errors", "not done"
+        )?;
+        for stream in &self.streams {
+            let offered =
+                if stream.offered_iops > 0.0 { format!("{:.2}", stream.offered_iops) } else { "closed".into() };
+            let StreamTotals { name, achieved_iops, errors, unissued, .. } = stream;
+            writeln!(f, "{name:<width$} {offered:>12} {achieved_iops:>12.2} {errors:>8} {unissued:>9}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Judges the run in `dir` by its own counts, in slices of about `slice_sec`; `None` when it has no
+/// counts over the thresholds of `sla`. Errors: those of [`run_dir::read`].
+pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option<Judgement>, RunDirError> {
+    let Run { manifest, written, remarks, verdict: own, .. } = run_dir::read(dir)?;
+    let has = manifest.sla.thresholds_ns();
+    let columns = sla.thresholds_ns().iter().map(|wanted| has.iter().position(|ns| ns == wanted)).collect();
+    let Some(columns): Option<Vec<usize>> = columns else { return Ok(None) };
+    let (interval_sec, duration_sec) = (manifest.report_interval_sec, manifest.duration_sec);
+    let slice_sec = whole_slice_sec(slice_sec, duration_sec, interval_sec);
+    let plan = Plan::new(&manifest.layout(), sla.clone(), interval_sec, slice_sec, duration_sec);
+    let mut judge = Judge::new(Plan { simulated: manifest.simulated, ..plan });
+    let mut records = Intervals::open(dir, &manifest)?;
+    while let Some(record) = records.next()? {
+        judge.add_counts(&with_columns(&record.counts, &columns));
+    }
+    let verdict = judge.verdict(&own.end);
+    // Edited tables give no pass: the directory's own verdict, read again, says so.
+    let distrusted = written.is_some_and(|written| !written.agrees_with(&own)) && verdict.outcome == Outcome::Pass;
+    let outcome = if distrusted { Outcome::Invalid } else { verdict.outcome };
+    let first = if distrusted { remarks.into_iter().next() } else { None };
+    let reason = first.or_else(|| verdict.reasons.into_iter().next()).unwrap_or_default();
+    let (log, sla, decided_by) = (name.to_owned(), sla.clone(), verdict.decided_by);
+    Ok(Some(Judgement { log, outcome, sla, by: "wait + service", decided_by, reason }))
+}
+
+/// The counts over some of the thresholds.
+fn with_columns(counts: &IntervalCounts, columns: &[usize]) -> IntervalCounts {
+    let mut counts = counts.clone();
+    for cell in &mut counts.cells {
+        for over in [&mut cell.judged_over, &mut cell.judged_least_over, &mut cell.response_over] {
+            let all = *over;
+            over.fill(0);
+            columns.iter().zip(over.iter_mut()).for_each(|(column, over)| *over = all[*column]);
+        }
+    }
+    counts
+}

@@ -1,0 +1,219 @@
+//! The table for a terminal, as ACT's `act_latency.py` prints it: to the byte, for one log.
+//!
+//! Percentages are rounded to hundredths and rates to tenths before they are averaged, as there: a
+//! reader who checks the average line against the lines above it gets the same. Unrounded numbers are
+//! in the other forms. What cannot be known is a dash: a histogram that the log does not have, or a
+//! percentage of no operations, both of which ACT's script prints as 0.00.
+
+use super::{Choice, Histogram, Log, Slice};
+use measure::act_log::{DERIVED_TITLE, NAMES_TITLE};
+use measure::buckets::ActScale;
+use std::fmt::Write;
+
+const GAP: &str = "  ";
+const SLICE: &str = "slice";
+
+/// The first line: the arguments, as they were typed.
+pub fn echo(arguments: &[String]) -> String {
+    format!("act_latency.py {}\n", arguments.join(" "))
+}
+
+/// The second line: which log of which version. An empty line follows.
+pub fn version_line(name: &str, version: &str) -> String {
+    format!("{name} is ACT version {version}\n\n")
+}
+
+/// What stands between the echo and the table: the log, its configuration, derived rates and names.
+///
+/// Several logs are numbered, and their configurations left out. `asked_sec` is the length of a slice
+/// as it was asked for.
+pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
+    let mut text = String::new();
+    for (index, log) in logs.iter().enumerate() {
+        let number = if logs.len() > 1 { format!("[{}] ", index + 1) } else { String::new() };
+        let line = version_line(&log.name, &log.header.act_version);
+        text += &format!("{number}{}", if logs.len() > 1 { line.trim_end_matches('\n') } else { &line });
+        if logs.len() > 1 {
+            text.push('\n');
+        }
+    }
+    if logs.len() > 1 {
+        text.push('\n');
+    }
+    if logs.iter().any(|log| log.header.configured("microsecond-histograms").is_none()) {
+        text += "can't find histograms' scale, assuming milliseconds\n";
+    }
+    if let Some(log) = logs.first().filter(|log| log.slice_sec != asked_sec) {
+        text += &format!("analyzing time slices of {} seconds\n", log.slice_sec);
+    }
+    if let [log] = logs {
+        text += &header_blocks(log);
+    }
+    text
+}
+
+fn header_blocks(log: &Log) -> String {
+    let block = |title: &str, lines: &[(String, String)]| {
+        let lines = lines.iter().map(|(name, value)| format!("{}\n", format!("{name}: {value}").trim()));
+        format!("{title}\n{}\n", lines.collect::<String>())
+    };
+    let header = &log.header;
+    let names = if header.histogram_names.is_empty() { &log.names } else { &header.histogram_names };
+    let names: String = names.iter().map(|name| format!("{}\n", name.trim())).collect();
+    block(header.test.configuration_title(), &header.configuration)
+        + &block(DERIVED_TITLE, &header.derived)
+        + &format!("{NAMES_TITLE}\n{names}\n")
+}
+
+/// What is said instead of slices where there are none.
+pub fn no_slices(slice_sec: u64) -> String {
+    format!("could not find {slice_sec} seconds of data\n")
+}
+
+/// One histogram of one log: a group of columns.
+struct Column<'a> {
+    log: &'a Log,
+    histogram: &'a Histogram,
+    title: String,
+    /// Blanks that make room for a title before it that is longer than its columns.
+    pad: String,
+    /// Positions of the buckets shown among the counts that the log keeps.
+    edges: Vec<usize>,
+}
+
+/// The table: titles, a line for each slice, averages and maxima.
+///
+/// The logs have slices of equal length; where one has a slice and another has not, dashes stand.
+/// Without any slice, only the titles.
+pub fn table(logs: &[Log], choice: &Choice) -> String {
+    let buckets = choice.buckets();
+    let mut labels: String = buckets.iter().map(|bucket| format!("{:>7}", 1_u64 << bucket)).collect();
+    let mut underline = " ------".repeat(buckets.len());
+    if choice.extra {
+        labels += &format!("{:>11}", "rate");
+        underline += " ----------";
+    }
+    let columns = columns(logs, &buckets, labels.len());
+    let mut text = titles(&columns, &labels);
+    let rule = rule(&columns, &underline);
+    text += &rule;
+    if !logs.iter().any(Log::has_slices) {
+        return text;
+    }
+    let mut numbers: Vec<u64> = logs.iter().flat_map(|log| log.slices.iter().copied()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    for number in numbers {
+        let cells = columns.iter().map(|column| {
+            let position = column.log.slices.binary_search(&number).ok();
+            column.cells(position.and_then(|position| column.log.slice(column.histogram, position)))
+        });
+        text += &line(&number.to_string(), &columns, cells, choice.extra);
+    }
+    text += &rule;
+    let all: Vec<Vec<Cells>> = columns.iter().map(Column::all_cells).collect();
+    text += &line("avg", &columns, all.iter().map(|cells| summary(cells, average)), choice.extra);
+    text += &line("max", &columns, all.iter().map(|cells| summary(cells, maximum)), choice.extra);
+    text
+}
+
+fn columns<'a>(logs: &'a [Log], buckets: &[usize], width: usize) -> Vec<Column<'a>> {
+    let mut columns: Vec<Column<'a>> = Vec::new();
+    for (index, log) in logs.iter().enumerate() {
+        for histogram in &log.histograms {
+            let number = if logs.len() > 1 { format!("[{}] ", index + 1) } else { String::new() };
+            let before = columns.last().map_or(0, |column| 1 + column.title.chars().count());
+            columns.push(Column {
+                log,
+                histogram,
+                title: number + &histogram.name,
+                pad: " ".repeat(before.saturating_sub(width)),
+                edges: buckets.iter().filter_map(|bucket| log.edge(*bucket)).collect(),
+            });
+        }
+    }
+    columns
+}
+
+fn titles(columns: &[Column<'_>], labels: &str) -> String {
+    let width = labels.len();
+    let blank = " ".repeat(SLICE.len());
+    let (mut names, mut units, mut thresholds) = (blank.clone(), blank, SLICE.to_owned());
+    for Column { log, title, pad, .. } in columns {
+        let unit = match log.scale {
+            ActScale::Milliseconds => " %>(ms)",
+            ActScale::Microseconds => " %>(us)",
+        };
+        names += &format!("{GAP} {title:<0$}", width - 1);
+        units += &format!("{GAP}{pad}{unit:<width$}");
+        thresholds += &format!("{GAP}{pad}{labels}");
+    }
+    format!("{names}\n{units}\n{thresholds}\n")
+}
+
+fn rule(columns: &[Column<'_>], underline: &str) -> String {
+    let groups = columns.iter().map(|column| format!("{GAP}{}{underline}", column.pad));
+    format!("{}{}\n", "-".repeat(SLICE.len()), groups.collect::<String>())
+}
+
+/// The numbers of one group of columns in one line, rounded as they are printed.
+struct Cells {
+    percents: Vec<Option<f64>>,
+    rate: Option<f64>,
+}
+
+impl Column<'_> {
+    fn cells(&self, slice: Option<Slice<'_>>) -> Cells {
+        let percent = |edge: &usize| slice.and_then(|slice| slice.percent_over(*edge)).map(|value| rounded(value, 2));
+        Cells { percents: self.edges.iter().map(percent).collect(), rate: slice.map(|slice| rounded(slice.iops(), 1)) }
+    }
+
+    fn all_cells(&self) -> Vec<Cells> {
+        self.log.slices_of(self.histogram).map(|(_, slice)| self.cells(Some(slice))).collect()
+    }
+}
+
+fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, extra: bool) -> String {
+    let mut text = format!("{tag:>0$}", SLICE.len());
+    for (column, Cells { percents, rate }) in columns.iter().zip(cells) {
+        text += GAP;
+        text += &column.pad;
+        for at in 0..column.edges.len() {
+            // Writing into a string cannot fail.
+            let _ = match percents.get(at).copied().flatten() {
+                Some(percent) => write!(text, "{percent:>7.2}"),
+                None => write!(text, "{:>7}", "-"),
+            };
+        }
+        if extra {
+            let _ = match rate {
+                Some(rate) => write!(text, "{rate:>11.1}"),
+                None => write!(text, "{:>11}", "-"),
+            };
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// One number for each column of a group, from those of all slices that have one.
+fn summary(cells: &[Cells], of: fn(&mut dyn Iterator<Item = f64>) -> Option<f64>) -> Cells {
+    let edges = cells.first().map_or(0, |cells| cells.percents.len());
+    let percents = (0..edges).map(|edge| of(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
+    Cells { percents: percents.collect(), rate: of(&mut cells.iter().filter_map(|cells| cells.rate)) }
+}
+
+fn average(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u64), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / count as f64)
+}
+
+fn maximum(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
+    values.reduce(f64::max)
+}
+
+/// The number nearest to `value` that has so many decimals: printed exactly, to even where it lies in
+/// the middle, and read back.
+fn rounded(value: f64, decimals: usize) -> f64 {
+    format!("{value:.decimals$}").parse().unwrap_or(value)
+}
