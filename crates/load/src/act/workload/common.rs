@@ -51,17 +51,14 @@ impl Common<'_> {
     /// The arrivals of the `part`-th of `parts` equal parts of a stream; `None` without a rate.
     pub(super) fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
         let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
+        let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
         let schedule = match self.terms.arrival {
             Arrivals::Paced | Arrivals::Closed => even(rate, part, parts, phase(stream))?,
             // ACT's threads all begin at the same moment, each at its part of the rate.
             Arrivals::Act => {
-                let random = Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
-                Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random))
+                Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random()))
             }
-            Arrivals::Poisson => {
-                let random = Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
-                Schedule::Poisson(Poisson::new(rate.divided(parts)?, random)?)
-            }
+            Arrivals::Poisson => Schedule::Poisson(Poisson::new(rate.divided(parts)?, random())?),
         };
         Some(Arrival::Scheduled(schedule))
     }
