@@ -35,15 +35,15 @@ pub struct Bars {
     /// Lines that the next drawing goes over.
     drawn: usize,
     added: Option<Instant>,
-    /// Step and tenth that were last told of each device.
-    told: Vec<(Step, u64)>,
+    /// Of each device, how many steps were told, and the last tenth.
+    told: Vec<(usize, u64)>,
 }
 
 impl Bars {
     /// Bars for devices by name. Time passes faster on `simulated` drives.
     pub fn new(style: Style, names: &[String], status: Vec<Shared>, simulated: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        let told = vec![(Step::Waiting, 0); names.len()];
+        let told = vec![(0, 0); names.len()];
         Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, told }
     }
 
@@ -85,14 +85,20 @@ impl Bars {
     /// Tells steps and tenths that are new, on standard output.
     fn tell(&mut self) {
         for ((name, status), told) in self.names.iter().zip(&self.status).zip(&mut self.told) {
-            let now = status.now();
-            let Some(what) = doing(now.step) else { continue };
-            let tenth = now.pct() / 10;
-            if *told != (now.step, tenth) {
-                *told = (now.step, tenth);
-                // What cannot be printed is no reason to leave a device half prepared.
-                let _ = say::result(&format!("{what} {name}: {} %\n", tenth * 10));
+            let (now, begun) = (status.now(), status.begun());
+            let mut text = String::new();
+            for what in begun[told.0..].iter().filter_map(|step| doing(*step)) {
+                text += &format!("{what} device {name}\n");
+                told.1 = 0;
             }
+            told.0 = begun.len();
+            let tenth = now.pct() / 10;
+            if let Some(what) = doing(now.step).filter(|_| tenth > told.1) {
+                told.1 = tenth;
+                text += &format!("{what} device {name}: {} %\n", tenth * 10);
+            }
+            // What cannot be printed is no reason to leave a device half prepared.
+            let _ = say::result(&text);
         }
     }
 }

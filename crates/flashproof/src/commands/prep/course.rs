@@ -59,11 +59,11 @@ impl Course {
     pub fn of(subject: &Subject, wanted: &Wanted, records: &Records, seed: u64) -> Result<Self, String> {
         let Subject { path, identity, serial, size_bytes } = subject;
         if !wanted.restart {
-            check_same_drive(subject, records)?;
             let own = identity.as_ref().and_then(|identity| records.find(identity)?.prepared);
+            check_same_drive(subject, own.as_ref(), records)?;
             if let Some(prepared) = own.filter(|own| !own.is_complete()) {
                 check_same_work(subject, &prepared, wanted)?;
-                return Ok(Self { prepared, resumed: true });
+                return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, resumed: true });
             }
         }
         let used_bytes = used_bytes(path, *size_bytes, wanted.use_pct)?;
@@ -111,10 +111,13 @@ fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> 
 }
 
 /// Refuses when what was interrupted under this name was another drive.
-fn check_same_drive(subject: &Subject, records: &Records) -> Result<(), String> {
+fn check_same_drive(subject: &Subject, own: Option<&Prepared>, records: &Records) -> Result<(), String> {
     let Subject { path, identity, size_bytes, .. } = subject;
-    match records.last_under(path) {
-        Some((other, last)) if !last.is_complete() && Some(&other) != identity.as_ref() => Err(format!(
+    // A drive that was prepared here after the other is the one that is meant.
+    let since = own.map_or(0, |own| own.started_unix_s);
+    let last = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > since);
+    match last {
+        Some((other, last)) if Some(&other) != identity.as_ref() => Err(format!(
             "cannot go on with {path} - the preparation that was interrupted under this name ({}) was of {other} with {} bytes, and {} with {size_bytes} bytes is there now - put the other drive back, or say --restart to prepare this one from the beginning",
             last.progress(),
             last.size_bytes,

@@ -7,25 +7,26 @@
 mod bars;
 mod course;
 mod job;
+mod ledger;
+mod open;
+mod read_back;
 mod status;
+mod tracker;
 
 use crate::args::PrepArgs;
 use crate::commands::Manner;
-use crate::devices::{self, Devices};
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::{say, signals};
 use bars::{Bars, Style, clock};
-use course::{Course, Subject, Wanted, unix_s};
-use device::discover::{self, Kind, Roots};
-use device::guard::{PREPARATION, Prepared, Records, Request};
-use device::sim::{DriveSpec, PREFIX};
-use device::target::Target;
-use job::{Broken, Job, Ledger, Verified};
+use course::unix_s;
+use device::guard::Prepared;
+use device::sim::PREFIX;
+use job::{Done, Job};
+use ledger::Broken;
 use load::act::Engine as WantedEngine;
-use load::prep::SPOT_BYTES;
-use load::run::Control;
-use status::Shared;
+use load::prep::{BLOCK_BYTES, SPOT_BYTES};
+use read_back::Verified;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -38,8 +39,8 @@ const RENEW: Duration = Duration::from_millis(200);
 pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let simulated = args.devices.iter().filter(|name| name.starts_with(PREFIX)).count();
     let drives = match simulated {
-        0 if args.verify => open_prepared(args)?,
-        0 => open(args)?,
+        0 if args.verify => open::open_prepared(args)?,
+        0 => open::open(args)?,
         n if n < args.devices.len() => {
             return Err(Failure::usage(
                 "cannot prepare simulated drives together with real ones - their time passes differently - name them apart",
@@ -48,7 +49,7 @@ pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
         _ if args.verify => {
             return Err(Failure::usage("cannot verify simulated drives - they keep no data - name devices or files"));
         }
-        _ => simulate(args)?,
+        _ => open::simulate(args)?,
     };
     let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drives[0].devices)?);
     let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(args, engine.clone())).collect();
@@ -60,157 +61,20 @@ pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
         Manner::Own => Style::Bars,
         Manner::Act => Style::Plain,
     };
+    if style == Style::Plain {
+        for Prepared { path, size_bytes, .. } in jobs.iter().map(|job| &job.prepared) {
+            say::result(&format!(
+                "{path} size = {size_bytes} bytes, {} large blocks\n",
+                size_bytes / u64::from(BLOCK_BYTES)
+            ))?;
+        }
+    }
     let ended = work(jobs, args, style, simulated > 0)?;
     tell(args, &ended)
 }
 
-/// A device that is open, and what is to be done on it.
-struct Drive {
-    devices: Devices,
-    prepared: Prepared,
-    key: u64,
-    identity: Option<String>,
-}
-
-impl Drive {
-    fn job(self, args: &PrepArgs, engine: Arc<Engine>) -> Job {
-        Job {
-            name: self.prepared.path.clone(),
-            devices: self.devices,
-            engine,
-            prepared: self.prepared,
-            key: self.key,
-            ledger: Ledger {
-                records: Records::open(None),
-                identity: self.identity,
-                every: Duration::from_secs(args.checkpoint),
-            },
-            samples: args.samples,
-            control: Arc::new(Control::default()),
-            status: Shared::default(),
-        }
-    }
-}
-
-fn wanted(args: &PrepArgs) -> Wanted {
-    Wanted {
-        discard_first: args.discard_first,
-        zeros: !args.skip_zero,
-        fills: if args.zero_only { 0 } else { args.fills },
-        use_pct: args.use_pct,
-        seed: args.seed,
-        restart: args.restart,
-    }
-}
-
-/// Values, or all errors, one a line.
-fn all<T>(
-    results: impl Iterator<Item = Result<T, String>>,
-    failure: impl Fn(String) -> Failure,
-) -> Result<Vec<T>, Failure> {
-    let (mut values, mut errors) = (Vec::new(), Vec::new());
-    results.for_each(|result| match result {
-        Ok(value) => values.push(value),
-        Err(error) => errors.push(error),
-    });
-    if errors.is_empty() { Ok(values) } else { Err(failure(errors.join("\n"))) }
-}
-
-/// Opens all devices for writing, or none.
-fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
-    let (records, wanted) = (Records::open(None), wanted(args));
-    let looked = args.devices.iter().map(|name| {
-        discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
-    });
-    let facts = all(looked, Failure::environment)?;
-    let seed = super::test::fresh_seed();
-    // Which passes to write is a question of options; whether the device takes a discard is not.
-    let courses =
-        facts.iter().zip(seed..).map(|(facts, seed)| Course::of(&Subject::of(facts), &wanted, &records, seed));
-    let courses = all(courses, Failure::usage)?;
-    let cannot = facts.iter().filter(|facts| wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0);
-    let cannot: Vec<_> = cannot
-        .map(|facts| {
-            format!(
-                "cannot discard {} - it takes no discard (TRIM, deallocate) - leave out --discard-first",
-                facts.path
-            )
-        })
-        .collect();
-    if !cannot.is_empty() {
-        return Err(Failure::environment(cannot.join("\n")));
-    }
-    let requests: Vec<_> = facts
-        .iter()
-        .map(|facts| Request {
-            file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),
-            whole: true,
-            odsync: false,
-            ..Request::new(&facts.path, PREPARATION)
-        })
-        .collect();
-    let consents = devices::consent(&requests, &args.erase)?;
-    let drives = consents.into_iter().zip(courses).zip(&facts).map(|((consent, course), facts)| {
-        let identity = consent.facts().identity();
-        let target = Target::writable(consent);
-        if identity != facts.identity() || target.size_bytes() != facts.size_bytes {
-            return Err(format!("cannot prepare {} - another device took its place - start again", facts.path));
-        }
-        target.notes().iter().for_each(|note| say::warning(&format!("{}: {note}", target.name())));
-        if course.resumed {
-            let Prepared { seed, .. } = course.prepared;
-            say::note(&format!("{}: going on {} (seed {seed})", facts.path, course.prepared.progress()));
-        }
-        let key = target.stamp_key().unwrap_or_default();
-        Ok(Drive { devices: Devices::Real(vec![Arc::new(target)]), prepared: course.prepared, key, identity })
-    });
-    all(drives, Failure::environment)
-}
-
-/// Opens devices for reading that are recorded as prepared.
-fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
-    let records = Records::open(None);
-    let drives = args.devices.iter().map(|name| {
-        let target = Target::read_only(name, 1).map_err(|error| error.to_string())?;
-        let facts = target.facts();
-        let cannot = |why: String| format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})");
-        let identity =
-            facts.identity().ok_or_else(|| cannot("it has no lasting name, so nothing is recorded of it".into()))?;
-        let record = records.find(&identity).filter(|record| record.prepared.is_some());
-        let record = record.ok_or_else(|| cannot(format!("there is no record of a preparation of {identity}")))?;
-        let key = record.key;
-        let Some(prepared) = record.prepared.filter(|prepared| prepared.size_bytes == facts.size_bytes) else {
-            return Err(cannot(format!(
-                "it was of another size when it was prepared, and has {} bytes now",
-                facts.size_bytes
-            )));
-        };
-        if let Some(what) = &prepared.written_since {
-            return Err(cannot(format!("a {what} has written to it since its preparation")));
-        }
-        if !prepared.is_complete() {
-            return Err(cannot(format!("its preparation was interrupted {}", prepared.progress())));
-        }
-        let prepared = Prepared { path: name.clone(), ..prepared };
-        Ok(Drive { devices: Devices::Real(vec![Arc::new(target)]), prepared, key, identity: Some(identity) })
-    });
-    all(drives, Failure::environment)
-}
-
-/// Simulated drives, of which nothing is recorded.
-fn simulate(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
-    let nowhere = Records::nowhere();
-    let drives = args.devices.iter().map(|name| {
-        let spec: DriveSpec = name.parse().map_err(|error| format!("{error}"))?;
-        let subject = Subject { path: name.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
-        let Course { prepared, .. } = Course::of(&subject, &wanted(args), &nowhere, super::test::fresh_seed())?;
-        Ok(Drive { devices: Devices::Simulated(vec![(name.clone(), spec)]), prepared, key: 0, identity: None })
-    });
-    all(drives, Failure::usage)
-}
-
 /// How a device's job ended, and after how many seconds.
-type Ended = (Result<(Prepared, Verified), Broken>, u64);
+type Ended = (Result<Done, Broken>, u64);
 
 /// Runs all jobs at once, and draws how they go.
 fn work(jobs: Vec<Job>, args: &PrepArgs, style: Style, simulated: bool) -> Result<Vec<Ended>, Failure> {
@@ -244,7 +108,7 @@ fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<ExitCode, Failure> {
     for ((ended, seconds), name) in ended.iter().zip(&args.devices) {
         let severer = |now: u8| [1, 3, 4].into_iter().find(|severe| code == *severe || now == *severe).unwrap_or(0);
         match ended {
-            Ok((prepared, verified)) => say::result(&summary(name, prepared, verified, *seconds, args.verify))?,
+            Ok(done) => say::result(&summary(name, done, *seconds, args.verify))?,
             Err(Broken::Device(why)) => {
                 say::error(why);
                 code = severer(1);
@@ -269,7 +133,8 @@ fn command_to_go_on() -> String {
 }
 
 /// One line on a device that is prepared, or verified.
-fn summary(name: &str, prepared: &Prepared, verified: &Verified, seconds: u64, verify: bool) -> String {
+fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
+    let Done { prepared, verified, written } = done;
     let Prepared { size_bytes, used_bytes, fills, seed, zeros, .. } = prepared;
     let passes = match (zeros, fills) {
         (true, 0) => "zeros".to_owned(),
@@ -288,8 +153,13 @@ fn summary(name: &str, prepared: &Prepared, verified: &Verified, seconds: u64, v
         Verified::Simulated => "simulated: nothing written, nothing read back".to_owned(),
         Verified::No => "nothing read back".to_owned(),
     };
+    let at = match written.ns {
+        0 => String::new(),
+        // Bytes in a microsecond are megabytes in a second.
+        ns => format!(" written at {:.0} MB/s", written.bytes as f64 * 1e3 / ns as f64),
+    };
     let done = if verify { "verified" } else { "prepared" };
     let when = prepared.ended_unix_s.filter(|_| verify).map(|ended| unix_s().saturating_sub(ended));
     let when = when.map(|ago| format!(", prepared {} ago", clock(ago))).unwrap_or_default();
-    format!("{name}: {done}{when}: {part}, {passes}, {read_back}, in {}\n", clock(seconds))
+    format!("{name}: {done}{when}: {part}, {passes}{at}, {read_back}, in {}\n", clock(seconds))
 }

@@ -49,24 +49,33 @@ impl Status {
 }
 
 /// A status that its job writes and others read.
-#[derive(Debug, Clone)]
-pub struct Shared(Arc<Mutex<Status>>);
+#[derive(Debug, Clone, Default)]
+pub struct Shared(Arc<Mutex<Inner>>);
 
-impl Default for Shared {
+#[derive(Debug)]
+struct Inner {
+    now: Status,
+    /// Steps that were begun, in order.
+    begun: Vec<Step>,
+}
+
+impl Default for Inner {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Status { step: Step::Waiting, done: 0, of: 0, later: 0, rate: None })))
+        Self { now: Status { step: Step::Waiting, done: 0, of: 0, later: 0, rate: None }, begun: Vec::new() }
     }
 }
 
 impl Shared {
     /// Begins a step of `of` bytes of which `done` are done; `later` are those of steps after it.
     pub fn begin(&self, step: Step, of: u64, done: u64, later: u64) {
-        *self.lock() = Status { step, done, of, later, rate: None };
+        let mut inner = self.lock();
+        inner.now = Status { step, done, of, later, rate: None };
+        inner.begun.push(step);
     }
 
     /// Adds what an interval of `ns` did.
     pub fn add(&self, bytes: u64, ns: u64) {
-        let mut status = self.lock();
+        let status = &mut self.lock().now;
         status.done = status.of.min(status.done + bytes);
         if ns > 0 {
             let newest = bytes as f64 * 1e9 / ns as f64;
@@ -76,20 +85,25 @@ impl Shared {
 
     /// Sets what is done.
     pub fn set_done(&self, done: u64) {
-        self.lock().done = done;
+        self.lock().now.done = done;
     }
 
     /// Ends the last step.
     pub fn end(&self) {
-        self.lock().step = Step::Ended;
+        self.lock().now.step = Step::Ended;
     }
 
     /// As it is now.
     pub fn now(&self) -> Status {
-        *self.lock()
+        self.lock().now
     }
 
-    fn lock(&self) -> MutexGuard<'_, Status> {
+    /// Steps begun so far, in order.
+    pub fn begun(&self) -> Vec<Step> {
+        self.lock().begun.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
