@@ -83,7 +83,7 @@ fn numbers_are_whole_positive_and_in_range() {
     refused_line(
         "record-bytes: 1536k",
         &[
-            "test.conf:6: record-bytes: \"1536k\" has \"k\" after the number - give a whole number from 1 to 8388608 (bytes)",
+            "test.conf:6: record-bytes: \"1536k\" has \"k\" after the number - give a whole number from 0 to 8388608 (bytes)",
         ],
     );
     refused_line(
