@@ -75,7 +75,7 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
 
 /// What is not standard.
 fn details(wishes: &mut Wishes, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
-    let test = wishes.test.unwrap_or(Test::default());
+    let test = wishes.test.unwrap_or_default();
     if wishes.rates.is_none() && dialogue.yes("Set reads and writes a second?")? {
         let rate = |answer: &str| number(answer, 0, u32::MAX);
         let reads = dialogue.answer("Reads a second for each drive", rate)?;
