@@ -8,7 +8,7 @@
 //! Filling is resumable at any sector, so that an 8 MiB block can be prepared in slices between
 //! other operations.
 
-use crate::guard::stamp::stamp;
+use crate::guard::stamp::stamp_end;
 use crate::random::Random;
 
 /// Bytes of one sector: the unit of filling, as in ACT (`INTERVAL_SIZE`).
@@ -17,11 +17,14 @@ pub const SECTOR_BYTES: usize = 512;
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// A stream of salt.
+/// Bytes that one state of the generator fills where salt follows from its place: seeding costs little
+/// beside that, and every operation begins at a multiple of it.
+pub const UNIT_BYTES: usize = 4096;
+
+/// Salt that is never the same twice.
 #[derive(Debug, Clone)]
 pub struct Salt {
-    s0: [u64; LANES],
-    s1: [u64; LANES],
+    generator: Generator,
     zero_words: usize,
     key: u64,
 }
@@ -33,26 +36,71 @@ impl Salt {
     /// The words are split as ACT 6.6 does in `rand_fill`: zeros first, their number rounded down, so
     /// that 1 % still yields one random word of the 64.
     pub fn new(seed: u64, compress_pct: u32, key: u64) -> Self {
-        let mut random = Random::new(seed);
-        Self {
-            s0: std::array::from_fn(|_| random.next_u64()),
-            // A lane whose state is all zeros would stay zero.
-            s1: std::array::from_fn(|_| random.next_u64() | 1),
-            zero_words: WORDS * (100 - compress_pct.min(100) as usize) / 100,
-            key,
-        }
+        let zero_words = WORDS * (100 - compress_pct.min(100) as usize) / 100;
+        Self { generator: Generator::new(Random::new(seed)), zero_words, key }
     }
 
     /// Fills `bytes` anew. The length is a multiple of [`SECTOR_BYTES`]; a tail that is not stays as it was.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let (sectors, _) = bytes.as_chunks_mut::<SECTOR_BYTES>();
         for sector in sectors {
-            self.fill_sector(sector);
+            self.generator.fill_sector(sector, self.zero_words, self.key);
+        }
+    }
+}
+
+/// Salt that follows from its place: the same seed, pass and offset always give the same bytes, so that
+/// what was written can be computed again and compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedSalt {
+    seed: u64,
+    key: u64,
+}
+
+impl PlacedSalt {
+    /// The salt of pass number `pass` of a preparation with `seed`, stamped with `key`.
+    pub fn new(seed: u64, pass: u32, key: u64) -> Self {
+        Self { seed: Random::for_part(seed, pass.into()).next_u64(), key }
+    }
+
+    /// Fills `bytes` with what belongs at `offset`, a multiple of [`UNIT_BYTES`]. A part of a sector at
+    /// the end gets the beginning of that sector and, with [`crate::guard::stamp::STAMP_BYTES`] or more, a stamp of its own.
+    pub fn fill(&self, bytes: &mut [u8], offset: u64) {
+        debug_assert!(offset.is_multiple_of(UNIT_BYTES as u64), "{offset}");
+        for (unit, at) in bytes.chunks_mut(UNIT_BYTES).zip(offset / UNIT_BYTES as u64..) {
+            let mut generator = Generator::new(Random::for_part(self.seed, at));
+            let (sectors, rest) = unit.as_chunks_mut::<SECTOR_BYTES>();
+            for sector in sectors {
+                generator.fill_sector(sector, 0, self.key);
+            }
+            if !rest.is_empty() {
+                let mut whole = [0; SECTOR_BYTES];
+                generator.fill_sector(&mut whole, 0, self.key);
+                rest.copy_from_slice(&whole[..rest.len()]);
+                stamp_end(rest, self.key);
+            }
+        }
+    }
+}
+
+/// The generator's lanes.
+#[derive(Debug, Clone)]
+struct Generator {
+    s0: [u64; LANES],
+    s1: [u64; LANES],
+}
+
+impl Generator {
+    fn new(mut random: Random) -> Self {
+        Self {
+            s0: std::array::from_fn(|_| random.next_u64()),
+            // A lane whose state is all zeros would stay zero.
+            s1: std::array::from_fn(|_| random.next_u64() | 1),
         }
     }
 
     #[inline]
-    fn fill_sector(&mut self, sector: &mut [u8; SECTOR_BYTES]) {
+    fn fill_sector(&mut self, sector: &mut [u8; SECTOR_BYTES], zero_words: usize, key: u64) {
         let (steps, _) = sector.as_chunks_mut::<{ LANES * 8 }>();
         for step in steps {
             let words = self.step();
@@ -60,11 +108,10 @@ impl Salt {
                 *bytes = word.to_le_bytes();
             }
         }
-        sector[..self.zero_words * 8].fill(0);
+        sector[..zero_words * 8].fill(0);
         // The stamp needs two random words. With fewer the data cannot explain itself, and the guard asks.
-        if self.zero_words <= WORDS - 2 {
-            let (words, _) = sector.as_chunks_mut::<8>();
-            words[WORDS - 1] = stamp(u64::from_le_bytes(words[WORDS - 2]), self.key).to_le_bytes();
+        if zero_words <= WORDS - 2 {
+            stamp_end(sector, key);
         }
     }
 
@@ -87,6 +134,7 @@ impl Salt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::stamp::{is_stamped, stamp};
 
     fn sector(compress_pct: u32) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0xaa; SECTOR_BYTES];
@@ -138,5 +186,41 @@ mod tests {
         let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
         let share = ones as f64 / (bytes.len() * 8) as f64;
         assert!((share - 0.5).abs() < 0.001, "share of ones {share}");
+    }
+
+    fn placed(pass: u32, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0xaa; len];
+        PlacedSalt::new(7, pass, 42).fill(&mut bytes, offset);
+        bytes
+    }
+
+    #[test]
+    fn salt_of_a_place_is_the_same_however_it_is_cut() {
+        let whole = placed(1, 0, 5 * UNIT_BYTES + 700);
+        for unit in 0..6 {
+            let at = unit * UNIT_BYTES;
+            assert!(placed(1, at as u64, whole.len() - at) == whole[at..], "from unit {unit}");
+        }
+        assert!(placed(1, 0, 4096) == whole[..4096], "a shorter piece is its beginning");
+        assert_ne!(placed(2, 0, 4096), placed(1, 0, 4096), "another pass is other salt");
+        assert_ne!(placed(1, 4096, 4096), placed(1, 0, 4096), "another place, too");
+    }
+
+    #[test]
+    fn salt_of_a_place_never_changes() {
+        // On devices in the field: a change here makes every prepared drive fail its verification.
+        let sum = |bytes: &[u8]| {
+            bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            })
+        };
+        assert_eq!(sum(&placed(1, 1 << 40, 8192)), 16_172_894_428_542_846_873);
+    }
+
+    #[test]
+    fn a_part_of_a_sector_is_stamped_at_its_end() {
+        let bytes = placed(1, 0, 1024 + 100);
+        assert!(bytes.chunks(SECTOR_BYTES).all(|sector| is_stamped(sector, 42)));
+        assert!(!is_stamped(&placed(1, 0, 15), 42), "too short for a stamp");
     }
 }

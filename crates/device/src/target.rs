@@ -5,12 +5,12 @@
 //! do no I/O: that is the worlds' ([`crate::uring`], [`crate::threads`]).
 
 use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
-use crate::guard::{Reason, WriteConsent};
+use crate::guard::{Part, Reason, Records, WriteConsent};
 use crate::sys::ioctl;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use thiserror::Error;
 
@@ -115,6 +115,45 @@ impl Target {
     pub fn notes(&self) -> &[String] {
         &self.opened.notes
     }
+
+    /// Puts on the medium what was written.
+    pub fn sync(&self) -> io::Result<()> {
+        self.opened.file.sync_data()
+    }
+
+    /// Has the drive forget `len` bytes at `offset`, both multiples of its logical sector.
+    ///
+    /// Errors: `Unsupported` or `EOPNOTSUPP` where there is nothing that could; `PermissionDenied` when it
+    /// was not opened for writing.
+    pub fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        if !self.is_writable() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        match self.opened.facts.kind {
+            Kind::RegularFile => Err(io::Error::new(io::ErrorKind::Unsupported, "a file has nothing to discard")),
+            Kind::WholeDisk | Kind::Partition => ioctl::discard(self.fd(), offset, len),
+        }
+    }
+
+    /// Writes what direct I/O cannot: the last bytes of a file, fewer than [`Self::min_io_bytes`]. Only
+    /// while nothing else is in flight.
+    pub fn write_remainder(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.through_page_cache(|file| file.write_all_at(bytes, offset).and_then(|()| file.sync_data()))
+    }
+
+    /// Reads what [`Self::write_remainder`] writes.
+    pub fn read_remainder(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.through_page_cache(|file| file.read_exact_at(bytes, offset))
+    }
+
+    fn through_page_cache<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        let file = &self.opened.file;
+        let flags = rustix::fs::fcntl_getfl(file)?;
+        rustix::fs::fcntl_setfl(file, flags - rustix::fs::OFlags::DIRECT)?;
+        let result = act(file);
+        rustix::fs::fcntl_setfl(file, flags)?;
+        result
+    }
 }
 
 fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
@@ -137,6 +176,10 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
         }
         Kind::WholeDisk | Kind::Partition => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
     };
+    // What a preparation left discarded would be read without asking the medium.
+    let part = Part::of(&facts, &Records::open(None));
+    notes.extend(part.as_ref().map(ToString::to_string));
+    let size_bytes = part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
     check_size(size_bytes, min_size_bytes)?;
     finish(file, facts, size_bytes, direct, false, notes)
 }
@@ -188,7 +231,6 @@ fn note_on_holes(len_bytes: u64, allocated_bytes: u64) -> Option<String> {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::os::unix::fs::FileExt;
 
     #[test]
     fn a_read_only_target_knows_itself_and_takes_no_write() {

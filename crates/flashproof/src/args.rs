@@ -2,10 +2,13 @@
 
 mod config;
 mod latency;
+mod prep;
 
 pub use config::{ConfigArgs, seconds};
 pub use latency::{Format, LatencyArgs};
+pub use prep::PrepArgs;
 
+use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use load::act::options::Test;
 use load::act::reference::help_text;
@@ -13,16 +16,22 @@ use measure::judge::Sla;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What was asked for.
-pub enum Invocation {
-    /// `flashproof storage`, `flashproof index`
+/// What was asked for, and as whose program.
+pub struct Invocation {
+    /// What to do.
+    pub task: Task,
+    /// As whose program.
+    pub manner: Manner,
+}
+
+/// A command with its options.
+pub enum Task {
+    /// `flashproof storage`, `flashproof index`, `act_storage`, `act_index`
     Test(Test, TestArgs),
-    /// `act_storage`, `act_index`: the programs of ACT.
-    ActTest(Test, TestArgs),
-    /// `flashproof latency`
+    /// `flashproof prep`, `act_prep`
+    Prep(PrepArgs),
+    /// `flashproof latency`, `act_latency.py`
     Latency(LatencyArgs),
-    /// `act_latency.py`, the analysis script of ACT.
-    ActLatency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
     /// `flashproof config`
@@ -50,6 +59,8 @@ enum Command {
     Index(TestArgs),
     /// Show which share of operations took longer than what, from the logs of ACT or of runs
     Latency(LatencyArgs),
+    /// Write devices from end to end, so that a test meets a drive in use; ERASES them
+    Prep(PrepArgs),
     /// Judge a run again, from its run directory alone
     Report(ReportArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
@@ -70,13 +81,15 @@ struct ActCli {
 #[derive(Clone, Copy)]
 enum Alias {
     Test(Test),
+    Prep,
     Latency,
 }
 
 /// Those names.
-const ALIASES: [(&str, Alias); 4] = [
+const ALIASES: [(&str, Alias); 5] = [
     ("act_storage", Alias::Test(Test::Storage)),
     ("act_index", Alias::Test(Test::Index)),
+    ("act_prep", Alias::Prep),
     ("act_latency.py", Alias::Latency),
     ("act_latency", Alias::Latency),
 ];
@@ -157,30 +170,43 @@ Examples:
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
-    let alias = ALIASES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name));
-    if let Some((_, Alias::Latency)) = alias {
-        return Invocation::ActLatency(latency::parse_as_act(arguments));
+    match ALIASES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name)) {
+        Some((name, alias)) => Invocation { task: act_task(name, alias, arguments), manner: Manner::Act },
+        None => Invocation { task: own_task(arguments), manner: Manner::Own },
     }
-    if let Some((name, Alias::Test(test))) = alias {
-        let matches = with_options(ActCli::command().name(name), test).try_get_matches_from(arguments);
-        let cli =
-            matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error));
-        return Invocation::ActTest(test, cli.args);
+}
+
+fn act_task(name: &'static str, alias: Alias, arguments: Vec<OsString>) -> Task {
+    match alias {
+        Alias::Test(test) => Task::Test(test, parse_as_act(name, test, arguments)),
+        Alias::Prep => Task::Prep(prep::parse_as_act(arguments)),
+        Alias::Latency => Task::Latency(latency::parse_as_act(arguments)),
     }
+}
+
+fn own_task(arguments: Vec<OsString>) -> Task {
     let command = Cli::command()
         .mut_subcommand("storage", |command| with_options(command, Test::Storage))
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("latency", latency::with_examples)
+        .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
         .mut_subcommand("config", config::with_examples);
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
-        Command::Storage(args) => Invocation::Test(Test::Storage, args),
-        Command::Index(args) => Invocation::Test(Test::Index, args),
-        Command::Latency(args) => Invocation::Latency(args.typed_as(&arguments, 2)),
-        Command::Report(args) => Invocation::Report(args),
-        Command::Config(args) => Invocation::Config(args),
+        Command::Storage(args) => Task::Test(Test::Storage, args),
+        Command::Index(args) => Task::Test(Test::Index, args),
+        Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
+        Command::Prep(args) => Task::Prep(args),
+        Command::Report(args) => Task::Report(args),
+        Command::Config(args) => Task::Config(args),
     }
+}
+
+/// Reads the command line of ACT's program for `test`, or exits as it does.
+fn parse_as_act(name: &'static str, test: Test, arguments: Vec<OsString>) -> TestArgs {
+    let matches = with_options(ActCli::command().name(name), test).try_get_matches_from(arguments);
+    matches.and_then(|matches| ActCli::from_arg_matches(&matches)).unwrap_or_else(|error| exit_as_act(&error)).args
 }
 
 /// Shows help, or what is wrong with the command line, and exits as ACT does.

@@ -100,14 +100,19 @@ fn open_to_write(terms: &Terms, args: &TestArgs, test: Test, block_bytes: u64) -
             ..Request::new(name, format!("{} test", test.name()))
         })
         .collect();
+    Ok(consent(&requests, &args.erase)?.into_iter().map(Target::writable).collect())
+}
+
+/// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be.
+pub fn consent(requests: &[Request], erase: &[String]) -> Result<Vec<WriteConsent>, Failure> {
     let variable = std::env::var(ERASE_VARIABLE).ok();
-    let named = erase_names(&args.erase, variable.as_deref());
-    for name in named.iter().filter(|name| !terms.device_names.contains(name)) {
+    let named = erase_names(erase, variable.as_deref());
+    for name in named.iter().filter(|name| !requests.iter().any(|request| request.path == **name)) {
         say::warning(&format!("{name}, named for erasure, is no device of this configuration: nothing comes of it"));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);
-    let consents = Guard::new(None).consent(&requests, &mut answers).map_err(Failure::environment)?;
-    Ok(consents.into_iter().map(told).map(Target::writable).collect())
+    let consents = Guard::new(None).consent(requests, &mut answers).map_err(Failure::environment)?;
+    Ok(consents.into_iter().map(told).collect())
 }
 
 /// Says what is about to be erased.

@@ -12,7 +12,7 @@ use device::uring::Uring;
 use load::act::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
-use load::stream::Pattern;
+use load::stream::Stream;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -83,12 +83,21 @@ impl Engine {
         matches!(self, Self::Threads(_)).then_some(WORKERS_MAX as u32)
     }
 
+    /// What was chosen, for the manifest.
+    fn value(&self) -> Value {
+        match self {
+            Self::IoUring => json!({"engine": "io_uring"}),
+            Self::Threads(why) => json!({"engine": "threads", "why": why}),
+            Self::Simulated => json!({"engine": "simulated"}),
+        }
+    }
+
     /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` take what is learnt of
     /// the engine, before `sink` is told that all is ready.
-    pub fn run(
+    pub fn run<S: Stream + Send>(
         &self,
         what: &Run,
-        plans: Vec<Plan<Pattern>>,
+        plans: Vec<Plan<S>>,
         devices: &Devices,
         seed: u64,
         facts: &EngineFacts,
@@ -107,11 +116,11 @@ impl Engine {
     }
 }
 
-fn threads(targets: &[Arc<Target>], plan: &Plan<Pattern>, epoch: Instant) -> io::Result<Threads> {
+fn threads<S: Stream>(targets: &[Arc<Target>], plan: &Plan<S>, epoch: Instant) -> io::Result<Threads> {
     Threads::new(targets, plan.in_flight_max(), plan.buffer_bytes(), epoch)
 }
 
-fn uring(targets: &[Arc<Target>], plan: &Plan<Pattern>, epoch: Instant, facts: &EngineFacts) -> io::Result<Uring> {
+fn uring<S: Stream>(targets: &[Arc<Target>], plan: &Plan<S>, epoch: Instant, facts: &EngineFacts) -> io::Result<Uring> {
     let (world, ring) = Uring::new(targets.to_vec(), plan.in_flight_max(), plan.buffer_bytes(), epoch)?;
     facts.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
     Ok(world)
@@ -150,11 +159,6 @@ impl EngineFacts {
     ///
     /// `iops`: operations a second that the load offers, over all threads.
     pub fn new(engine: &Engine, wanted: WantedPacing, shards: usize, iops: f64) -> Self {
-        let chosen = match engine {
-            Engine::IoUring => json!({"engine": "io_uring"}),
-            Engine::Threads(why) => json!({"engine": "threads", "why": why}),
-            Engine::Simulated => json!({"engine": "simulated"}),
-        };
         let sleeps = wanted == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
         let pacing = match wanted {
@@ -167,7 +171,13 @@ impl EngineFacts {
                 },
             },
         };
-        Self { chosen, pacing, wake_cost_ns, shards, ring: Mutex::default() }
+        Self { chosen: engine.value(), pacing, wake_cost_ns, shards, ring: Mutex::default() }
+    }
+
+    /// Facts of `engine` for a load without a rate on one thread, which waits for completions alone.
+    pub fn unpaced(engine: &Engine) -> Self {
+        let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end() };
+        Self { chosen: engine.value(), pacing, wake_cost_ns: None, shards: 1, ring: Mutex::default() }
     }
 
     /// How issuing threads wait.

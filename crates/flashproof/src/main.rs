@@ -18,9 +18,8 @@ mod recording;
 mod say;
 mod signals;
 
-use args::{Invocation, parse};
-use commands::test::Manner;
-use failure::Failure;
+use args::{Invocation, Task, parse};
+use commands::Manner;
 use std::process::ExitCode;
 
 /// What ACT's programs exit with when they cannot do their work.
@@ -28,19 +27,20 @@ const ACT_FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
     say::tame_panics();
-    let told = |failure: Failure| {
+    let Invocation { task, manner } = parse();
+    let ended = match task {
+        Task::Test(test, args) => commands::test::run(test, &args, manner),
+        Task::Prep(args) => commands::prep::run(&args, manner),
+        Task::Latency(args) => commands::latency::run(&args),
+        Task::Config(args) => commands::config::run(&args),
+        Task::Report(args) => commands::report::run(&args),
+    };
+    let code = ended.unwrap_or_else(|failure| {
         say::error(&failure.message);
         failure.exit_code()
-    };
-    match parse() {
-        Invocation::Test(test, args) => commands::test::run(test, &args, Manner::Verdict).unwrap_or_else(told),
-        Invocation::ActTest(test, args) => match commands::test::run(test, &args, Manner::ActLog).map_err(told) {
-            Ok(code) => code,
-            Err(_) => ExitCode::from(ACT_FAILURE),
-        },
-        Invocation::Config(args) => commands::config::run(&args).unwrap_or_else(told),
-        Invocation::Latency(args) => commands::latency::run(&args, commands::latency::Manner::House),
-        Invocation::ActLatency(args) => commands::latency::run(&args, commands::latency::Manner::Act),
-        Invocation::Report(args) => commands::report::run(&args).unwrap_or_else(told),
+    });
+    match manner {
+        Manner::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
+        _ => code,
     }
 }

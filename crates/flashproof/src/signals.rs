@@ -14,17 +14,22 @@ const BROKEN_OFF: i32 = 4;
 /// Has SIGINT, SIGTERM and SIGHUP end the run that `control` controls. One that was ignored when the
 /// program began stays so: that is what nohup and a shell's `&` are for.
 pub fn end_run_on_signal(control: Arc<Control>) -> io::Result<()> {
+    end_runs_on_signal(vec![control], "the run directory has no verdict and says so")
+}
+
+/// As [`end_run_on_signal`] for several runs. `left` says what a second signal leaves behind.
+pub fn end_runs_on_signal(controls: Vec<Arc<Control>>, left: &'static str) -> io::Result<()> {
     let ignored = ignored();
     let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let mut signals = Signals::new(heard)?;
     thread::spawn(move || {
         for (count, signal) in signals.forever().enumerate() {
             if count > 0 {
-                say::error("ended at once by a second signal - the run directory has no verdict and says so");
+                say::error(&format!("ended at once by a second signal - {left}"));
                 std::process::exit(BROKEN_OFF);
             }
             say::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
-            control.stop(Cause::Asked { signal });
+            controls.iter().for_each(|control| control.stop(Cause::Asked { signal }));
         }
     });
     Ok(())

@@ -7,6 +7,7 @@
 //! * [`act`]: ACT's configuration dialect: the option table, parsing, checking, derived rates
 //! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
 //! * [`stream`], [`sizes`]: where operations come from, and sizes of any distribution
+//! * [`prep`]: a device written from end to end, and samples of it compared
 //! * [`plan`]: lanes, limits and buffers: what one shard runs
 //! * [`run`]: the run loop
 
@@ -14,6 +15,7 @@
 
 pub mod act;
 pub mod plan;
+pub mod prep;
 pub mod rate;
 pub mod run;
 pub mod schedule;

@@ -2,7 +2,7 @@
 
 use crate::schedule::Schedule;
 use crate::stream::Stream;
-use device::salt::Salt;
+use device::salt::{PlacedSalt, Salt};
 
 /// When the operations of a lane are wanted.
 #[derive(Debug, Clone)]
@@ -48,9 +48,20 @@ pub struct BufferClass {
     pub len_bytes: usize,
     /// How many.
     pub count: u32,
-    /// What they are filled with anew before each use, if they are for writes. Its stamps are those of
-    /// one device, so each device that is written to has classes of its own.
-    pub salt: Option<Salt>,
+    /// What is in them when they are used.
+    pub fill: Fill,
+}
+
+/// What a buffer holds when its operation goes out. Stamps are those of one device, so each device that
+/// is written salt has classes of its own.
+#[derive(Debug, Clone)]
+pub enum Fill {
+    /// Whatever it held before: for reads, and for writes of the zeros that a buffer begins with.
+    AsIs,
+    /// Salt that was never written before, filled in ahead between operations.
+    Fresh(Salt),
+    /// Salt that follows from its place, filled in when the operation gets its buffer.
+    Placed(PlacedSalt),
 }
 
 /// Everything that one shard runs.

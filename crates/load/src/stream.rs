@@ -28,10 +28,17 @@ pub struct Request {
 
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream {
-    /// The next operation. Its time is not the stream's business.
-    fn next(&mut self) -> Request;
+    /// The next operation. Its time is not the stream's business. `None` when the stream has ended: it
+    /// says so whenever it is asked again.
+    fn next(&mut self) -> Option<Request>;
 
-    /// Told of every operation that ended. An operation returned from here follows at once in the
+    /// Shown what a read brought, before [`Self::on_completion`]. Nothing on simulated drives, which
+    /// keep no data.
+    #[inline]
+    fn on_data(&mut self, _request: &Request, _data: &[u8]) {}
+
+    /// Told of every operation that ended, and of those that never came back as ones that moved nothing. An
+    /// operation returned from here follows at once in the
     /// same slot: a cache write after its read.
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         None
@@ -173,13 +180,13 @@ pub enum Pattern {
 
 impl Stream for Pattern {
     #[inline]
-    fn next(&mut self) -> Request {
-        match self {
+    fn next(&mut self) -> Option<Request> {
+        Some(match self {
             Self::Uniform(Uniform { extent, kind, buffers, random }) => extent.draw(random, *kind, *buffers),
             Self::Sequential(sequential) => sequential.next(),
             Self::Updates(updates) => updates.next(),
             Self::Mixed(mixed) => mixed.next(),
-        }
+        })
     }
 
     #[inline]
@@ -331,7 +338,7 @@ mod tests {
     fn the_raider_starts_over_at_the_end() {
         let extent = Extent::blocks(0, 0, 3000, 1000).unwrap();
         let mut raider = Pattern::Sequential(Sequential { extent, buffers: 0, next: 0 });
-        let offsets: Vec<_> = (0..4).map(|_| raider.next().offset).collect();
+        let offsets: Vec<_> = (0..4).filter_map(|_| raider.next()).map(|request| request.offset).collect();
         assert_eq!(offsets, [0, 1000, 2000, 0]);
     }
 

@@ -3,7 +3,7 @@
 use device::op::Kind;
 use device::random::Random;
 use device::sim::{Drive, SimWorld};
-use load::plan::{Arrival, BufferClass, Lane, Limit, Plan};
+use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Failure, Pacing, Run, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
@@ -24,7 +24,7 @@ fn plan(shard: u64, shards: u64) -> Plan<Pattern> {
     Plan {
         lanes: vec![Lane { stream, arrival: Arrival::Scheduled(Schedule::Even(even)), limit: 0, name: 0 }],
         limits: vec![Limit { slots: 4, configured: false }],
-        buffers: vec![BufferClass { len_bytes: 4096, count: 4, salt: None }],
+        buffers: vec![BufferClass { len_bytes: 4096, count: 4, fill: Fill::AsIs }],
         names: vec!["reads".into()],
     }
 }

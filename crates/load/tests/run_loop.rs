@@ -5,7 +5,7 @@ use device::random::Random;
 use device::sim::{Drive, SimWorld};
 use device::sys::buffer::Buf;
 use device::world::{Wait, World};
-use load::plan::{Arrival, BufferClass, Lane, Limit, Plan};
+use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whose};
 use load::schedule::{Even, Poisson, Schedule};
@@ -58,7 +58,7 @@ fn plan<S: Stream>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Pl
     Plan {
         lanes: lanes.into_iter().map(|(stream, arrival)| Lane { stream, arrival, limit: 0, name: 0 }).collect(),
         limits: vec![Limit { slots, configured }],
-        buffers: vec![BufferClass { len_bytes: 4096, count: slots, salt: None }],
+        buffers: vec![BufferClass { len_bytes: 4096, count: slots, fill: Fill::AsIs }],
         names: vec!["reads".into()],
     }
 }
@@ -231,7 +231,7 @@ fn a_device_that_never_answers_leaves_its_operations_counted() {
 struct ReadThenWrite(Pattern);
 
 impl Stream for ReadThenWrite {
-    fn next(&mut self) -> Request {
+    fn next(&mut self) -> Option<Request> {
         self.0.next()
     }
     fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
@@ -282,6 +282,45 @@ fn a_closed_lane_keeps_its_depth_going() {
     let ran = run(&["sim:read-us=100+jitter-pct=0+read-mbps=0"], plan(lanes, 4, true), settings(5), &layout(1, 1));
     assert!(ran.total().cells[0].ops.abs_diff(200_000) <= 4);
     assert_eq!(ran.intervals[2].in_flight_max, 4);
+}
+
+/// Ends after so many operations.
+#[derive(Clone)]
+struct FirstOf(Pattern, u32);
+
+impl Stream for FirstOf {
+    fn next(&mut self) -> Option<Request> {
+        self.1 = self.1.checked_sub(1)?;
+        self.0.next()
+    }
+}
+
+#[test]
+fn a_run_is_over_when_its_streams_have_ended_and_all_came_back() {
+    let drive = ["sim:read-us=100+jitter-pct=0+read-mbps=0"];
+    let closed = |slots| {
+        let lanes = vec![(FirstOf(reads(0, 1), 1001), Arrival::Closed { depth: 4, think_ns: 0 })];
+        run(&drive, plan(lanes, slots, true), settings(3600), &layout(1, 1))
+    };
+    for (slots, end_us) in [(4, 25_100), (2, 50_100)] {
+        let ran = closed(slots);
+        let cell = &ran.total().cells[0];
+        assert_eq!((cell.ops, cell.unissued, cell.overtime), (1001, 0, 0));
+        assert_eq!(ran.intervals.last().unwrap().end_ns, end_us * 1_000, "{slots} at a time");
+    }
+    let scheduled = vec![(FirstOf(reads(0, 1), 150), even(100, 0, 1))];
+    let ran = run(&drive, plan(scheduled, 4, true), settings(3600), &layout(1, 1));
+    assert_eq!((ran.total().cells[0].ops, ran.intervals.len()), (150, 2), "in 1.5 s");
+}
+
+#[test]
+fn a_lane_that_ended_leaves_its_slots_to_the_others() {
+    let lanes = vec![
+        (FirstOf(reads(0, 1), 10), Arrival::Closed { depth: 4, think_ns: 0 }),
+        (FirstOf(reads(0, 2), 1000), Arrival::Closed { depth: 4, think_ns: 0 }),
+    ];
+    let ran = run(&["sim:"], plan(lanes, 2, true), settings(3600), &layout(1, 1));
+    assert_eq!((ran.total().cells[0].ops, ran.total().cells[0].unissued), (1010, 0));
 }
 
 /// A world whose program is held off the CPU once: whatever it waits for, it wakes no earlier than

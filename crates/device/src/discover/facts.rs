@@ -90,6 +90,8 @@ pub struct DeviceFacts {
     pub numa_node: Option<u32>,
     /// Largest request that the hardware takes.
     pub max_hw_io_bytes: Option<u64>,
+    /// Most that one discard covers; 0: it takes none.
+    pub max_discard_bytes: Option<u64>,
     /// Whether it refuses writes.
     pub read_only: Option<bool>,
     /// The kernel's sequence number of the disk, never used twice between two boots.
@@ -179,6 +181,7 @@ pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
         write_cache: None,
         numa_node: None,
         max_hw_io_bytes: None,
+        max_discard_bytes: None,
         read_only: None,
         disk_sequence: None,
         dm_uuid: None,
@@ -212,6 +215,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         scheduler: queue.chosen("scheduler"),
         write_cache: queue.text("write_cache"),
         numa_node: numa_node(&disk, &device),
+        max_discard_bytes: queue.number("discard_max_bytes"),
         max_hw_io_bytes: queue.number::<u64>("max_hw_sectors_kb").map(|kib| kib * 1024),
         read_only: dir.flag("ro"),
         disk_sequence: disk.number("diskseq"),

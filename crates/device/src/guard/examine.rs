@@ -10,6 +10,7 @@ use super::claim::{self, Manner};
 use super::evidence::{self, Evidence, Known, Sampling};
 use super::in_use::Subject;
 use super::preparation::random_key;
+use super::prepared::Part;
 use super::refusal::{Findings, Reason};
 use super::{Guard, Request, activity};
 use crate::discover::{self, DevNum, DeviceFacts, DiscoverError, Resolved, SysDir};
@@ -53,6 +54,8 @@ pub(super) struct Examined {
     /// The claimed descriptor and whether it passes by the page cache; `None` for a file to be made.
     pub(super) opened: Option<(File, bool)>,
     pub(super) size_bytes: u64,
+    /// What of it may be used: less where a preparation left the rest alone.
+    pub(super) used_bytes: u64,
     pub(super) evidence: Vec<Evidence>,
     pub(super) notes: Vec<String>,
 }
@@ -122,11 +125,15 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
         Door::NewFile { size_bytes } => (None, *size_bytes),
     };
     let mut notes = findings.notes;
+    let prepared = if request.whole { None } else { Part::of(&found.facts, &guard.records) };
+    let used_bytes = prepared.as_ref().map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
+    check_size(used_bytes, request.min_size_bytes).map_err(one)?;
+    notes.extend(prepared.as_ref().map(ToString::to_string));
     let evidence = match &opened {
-        Some((file, _)) => look(guard, file, &found, size_bytes, &mut notes).map_err(one)?,
+        Some((file, _)) => look(guard, file, &found, size_bytes, prepared, &mut notes).map_err(one)?,
         None => Vec::new(),
     };
-    Ok(Examined { request: request.clone(), found, opened, size_bytes, evidence, notes })
+    Ok(Examined { request: request.clone(), found, opened, size_bytes, used_bytes, evidence, notes })
 }
 
 /// Finds what is too small, read-only or does not fit.
@@ -196,12 +203,18 @@ fn look(
     file: &File,
     found: &Found,
     size_bytes: u64,
+    prepared: Option<Part>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Evidence>, Reason> {
     let failed = |source| Reason::io("read samples of it", source);
     let sampling = Sampling { seed: random_key().map_err(failed)?, ..guard.sampling };
-    // All of a file is looked at, also what lies behind the part that would be written.
-    let read_bytes = if let Door::File { metadata, .. } = &found.door { metadata.len() } else { size_bytes };
+    let read_bytes = match (&found.door, prepared) {
+        // What is never touched is nobody's evidence.
+        (_, Some(part)) => part.used_bytes,
+        // All of a file is looked at, also what lies behind the part that would be written.
+        (Door::File { metadata, .. }, None) => metadata.len(),
+        _ => size_bytes,
+    };
     let identity = found.facts.identity();
     let known = Known { identity: identity.as_deref(), size_bytes: recorded_size(found, size_bytes) };
     evidence::gather(file, read_bytes, known, &guard.records, sampling, notes).map_err(failed)

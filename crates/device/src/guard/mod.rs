@@ -24,6 +24,7 @@ mod in_use;
 mod loop_tests;
 mod mark;
 mod preparation;
+mod prepared;
 mod processes;
 mod refusal;
 mod signatures;
@@ -34,7 +35,9 @@ mod tests;
 pub use ask::{Answers, Asker, Question, ask_on_terminal, erase_names};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
-pub use preparation::{Preparation, Records, StateError};
+pub use preparation::{PREPARATION, Preparation, Records, StateError};
+pub(crate) use prepared::Part;
+pub use prepared::{Prepared, Sampled};
 pub use processes::Opener;
 pub use refusal::{Ask, Reason, Refusal, Refused};
 
@@ -66,6 +69,8 @@ pub struct Request {
     pub file_size_bytes: Option<u64>,
     /// Least size that the load needs: one large block.
     pub min_size_bytes: u64,
+    /// Whether all of it is wanted, also where a preparation left a part that is not used.
+    pub whole: bool,
     /// Whether other runs that say so too may be on it at the same time.
     pub shared: bool,
     /// Whether every write is to be on the medium when it completes (`O_DSYNC`).
@@ -81,6 +86,7 @@ impl Request {
             path: path.into(),
             file_size_bytes: None,
             min_size_bytes: 0,
+            whole: false,
             shared: false,
             odsync: true,
             purpose: purpose.into(),

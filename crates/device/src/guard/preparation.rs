@@ -5,6 +5,7 @@
 //! A record explains only data that carries its key, so a wrong or lost record can cost one question,
 //! never a user's data.
 
+use super::prepared::Prepared;
 use crate::sys::open::{ByteLock, effective_user, try_lock_byte};
 use serde::{Deserialize, Serialize};
 use std::env;
@@ -16,8 +17,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// Version of the file's format.
-const VERSION: u32 = 1;
+/// Version of the file's format. 2 added `prepared`.
+const VERSION: u32 = 2;
+
+/// What a run that prepares a device calls itself ([`super::Request::purpose`]).
+pub const PREPARATION: &str = "preparation";
+
+/// Where the records are, in the state directory.
+const DIR: &str = "devices";
 
 /// Longest wait for another instance that is writing a record, which takes it two syncs.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -25,7 +32,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// One device that this program has written to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preparation {
-    /// Version of this format, 1.
+    /// Version of this format: 1 or 2.
     pub version: u32,
     /// Which device, see [`crate::discover::DeviceFacts::identity`].
     pub identity: String,
@@ -39,6 +46,9 @@ pub struct Preparation {
     pub last_unix_s: u64,
     /// What was done last, in words.
     pub what: String,
+    /// How it was prepared, if it was; absent in version 1.
+    #[serde(default)]
+    pub prepared: Option<Prepared>,
 }
 
 /// Why a record could not be kept.
@@ -75,10 +85,15 @@ impl Records {
         Self { dir: dir.or_else(default_dir) }
     }
 
+    /// No records, and none can be kept.
+    pub fn nowhere() -> Self {
+        Self { dir: None }
+    }
+
     /// The record of a device. One that cannot be read, is of another device or of a later format is
     /// as good as none.
     pub fn find(&self, identity: &str) -> Option<Preparation> {
-        read(&self.path(identity)?).filter(|found| found.identity == identity && found.version == VERSION)
+        read(&self.path(identity)?).filter(|found| found.identity == identity)
     }
 
     /// Writes or updates the record of a device and returns the key to stamp with.
@@ -87,33 +102,54 @@ impl Records {
     /// earlier runs wrote stays explained. Several instances may do this at once: all get one key.
     pub fn keep(&self, identity: &str, size_bytes: u64, what: &str) -> Result<u64, StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
-        let failed = |tried| {
-            let path = path.clone();
-            move |source| StateError::Io { tried, path, source }
-        };
-        let dir = path.parent().unwrap_or(Path::new("/"));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("make the directory of"))?;
-        let _lock = lock(dir).map_err(failed("lock"))?;
+        let _lock = lock_beside(&path)?;
         let old = self.find(identity).filter(|old| old.size_bytes == size_bytes);
         let now = unix_s();
+        let mut prepared = old.as_ref().and_then(|old| old.prepared.clone());
+        if let Some(prepared) = prepared.as_mut().filter(|_| what != PREPARATION) {
+            prepared.written_since = Some(what.to_owned());
+        }
         let new = Preparation {
             version: VERSION,
             identity: identity.to_owned(),
             size_bytes,
             key: match &old {
                 Some(old) => old.key,
-                None => random_key().map_err(failed("draw a key for"))?,
+                None => random_key().map_err(failed("draw a key for", &path))?,
             },
             first_unix_s: old.as_ref().map_or(now, |old| old.first_unix_s),
             last_unix_s: now,
             what: what.to_owned(),
+            prepared,
         };
-        write(&path, &new).map_err(failed("write"))?;
+        write(&path, &new).map_err(failed("write", &path))?;
         Ok(new.key)
     }
 
+    /// Changes the record of a device that has one.
+    pub(super) fn change(&self, identity: &str, change: impl FnOnce(&mut Preparation)) -> Result<(), StateError> {
+        let path = self.path(identity).ok_or(StateError::NoDirectory)?;
+        let _lock = lock_beside(&path)?;
+        let gone = || failed("read", &path)(io::ErrorKind::NotFound.into());
+        let mut record = self.find(identity).ok_or_else(gone)?;
+        record.version = VERSION;
+        change(&mut record);
+        write(&path, &record).map_err(failed("write", &path))
+    }
+
+    /// All records that can be read.
+    pub(super) fn all(&self) -> Vec<Preparation> {
+        let dir = self.dir.as_ref().map(|dir| dir.join(DIR));
+        let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|it| it == "json"))
+            .filter_map(|path| read(&path))
+            .collect()
+    }
+
     fn path(&self, identity: &str) -> Option<PathBuf> {
-        Some(self.dir.as_ref()?.join("devices").join(file_name(identity)))
+        Some(self.dir.as_ref()?.join(DIR).join(file_name(identity)))
     }
 }
 
@@ -125,7 +161,21 @@ pub(super) fn random_key() -> io::Result<u64> {
 }
 
 fn read(path: &Path) -> Option<Preparation> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    let record: Preparation = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    (1..=VERSION).contains(&record.version).then_some(record)
+}
+
+/// The error of what was `tried` on a record.
+fn failed(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
+    let path = path.to_owned();
+    move |source| StateError::Io { tried, path, source }
+}
+
+/// Keeps other instances out of the directory of a record, which is made if need be.
+fn lock_beside(path: &Path) -> Result<fs::File, StateError> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("make the directory of", path))?;
+    lock(dir).map_err(failed("lock", path))
 }
 
 /// Keeps other instances out of `dir` until the file is dropped; the kernel drops it after a kill.
@@ -238,6 +288,24 @@ mod tests {
         assert!(records.find("serial s").is_none());
         let key = records.keep("serial s", 1, "x").unwrap();
         assert_eq!(records.find("serial s").unwrap().key, key);
+    }
+
+    #[test]
+    fn a_record_of_version_1_is_read_and_one_of_a_later_format_is_not() {
+        let (_dir, records) = records();
+        let key = records.keep("serial s", 1000, "x").unwrap();
+        let path = records.path("serial s").unwrap();
+        let old = format!(
+            r#"{{"version": 1, "identity": "serial s", "size_bytes": 1000, "key": {key},
+                "first_unix_s": 1, "last_unix_s": 2, "what": "storage test"}}"#
+        );
+        fs::write(&path, &old).unwrap();
+        let found = records.find("serial s").unwrap();
+        assert_eq!((found.version, found.key, found.first_unix_s, found.prepared), (1, key, 1, None));
+        assert_eq!(records.keep("serial s", 1000, "y").unwrap(), key, "and goes on as version 2");
+        assert_eq!(records.find("serial s").unwrap().version, 2);
+        fs::write(&path, old.replace(r#""version": 1"#, r#""version": 3"#)).unwrap();
+        assert!(records.find("serial s").is_none());
     }
 
     #[test]

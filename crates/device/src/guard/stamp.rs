@@ -12,8 +12,8 @@
 /// Size of a stamped sector, whatever the device's own sectors are.
 pub const SECTOR_BYTES: usize = 512;
 
-/// First byte of the nonce in its sector; the stamp is in the eight bytes after it.
-const NONCE_AT: usize = 62 * 8;
+/// The nonce and the stamp, at the end of a sector.
+pub const STAMP_BYTES: usize = 16;
 
 /// The finaliser of splitmix64. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number
 /// generators", OOPSLA 2014, with Stafford's thirteenth set of constants.
@@ -32,12 +32,21 @@ pub const fn stamp(nonce: u64, key: u64) -> u64 {
     mix(mix(nonce ^ key).wrapping_add(key.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Whether a sector of [`SECTOR_BYTES`] carries the stamp of `key`.
+/// Whether a sector carries the stamp of `key` at its end. What is shorter than [`SECTOR_BYTES`] is the
+/// part of a sector at the end of a file; below [`STAMP_BYTES`] it carries none.
 pub fn is_stamped(sector: &[u8], key: u64) -> bool {
-    let word = |at: usize| Some(u64::from_le_bytes(sector.get(at..at + 8)?.try_into().ok()?));
-    match (word(NONCE_AT), word(NONCE_AT + 8)) {
-        (Some(nonce), Some(found)) => found == stamp(nonce, key),
+    match sector.as_rchunks::<8>().1 {
+        [.., nonce, found] => u64::from_le_bytes(*found) == stamp(u64::from_le_bytes(*nonce), key),
         _ => false,
+    }
+}
+
+/// Puts the stamp behind the nonce that stands in the last [`STAMP_BYTES`] of a sector or of a part of
+/// one. Leaves what is too short as it is.
+#[inline]
+pub fn stamp_end(sector: &mut [u8], key: u64) {
+    if let [.., nonce, found] = sector.as_rchunks_mut::<8>().1 {
+        *found = stamp(u64::from_le_bytes(*nonce), key).to_le_bytes();
     }
 }
 
@@ -53,8 +62,7 @@ pub(crate) mod tests {
                 state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
                 word.copy_from_slice(&mix(state).to_le_bytes());
             }
-            let nonce = u64::from_le_bytes(sector[NONCE_AT..NONCE_AT + 8].try_into().unwrap());
-            sector[NONCE_AT + 8..].copy_from_slice(&stamp(nonce, key).to_le_bytes());
+            stamp_end(sector, key);
         }
     }
 
@@ -84,5 +92,7 @@ pub(crate) mod tests {
         sector[511] ^= 1;
         assert!(!is_stamped(&sector, 42));
         assert!(!is_stamped(&sector[..100], 42));
+        stamp_end(&mut sector[..100], 42);
+        assert!(is_stamped(&sector[..100], 42), "a part at the end of a file");
     }
 }

@@ -1,6 +1,6 @@
 //! Block device ioctls: what only the driver can say about an open device.
 //!
-//! Each function asks one question of a descriptor and changes nothing. Numbers are those of
+//! Each function asks one question of a descriptor and changes nothing, but for [`discard`]. Numbers are those of
 //! `include/uapi/linux/fs.h` and `include/uapi/linux/loop.h`; they hold where `_IOR` puts the
 //! direction into the top two bits (x86, Arm, RISC-V, s390).
 
@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 const BLKROGET: u32 = 0x125e;
+const BLKDISCARD: u32 = 0x1277;
 const BLKSSZGET: u32 = 0x1268;
 const BLKPBSZGET: u32 = 0x127b;
 const BLKGETSIZE64: u32 = 0x8008_1272;
@@ -49,6 +50,17 @@ pub fn is_read_only(fd: BorrowedFd<'_>) -> io::Result<bool> {
 /// given twice between two boots, so a disk that took over a device number is told from the one before.
 pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
     ask(fd, BLKGETDISKSEQ)
+}
+
+/// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`): the drive may forget them. Both are
+/// multiples of the logical sector; the descriptor must be open for writing, which only a consent makes.
+pub(crate) fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    let range = [offset, len];
+    // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// The file that a loop device shows as a disk.

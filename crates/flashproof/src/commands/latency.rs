@@ -5,7 +5,7 @@
 
 use crate::args::{Format, LatencyArgs};
 use crate::failure::Failure;
-use crate::{ACT_FAILURE, say};
+use crate::say;
 use measure::act_log::Input;
 use measure::judge::Outcome;
 use measure::run_dir::ACT_LOG;
@@ -17,15 +17,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
-
-/// Whose exit status it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
-    /// 0 pass or done, 1 fail, 2 usage, 3 environment, 4 invalid.
-    House,
-    /// ACT's: 255 whenever there is no whole table.
-    Act,
-}
 
 /// How ACT's script explains its options.
 pub const ACT_USAGE: &str = "\
@@ -71,20 +62,16 @@ impl From<LatencyError> for Stop {
 }
 
 /// Prints what was asked for of each log.
-pub fn run(args: &LatencyArgs, manner: Manner) -> ExitCode {
+pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let mut page = if args.format == Format::Table { table::echo(&args.typed) } else { String::new() };
     let done = page_of(args, &mut page);
     if let (Err(stop), Format::Table) = (&done, args.format) {
         page += &stop.in_acts_words;
     }
-    let shown = say::result(&page).map_err(Stop::from);
-    match done.and_then(|outcome| shown.map(|()| outcome)) {
-        Ok(outcome) => ExitCode::from(outcome.map_or(0, Outcome::exit_code)),
-        Err(stop) => {
-            say::error(&stop.failure.message);
-            if manner == Manner::Act { ExitCode::from(ACT_FAILURE) } else { stop.failure.exit_code() }
-        }
-    }
+    let shown = say::result(&page);
+    let outcome = done.map_err(|stop| stop.failure)?;
+    shown?;
+    Ok(ExitCode::from(outcome.map_or(0, Outcome::exit_code)))
 }
 
 /// A log that was opened, and what judges it.
@@ -227,7 +214,7 @@ fn read(
     }
     let shown = histograms.len();
     if judged_by_log.is_some() && choice.histograms.is_empty() {
-        histograms.extend(sla::judged_names(name, source.test(), source.histograms())?);
+        histograms.extend(sla::judged_names(name, source.header(), source.histograms())?);
     }
     let mut log = source.read(slice_sec, &histograms, &edges)?;
     let more = log.histograms.split_off(shown);
@@ -269,7 +256,10 @@ fn append(
         Format::Table => {
             *page += &table::preamble(logs, choice.slice_sec);
             *page += &table::table(logs, choice);
-            runs.iter().flatten().for_each(|run| *page += &format!("\n{run}"));
+            for (log, run) in logs.iter().zip(runs).filter_map(|(log, run)| Some((log, run.as_ref()?))) {
+                let name = if logs.len() > 1 { format!("{}\n", log.name) } else { String::new() };
+                *page += &format!("\n{name}{run}");
+            }
             if !judgements.is_empty() {
                 page.push('\n');
             }

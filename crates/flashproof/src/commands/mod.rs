@@ -2,5 +2,16 @@
 
 pub mod config;
 pub mod latency;
+pub mod prep;
 pub mod report;
 pub mod test;
+
+/// As whose program a command behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Ours: verdicts and results on standard output, exit codes 0 to 4.
+    Own,
+    /// That of ACT's program by whose name we were called: its log or its lines on standard output, its
+    /// exit codes, of which there are two.
+    Act,
+}

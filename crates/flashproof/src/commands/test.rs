@@ -1,6 +1,7 @@
 //! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict.
 
 use crate::args::TestArgs;
+use crate::commands::Manner;
 use crate::devices::Devices;
 use crate::engine::{Engine, EngineFacts};
 use crate::failure::Failure;
@@ -21,15 +22,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
-
-/// How the command behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
-    /// The verdict on standard output and in the exit code.
-    Verdict,
-    /// ACT's log on standard output, exit code 0 on completion whatever the verdict.
-    ActLog,
-}
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
@@ -72,7 +64,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
     model.set_service_threads(terms.service_threads.unwrap_or(workload.record_slots));
     let manifest = manifest(args, text, &model, &devices, &shapes, &workload);
     let settings = settings(args, &terms, &facts);
-    let options = Options { quiet: args.quiet, act_log: manner == Manner::ActLog, settings };
+    let options = Options { quiet: args.quiet, act_log: manner == Manner::Act, settings };
     let what = Run {
         layout: workload.layout.clone(),
         settings,
@@ -93,8 +85,8 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
     let text = format!("\n{summary}\nrun directory: {}\n", dir.display());
     show(&text, manner)?;
     Ok(match manner {
-        Manner::Verdict => ExitCode::from(verdict.outcome.exit_code()),
-        Manner::ActLog => ExitCode::SUCCESS,
+        Manner::Own => ExitCode::from(verdict.outcome.exit_code()),
+        Manner::Act => ExitCode::SUCCESS,
     })
 }
 
@@ -108,8 +100,8 @@ fn unrecorded(recording: Recording<'_>, error: &RunError, manner: Manner) -> Res
 /// Shows the page at the end; beside ACT's log where that is the result.
 fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     match manner {
-        Manner::Verdict => say::result(page),
-        Manner::ActLog => {
+        Manner::Own => say::result(page),
+        Manner::Act => {
             say::note(page);
             Ok(())
         }
@@ -187,7 +179,7 @@ fn default_dir(test: Test) -> PathBuf {
 
 /// A seed for a run that names none: it only has to differ from run to run, and is in the manifest.
 /// Below 2^53, so that every reader of JSON gets it whole.
-fn fresh_seed() -> u64 {
+pub(super) fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 & ((1 << 53) - 1)
 }

@@ -1,7 +1,7 @@
 //! The shard's buffers: given out, taken back, and salted in slices between operations.
 
-use crate::plan::BufferClass;
-use device::salt::Salt;
+use crate::plan::{BufferClass, Fill};
+use crate::stream::Request;
 use device::sys::buffer::Buf;
 use device::world::World;
 
@@ -12,11 +12,11 @@ const SLICE_BYTES: usize = 32 * 1024;
 /// Buffers of one class.
 struct Shelf {
     ready: Vec<Buf>,
-    /// Used ones that need new salt. Empty for reads, whose buffers are ready at once.
+    /// Used ones that need fresh salt. Empty where that is not the fill: those are ready at once.
     used: Vec<Buf>,
     /// The one being salted and how far it is.
     filling: Option<(Buf, usize)>,
-    salt: Option<Salt>,
+    fill: Fill,
 }
 
 /// All buffers of a shard.
@@ -36,27 +36,33 @@ impl Buffers {
         for class in classes {
             // Last in, first out: the buffers that a light load uses stay in the cache.
             let mut ready: Vec<_> = (0..class.count).map(|_| world.buffer(class.len_bytes)).collect::<Option<_>>()?;
-            let mut salt = class.salt;
-            if let Some(salt) = &mut salt {
+            let mut fill = class.fill;
+            if let Fill::Fresh(salt) = &mut fill {
                 ready.iter_mut().for_each(|buf| salt.fill(buf));
             }
             let used = Vec::with_capacity(ready.len());
-            buffers.shelves.push(Shelf { ready, used, filling: None, salt });
+            buffers.shelves.push(Shelf { ready, used, filling: None, fill });
         }
         Some(buffers)
     }
 
-    /// A buffer of a class, salted if it is for writes; `None` while salting is behind.
+    /// A buffer for an operation, filled as its class says; `None` while salting is behind.
     #[inline]
-    pub(super) fn take(&mut self, class: u16) -> Option<Buf> {
-        self.shelves[usize::from(class)].ready.pop()
+    pub(super) fn take(&mut self, request: &Request) -> Option<Buf> {
+        let Shelf { ready, fill, .. } = &mut self.shelves[usize::from(request.buffers)];
+        let mut buf = ready.pop()?;
+        if let Fill::Placed(salt) = fill {
+            let len = buf.len().min(request.len as usize);
+            salt.fill(&mut buf[..len], request.offset);
+        }
+        Some(buf)
     }
 
     /// Takes a buffer back.
     #[inline]
     pub(super) fn give(&mut self, class: u16, buf: Buf) {
         let shelf = &mut self.shelves[usize::from(class)];
-        if shelf.salt.is_some() && !buf.is_empty() {
+        if matches!(shelf.fill, Fill::Fresh(_)) && !buf.is_empty() {
             shelf.used.push(buf);
             self.unsalted += 1;
         } else {
@@ -76,8 +82,8 @@ impl Buffers {
         // Each time another shelf is first, so that none starves when salt is short.
         self.first = (self.first + 1) % self.shelves.len().max(1);
         let (before, from_first) = self.shelves.split_at_mut(self.first);
-        for Shelf { ready, used, filling, salt } in from_first.iter_mut().chain(before) {
-            let Some(salt) = salt else { continue };
+        for Shelf { ready, used, filling, fill } in from_first.iter_mut().chain(before) {
+            let Fill::Fresh(salt) = fill else { continue };
             while budget > 0 {
                 let next = filling.take().or_else(|| used.pop().map(|buf| (buf, 0)));
                 let Some((mut buf, done)) = next else { break };

@@ -20,7 +20,7 @@ use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::schedule::Schedule;
 use crate::stream::{Request, Stream};
 use buffers::Buffers;
-use device::op::{Completion, Op, Outcome};
+use device::op::{Completion, Kind, Op, Outcome};
 use device::world::{Wait, World};
 use measure::times::Times;
 use std::cmp::Reverse;
@@ -130,6 +130,8 @@ pub struct Shard<W, S> {
     turns: u32,
     /// Operations of closed lanes in flight.
     closed_out: u32,
+    /// Whether each lane's stream has ended.
+    ended: Vec<bool>,
 }
 
 /// What could not be prepared.
@@ -179,6 +181,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             slots: Vec::with_capacity(slots),
             free_slots: Vec::with_capacity(slots),
             completions: Vec::with_capacity(slots),
+            ended: vec![false; lanes.len()],
             lanes,
             start_ns: 0,
             stop_ns,
@@ -240,6 +243,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             self.look_at_clock();
             self.take_completions();
         }
+        self.stop_ns = self.stop_ns.min(self.now_ns);
         self.count_unissued();
         self.recorder.rotate(self.stop_ns);
     }
@@ -277,13 +281,21 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// Whether nothing is left to do, or no time for it.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
-            return false;
+            return self.is_done();
         }
         let late = self.due.peek().is_some_and(|Reverse((intended_ns, _))| *intended_ns < self.stop_ns);
         let waiting = self.limits.iter().any(|limit| !limit.waiting.is_empty()) || !self.unsalted.is_empty();
         let wanted = (late || waiting) && !self.abandoned;
         let idle = !wanted && self.world.in_flight() == 0;
         idle || self.now_ns >= self.stop_ns.saturating_add(self.settings.drain_ns)
+    }
+
+    /// Whether all streams have ended, and everything that they wanted is back.
+    #[inline]
+    fn is_done(&self) -> bool {
+        let back = self.world.in_flight() == 0 && self.unsalted.is_empty();
+        // Without any lane a run lasts for as long as it was asked to.
+        back && !self.ended.is_empty() && self.ended.iter().all(|ended| *ended)
     }
 
     /// Issues everything that is due.
@@ -311,7 +323,8 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Issues a lane's operation, or queues it for a slot or for salt.
+    /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing more for a lane whose
+    /// stream has ended.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64) {
         let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
@@ -319,9 +332,12 @@ impl<W: World, S: Stream> Shard<W, S> {
             limit.waiting.push_back((intended_ns, lane));
             return;
         }
+        let Some(request) = self.lanes[lane as usize].stream.next() else {
+            self.ended[lane as usize] = true;
+            return;
+        };
         limit.free -= 1;
         let eligible_ns = limit.freed_ns.max(intended_ns);
-        let request = self.lanes[lane as usize].stream.next();
         self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0 });
         self.schedule_next(lane);
     }
@@ -329,7 +345,7 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// Hands an operation that has its slot to the world, as soon as it has its buffer.
     #[inline]
     fn start(&mut self, slot: Slot) {
-        let Some(buf) = self.buffers.take(slot.request.buffers) else {
+        let Some(buf) = self.buffers.take(&slot.request) else {
             self.unsalted.push_back(slot);
             return;
         };
@@ -364,7 +380,7 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// How long to sleep for what.
     #[inline]
     fn wait(&self) -> Wait {
-        if self.buffers.behind() {
+        if self.buffers.behind() || self.is_done() {
             return Wait { until_ns: 0, completions: 1 };
         }
         let next_ns = self.due.peek().map_or(u64::MAX, |Reverse((intended_ns, _))| *intended_ns);
@@ -429,10 +445,14 @@ impl<W: World, S: Stream> Shard<W, S> {
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         let times = self.times(&slot, &completion, completed_ns);
         self.record(&slot, &completion, &times);
-        let Request { buffers, .. } = slot.request;
-        self.buffers.give(buffers, completion.op.buf);
+        let Request { buffers, kind, len, .. } = slot.request;
         let lag_ns = slot.lag_before_ns + times.lag_ns();
         let lane = &mut self.lanes[slot.lane as usize];
+        if kind == Kind::Read && completion.outcome.is_done() {
+            let data = &completion.op.buf;
+            lane.stream.on_data(&slot.request, &data[..data.len().min(len as usize)]);
+        }
+        self.buffers.give(buffers, completion.op.buf);
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
             // The follower keeps the slot and is wanted from now on.
             let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
@@ -481,13 +501,16 @@ impl<W: World, S: Stream> Shard<W, S> {
 
     /// Frees a slot under a limit; the lane that has waited longest gets it.
     #[inline]
-    fn free_slot(&mut self, limit: u32, freed_ns: u64) {
-        let limit = &mut self.limits[limit as usize];
+    fn free_slot(&mut self, limit_index: u32, freed_ns: u64) {
+        let limit = &mut self.limits[limit_index as usize];
         if limit.free == 0 {
             limit.freed_ns = freed_ns;
         }
         limit.free += 1;
-        if !self.abandoned
+        // A lane that turns out to have ended leaves the slot to the next.
+        while !self.abandoned
+            && let limit = &mut self.limits[limit_index as usize]
+            && limit.free > 0
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
             self.issue(lane, intended_ns);
@@ -585,19 +608,20 @@ impl<W: World, S: Stream> Shard<W, S> {
             if intended_ns < self.stop_ns {
                 for _ in 0..1 + count_before(schedule, self.stop_ns) {
                     // Its next request tells which cell the lane's operations belong to.
-                    let request = self.lanes[lane as usize].stream.next();
+                    let Some(request) = self.lanes[lane as usize].stream.next() else { break };
                     self.count_chain(lane, request);
                 }
             }
         }
     }
 
-    /// Counts an operation that never came back, and those that would have followed it.
+    /// Counts an operation that never came back, and those that would have followed it: for its stream it
+    /// ended without moving a byte.
     fn count_chain(&mut self, lane: u32, request: Request) {
         let mut next = Some(request);
         while let Some(request) = next {
             self.recorder.unissued(request.cell, 1);
-            next = self.lanes[lane as usize].stream.on_completion(&request, Outcome::Done);
+            next = self.lanes[lane as usize].stream.on_completion(&request, Outcome::Short(0));
         }
     }
 }

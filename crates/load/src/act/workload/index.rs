@@ -8,7 +8,7 @@ use super::{Choices, DeviceShape, Workload, WorkloadError};
 use crate::act::choice::Arrival as Arrivals;
 use crate::act::configuration::Fields;
 use crate::act::index::{IndexConfig, IndexDerived, PAGE_BYTES};
-use crate::plan::{BufferClass, Lane, Limit, Plan};
+use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Pattern, Uniform, Updates};
 use device::op::Kind;
@@ -253,13 +253,13 @@ impl Builder<'_> {
     /// The buffers of a shard with `slots` operations in flight, of which `update_slots` are updates.
     fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
         let len_bytes = PAGE_BYTES as usize;
-        let mut classes = vec![BufferClass { len_bytes, count: slots, salt: None }];
+        let mut classes = vec![BufferClass { len_bytes, count: slots, fill: Fill::AsIs }];
         // All updates can be on one device at once.
         let count = update_slots + update_slots.min(SALTED_AHEAD);
         for (index, device) in self.common.devices.iter().enumerate() {
             let mut random = self.random(STREAMS.len(), page_writes(index).into(), shard);
             let salt = Salt::new(random.next_u64(), 100, device.stamp_key);
-            classes.push(BufferClass { len_bytes, count, salt: Some(salt) });
+            classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
         }
         classes
     }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn chain(stream: &mut Pattern) -> Vec<crate::stream::Request> {
-        let first = stream.next();
+        let first = stream.next().unwrap();
         std::iter::successors(Some(first), |request| stream.on_completion(request, Outcome::Done)).collect()
     }
 
@@ -345,7 +345,7 @@ mod tests {
                     assert_eq!((request.len, request.offset % 4096), (4096, 0));
                     assert!(request.offset < MIB);
                     let buffers = &plan.buffers[usize::from(request.buffers)];
-                    assert_eq!(buffers.salt.is_some(), request.kind == Kind::Write);
+                    assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == Kind::Write);
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::super::DeviceShape;
 use super::super::common::{SALTED_AHEAD, random_part, share};
 use super::{Builder, LARGE_BLOCK_READS, LARGE_BLOCK_WRITES, READS, STREAMS, TOMB_RAIDER, WRITES};
 use crate::act::choice::Arrival as Arrivals;
-use crate::plan::{Arrival, BufferClass, Lane, Limit, Plan};
+use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
 use device::op::Kind;
@@ -206,11 +206,11 @@ impl Builder<'_> {
         let block_bytes = self.derived.large_block_bytes as usize;
         let reads = if self.derived.read_rate.is_zero() { 0 } else { record_slots };
         let mut classes = vec![
-            BufferClass { len_bytes: record_bytes, count: reads, salt: None },
+            BufferClass { len_bytes: record_bytes, count: reads, fill: Fill::AsIs },
             BufferClass {
                 len_bytes: block_bytes,
                 count: over_all(LARGE_BLOCK_READS) + over_all(TOMB_RAIDER),
-                salt: None,
+                fill: Fill::AsIs,
             },
         ];
         for (index, device) in self.common.devices.iter().enumerate() {
@@ -222,7 +222,7 @@ impl Builder<'_> {
                 let mut random =
                     Random::for_part(self.common.choices.seed, random_part(STREAMS.len(), class.into(), shard));
                 let salt = Salt::new(random.next_u64(), self.config.compress_pct, device.stamp_key);
-                classes.push(BufferClass { len_bytes, count, salt: Some(salt) });
+                classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
             }
         }
         classes

@@ -1,0 +1,82 @@
+//! The options of `flashproof prep`.
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use std::ffi::OsString;
+
+/// Options of a preparation.
+#[derive(Args, Debug)]
+pub struct PrepArgs {
+    /// Devices or files to prepare: ALL that is on them is erased
+    #[arg(required = true, value_name = "DEVICE")]
+    pub devices: Vec<String>,
+    /// Allow the erasure of this device, by its name as given; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning is 2
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub fills: u32,
+    /// Leave out the pass of zeros before the salt
+    #[arg(long)]
+    pub skip_zero: bool,
+    /// Write zeros only
+    #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
+    pub zero_only: bool,
+    /// Discard (TRIM, deallocate) all of each device before anything is written
+    #[arg(long)]
+    pub discard_first: bool,
+    /// Prepare the first P percent only and discard the rest; later runs use no more than that part
+    #[arg(long, value_name = "P", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub use_pct: u32,
+    /// The salt follows from this number [default: another one each time; it is recorded]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Begin anew where a preparation was interrupted, instead of going on
+    #[arg(long)]
+    pub restart: bool,
+    /// Write nothing: read a sample of devices prepared before, and compare
+    #[arg(
+        long,
+        conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart"]
+    )]
+    pub verify: bool,
+    /// Places of 4 KiB to read back from each device; a number beyond its size reads all, 0 nothing
+    #[arg(long, value_name = "N", default_value_t = 16384)]
+    pub samples: u64,
+    /// How often progress is put on the medium and recorded, in seconds; 0: ten times a second
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub checkpoint: u64,
+    /// Do not report progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Parser)]
+#[command(
+    name = "act_prep",
+    version,
+    about = "Prepare devices as ACT's program does: zeros and then salt over all of each; ERASES them"
+)]
+struct ActCli {
+    #[command(flatten)]
+    args: PrepArgs,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
+  flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
+  flashproof prep /dev/nvme1n1 --discard-first --skip-zero --fills 2     SNIA's preconditioning
+  flashproof prep /dev/nvme1n1 --use-pct 80       over-provision: use 80 %, discard the rest
+  flashproof prep /dev/nvme1n1 --verify           read a sample of a prepared device
+  flashproof prep sim:capacity=1GiB               no device at all
+
+All of a device is erased; what is on it is asked about before, see docs/guard.md. The environment
+variable FLASHPROOF_ERASE names devices as --erase does. Exit codes: 0 done, 1 a device failed or does
+not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/prep.md.";
+
+/// Reads the options of ACT's program, or exits as it does.
+pub(super) fn parse_as_act(arguments: Vec<OsString>) -> PrepArgs {
+    let matches = ActCli::command().after_help(EXAMPLES).try_get_matches_from(arguments);
+    let cli = matches.and_then(|matches| ActCli::from_arg_matches(&matches));
+    cli.unwrap_or_else(|error| super::exit_as_act(&error)).args
+}

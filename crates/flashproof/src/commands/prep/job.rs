@@ -1,0 +1,227 @@
+//! The preparation of one device: its steps in order, each recorded when it is on the medium.
+//!
+//! Devices of one preparation share nothing: each has its own thread, run loop and record, so a slow or
+//! broken one holds up no other.
+
+use super::course::unix_s;
+use super::ledger::{Broken, Ledger};
+use super::read_back::Verified;
+use super::status::{Shared, Step};
+use super::tracker::Tracker;
+use crate::devices::Devices;
+use crate::engine::{Engine, EngineFacts};
+use crate::say;
+use device::guard::Prepared;
+use device::salt::PlacedSalt;
+use device::target::Target;
+use load::plan::Plan;
+use load::prep::{self, Content, SPOT_BYTES, Sweep};
+use load::run::{Cause, Control, Run, RunError, Settings};
+use load::stream::Stream;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// How often the screen hears of progress.
+const INTERVAL_NS: u64 = 100_000_000;
+
+/// How long operations in flight may take to come back when the preparation is broken off.
+const DRAIN_NS: u64 = 30_000_000_000;
+
+/// Bytes discarded at once, so that progress shows and a signal is answered.
+const DISCARD_BYTES: u64 = 16 << 30;
+
+/// What a job did.
+#[derive(Debug)]
+pub struct Done {
+    pub prepared: Prepared,
+    pub verified: Verified,
+    pub written: Written,
+}
+
+/// How much was written in which time, by the clock of the run: virtual on simulated drives.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Written {
+    pub bytes: u64,
+    pub ns: u64,
+}
+
+/// The preparation of one device, or its verification.
+pub struct Job {
+    pub name: String,
+    /// The one device.
+    pub devices: Devices,
+    pub engine: Arc<Engine>,
+    pub prepared: Prepared,
+    /// Key of the stamps.
+    pub key: u64,
+    pub ledger: Ledger,
+    /// Places to read back.
+    pub samples: u64,
+    pub control: Arc<Control>,
+    pub status: Shared,
+    pub written: Written,
+}
+
+impl Job {
+    /// Prepares the device, from where its record says that it is, and reads back a sample.
+    pub fn prepare(mut self) -> Result<Done, Broken> {
+        let begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
+        self.ledger.keep(&self.prepared);
+        if !begun {
+            self.discard()?;
+        }
+        while self.prepared.passes_done < self.prepared.passes() {
+            self.pass()?;
+        }
+        let verified = self.verify()?;
+        self.prepared.ended_unix_s = Some(unix_s());
+        self.ledger.keep(&self.prepared);
+        Ok(Done { prepared: self.prepared, verified, written: self.written })
+    }
+
+    /// Reads back a sample of a device that was prepared before.
+    pub fn verify_only(mut self) -> Result<Done, Broken> {
+        let verified = self.verify()?;
+        Ok(Done { prepared: self.prepared, verified, written: self.written })
+    }
+
+    pub(super) fn target(&self) -> Option<&Arc<Target>> {
+        self.ledger.target.as_ref()
+    }
+
+    /// Bytes to prepare, and those of them that direct I/O reaches.
+    pub(super) fn extent(&self) -> (u64, u64) {
+        let used = self.prepared.used_bytes;
+        let unit = self.target().map_or(1, |target| u64::from(target.min_io_bytes()));
+        (used, used / unit * unit)
+    }
+
+    /// Discards all, or the part that is not to be used.
+    fn discard(&mut self) -> Result<(), Broken> {
+        let Prepared { discard_first, used_bytes, size_bytes, .. } = self.prepared;
+        let from = if discard_first { 0 } else { used_bytes };
+        if from == size_bytes {
+            return Ok(());
+        }
+        let Some(target) = self.target().cloned() else { return Ok(()) };
+        self.status.begin(Step::Discard, size_bytes - from, 0, 0);
+        let mut at = from;
+        while at < size_bytes {
+            let len = DISCARD_BYTES.min(size_bytes - at);
+            match target.discard(at, len) {
+                Ok(()) => {}
+                // Where all was to be discarded that was made sure of before.
+                Err(error) if !discard_first && is_unsupported(&error) => {
+                    say::warning(&format!(
+                        "{}: it takes no discard ({error}), so its last {} bytes stay as they are: untouched, but not free for the drive",
+                        self.name,
+                        size_bytes - from
+                    ));
+                    return Ok(());
+                }
+                Err(error) => {
+                    let name = &self.name;
+                    return Err(Broken::Device(format!(
+                        "discard of {len} bytes at byte {at} of {name} failed: {error}"
+                    )));
+                }
+            }
+            at += len;
+            self.status.set_done(at - from);
+            self.check_asked()?;
+        }
+        self.prepared.rest_discarded = used_bytes < size_bytes;
+        self.ledger.keep(&self.prepared);
+        Ok(())
+    }
+
+    /// Writes the device once, from the mark on.
+    fn pass(&mut self) -> Result<(), Broken> {
+        let pass = self.prepared.passes_done;
+        let content = self.content(self.prepared.fill_of(pass));
+        let (used, reached) = self.extent();
+        let from = self.prepared.mark_bytes;
+        let step = self.prepared.fill_of(pass).map_or(Step::Zeros, Step::Salt);
+        let later = u64::from(self.prepared.passes() - pass - 1) * used;
+        self.status.begin(step, used, from, later);
+        let mark = Arc::new(AtomicU64::new(from));
+        let plan = prep::write_plan(Sweep::new(from..reached, mark.clone()), content);
+        let ran = if from < reached { self.run(plan, Some(&mark)) } else { Ok(()) };
+        // A device that failed is not trusted with another sync: what was recorded before holds.
+        if matches!(ran, Ok(()) | Err(Broken::Asked)) {
+            let (begun, mark) = (Instant::now(), mark.load(Ordering::Acquire));
+            self.ledger.checkpoint(&mut self.prepared, mark)?;
+            self.written.bytes += mark - from;
+            self.written.ns += begun.elapsed().as_nanos() as u64;
+        }
+        ran?;
+        self.write_remainder(reached, used, content)?;
+        self.prepared.passes_done += 1;
+        self.prepared.mark_bytes = 0;
+        self.ledger.keep(&self.prepared);
+        Ok(())
+    }
+
+    /// Writes what direct I/O cannot: fewer bytes than its unit, at the end of a file.
+    fn write_remainder(&self, reached: u64, used: u64, content: Content) -> Result<(), Broken> {
+        let (Some(target), true) = (self.target(), reached < used) else { return Ok(()) };
+        // From the last place at which salt can begin.
+        let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
+        let mut bytes = vec![0; (used - begin) as usize];
+        content.put(&mut bytes, begin);
+        let bytes = &bytes[(reached - begin) as usize..];
+        target.write_remainder(bytes, reached).map_err(|error| {
+            let (name, len) = (&self.name, bytes.len());
+            Broken::Device(format!("write of {len} bytes at byte {reached} of {name} failed: {error}"))
+        })
+    }
+
+    /// What pass number `fill` of salt writes; zeros without.
+    pub(super) fn content(&self, fill: Option<u32>) -> Content {
+        fill.map_or(Content::Zeros, |fill| Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key)))
+    }
+
+    /// Runs `plan` until its stream ends. With a `mark`, records from time to time how far it is.
+    pub(super) fn run<S: Stream + Send>(&mut self, plan: Plan<S>, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
+        let facts = EngineFacts::unpaced(&self.engine);
+        let settings = Settings {
+            duration_ns: u64::MAX / 4,
+            max_lag_ns: 0,
+            errors_max: 0,
+            pacing: facts.pacing(),
+            drain_ns: DRAIN_NS,
+        };
+        let what =
+            Run { layout: prep::layout(&self.name), settings, interval_ns: INTERVAL_NS, control: self.control.clone() };
+        let mut tracker = Tracker::new(&mut self.prepared, &self.ledger, &self.status, mark.map(Arc::as_ref));
+        let ran = self.engine.run(&what, vec![plan], &self.devices, 1, &facts, &mut tracker);
+        if mark.is_some() {
+            self.written.ns += tracker.ended_ns;
+        }
+        if let Some(broken) = tracker.broken {
+            return Err(broken);
+        }
+        if let Some(failure) = tracker.failure {
+            return Err(Broken::Device(failure));
+        }
+        ran.map_err(|error: RunError| Broken::Environment(format!("{}: {error}", self.name)))?;
+        self.check_asked()
+    }
+
+    /// Whether the end was asked for, or the run ended for another reason than the end of its stream.
+    fn check_asked(&self) -> Result<(), Broken> {
+        match self.control.cause() {
+            None => Ok(()),
+            Some(Cause::Asked { .. }) => Err(Broken::Asked),
+            Some(Cause::Gone { error, .. }) => Err(Broken::Device(format!("{} is gone: {error}", self.name))),
+            Some(Cause::Failed { message }) => Err(Broken::Environment(format!("{}: {message}", self.name))),
+            Some(other) => Err(Broken::Device(format!("{}: {other:?}", self.name))),
+        }
+    }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(libc::EOPNOTSUPP)
+}

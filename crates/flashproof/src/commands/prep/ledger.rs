@@ -1,0 +1,59 @@
+//! Where a preparation is kept on record, and why one ends before its end.
+
+use crate::say;
+use device::guard::{Prepared, Records};
+use device::target::Target;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why the preparation of a device ended before its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Broken {
+    /// The device failed, or does not hold what was written: exit code 1.
+    Device(String),
+    /// The host did: exit code 3.
+    Environment(String),
+    /// Somebody asked for the end: exit code 4.
+    Asked,
+}
+
+/// Keeps how far the preparation of one device is.
+pub struct Ledger {
+    pub records: Records,
+    /// Of the device; without one nothing is recorded.
+    pub identity: Option<String>,
+    /// How often progress is put on the medium and recorded.
+    pub every: Duration,
+    /// None for a simulated drive.
+    pub target: Option<Arc<Target>>,
+    /// Whether it was said that nothing can be recorded.
+    pub told: Cell<bool>,
+}
+
+impl Ledger {
+    /// Records `prepared` as it is. That this fails is said once, and no reason to leave a device half
+    /// prepared.
+    pub fn keep(&self, prepared: &Prepared) {
+        let kept = self.identity.as_ref().map_or(Ok(()), |identity| self.records.keep_prepared(identity, prepared));
+        if let Err(error) = kept
+            && !self.told.replace(true)
+        {
+            say::warning(&format!(
+                "{}: {error}; it goes on, but an interruption would lose what is not recorded",
+                prepared.path
+            ));
+        }
+    }
+
+    /// Puts on the medium what was written, and only then records that all before `mark` is.
+    pub fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Broken> {
+        if let Some(Err(error)) = self.target.as_ref().map(|target| target.sync()) {
+            let name = &prepared.path;
+            return Err(Broken::Device(format!("{name} does not put on its medium what was written to it: {error}")));
+        }
+        prepared.mark_bytes = mark;
+        self.keep(prepared);
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! `flashproof prep`: writes devices from end to end, so that a test meets a drive in use and not a new
+//! one, and reads a sample back.
+//!
+//! What to do on each device is decided, and every device's consent had, before anything is written to
+//! any. Then each goes its own way, on a thread of its own.
+
+mod bars;
+mod course;
+mod job;
+mod ledger;
+mod open;
+mod read_back;
+mod status;
+mod tracker;
+
+use crate::args::PrepArgs;
+use crate::commands::Manner;
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::{say, signals};
+use bars::{Bars, Style, clock};
+use course::unix_s;
+use device::guard::Prepared;
+use device::sim::PREFIX;
+use job::{Done, Job};
+use ledger::Broken;
+use load::act::Engine as WantedEngine;
+use load::prep::{BLOCK_BYTES, SPOT_BYTES};
+use read_back::Verified;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the screen is renewed.
+const RENEW: Duration = Duration::from_millis(200);
+
+/// Prepares the devices, or verifies that they are.
+pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
+    let simulated = args.devices.iter().filter(|name| name.starts_with(PREFIX)).count();
+    let drives = match simulated {
+        0 if args.verify => open::open_prepared(args)?,
+        0 => open::open(args)?,
+        n if n < args.devices.len() => {
+            return Err(Failure::usage(
+                "cannot prepare simulated drives together with real ones - their time passes differently - name them apart",
+            ));
+        }
+        _ if args.verify => {
+            return Err(Failure::usage("cannot verify simulated drives - they keep no data - name devices or files"));
+        }
+        _ => open::simulate(args)?,
+    };
+    let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drives[0].devices)?);
+    let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(args, engine.clone())).collect();
+    let controls = jobs.iter().map(|job| job.control.clone()).collect();
+    signals::end_runs_on_signal(controls, "what was recorded before holds; the same command goes on from there")
+        .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;
+    let style = match manner {
+        _ if args.quiet => Style::Quiet,
+        Manner::Own => Style::Bars,
+        Manner::Act => Style::Plain,
+    };
+    if style == Style::Plain {
+        for Prepared { path, size_bytes, .. } in jobs.iter().map(|job| &job.prepared) {
+            say::result(&format!(
+                "{path} size = {size_bytes} bytes, {} large blocks\n",
+                size_bytes / u64::from(BLOCK_BYTES)
+            ))?;
+        }
+    }
+    let ended = work(jobs, args, style, simulated > 0)?;
+    tell(args, &ended)
+}
+
+/// How a device's job ended, and after how many seconds.
+type Ended = (Result<Done, Broken>, u64);
+
+/// Runs all jobs at once, and draws how they go.
+fn work(jobs: Vec<Job>, args: &PrepArgs, style: Style, simulated: bool) -> Result<Vec<Ended>, Failure> {
+    let status = jobs.iter().map(|job| job.status.clone()).collect();
+    let mut bars = Bars::new(style, &args.devices, status, simulated);
+    let begun = Instant::now();
+    let started: Result<Vec<_>, _> = jobs
+        .into_iter()
+        .map(|job| {
+            let (status, verify) = (job.status.clone(), args.verify);
+            thread::Builder::new().name("prep".into()).spawn(move || {
+                let ended = if verify { job.verify_only() } else { job.prepare() };
+                status.end();
+                (ended, begun.elapsed().as_secs())
+            })
+        })
+        .collect();
+    let threads = started.map_err(|error| Failure::environment(format!("cannot start a thread - {error}")))?;
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        bars.draw();
+        thread::sleep(RENEW);
+    }
+    bars.draw();
+    // A panic ended the program already.
+    Ok(threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
+}
+
+/// Tells what came of it, and with which exit code: a device that failed outweighs the rest.
+fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<ExitCode, Failure> {
+    let mut code = 0;
+    for ((ended, seconds), name) in ended.iter().zip(&args.devices) {
+        let severer = |now: u8| [1, 3, 4].into_iter().find(|severe| code == *severe || now == *severe).unwrap_or(0);
+        match ended {
+            Ok(done) => say::result(&summary(name, done, *seconds, args.verify))?,
+            Err(Broken::Device(why)) => {
+                say::error(why);
+                code = severer(1);
+            }
+            Err(Broken::Environment(why)) => {
+                say::error(why);
+                code = severer(3);
+            }
+            Err(Broken::Asked) => {
+                say::note(&format!("{name}: interrupted; go on with: {}", command_to_go_on()));
+                code = severer(4);
+            }
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// The command line, without what would begin anew.
+fn command_to_go_on() -> String {
+    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    arguments.filter(|argument| argument != "--restart").collect::<Vec<_>>().join(" ")
+}
+
+/// One line on a device that is prepared, or verified.
+fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
+    let Done { prepared, verified, written } = done;
+    let Prepared { size_bytes, used_bytes, fills, seed, zeros, .. } = prepared;
+    let passes = match (zeros, fills) {
+        (true, 0) => "zeros".to_owned(),
+        (true, fills) => format!("zeros and {fills} x salt (seed {seed})"),
+        (false, fills) => format!("{fills} x salt (seed {seed})"),
+    };
+    let part = match used_bytes == size_bytes {
+        true => format!("{size_bytes} bytes"),
+        false => format!("{used_bytes} of {size_bytes} bytes ({:.1} %)", prepared.use_pct()),
+    };
+    let read_back = match verified {
+        Verified::Equal(sample) => {
+            let share = sample.bytes as f64 * 100.0 / (*used_bytes).max(1) as f64;
+            format!("{} places of up to {SPOT_BYTES} bytes ({share:.3} % of it) read back and as written", sample.spots)
+        }
+        Verified::Simulated => "simulated: nothing written, nothing read back".to_owned(),
+        Verified::No => "nothing read back".to_owned(),
+    };
+    let at = match written.ns {
+        0 => String::new(),
+        // Bytes in a microsecond are megabytes in a second.
+        ns => format!(" written at {:.0} MB/s", written.bytes as f64 * 1e3 / ns as f64),
+    };
+    let done = if verify { "verified" } else { "prepared" };
+    let when = prepared.ended_unix_s.filter(|_| verify).map(|ended| unix_s().saturating_sub(ended));
+    let when = when.map(|ago| format!(", prepared {} ago", clock(ago))).unwrap_or_default();
+    format!("{name}: {done}{when}: {part}, {passes}{at}, {read_back}, in {}\n", clock(seconds))
+}

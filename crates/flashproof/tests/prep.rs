@@ -1,0 +1,369 @@
+//! Preparation as a user meets it: every byte known, interruptions that leave no trace, parts that stay
+//! untouched, and what it refuses.
+
+mod support;
+
+use device::guard::stamp::is_stamped;
+use device::salt::PlacedSalt;
+use serde_json::{Value, json};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::PathBuf;
+use support::{Bench, Ended, FLASHPROOF, LoopDevice, Running, small_disk, tool};
+
+const MIB: u64 = 1 << 20;
+
+/// No whole block and no whole page at its end.
+const ODD_BYTES: u64 = 3 * MIB + 5 * 512;
+
+/// The one record of the bench.
+fn record_path(bench: &Bench) -> PathBuf {
+    let dir = fs::read_dir(bench.path("state/devices")).unwrap().map(|entry| entry.unwrap().path());
+    let records: Vec<_> = dir.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
+    let [record] = &records[..] else { panic!("one record: {records:?}") };
+    record.clone()
+}
+
+fn record(bench: &Bench) -> Value {
+    serde_json::from_slice(&fs::read(record_path(bench)).unwrap()).unwrap()
+}
+
+/// Makes the preparation on record one that was interrupted there.
+fn interrupt(bench: &Bench, passes_done: u32, mark_bytes: u64) {
+    let mut record = record(bench);
+    let prepared = &mut record["prepared"];
+    (prepared["ended_unix_s"], prepared["sample"]) = (Value::Null, Value::Null);
+    (prepared["passes_done"], prepared["mark_bytes"]) = (passes_done.into(), mark_bytes.into());
+    fs::write(record_path(bench), record.to_string()).unwrap();
+}
+
+/// What salt number `fill` is on a device of the bench.
+fn salt(bench: &Bench, fill: u32, len: u64) -> Vec<u8> {
+    let record = record(bench);
+    let seed = record["prepared"]["seed"].as_u64().unwrap();
+    let mut bytes = vec![0; len as usize];
+    PlacedSalt::new(seed, fill, record["key"].as_u64().unwrap()).fill(&mut bytes, 0);
+    bytes
+}
+
+#[track_caller]
+fn assert_same(found: &[u8], expected: &[u8]) {
+    assert_eq!(found.len(), expected.len());
+    let differs = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    assert_eq!(differs, None, "the first byte that differs");
+}
+
+/// A loop device with a bench around it.
+struct Case {
+    // First, as fields drop in this order.
+    device: LoopDevice,
+    bench: Bench,
+}
+
+impl Case {
+    fn new(size_bytes: u64) -> Option<Self> {
+        let bench = Bench::new();
+        Some(Self { device: LoopDevice::new(&bench, size_bytes, &[])?, bench })
+    }
+
+    fn start(&self, more: &[&str]) -> Running {
+        Running::start(self.bench.prepare(&[&["prep", &self.device.name], more].concat()))
+    }
+
+    fn prep(&self, more: &[&str]) -> Ended {
+        self.start(more).end()
+    }
+
+    /// A storage test of a second.
+    fn storage(&self, writes: &str) -> Ended {
+        let config = format!(
+            "device-names: {}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nlarge-block-op-kbytes: 16\n{writes}",
+            self.device.name
+        );
+        let ended = self.bench.storage(&config, &["--sla", "99%>10s"]);
+        fs::rename(self.bench.path(support::OUT), self.bench.path("before")).ok();
+        ended
+    }
+
+    fn used_bytes(&self) -> u64 {
+        let manifest: Value = serde_json::from_slice(&self.bench.read("before/manifest.json")).unwrap();
+        fs::remove_dir_all(self.bench.path("before")).unwrap();
+        manifest["device_facts"][0]["used_bytes"].as_u64().unwrap_or_else(|| panic!("{manifest}"))
+    }
+}
+
+const WRITES: &str = "write-reqs-per-sec: 100\n";
+
+#[test]
+fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
+    let Some(case) = Case::new(ODD_BYTES) else { return };
+    let ended = case.prep(&["--seed", "7"]).expect(0);
+    let expected = salt(&case.bench, 1, ODD_BYTES);
+    assert_same(&case.device.content(), &expected);
+    let record = record(&case.bench);
+    let key = record["key"].as_u64().unwrap();
+    assert!(expected.chunks(512).all(|sector| is_stamped(sector, key)));
+    let prepared = &record["prepared"];
+    assert_eq!(
+        (&prepared["seed"], &prepared["passes_done"], &prepared["mark_bytes"]),
+        (&json!(7), &json!(2), &json!(0))
+    );
+    assert_eq!((&prepared["sample"]["bytes"], &prepared["sample"]["mismatches"]), (&json!(ODD_BYTES), &json!(0)));
+    assert!(prepared["ended_unix_s"].as_u64() >= prepared["started_unix_s"].as_u64());
+    let says = format!("{}: prepared: {ODD_BYTES} bytes, zeros and 1 x salt (seed 7) written at ", case.device.name);
+    assert!(
+        ended.stdout.contains(" MB/s, 769 places of up to 4096 bytes (100.000 % of it) read back and as written, in "),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.starts_with(&says), "{}", ended.stdout);
+
+    case.prep(&["--verify"]).expect(0);
+    case.storage(WRITES).expect(0);
+    assert_eq!(case.used_bytes(), ODD_BYTES);
+    // That test's data is ours, too, but no longer what the record can compute.
+    case.prep(&["--verify"]).expect_error(3, &["a storage test has written to it since its preparation"]);
+    case.prep(&[]).expect(0);
+}
+
+#[test]
+fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
+    let bench = Bench::new();
+    for odd in [1, 20, 700, 4096 + 513] {
+        let size = 2 * MIB + odd;
+        bench.write("file", vec![b'x'; size as usize]);
+        bench.flashproof(&["prep", "file", "--zero-only", "--erase", "file"]).expect(0);
+        assert_same(&bench.read("file"), &vec![0; size as usize]);
+        bench.flashproof(&["prep", "file", "--fills", "2"]).expect(0);
+        assert_same(&bench.read("file"), &salt(&bench, 2, size));
+        bench.flashproof(&["prep", "file", "--verify"]).expect(0);
+        if odd % 512 >= 16 {
+            // What has room for a stamp needs nobody's leave.
+            bench.flashproof(&["prep", "file"]).expect(0);
+        }
+        fs::remove_file(bench.path("file")).unwrap();
+        fs::remove_dir_all(bench.path("state")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_on_a_device_is_asked_for_and_all_pass_or_none() {
+    let bench = Bench::new();
+    bench.write_victim("one", 1);
+    bench.write("two", vec![0; MIB as usize]);
+    bench.flashproof(&["prep", "two", "one"]).expect_error(3, &["refusing to write to one - data in"]);
+    assert_same(&bench.read("two"), &vec![0; MIB as usize]);
+    bench.flashproof(&["prep", "two", "one", "--erase", "one"]).expect(0);
+    assert!(bench.read("two") != vec![0; MIB as usize]);
+}
+
+#[test]
+fn a_preparation_goes_on_exactly_at_its_mark() {
+    let Some(case) = Case::new(ODD_BYTES) else { return };
+    case.prep(&["--seed", "7"]).expect(0);
+    let mark = 9 * 131_072;
+    // Ours by its stamps, but not what belongs there.
+    let other = salt(&case.bench, 5, ODD_BYTES);
+    case.device.put(0, &other);
+    interrupt(&case.bench, 1, mark);
+    let ended = case.prep(&[]).expect(1);
+    let going_on = format!("{}: going on at byte {mark} of {ODD_BYTES} of pass 2 of 2 (seed 7)", case.device.name);
+    assert!(ended.stderr.contains(&going_on), "{}", ended.stderr);
+    let (before, after) = (&other[..mark as usize], &salt(&case.bench, 1, ODD_BYTES)[mark as usize..]);
+    assert_same(&case.device.content(), &[before, after].concat());
+    // And what lies before the mark is missed when it is read back.
+    assert!(
+        ended.errors()[0].contains("288 of 769 places read back differ, the first at byte 0 expected"),
+        "{}",
+        ended.stderr
+    );
+    case.prep(&["--restart", "--seed", "7"]).expect(0);
+    assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
+}
+
+/// Begins a preparation of many passes, and ends it with a signal when some are done.
+fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
+    let case = Case::new(64 * MIB + 512)?;
+    let fills = ["--fills", "60", "--seed", "3", "--checkpoint", "0"];
+    let mut running = case.start(&fills);
+    running.wait_until("some passes are done", || {
+        let state = case.bench.path("state/devices");
+        state.exists()
+            && fs::read_dir(state).unwrap().any(|entry| {
+                let text = fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
+                let record: Value = serde_json::from_str(&text).unwrap_or_default();
+                record["prepared"]["passes_done"].as_u64() >= Some(2)
+            })
+    });
+    running.signal(signal);
+    let ended = running.end();
+    let prepared = &record(&case.bench)["prepared"];
+    assert_eq!(prepared["ended_unix_s"], Value::Null, "it was interrupted");
+    case.storage("").expect(0);
+    case.prep(&fills[..2]).expect(0);
+    assert_same(&case.device.content(), &salt(&case.bench, 60, 64 * MIB + 512));
+    Some((case, ended))
+}
+
+#[test]
+fn a_killed_preparation_goes_on_and_leaves_what_an_uninterrupted_one_would() {
+    let Some((_, ended)) = interrupted_by("KILL") else { return };
+    assert_eq!(ended.signal, Some(9));
+}
+
+#[test]
+fn a_preparation_ends_cleanly_on_a_signal_and_says_how_to_go_on() {
+    let Some((_, ended)) = interrupted_by("INT") else { return };
+    let ended = ended.expect(4);
+    assert!(ended.stderr.contains(": interrupted; go on with: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--fills 60 --seed 3 --checkpoint 0"), "{}", ended.stderr);
+}
+
+#[test]
+fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
+    let bench = Bench::new();
+    bench.write("slot", vec![0; MIB as usize]);
+    let prep = |more: &[&str]| bench.flashproof(&[&["prep", "slot"], more].concat());
+    prep(&["--seed", "7"]).expect(0);
+    interrupt(&bench, 1, 131_072);
+    let seven = bench.read("slot");
+    prep(&["--seed", "8"]).expect_error(
+        2,
+        &["interrupted at byte 131072 of 1048576 of pass 2 of 2", "seed 7 then and 8 now", "--restart"],
+    );
+    prep(&["--fills", "2"]).expect_error(2, &["fills 1 then and 2 now"]);
+
+    // Another file under the same name is another drive in the same slot.
+    bench.write("other", vec![0; MIB as usize]);
+    fs::rename(bench.path("slot"), bench.path("pulled")).unwrap();
+    fs::rename(bench.path("other"), bench.path("slot")).unwrap();
+    prep(&[]).expect_error(2, &["the preparation that was interrupted under this name", "is there now", "--restart"]);
+    assert_same(&bench.read("slot"), &vec![0; MIB as usize]);
+    prep(&["--restart", "--seed", "8"]).expect(0);
+    prep(&[]).expect(0);
+    assert_same(&bench.read("pulled"), &seven);
+}
+
+#[test]
+fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
+    let Some(case) = Case::new(8 * MIB) else { return };
+    let half = 4 * MIB;
+    case.device.put(0, &b"precious".repeat(MIB as usize));
+    case.prep(&["--use-pct", "50", "--erase", &case.device.name]).expect(0);
+    let content = case.device.content();
+    assert_same(&content[..half as usize], &salt(&case.bench, 1, half));
+    if record(&case.bench)["prepared"]["rest_discarded"] == json!(true) {
+        assert_same(&content[half as usize..], &vec![0; half as usize]);
+    }
+
+    // Whatever is there is nobody's business...
+    let stranger = b"stranger".repeat(half as usize / 8);
+    case.device.put(half, &stranger);
+    for writes in ["", WRITES] {
+        let ended = case.storage(writes).expect(0);
+        let says = format!("{}: only its first {half} bytes (50.0 %) are used", case.device.name);
+        assert!(ended.stderr.contains(&says), "{}", ended.stderr);
+        assert_eq!(case.used_bytes(), half);
+        assert_same(&case.device.content()[half as usize..], &stranger);
+    }
+    // ...until all is wanted again.
+    case.prep(&[]).expect_error(3, &["refusing to write to", "data in"]);
+    case.prep(&["--erase", &case.device.name]).expect(0);
+    assert_same(&case.device.content(), &salt(&case.bench, 1, 8 * MIB));
+    case.storage(WRITES).expect(0);
+    assert_eq!(case.used_bytes(), 8 * MIB);
+}
+
+#[test]
+fn a_byte_that_changed_is_found_and_named() {
+    let Some(case) = Case::new(ODD_BYTES) else { return };
+    case.prep(&[]).expect(0);
+    let at = 2_000_001;
+    let image = OpenOptions::new().write(true).open(&case.device.image).unwrap();
+    let was = case.device.content()[at as usize];
+    image.write_all_at(&[was ^ 1], at).unwrap();
+    case.prep(&["--verify"]).expect_error(
+        1,
+        &["1 of 769 places read back differ, the first at byte 2000001 expected", &format!("found {:02x}", was ^ 1)],
+    );
+    assert_eq!(record(&case.bench)["prepared"]["sample"]["mismatches"], json!(1));
+    image.write_all_at(&[was], at).unwrap();
+    case.prep(&["--verify"]).expect(0);
+}
+
+#[test]
+fn a_write_error_fails_its_device_and_no_other() {
+    let bench = Bench::new();
+    let bad = "sim:capacity=1GiB+bad=512MiB-513MiB";
+    let ended = bench.flashproof(&["prep", bad, "sim:capacity=1GiB"]).expect(1);
+    let error = ended.errors()[0];
+    assert!(error.starts_with("write of 131072 bytes at byte 53687") && error.contains(bad), "{error}");
+    assert!(error.ends_with("Input/output error (os error 5)"), "{error}");
+    assert!(ended.stdout.starts_with("sim:capacity=1GiB: prepared: "), "{}", ended.stdout);
+
+    // A file with holes on a file system that has no room to fill them: the kernel itself answers EIO.
+    let Some(_disk) = small_disk(&bench, "disk", 16 << 10) else { return };
+    let image = bench.path("disk/image");
+    fs::File::create(&image).unwrap().set_len(64 * MIB).unwrap();
+    let Some(name) = tool("losetup", &["--find", "--show", image.to_str().unwrap()]) else { return };
+    let device = LoopDevice { name, image };
+    bench.write("good", vec![0; MIB as usize]);
+    let ended = bench.flashproof(&["prep", &device.name, "good", "--checkpoint", "0"]).expect(1);
+    let error = ended.errors()[0];
+    assert!(error.starts_with("write of 131072 bytes at byte ") && error.contains(&device.name), "{error}");
+    assert!(error.contains("(os error "), "{error}");
+    assert!(ended.stdout.starts_with("good: prepared: "), "{}", ended.stdout);
+}
+
+#[test]
+fn discard_is_refused_where_there_is_none_and_done_where_there_is() {
+    let bench = Bench::new();
+    bench.write("file", vec![0; MIB as usize]);
+    bench
+        .flashproof(&["prep", "file", "--discard-first"])
+        .expect_error(3, &["cannot discard file", "leave out --discard-first"]);
+    let Some(case) = Case::new(ODD_BYTES) else { return };
+    case.prep(&["--discard-first", "--skip-zero", "--fills", "2"]).expect(0);
+    assert_same(&case.device.content(), &salt(&case.bench, 2, ODD_BYTES));
+}
+
+#[test]
+fn under_the_name_of_acts_program_it_speaks_plainly_and_fails_with_its_code() {
+    let bench = Bench::new();
+    bench.write("file", vec![0; ODD_BYTES as usize]);
+    let link = bench.path("act_prep");
+    symlink(FLASHPROOF, &link).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = bench.command(&link);
+        command.args(arguments);
+        Running::start(command).end()
+    };
+    let ended = run(&["file"]).expect(0);
+    let says =
+        "file size = 3148288 bytes, 24 large blocks\ncleaning device file\nsalting device file\nchecking device file\n";
+    let plain: Vec<_> = ended.stdout.lines().filter(|line| !line.ends_with('%')).collect();
+    assert!(plain.join("\n").starts_with(says), "{}", ended.stdout);
+    assert!(plain[4].starts_with("file: prepared: "), "{}", ended.stdout);
+    assert_same(&bench.read("file"), &salt(&bench, 1, ODD_BYTES));
+    run(&["no-such-device"]).expect(255);
+    run(&[]).expect(255);
+}
+
+#[test]
+fn what_cannot_be_is_a_usage_error() {
+    let bench = Bench::new();
+    for arguments in [
+        &["prep"][..],
+        &["prep", "sim:", "--zero-only", "--skip-zero"],
+        &["prep", "sim:", "--zero-only", "--fills", "2"],
+        &["prep", "sim:", "--fills", "0"],
+        &["prep", "sim:", "--use-pct", "101"],
+        &["prep", "sim:", "--verify"],
+        &["prep", "sim:", "file"],
+        &["prep", "file", "--verify", "--restart"],
+        &["prep", "sim:capacity=1MiB", "--use-pct", "1"],
+    ] {
+        let ended = bench.flashproof(arguments).expect(2);
+        assert!(ended.stderr.starts_with("error: "), "{arguments:?}: {}", ended.stderr);
+    }
+}

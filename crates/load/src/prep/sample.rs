@@ -1,0 +1,200 @@
+//! Places of a device read back and compared with what ought to be there.
+//!
+//! The device is cut into as many stretches as there are places to read, and one is drawn in each: no
+//! place is read twice, none is left out when there are no more places than that, and damage longer
+//! than two stretches cannot hide.
+
+use super::Content;
+use crate::stream::{Request, Stream};
+use device::op::Kind;
+use device::random::Random;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes read at a place, and the alignment of places: the largest minimum of direct I/O, and the unit
+/// of salt that follows from its place.
+pub const SPOT_BYTES: usize = device::salt::UNIT_BYTES;
+
+/// Bytes shown of what was expected and found.
+const SHOWN_BYTES: usize = 16;
+
+/// A place that is not as it ought to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// First byte that differs.
+    pub offset: u64,
+    /// What belongs there and after it.
+    pub expected: [u8; SHOWN_BYTES],
+    /// What is there.
+    pub found: [u8; SHOWN_BYTES],
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        write!(f, "at byte {} expected {}, found {}", self.offset, hex(&self.expected), hex(&self.found))
+    }
+}
+
+/// What a sample found, shared with whoever asked for it.
+#[derive(Debug, Default)]
+pub struct Compared {
+    spots: AtomicU64,
+    bytes: AtomicU64,
+    mismatches: AtomicU64,
+    first: Mutex<Option<Mismatch>>,
+}
+
+impl Compared {
+    /// Compares what was `found` at `offset` with what was `expected` there.
+    pub fn compare(&self, offset: u64, expected: &[u8], found: &[u8]) {
+        self.spots.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(found.len() as u64, Ordering::Relaxed);
+        let differs = expected.iter().zip(found).position(|(expected, found)| expected != found);
+        if let Some(at) = differs {
+            self.mismatches.fetch_add(1, Ordering::Relaxed);
+            let shown = |bytes: &[u8]| std::array::from_fn(|index| bytes.get(at + index).copied().unwrap_or(0));
+            let this = Mismatch { offset: offset + at as u64, expected: shown(expected), found: shown(found) };
+            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+            // Reads come back in any order; the first by place is told.
+            if first.is_none_or(|first| this.offset < first.offset) {
+                *first = Some(this);
+            }
+        }
+    }
+
+    /// Places compared.
+    pub fn spots(&self) -> u64 {
+        self.spots.load(Ordering::Relaxed)
+    }
+
+    /// Bytes compared.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Places that were not as expected.
+    pub fn mismatches(&self) -> u64 {
+        self.mismatches.load(Ordering::Relaxed)
+    }
+
+    /// The first of them by place.
+    pub fn first_mismatch(&self) -> Option<Mismatch> {
+        *self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads places of target 0.
+pub struct Sample {
+    end: u64,
+    /// Places on the device, places to read, places asked for so far.
+    places: u64,
+    spots: u64,
+    next: u64,
+    random: Random,
+    content: Content,
+    expected: Box<[u8; SPOT_BYTES]>,
+    compared: Arc<Compared>,
+}
+
+impl Sample {
+    /// Reads `spots` places before `end` (a multiple of the device's minimum direct I/O), or all where
+    /// there are no more, and compares them with `content`.
+    pub fn new(end: u64, spots: u64, seed: u64, content: Content, compared: Arc<Compared>) -> Self {
+        let places = end.div_ceil(SPOT_BYTES as u64);
+        let (random, expected) = (Random::new(seed), Box::new([0; SPOT_BYTES]));
+        Self { end, places, spots: spots.min(places), next: 0, random, content, expected, compared }
+    }
+
+    /// Places that are read in all.
+    pub fn spots(&self) -> u64 {
+        self.spots
+    }
+
+    /// First place of stretch `index`.
+    fn stretch(&self, index: u64) -> u64 {
+        (u128::from(index) * u128::from(self.places) / u128::from(self.spots)) as u64
+    }
+}
+
+impl Stream for Sample {
+    fn next(&mut self) -> Option<Request> {
+        if self.next == self.spots {
+            return None;
+        }
+        let (first, end) = (self.stretch(self.next), self.stretch(self.next + 1));
+        self.next += 1;
+        let place = match () {
+            // Both ends of a device are where damage is likeliest.
+            () if first == 0 => 0,
+            () if end == self.places => self.places - 1,
+            () => first + self.random.below(end - first),
+        };
+        let offset = place * SPOT_BYTES as u64;
+        let len = (self.end - offset).min(SPOT_BYTES as u64) as u32;
+        let kind = Kind::Read;
+        Some(Request { target: 0, cell: 0, kind, offset, len, buffers: 0, sync: false, placement: None })
+    }
+
+    fn on_data(&mut self, request: &Request, data: &[u8]) {
+        // A simulated drive keeps no data.
+        if !data.is_empty() {
+            let expected = &mut self.expected[..data.len().min(SPOT_BYTES)];
+            self.content.put(expected, request.offset);
+            self.compared.compare(request.offset, expected, data);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::salt::PlacedSalt;
+
+    const SPOT: u64 = SPOT_BYTES as u64;
+
+    fn sample(end: u64, spots: u64, seed: u64) -> Sample {
+        let content = Content::Salt(PlacedSalt::new(1, 1, 42));
+        Sample::new(end, spots, seed, content, Arc::new(Compared::default()))
+    }
+
+    fn requests(mut sample: Sample) -> Vec<(u64, u32)> {
+        std::iter::from_fn(|| sample.next()).map(|request| (request.offset, request.len)).collect()
+    }
+
+    #[test]
+    fn a_sample_as_large_as_the_device_is_the_device() {
+        for spots in [4, 5, u64::MAX] {
+            let all = requests(sample(3 * SPOT + 512, spots, 9));
+            assert_eq!(all, [(0, 4096), (SPOT, 4096), (2 * SPOT, 4096), (3 * SPOT, 512)], "{spots}");
+        }
+    }
+
+    #[test]
+    fn places_are_spread_over_the_device_with_both_ends_and_differ_from_seed_to_seed() {
+        let end = 100_000 * SPOT + 1024;
+        let places = requests(sample(end, 1_000, 9));
+        assert_eq!((places.len(), places[0], places[999]), (1_000, (0, 4096), (100_000 * SPOT, 1024)));
+        assert!(places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[1].0 - pair[0].0 < 201 * SPOT));
+        assert_ne!(places, requests(sample(end, 1_000, 10)));
+    }
+
+    #[test]
+    fn the_first_byte_that_differs_is_told_with_what_belongs_there() {
+        let mut sample = sample(8 * SPOT, 8, 1);
+        while let Some(request) = sample.next() {
+            let mut data = vec![0; request.len as usize];
+            sample.content.put(&mut data, request.offset);
+            if request.offset == 5 * SPOT || request.offset == 2 * SPOT {
+                data[1000] ^= 0xff;
+            }
+            sample.on_data(&request, &data);
+        }
+        let compared = &sample.compared;
+        assert_eq!((compared.spots(), compared.bytes(), compared.mismatches()), (8, 8 * SPOT, 2));
+        let first = compared.first_mismatch().unwrap();
+        assert_eq!((first.offset, first.expected[0] ^ first.found[0]), (2 * SPOT + 1000, 0xff));
+        assert_eq!(first.expected[1..], first.found[1..]);
+    }
+}
