@@ -2,13 +2,13 @@
 //!
 //! What the binary works with: it never asks which of the two tests it runs.
 
+use super::any::AnyConfig;
 use super::choice::Arrival;
 use super::configuration::{Fields, Terms};
 use super::derive::{Derived, derive};
 use super::echo;
 use super::index::{IndexConfig, IndexDerived, PAGE_BYTES, derive_index};
 use super::options::Test;
-use super::parse::{Parsed, parse};
 use super::problem::{ConfigErrors, Located, Problem};
 use super::storage::StorageConfig;
 use super::warning::Warning;
@@ -45,28 +45,26 @@ macro_rules! either {
 }
 
 impl Model {
+    /// What `config` makes.
+    ///
+    /// Errors: everything that is wrong with it.
+    pub fn of(config: AnyConfig) -> Result<Self, Vec<Problem>> {
+        Ok(match config {
+            AnyConfig::Storage(config) => Self::Storage { derived: derive(&config)?, config },
+            AnyConfig::Index(config) => Self::Index { derived: derive_index(&config)?, config },
+        })
+    }
+
     /// Reads a configuration of `test` from `bytes`, with what deserves to be said about it. `file` is
     /// only named in messages.
     ///
-    /// Errors: every mistake of the file, see [`parse`].
+    /// Errors: every mistake of the file, see [`parse`](super::parse::parse).
     pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<(Self, Vec<Located<Warning>>), ConfigErrors> {
+        let (config, warnings) = AnyConfig::parse(test, file, bytes)?;
         // What parsed can be derived; if not, the reasons concern no single line.
-        let refused = |problems: Vec<Problem>| {
-            let located = |what| Located { file: file.to_owned(), line: None, what };
-            ConfigErrors(problems.into_iter().map(located).collect())
-        };
-        match test {
-            Test::Storage => {
-                let Parsed { config, warnings } = parse::<StorageConfig>(file, bytes)?;
-                let derived = derive(&config).map_err(refused)?;
-                Ok((Self::Storage { config, derived }, warnings))
-            }
-            Test::Index => {
-                let Parsed { config, warnings } = parse::<IndexConfig>(file, bytes)?;
-                let derived = derive_index(&config).map_err(refused)?;
-                Ok((Self::Index { config, derived }, warnings))
-            }
-        }
+        let located = |what| Located { file: file.to_owned(), line: None, what };
+        let refused = |problems: Vec<Problem>| ConfigErrors(problems.into_iter().map(located).collect());
+        Ok((Self::of(config).map_err(refused)?, warnings))
     }
 
     /// Which test it is.
