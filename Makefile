@@ -20,7 +20,7 @@ lint: ## formatting, and clippy with warnings as errors
 static: ## the release binary, fully static, for servers without a toolchain; checks that it is
 	@scripts/static
 
-fuzz: ## 60 s of mutated configurations against the parser
+fuzz: ## 60 s of mutated configurations and logs against their parsers
 	@scripts/fuzz 60
 
 soak: ## the long tests: 24 simulated hours, 60 s of fuzzing, kill -9 at random moments
@@ -28,7 +28,7 @@ soak: ## the long tests: 24 simulated hours, 60 s of fuzzing, kill -9 at random 
 
 bench: ## speed and cost, beside fio on the same device (root; some minutes)
 	@scripts/setup bench
-	cargo build --release --locked --quiet -p flashproof -p device --bins --examples
+	cargo build --release --locked --quiet -p flashproof -p device -p measure --bins --examples
 	@scripts/bench
 
 clean: ## remove what was built

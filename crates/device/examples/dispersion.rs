@@ -2,10 +2,10 @@
 //!
 //! Counts block_rq_issue in windows of 0.1 ms while something else loads the device, and prints one
 //! line: `count=N lost=N variance_over_mean=X mean=X windows=N`. 0 is perfectly even, 1 is Poisson,
-//! more is bunched. Needs root.
+//! more is bunched. It is averaged over ten places where the windows begin. Needs root.
 
 use device::observe::DeviceNumber;
-use device::observe::dispersion::dispersion;
+use device::observe::dispersion::{dispersion, index_over_places};
 use device::observe::trace::{EventOp, Lost, Options, Trace};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -91,7 +91,8 @@ fn print(times_ns: &[u64], lost: Lost) {
     let head = format!("count={} lost={}", times_ns.len(), lost.events());
     match dispersion(times_ns, WINDOW_NS) {
         Some(found) => {
-            println!("{head} variance_over_mean={:.3} mean={:.4} windows={}", found.index(), found.mean, found.windows)
+            let index = index_over_places(times_ns, WINDOW_NS).unwrap_or_else(|| found.index());
+            println!("{head} variance_over_mean={index:.3} mean={:.4} windows={}", found.mean, found.windows)
         }
         None => println!("{head} variance_over_mean= mean= windows=0"),
     }

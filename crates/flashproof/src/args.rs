@@ -1,8 +1,10 @@
 //! The command line: commands, their options and their help.
 
+mod config;
 mod latency;
 mod prep;
 
+pub use config::{ConfigArgs, seconds};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
 
@@ -32,6 +34,8 @@ pub enum Task {
     Latency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
+    /// `flashproof config`
+    Config(Box<ConfigArgs>),
 }
 
 #[derive(Parser)]
@@ -59,6 +63,8 @@ enum Command {
     Prep(PrepArgs),
     /// Judge a run again, from its run directory alone
     Report(ReportArgs),
+    /// Write the configuration of a test: asked for, by options, or from another one of any ACT
+    Config(Box<ConfigArgs>),
 }
 
 #[derive(Parser)]
@@ -184,7 +190,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
-        .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES));
+        .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
+        .mut_subcommand("config", config::with_examples);
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) => Task::Test(Test::Storage, args),
@@ -192,6 +199,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Prep(args) => Task::Prep(args),
         Command::Report(args) => Task::Report(args),
+        Command::Config(args) => Task::Config(args),
     }
 }
 

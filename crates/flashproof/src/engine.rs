@@ -9,7 +9,7 @@ use device::sys::ring::RingFacts;
 use device::target::Target;
 use device::threads::{Threads, WORKERS_MAX};
 use device::uring::Uring;
-use load::act::{Engine as Wanted, Pacing as WantedPacing};
+use load::act::{Arrival, Engine as Wanted, Pacing as WantedPacing, Terms};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
 use load::stream::Stream;
@@ -158,13 +158,15 @@ impl EngineFacts {
     /// Facts of `engine` before it starts: how it will wait, on how many threads.
     ///
     /// `iops`: operations a second that the load offers, over all threads.
-    pub fn new(engine: &Engine, wanted: WantedPacing, shards: usize, iops: f64) -> Self {
-        let sleeps = wanted == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
+    pub fn new(engine: &Engine, terms: &Terms, shards: usize, iops: f64) -> Self {
+        let sleeps = terms.pacing == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
-        let pacing = match wanted {
+        let pacing = match terms.pacing {
             WantedPacing::Spin => Pacing::Spin,
             WantedPacing::Sleep => Pacing::Sleep {
                 period_ns: match engine {
+                    // ACT wakes for each request; gathered, its bursts would be others.
+                    _ if terms.arrival == Arrival::Act => *PERIOD_NS.start(),
                     // Below this rate there is nothing to gather.
                     Engine::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => THREADS_PERIOD_NS,
                     _ => period_ns(wake_cost_ns.unwrap_or(0), iops / shards as f64),

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Task::Test(test, args) => commands::test::run(test, &args, manner),
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
+        Task::Config(args) => commands::config::run(&args),
         Task::Report(args) => commands::report::run(&args),
     };
     let code = ended.unwrap_or_else(|failure| {

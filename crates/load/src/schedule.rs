@@ -3,7 +3,7 @@
 //! An even schedule is a pure function of the operation's index, `t(j) = (j + phase) / rate`, in exact
 //! integer arithmetic: nothing drifts, and shards that each take every n-th index need not talk. A
 //! Poisson schedule is split by giving each part its own process of a part of the rate, which is the
-//! same thing.
+//! same thing. A thread that sleeps, as ACT's do, wakes late by chance.
 
 use crate::rate::Rate;
 use device::random::Random;
@@ -20,6 +20,8 @@ pub enum Schedule {
     Even(Even),
     /// A Poisson process.
     Poisson(Poisson),
+    /// As a thread that sleeps until each instant of an even sequence.
+    Woken(Woken),
 }
 
 impl Schedule {
@@ -29,6 +31,7 @@ impl Schedule {
         match self {
             Self::Even(even) => even.next_ns(),
             Self::Poisson(poisson) => poisson.next_ns(),
+            Self::Woken(woken) => woken.next_ns(),
         }
     }
 }
@@ -105,6 +108,35 @@ impl Poisson {
     }
 }
 
+/// What a thread makes of an even sequence when it sleeps until each instant: it wakes a little later,
+/// and does not sleep at all when an instant is past already.
+///
+/// So do the threads of ACT, which all sleep until the same instants; how far apart the kernel wakes
+/// them is what spreads their bursts.
+#[derive(Debug, Clone)]
+pub struct Woken {
+    even: Even,
+    late_ns_max: u64,
+    random: Random,
+    at_ns: u64,
+}
+
+impl Woken {
+    /// A thread that wakes up to `late_ns_max` after each instant of `even`, uniformly.
+    pub fn new(even: Even, late_ns_max: u64, random: Random) -> Self {
+        Self { even, late_ns_max, random, at_ns: 0 }
+    }
+
+    #[inline]
+    fn next_ns(&mut self) -> Option<u64> {
+        let wanted_ns = self.even.next_ns()?;
+        if wanted_ns >= self.at_ns {
+            self.at_ns = wanted_ns.checked_add(self.random.below(self.late_ns_max + 1))?;
+        }
+        Some(self.at_ns)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +209,23 @@ mod tests {
         let variance = counts.iter().map(|n| (f64::from(*n) - mean).powi(2)).sum::<f64>() / 10_000.0;
         assert!((mean - 10.0).abs() < 0.1, "mean {mean}");
         assert!((variance / mean - 1.0).abs() < 0.05, "dispersion {}", variance / mean);
+    }
+
+    #[test]
+    fn a_thread_wakes_late_but_keeps_to_its_schedule() {
+        let woken = |rate, late_ns| {
+            let even = Even::new(Rate::per_sec(rate), 0, 1, 0).unwrap();
+            let mut woken = Woken::new(even, late_ns, Random::new(4));
+            (0..10_000).map(|_| woken.next_ns().unwrap()).collect::<Vec<_>>()
+        };
+        let late: Vec<_> = (0_u64..).zip(woken(1_000, 150_000)).map(|(j, at_ns)| at_ns - j * 1_000_000).collect();
+        assert!(late.iter().all(|ns| *ns <= 150_000) && late.iter().max() > Some(&149_000));
+        let mean = late.iter().sum::<u64>() / 10_000;
+        assert!((73_000..77_000).contains(&mean), "{mean}");
+        // A period of 10 us: several instants pass while it sleeps, and then it does not.
+        let quick = woken(100_000, 150_000);
+        assert!(quick.is_sorted());
+        assert!((0_u64..).zip(&quick).all(|(j, at_ns)| (j * 10_000..=j * 10_000 + 150_000).contains(at_ns)));
     }
 
     #[test]

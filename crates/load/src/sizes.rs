@@ -83,6 +83,15 @@ impl SizeTable {
         self.bytes_max
     }
 
+    /// The mean size, in bytes; for printing only.
+    pub fn mean_bytes(&self) -> f64 {
+        let of_column = |column: &Column| {
+            let own = column.keep_below as f64 / ALWAYS as f64;
+            own * f64::from(column.own_bytes) + (1.0 - own) * f64::from(column.other_bytes)
+        };
+        self.columns.iter().map(of_column).sum::<f64>() / self.columns.len() as f64
+    }
+
     /// Every size that can be drawn, ascending, in bytes.
     pub fn sizes(&self) -> impl Iterator<Item = u32> {
         let all = self.columns.iter().flat_map(|column| [column.own_bytes, column.other_bytes]);

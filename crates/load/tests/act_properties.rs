@@ -5,9 +5,13 @@ mod config_property;
 
 use config_property::{assert_config_property, assert_parser_property};
 use device::random::Random;
+use load::act::document::Document;
+use load::act::old::{self, Reading};
+use load::act::options::Test;
+use load::act::scale::{Factor, scale};
 use load::act::sizes::Within;
 use load::act::sizes::{HistogramSizes, SizeHistogram};
-use load::act::{Arrival, Engine, Pacing, SizeWithinBucket, StorageConfig, check};
+use load::act::{AnyConfig, Arrival, Engine, Pacing, SizeWithinBucket, StorageConfig, check};
 use proptest::prelude::*;
 
 prop_compose! {
@@ -226,5 +230,67 @@ proptest! {
     #[test]
     fn no_almost_configuration_breaks_the_parser(text in almost_configs()) {
         assert_parser_property(text.as_bytes());
+    }
+}
+
+/// Lines that look like the file of some ACT.
+fn almost_old_configs() -> impl Strategy<Value = String> {
+    let key = prop_oneof![
+        prop::sample::select(load::act::old::keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),
+        prop::sample::select(vec!["device-names", "test-duration-sec", "read-reqs-per-sec", "num-queues", "x"]),
+    ];
+    let value =
+        prop_oneof![4 => "[0-9]{1,5}", 1 => "[0-9]{1,12}", 2 => "yes|no", 1 => "/dev/[a-z]{1,3}", 1 => ".{0,9}"];
+    let line = (key, value).prop_map(|(key, value)| format!("{key}: {value}\n"));
+    let complete = "device-names: /dev/a\ntest-duration-sec: 9\nread-reqs-per-sec: 9\n";
+    let begin = prop_oneof![Just(complete), Just("")];
+    (begin, prop::collection::vec(line, 0..14)).prop_map(|(begin, lines)| format!("{begin}{}", lines.concat()))
+}
+
+proptest! {
+    #[test]
+    fn a_commented_file_reads_back_whatever_is_said_in_it(config in configs(), told in ".{0,200}") {
+        prop_assume!(check(&config).is_empty());
+        let config = AnyConfig::Storage(config);
+        let mut document = Document::new(config.clone());
+        document.paragraph(&told);
+        document.lines([&told]);
+        document.note("record-bytes", &told);
+        let (again, _) = AnyConfig::parse(Test::Storage, "a", document.to_string().as_bytes()).unwrap();
+        prop_assert_eq!(again, config);
+    }
+
+    #[test]
+    fn a_load_times_a_factor_is_that_many_or_refused(config in configs(), factor in "[0-9]{1,4}(\\.[0-9]{1,4})?") {
+        let Ok(parsed) = factor.parse::<Factor>() else { return Ok(()) };
+        let mut scaled = AnyConfig::Storage(config.clone());
+        match scale(&mut scaled, parsed) {
+            Err(_) => prop_assert_eq!(scaled, AnyConfig::Storage(config)),
+            Ok(_) => {
+                let exact = f64::from(config.read_reqs_per_sec) * factor.parse::<f64>().unwrap();
+                let read = scaled.number("read-reqs-per-sec").unwrap() as f64;
+                prop_assert!((read - exact).abs() <= 0.5 + exact * 1e-12, "{read} {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_old_file_breaks_its_translation(text in almost_old_configs(), act in prop::option::of(1_u8..=6), cpus in prop::option::of(1_u32..9)) {
+        match old::read("a", text.as_bytes(), &Reading { act, cpus, test: None }) {
+            Ok(translation) => {
+                let text = Document::new(translation.config.clone()).to_string();
+                let again = old::read("b", text.as_bytes(), &Reading::default());
+                prop_assert_eq!(again.map(|again| again.config), Ok(translation.config));
+            }
+            Err(errors) => {
+                prop_assert!(!errors.0.is_empty());
+                prop_assert!(errors.0.iter().all(|error| !error.to_string().contains(char::is_control)));
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_break_a_translation(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = old::read("a", &bytes, &Reading::default());
     }
 }

@@ -4,10 +4,12 @@
 //! character device to its block device), and sysfs is asked about that. The one idea: what is not
 //! known is `None`, never filled in. Nothing here judges or writes; that is [`crate::guard`]'s.
 
+mod drives;
 mod facts;
 mod resolve;
 mod sysfs;
 
+pub use drives::{Drive, drives_of};
 pub use facts::{DeviceFacts, Kind, LoopBacking, Partition};
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
 pub(crate) use sysfs::SysDir;

@@ -10,7 +10,7 @@ mod drive;
 mod spec;
 
 pub use drive::Drive;
-pub use spec::{DriveSpec, PREFIX, SpecError};
+pub use spec::{DriveSpec, PREFIX, SpecError, size_bytes};
 
 use crate::op::{Completion, Op, Outcome};
 use crate::sys::buffer::Buf;

@@ -166,7 +166,7 @@ impl DriveSpec {
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         match name {
             "capacity" => {
-                self.capacity_bytes = bytes(value).filter(|n| *n > 0).ok_or("a size such as 64GiB or 3.84TB")?
+                self.capacity_bytes = size_bytes(value).filter(|n| *n > 0).ok_or("a size such as 64GiB or 3.84TB")?
             }
             "min-io" => {
                 let fits = |n: &u32| n.is_power_of_two() && (512..=4096).contains(n);
@@ -219,12 +219,13 @@ fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
 
 fn range(value: &str) -> Option<Range<u64>> {
     let (start, end) = value.split_once('-')?;
-    let range = bytes(start)?..bytes(end)?;
+    let range = size_bytes(start)?..size_bytes(end)?;
     (!range.is_empty()).then_some(range)
 }
 
-/// A size: a number and none or one of the units KiB MiB GiB TiB KB MB GB TB.
-fn bytes(value: &str) -> Option<u64> {
+/// A size in bytes: a number and none or one of the units KiB MiB GiB TiB KB MB GB TB; `None` for
+/// anything else and beyond 1e18.
+pub fn size_bytes(value: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 8] = [
         ("KiB", 1 << 10),
         ("MiB", 1 << 20),

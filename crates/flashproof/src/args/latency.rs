@@ -104,7 +104,7 @@ struct ActCli {
 const EXAMPLES: &str = "\
 Examples:
   flashproof latency -l act_out.txt                       the shares of each hour
-  flashproof latency -l runs/demo -t 60 -n 3 -e 3         a run directory by minutes: over 1, 8 and 64 ms
+  flashproof latency -l runs/demo -t 60 -n 3 -e 3         a run by minutes: over 1, 8, 64 ms
   flashproof latency -l a.log.gz -l b.log.zst -x          two drives side by side, with rates
   flashproof latency -l act_out.txt --sla \"5%>1ms,1%>8ms,0.1%>64ms\"
   ssh host cat act_out.txt | flashproof latency -l - -t 60 --format json
@@ -141,13 +141,13 @@ fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
     let _ = crate::say::result(&format!(
         "{}{}\n{}",
         report::latency::table::echo(typed),
-        in_acts_words(error),
+        in_acts_words(error, typed),
         crate::commands::latency::ACT_USAGE
     ));
     std::process::exit(crate::ACT_FAILURE.into())
 }
 
-fn in_acts_words(error: &clap::Error) -> String {
+fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
     let name = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(name)) => name.split([' ', '=']).next().unwrap_or(name).to_owned(),
         _ => String::new(),
@@ -156,7 +156,11 @@ fn in_acts_words(error: &clap::Error) -> String {
         matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
     match error.kind() {
         ErrorKind::UnknownArgument if name.starts_with('-') => format!("option {name} not recognized"),
-        ErrorKind::InvalidValue if no_value => format!("option {name} requires argument"),
+        ErrorKind::InvalidValue if no_value => {
+            // It is the last argument; clap names its long form even when the short one was typed.
+            let short = typed.last().filter(|last| !last.starts_with("--")).and_then(|last| last.chars().last());
+            format!("option {} requires argument", short.map_or(name, |letter| format!("-{letter}")))
+        }
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }
 }
@@ -166,8 +170,9 @@ mod tests {
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<LatencyArgs, String> {
+        let typed: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let all = std::iter::once("act_latency.py").chain(arguments.iter().copied());
-        ActCli::try_parse_from(all).map(|cli| cli.args).map_err(|error| in_acts_words(&error))
+        ActCli::try_parse_from(all).map(|cli| cli.args).map_err(|error| in_acts_words(&error, &typed))
     }
 
     #[test]
@@ -186,5 +191,7 @@ mod tests {
         assert_eq!(parse(&["-z"]).unwrap_err(), "option -z not recognized");
         assert_eq!(parse(&["--nonsense=3"]).unwrap_err(), "option --nonsense not recognized");
         assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
+        assert_eq!(parse(&["-l", "x", "-xh"]).unwrap_err(), "option -h requires argument");
+        assert_eq!(parse(&["--hist"]).unwrap_err(), "option --histogram requires argument");
     }
 }

@@ -214,7 +214,7 @@ fn read(
     }
     let shown = histograms.len();
     if judged_by_log.is_some() && choice.histograms.is_empty() {
-        histograms.extend(sla::judged_names(name, source.test(), source.histograms())?);
+        histograms.extend(sla::judged_names(name, source.header(), source.histograms())?);
     }
     let mut log = source.read(slice_sec, &histograms, &edges)?;
     let more = log.histograms.split_off(shown);
@@ -256,7 +256,10 @@ fn append(
         Format::Table => {
             *page += &table::preamble(logs, choice.slice_sec);
             *page += &table::table(logs, choice);
-            runs.iter().flatten().for_each(|run| *page += &format!("\n{run}"));
+            for (log, run) in logs.iter().zip(runs).filter_map(|(log, run)| Some((log, run.as_ref()?))) {
+                let name = if logs.len() > 1 { format!("{}\n", log.name) } else { String::new() };
+                *page += &format!("\n{name}{run}");
+            }
             if !judgements.is_empty() {
                 page.push('\n');
             }

@@ -55,7 +55,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
     let shapes = devices.shapes();
     let workload = model.workload(&shapes, &choices).map_err(Failure::usage)?;
     let iops = workload.layout.streams.iter().map(|stream| stream.offered_iops).sum();
-    let facts = EngineFacts::new(&engine, terms.pacing, workload.shards.len(), iops);
+    let facts = EngineFacts::new(&engine, &terms, workload.shards.len(), iops);
     let control = Arc::new(Control::default());
     signals::end_run_on_signal(control.clone())
         .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;

@@ -21,20 +21,27 @@
 //! * [`derive`](mod@derive): rates and sizes that follow from it
 //! * [`echo`]: the blocks at the top of ACT's log, and a file that parses back
 //! * [`reference`](mod@reference): help text and the option reference, from the table
+//! * [`any`], [`document`], [`scale`], [`meaning`], [`old`]: what `flashproof config` does with a
+//!   configuration of either test: write it, multiply it, explain it, translate it from old ACTs
 //! * [`workload`]: what the shards run
 
+pub mod any;
 pub mod check;
 pub mod choice;
 pub mod configuration;
 pub mod derive;
 mod dialect;
+pub mod document;
 pub mod echo;
 pub mod index;
+pub mod meaning;
 pub mod model;
+pub mod old;
 pub mod options;
 pub mod parse;
 pub mod problem;
 pub mod reference;
+pub mod scale;
 mod setting;
 pub mod sizes;
 pub mod storage;
@@ -42,6 +49,7 @@ mod table;
 pub mod warning;
 pub mod workload;
 
+pub use any::AnyConfig;
 pub use check::check;
 pub use choice::{Arrival, Engine, Pacing, SizeWithinBucket};
 pub use configuration::{Configuration, Fields, Terms};

@@ -220,6 +220,21 @@ pub enum Problem {
         /// A large block, in bytes.
         large_block_bytes: u32,
     },
+    /// A file that no ACT read whole.
+    #[error(
+        "{old} was last read by ACT {until} and {new} first by ACT {since}: no ACT read both - say which one the file was \
+         for with --act, which then drops what it did not know"
+    )]
+    KeysOfTwoActs {
+        /// A key that was dropped.
+        old: &'static str,
+        /// A later key.
+        new: &'static str,
+        /// Last major release that read the one.
+        until: u8,
+        /// First that read the other.
+        since: u8,
+    },
     /// ACT 4's queues give more threads than can be counted.
     #[error(
         "num-queues: {queues} queues x {threads} threads is more than {} service-threads - give service-threads \

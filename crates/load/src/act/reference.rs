@@ -70,7 +70,7 @@ pub fn markdown() -> String {
     text
 }
 
-fn default_text(spec: &OptionSpec) -> String {
+pub(super) fn default_text(spec: &OptionSpec) -> String {
     match spec.default {
         Default::Mandatory(_) => "none, has to be given".into(),
         Default::Value(text) => text.into(),
@@ -80,7 +80,7 @@ fn default_text(spec: &OptionSpec) -> String {
 }
 
 /// Appends `paragraph`, broken at spaces into lines of at most `columns`.
-fn wrap(text: &mut String, paragraph: &str, indent: &str, columns: usize) {
+pub(super) fn wrap(text: &mut String, paragraph: &str, indent: &str, columns: usize) {
     let mut column = 0;
     for word in paragraph.split_whitespace() {
         let starts_line = column == 0 || column + 1 + word.len() > columns;

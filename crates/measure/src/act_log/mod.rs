@@ -58,6 +58,14 @@ pub enum Test {
 }
 
 impl Test {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Storage, Self::Index];
+
+    /// The test that is called `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|test| test.name() == name)
+    }
+
     /// What it is called: `storage` or `index`.
     pub fn name(self) -> &'static str {
         match self {

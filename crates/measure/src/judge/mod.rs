@@ -32,6 +32,7 @@ pub use counts::{CellCounts, IntervalCounts};
 pub use end::{End, Whose};
 pub use sla::{Limit, Sla, SlaError};
 pub use slices::{Judge, Plan, whole_slice_sec};
+pub use text::Grouped;
 pub use verdict::{
     Class, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
     VERDICT_FORMAT_VERSION, Verdict,

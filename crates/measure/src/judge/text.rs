@@ -11,7 +11,11 @@ const SLICES_LISTED_MAX: usize = 48;
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
 /// A whole number with commas between thousands.
-pub(super) struct Grouped(pub(super) u64);
+#[derive(Debug, Clone, Copy)]
+pub struct Grouped(
+    /// The number.
+    pub u64,
+);
 
 impl fmt::Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

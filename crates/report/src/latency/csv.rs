@@ -50,3 +50,14 @@ pub(super) fn unit(scale: ActScale) -> &'static str {
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_with_commas_and_quotes_are_quoted() {
+        assert_eq!(field("a.log"), "a.log");
+        assert_eq!(field("a,b \"c\""), "\"a,b \"\"c\"\"\"");
+    }
+}

@@ -51,7 +51,7 @@ pub enum LatencyError {
     /// A limit lies between two edges of the log's buckets.
     #[error(
         "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}, so it cannot be \
-         said how many took over the threshold; choose one of those, or judge the run directory, which has exact counts"
+         said how many took over the threshold; choose one of those, or judge a run directory whose run had this limit in its --sla"
     )]
     Edge {
         /// The log as it was named.

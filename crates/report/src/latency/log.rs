@@ -4,10 +4,10 @@
 //! can be formed when the log has both. What stands behind the last complete slice is left out.
 
 use super::LatencyError;
-use measure::act_log::{Chunk, Header, ReadError, Reader, Test, Truncation};
+use measure::act_log::{Chunk, Header, ReadError, Reader, Truncation};
 use measure::buckets::{ActBuckets, ActScale};
 use std::io::Read;
-use std::ops::Range;
+use std::ops::RangeInclusive;
 
 /// Histograms shown when none is named, by generation of ACT; the first that a log has.
 const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
@@ -44,9 +44,9 @@ impl<R: Read> Source<R> {
         self.interval_sec
     }
 
-    /// Which of ACT's tests it is of.
-    pub fn test(&self) -> Test {
-        self.reader.header().test
+    /// Everything before its reports.
+    pub fn header(&self) -> &Header {
+        self.reader.header()
     }
 
     /// Unit of the buckets.
@@ -167,7 +167,7 @@ pub struct Log {
     /// The histograms that were asked for, in that order.
     pub histograms: Vec<Histogram>,
     /// Runs of slices that could not be formed, because the log lacks a report at an end of theirs.
-    pub missing: Vec<Range<u64>>,
+    pub missing: Vec<RangeInclusive<u64>>,
     /// Time of the last complete report.
     pub complete_sec: u64,
     /// Where the log ends, if that is in the middle of a report.
@@ -197,7 +197,7 @@ impl Log {
     /// Notes that the slices after `before`, up to `last`, are missing.
     fn note_missing(&mut self, before: u64, last: u64) {
         if last > before {
-            self.missing.push(before + 1..last + 1);
+            self.missing.push(before + 1..=last);
         }
     }
 
@@ -248,7 +248,7 @@ impl Log {
             }
         }
         for missing in &self.missing {
-            let (first, last) = (missing.start, missing.end.saturating_sub(1));
+            let (first, last) = (missing.start(), missing.end());
             let slices = if first == last { format!("slice {first}") } else { format!("slices {first} to {last}") };
             remarks.push(format!(
                 "{name} lacks a report at an end of {slices} of {} s, which cannot be formed",
@@ -289,5 +289,58 @@ impl Slice<'_> {
     /// Operations a second.
     pub fn iops(&self) -> f64 {
         self.total as f64 / self.slice_sec as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latency::testing::{NAMES, log_text, source};
+
+    fn read(text: &str, slice_sec: u64, names: &[&str]) -> Log {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        source(text).read(slice_sec, &names, &[0, 3]).unwrap()
+    }
+
+    #[test]
+    fn a_slice_is_the_difference_of_two_reports() {
+        // Each second adds 6 fast reads, 3 of 1 to 2 ms and 1 of 8 to 16 ms.
+        let log = read(&log_text(10), 4, &["reads"]);
+        assert_eq!(log.slices, [1, 2]);
+        let slices: Vec<_> = log.slices_of(&log.histograms[0]).collect();
+        assert_eq!(slices.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2]);
+        for (_, slice) in slices {
+            assert_eq!((slice.total, slice.over), (40, &[16, 4][..]));
+            assert_eq!((slice.percent_over(0), slice.iops()), (Some(40.0), 10.0));
+        }
+        assert_eq!((log.complete_sec, log.remarks()), (10, Vec::<String>::new()));
+    }
+
+    #[test]
+    fn an_exact_name_wins_over_one_that_it_begins() {
+        let text = log_text(2).replace("/dev/x-reads", "reads-x");
+        let log = read(&text, 1, &["reads", "reads-"]);
+        assert_eq!(log.histograms.iter().map(|histogram| histogram.index).collect::<Vec<_>>(), [Some(0), Some(1)]);
+        let names = ["rea".to_owned()];
+        let error = source(&text).read(1, &names, &[0]).unwrap_err().to_string();
+        assert!(error.contains("\"rea\" is the beginning of 2 histograms: reads, reads-x"), "{error}");
+    }
+
+    #[test]
+    fn a_time_far_in_the_future_costs_no_memory() {
+        let text = log_text(3).replace("after 3 sec:", "after 18446744073709551615 sec:");
+        let log = read(&text, 1, &NAMES);
+        assert_eq!(log.slices, [1, 2]);
+        assert!(log.remarks()[0].contains("slices 3 to 18446744073709551615"), "{:?}", log.remarks());
+    }
+
+    #[test]
+    fn slices_of_several_logs_end_together() {
+        assert_eq!(common_slice_sec(5, &[1, 2]).unwrap(), 6);
+        assert_eq!(common_slice_sec(3600, &[7]).unwrap(), 3605);
+        assert_eq!(common_slice_sec(1, &[4, 6, 10]).unwrap(), 60);
+        let error = common_slice_sec(1, &[u64::MAX, u64::MAX - 1]).unwrap_err().to_string();
+        assert!(error.contains("common multiple is too long"), "{error}");
+        assert!(common_slice_sec(u64::MAX, &[2]).is_err());
     }
 }

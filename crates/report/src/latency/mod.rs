@@ -27,3 +27,6 @@ pub mod table;
 pub use choice::Choice;
 pub use error::LatencyError;
 pub use log::{Histogram, Log, Slice, Source, common_slice_sec};
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -4,7 +4,7 @@
 //! says less than the verdict of a run directory, which has waits and failures too.
 
 use super::{Choice, Histogram, LatencyError, Log, Slice};
-use measure::act_log::Test;
+use measure::act_log::{Header, Test};
 use measure::buckets::ActScale;
 use measure::judge::{Deciding, Limit, Outcome, Sla};
 use serde::Serialize;
@@ -39,25 +39,29 @@ impl fmt::Display for Judgement {
 /// together and of each.
 ///
 /// Errors: the log has none of these.
-pub fn judged_names(log: &str, test: Test, names: &[String]) -> Result<Vec<String>, LatencyError> {
+pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<String>, LatencyError> {
     let of = |streams: &[&str]| -> Vec<String> {
-        let fits = |name: &&String| {
-            streams.iter().any(|stream| {
-                name.as_str() == *stream
-                    || name.strip_suffix(stream).is_some_and(|device| device.ends_with('-') && device.contains('/'))
-            })
-        };
+        let fits = |name: &&String| streams.contains(&device_and_stream(header, name).1);
         names.iter().filter(fits).cloned().collect()
     };
-    let records: &[&str] = match test {
-        Test::Storage => &["reads", "writes", "READS", "WRITES"],
-        Test::Index => &["reads", "trans-reads"],
+    let records = match header.test {
+        Test::Storage => of(&["reads", "writes", "READS", "WRITES"]),
+        Test::Index => of(&["reads", "trans-reads"]),
     };
-    let judged = Some(of(records)).filter(|judged| !judged.is_empty()).unwrap_or_else(|| of(&["large-block-writes"]));
+    let judged = if records.is_empty() { of(&["large-block-writes"]) } else { records };
     if judged.is_empty() {
         return Err(LatencyError::NothingToJudge { log: log.to_owned(), has: names.to_vec() });
     }
     Ok(judged)
+}
+
+/// `/dev/x-reads` is the reads of /dev/x; a name that begins with no device of the log is of all.
+fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'a str) {
+    let mut devices = header.configured("device-names").unwrap_or_default().split(' ');
+    match name.rsplit_once('-') {
+        Some((device, stream)) if devices.any(|known| known == device) => (Some(device), stream),
+        _ => (None, name),
+    }
 }
 
 /// The buckets that the table of `choice` and, if there is one, the SLA need of a log; ascending.
@@ -122,22 +126,21 @@ impl Share {
 fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl Iterator<Item = Share> + 'a {
     histograms.iter().flat_map(move |histogram| {
         let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
-        let (device, stream) = device_and_stream(name);
+        let (device, stream) = device_and_stream(&log.header, name);
         log.slices_of(histogram).filter(|(_, slice)| slice.total > 0).flat_map(move |(number, slice)| {
-            let (device, stream) = (device.clone(), stream.clone());
             sla.limits().iter().filter_map(move |limit| {
                 let edge = edge(&log.name, log.scale, limit).ok().and_then(|bucket| log.edge(bucket))?;
-                Some(share(&slice, number, edge, limit, device.clone(), stream.clone()))
+                Some(share(&slice, number, edge, limit, (device, stream)))
             })
         })
     })
 }
 
-fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, device: Option<String>, stream: String) -> Share {
+fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Option<&str>, &str)) -> Share {
     let (over, wanted) = (slice.over[edge], slice.total);
     let deciding = Deciding {
-        stream,
-        device,
+        stream: whose.1.to_owned(),
+        device: whose.0.map(str::to_owned),
         slice: number,
         threshold_ns: limit.threshold_ns,
         over,
@@ -148,10 +151,68 @@ fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, device: Opt
     Share { deciding, exceeded: limit.is_exceeded(over, wanted) }
 }
 
-/// `/dev/x-reads` is the reads of /dev/x; a name without a path is of all devices.
-fn device_and_stream(name: &str) -> (Option<String>, String) {
-    match name.rsplit_once('-') {
-        Some((device, stream)) if device.contains('/') => (Some(device.to_owned()), stream.to_owned()),
-        _ => (None, name.to_owned()),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latency::testing::{NAMES, log_text, source};
+
+    fn judged(text: &str, sla: &str) -> Judgement {
+        let sla: Sla = sla.parse().unwrap();
+        let mut source = source(text);
+        let edges = edges("a.log", source.scale(), &Choice::default(), Some(&sla)).unwrap();
+        let log = source.read(2, &NAMES.map(str::to_owned), &edges).unwrap();
+        judge(&log, &log.histograms, &sla)
+    }
+
+    #[test]
+    fn the_limit_itself_is_too_many_and_nothing_is_rounded() {
+        // 4 of 10 take 1 ms or longer, 1 of 10 takes 8 ms or longer.
+        assert_eq!(judged(&log_text(4), "40%>1ms").outcome, Outcome::Fail);
+        assert_eq!(judged(&log_text(4), "40.0000001%>1ms,10.1%>8ms").outcome, Outcome::Pass);
+        let fail = judged(&log_text(4), "50%>1ms,10%>8ms");
+        let decided = fail.decided_by.unwrap();
+        assert_eq!((decided.threshold_ns, decided.over, decided.wanted), (8_000_000, 2, 20));
+        assert!(judged(&log_text(4), "10%>16ms").reason.starts_with("0 % of reads on "));
+    }
+
+    #[test]
+    fn without_a_whole_slice_nothing_is_judged() {
+        let none = judged(&log_text(1), "40%>1ms");
+        assert_eq!((none.outcome, none.decided_by), (Outcome::Invalid, None));
+    }
+
+    #[test]
+    fn a_device_is_told_from_a_stream_by_the_names_of_devices() {
+        let header = Header {
+            configuration: vec![("device-names".to_owned(), "/dev/x sim:seed=2".to_owned())],
+            ..Header::default()
+        };
+        let names = ["reads", "/dev/x-reads", "sim:seed=2-reads", "large-block-reads", "writes", "other-reads"];
+        let names = names.map(str::to_owned);
+        let judged = judged_names("a.log", &header, &names).unwrap();
+        assert_eq!(judged, ["reads", "/dev/x-reads", "sim:seed=2-reads", "writes"]);
+        let index = Header { test: Test::Index, ..header.clone() };
+        assert_eq!(judged_names("a.log", &index, &names).unwrap().len(), 3);
+        let blocks = ["large-block-reads".to_owned(), "large-block-writes".to_owned()];
+        assert_eq!(judged_names("a.log", &header, &blocks).unwrap(), ["large-block-writes"]);
+        assert!(judged_names("a.log", &header, &blocks[..1]).is_err());
+    }
+
+    #[test]
+    fn thresholds_between_two_edges_are_refused_with_both() {
+        let edge = |sla: &str, scale| {
+            edges("a.log", scale, &Choice { buckets_max: 1, ..Choice::default() }, Some(&sla.parse().unwrap()))
+        };
+        assert_eq!(edge("5%>1ms,1%>8ms", ActScale::Milliseconds).unwrap(), [0, 3]);
+        assert_eq!(edge("5%>1024us", ActScale::Microseconds).unwrap(), [0, 10]);
+        for (sla, scale, nearest) in [
+            ("5%>1ms", ActScale::Microseconds, "the nearest at 512 and 1024 us"),
+            ("5%>3ms", ActScale::Milliseconds, "the nearest at 2 and 4 ms"),
+            ("5%>500us", ActScale::Milliseconds, "the nearest at 1 ms"),
+            ("5%>1500us", ActScale::Milliseconds, "the nearest at 1 and 2 ms"),
+        ] {
+            let error = edge(sla, scale).unwrap_err().to_string();
+            assert!(error.contains(nearest), "{error}");
+        }
     }
 }

@@ -217,3 +217,40 @@ fn maximum(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
 fn rounded(value: f64, decimals: usize) -> f64 {
     format!("{value:.decimals$}").parse().unwrap_or(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latency::testing::{log_text, source};
+
+    #[test]
+    fn rounding_is_to_the_nearest_of_the_binary_number_and_to_even_between_two() {
+        // As Python's round(): 2.675 is a little less than that, 0.125 is in the middle.
+        assert_eq!(rounded(2.675, 2), 2.67);
+        assert_eq!(rounded(0.125, 2), 0.12);
+        assert_eq!(rounded(0.375, 2), 0.38);
+        assert_eq!(rounded(99.995, 2), 100.0);
+    }
+
+    #[test]
+    fn the_average_is_of_the_rounded_numbers_above_it() {
+        let cells = |percent| Cells { percents: vec![percent], rate: None };
+        // 6, 6 and 0 of 100,000: each rounds up or to nothing.
+        let all = [cells(Some(rounded(0.006, 2))), cells(Some(rounded(0.006, 2))), cells(Some(0.0)), cells(None)];
+        assert_eq!(format!("{:.2}", summary(&all, average).percents[0].unwrap()), "0.01");
+        assert_eq!(summary(&all, maximum).percents, [Some(0.01)]);
+        assert_eq!(summary(&[cells(None)], average).percents, [None]);
+    }
+
+    #[test]
+    fn a_title_longer_than_its_columns_pads_the_next_group() {
+        let names = ["/dev/x-reads".to_owned(), "reads".to_owned()];
+        let choice = Choice { buckets_max: 1, slice_sec: 1, ..Choice::default() };
+        let log = source(&log_text(1)).read(1, &names, &[0]).unwrap();
+        let expected = "         /dev/x-reads   reads \n        %>(ms)         %>(ms)\nslice        1              1\n\
+                        -----   ------         ------\n    1    40.00          40.00\n-----   ------         ------\n  \
+                        avg    40.00          40.00\n  max    40.00          40.00\n";
+        // The name stands a blank further left than ACT's own columns would have it; so it is in ACT.
+        assert_eq!(table(&[log], &choice), expected.replacen("         /dev", "        /dev", 1));
+    }
+}

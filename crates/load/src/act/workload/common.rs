@@ -6,7 +6,7 @@ use crate::act::choice::Arrival as Arrivals;
 use crate::act::configuration::{SERVICE_THREADS_PER_DEVICE, Terms};
 use crate::plan::{Arrival, Limit, Plan};
 use crate::rate::Rate;
-use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule};
+use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
 use crate::stream::Pattern;
 use device::random::Random;
 
@@ -22,6 +22,10 @@ const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
 
 /// Threads for each CPU that ACT uses when it is not told. Source: ACT 6.6, `cfg_storage.c`.
 const ACT_THREADS_PER_CPU: u32 = 5;
+
+/// How late the threads of ACT 6.6 wake from usleep at most, but for few: the kernel's timer slack of
+/// 50 us and waiting for a CPU among each other. Measured: docs/method.md.
+const ACT_WAKES_LATE_NS: u64 = 150_000;
 
 /// Operations a second that one issuing thread is given before a second one is used. A core does
 /// several times as many, and needs the rest for the kernel's side of them.
@@ -47,14 +51,14 @@ impl Common<'_> {
     /// The arrivals of the `part`-th of `parts` equal parts of a stream; `None` without a rate.
     pub(super) fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
         let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
+        let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
         let schedule = match self.terms.arrival {
             Arrivals::Paced | Arrivals::Closed => even(rate, part, parts, phase(stream))?,
             // ACT's threads all begin at the same moment, each at its part of the rate.
-            Arrivals::Act => even(rate.divided(parts)?, 0, 1, 0)?,
-            Arrivals::Poisson => {
-                let random = Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
-                Schedule::Poisson(Poisson::new(rate.divided(parts)?, random)?)
+            Arrivals::Act => {
+                Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random()))
             }
+            Arrivals::Poisson => Schedule::Poisson(Poisson::new(rate.divided(parts)?, random())?),
         };
         Some(Arrival::Scheduled(schedule))
     }

@@ -111,8 +111,10 @@ impl<R: Read> Lines<R> {
         Ok(None)
     }
 
-    /// Passes over everything before the next line that begins with `prefix`. Without one, nothing is
-    /// passed over and the answer is false: what follows is the last report of the file.
+    /// Passes over a report: everything before the next line that begins with `prefix`.
+    ///
+    /// False, and nothing is passed over, when there is none, so that what follows is the last report
+    /// of the file, or when no empty line stands before it: then a message does, or a part is lost.
     pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
         let needle = [b"\n", prefix.as_bytes()].concat();
         let finder = memmem::Finder::new(&needle);
@@ -121,6 +123,9 @@ impl<R: Read> Lines<R> {
             let rest = &self.window[self.at..self.filled];
             if let Some(found) = finder.find(&rest[searched..]) {
                 let length = searched + found + 1;
+                if !rest[..length].ends_with(b"\n\n") {
+                    return Ok(false);
+                }
                 self.number += memchr_iter(b'\n', &rest[..length]).count() as u64;
                 self.at += length;
                 return Ok(true);

@@ -279,10 +279,10 @@ impl<R: Read> Reader<R> {
         let mut histograms = Vec::with_capacity(self.names.len());
         for index in 0..self.names.len() {
             let line = self.first_line_of_histogram()?;
-            let name = &self.names[index];
-            let total = self.dialect.total(&line.text).filter(|(found, _)| found == name);
+            let total = self.dialect.total(&line.text).filter(|(found, _)| *found == self.names[index]);
             let Some((_, total)) = total else {
-                return Err(self.fault(&line, &format!("histogram \"{name}\" and its total")));
+                let name = lines::quoted(&self.names[index]);
+                return Err(self.fault(&line, &format!("histogram {name} and its total")));
             };
             histograms.push(self.buckets(index, total)?);
         }
@@ -363,34 +363,33 @@ impl<R: Read> Reader<R> {
         sum: &mut u64,
         buckets: &mut ActBuckets,
     ) -> Result<(), Fault> {
-        let name = &self.names[index];
+        let name = lines::quoted(&self.names[index]);
         let mut rest = line.text.as_str();
         if rest.is_empty() {
-            return Err(self.fault(line, &format!("more buckets of histogram \"{name}\"")));
+            return Err(self.fault(line, &format!("more buckets of histogram {name}")));
         }
         while !rest.is_empty() {
             let column = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')'));
             let Some((column, after)) = column else {
-                return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram \"{name}\"")));
+                return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
             };
             let Some((bucket, count)) = column.split_once(": ") else {
-                return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram \"{name}\"")));
+                return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
             };
             let bucket_index = number(bucket).and_then(|bucket| usize::try_from(bucket).ok());
             let bucket_index = bucket_index.filter(|bucket| (*lowest..ACT_BUCKETS).contains(bucket));
             let Some(bucket_index) = bucket_index else {
-                let expected = format!("histogram \"{name}\", a bucket from {lowest:02} to {:02}", ACT_BUCKETS - 1);
+                let expected = format!("histogram {name}, a bucket from {lowest:02} to {:02}", ACT_BUCKETS - 1);
                 return Err(self.fault_at(line, &expected, bucket));
             };
             let Some(count) = number(count).filter(|count| *count > 0) else {
-                let expected = format!("histogram \"{name}\", bucket {bucket_index:02}: a count");
+                let expected = format!("histogram {name}, bucket {bucket_index:02}: a count");
                 return Err(self.fault_at(line, &expected, count));
             };
             let before = self.last.histograms[index].counts()[bucket_index];
             if count < before {
-                let expected = format!(
-                    "histogram \"{name}\", bucket {bucket_index:02}: at least the {before} of the report before"
-                );
+                let expected =
+                    format!("histogram {name}, bucket {bucket_index:02}: at least the {before} of the report before");
                 return Err(self.fault_at(line, &expected, &count.to_string()));
             }
             let Some(new_sum) = sum.checked_add(count) else {

@@ -7,6 +7,9 @@ use proptest::prelude::*;
 const STORAGE: &str = include_str!("../../../tests/data/act-storage-two-devices.log");
 const COMMIT: &str = include_str!("../../../tests/data/act-storage-interval2.log");
 const INDEX: &str = include_str!("../../../tests/data/act-index-us.log");
+/// Made by hand after the formats in the sources of ACT 5.3 and 4.0.
+const ACT5: &str = include_str!("../../../tests/data/act5-storage.log");
+const ACT4: &str = include_str!("../../../tests/data/act4.log");
 
 fn read(text: &str) -> (Reader<&[u8]>, Vec<Entry>) {
     let mut reader = Reader::new(text.as_bytes()).unwrap();
@@ -57,6 +60,78 @@ fn an_index_log_in_microseconds_is_read() {
     let (reader, entries) = read(INDEX);
     assert_eq!((reader.header().test, reader.scale()), (Test::Index, ActScale::Microseconds));
     assert_eq!(chunks(&entries)[0].histograms[0].counts()[8], 2516);
+}
+
+#[test]
+fn a_log_of_act_5_is_read_with_its_queue_length_passed_over() {
+    let (reader, entries) = read(ACT5);
+    assert_eq!(reader.header().act_version, "5.3");
+    assert_eq!(reader.names()[..2], ["reads", "device-reads"]);
+    assert_eq!(chunks(&entries)[1].histograms[0].counts()[..6], [7700, 180, 95, 0, 24, 1]);
+}
+
+#[test]
+fn a_log_of_act_4_is_read_with_the_names_of_its_first_report() {
+    let (reader, entries) = read(ACT4);
+    assert!(reader.header().histogram_names.is_empty());
+    assert_eq!(reader.names(), ["LARGE BLOCK READS", "LARGE BLOCK WRITES", "RAW READS", "/dev/sdb", "READS"]);
+    assert_eq!(reader.header().derived.len(), 5);
+    let chunks = chunks(&entries);
+    assert_eq!(chunks.iter().map(|chunk| chunk.after_sec).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(chunks[1].histograms[4].counts()[..2], [3960, 40]);
+    let torn = &ACT4[..ACT4.find("RAW READS").unwrap()];
+    let (reader, entries) = read(torn);
+    assert!(entries.is_empty() && reader.truncation().is_some_and(|truncation| truncation.complete_sec == 0));
+}
+
+#[test]
+fn act_6_1_names_histograms_that_it_does_not_report() {
+    let named = INDEX.replace("version 6.6", "version 6.1").replace("NAMES\nreads\n", "NAMES\nreads\ndevice-reads\n");
+    let (reader, entries) = read(&named);
+    assert_eq!(reader.header().histogram_names.len(), reader.names().len() + 1);
+    assert_eq!(chunks(&entries), chunks(&read(INDEX).1));
+}
+
+#[test]
+fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
+    let all = read(COMMIT).1;
+    let wanted = |after_sec: u64| after_sec.is_multiple_of(6);
+    let passing = |text: &str| {
+        let mut reader = Reader::new(text.as_bytes()).unwrap();
+        let found: Vec<_> = std::iter::from_fn(|| reader.next_chunk_at(wanted)).collect();
+        (found, reader.complete_sec(), reader.truncation())
+    };
+    let (found, complete_sec, truncation) = passing(COMMIT);
+    let found: Vec<Chunk> = found.into_iter().map(Result::unwrap).collect();
+    assert_eq!(found.iter().collect::<Vec<_>>(), [chunks(&all)[2], chunks(&all)[5], chunks(&all)[8]]);
+    assert_eq!((complete_sec, truncation), (20, None));
+
+    let (found, ..) = passing(&COMMIT.replace("after 10 sec:", "after 3 sec:"));
+    assert!(found[0].is_ok());
+    let error = found[1].as_ref().unwrap_err().to_string();
+    assert!(error.contains("a time after 8 sec, found \"after 3 sec:\"; the 8 s before it are complete"), "{error}");
+    // The last report is nobody's, and is read nevertheless: it can be torn.
+    let (_, complete_sec, truncation) = passing(&COMMIT[..COMMIT.len() - 20]);
+    assert_eq!((complete_sec, truncation.map(|truncation| truncation.complete_sec)), (18, Some(18)));
+    // So is one that has lost its end.
+    let (found, ..) = passing(&COMMIT.replacen("(01: 0000001099)\n\nafter 6", "(01: 0000001099)\nafter 6", 1));
+    assert!(found.iter().all(Result::is_ok));
+    let lost = COMMIT.find("after 8 sec:").unwrap()..COMMIT.find("after 10 sec:").unwrap();
+    let (found, ..) = passing(&[&COMMIT[..lost.start + 60], "\n", &COMMIT[lost.end..]].concat());
+    assert!(found.iter().any(Result::is_err), "{found:?}");
+}
+
+#[test]
+fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
+    let mut text = COMMIT.as_bytes().to_vec();
+    text.extend(b"after 22 sec:\n");
+    text.extend(std::iter::repeat_n(b"x\n", 3 << 20).flatten());
+    let mut reader = Reader::new(&text[..]).unwrap();
+    let error = std::iter::from_fn(|| reader.next_chunk_at(|_| false)).next().unwrap().unwrap_err();
+    assert!(
+        error.to_string().contains("a report of at most 4194304 bytes, found a longer one; the 20 s before"),
+        "{error}"
+    );
 }
 
 #[test]

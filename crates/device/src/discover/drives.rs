@@ -1,0 +1,201 @@
+//! Which drives a list of names stands for: partitions of one drive are one drive.
+//!
+//! The kernel is asked about every name, and only that: nothing is opened for writing. A device that
+//! is not here is told by its name, because a configuration may be written on another machine than
+//! the one it runs on. Namespaces of one NVMe controller, and volumes that share a disk, count as
+//! drives of their own.
+
+use super::{DevNum, DeviceFacts, Kind, Roots, SysDir, discover};
+use crate::sim::{DriveSpec, PREFIX};
+
+/// A drive and the names that lie on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drive {
+    /// The kernel's name where it was asked, else the name as given without its partition.
+    pub name: String,
+    /// The names given that lie on it, in their order; never empty.
+    pub members: Vec<String>,
+    /// Size of the whole drive in bytes. `None` is unknown, and that of a file does not count.
+    pub size_bytes: Option<u64>,
+    /// Smallest operation in bytes, as far as known.
+    pub min_io_bytes: Option<u32>,
+    /// Why the kernel was not asked or had no answer; `None` where it knows the drive.
+    pub told_by_name: Option<String>,
+}
+
+/// What makes two names one drive.
+#[derive(PartialEq)]
+enum Identity {
+    /// The disk's number.
+    Number(DevNum),
+    /// All else is itself.
+    Name(String),
+}
+
+/// The drives on which `names` lie, in the order in which they are first named.
+pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
+    let mut drives: Vec<(Identity, Drive)> = Vec::new();
+    for name in names {
+        let (identity, drive) = drive_of(name, roots);
+        match drives.iter_mut().find(|(known, _)| *known == identity) {
+            Some((_, known)) => known.members.push(name.clone()),
+            None => drives.push((identity, drive)),
+        }
+    }
+    drives.into_iter().map(|(_, drive)| drive).collect()
+}
+
+fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
+    if name.starts_with(PREFIX) {
+        return simulated(name);
+    }
+    let why = match discover(name, roots) {
+        Ok(facts) => return asked(name, &facts, roots),
+        Err(error) => error.to_string(),
+    };
+    // Of a partition that is not here the disk may be.
+    let whole = whole_of_name(name);
+    let known = (whole != name).then(|| discover(whole, roots).ok()).flatten();
+    let (identity, mut drive) = match known {
+        Some(facts) => asked(whole, &facts, roots),
+        None => (Identity::Name(whole.to_owned()), nothing_known(whole)),
+    };
+    drive.members = vec![name.to_owned()];
+    drive.told_by_name = Some(why);
+    (identity, drive)
+}
+
+fn nothing_known(name: &str) -> Drive {
+    Drive {
+        name: name.to_owned(),
+        members: vec![name.to_owned()],
+        size_bytes: None,
+        min_io_bytes: None,
+        told_by_name: None,
+    }
+}
+
+fn simulated(name: &str) -> (Identity, Drive) {
+    let spec = name.parse::<DriveSpec>().ok();
+    let drive = Drive {
+        size_bytes: spec.as_ref().map(|spec| spec.capacity_bytes),
+        min_io_bytes: spec.as_ref().map(|spec| spec.min_io_bytes),
+        ..nothing_known(name)
+    };
+    (Identity::Name(name.to_owned()), drive)
+}
+
+/// The drive of a name that the kernel knows.
+fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
+    let disk = match &facts.partition {
+        Some(partition) => Some((partition.disk_number, partition.disk.clone())),
+        None => facts.number.map(|number| (number, facts.kernel_name.clone().unwrap_or_else(|| name.to_owned()))),
+    };
+    let known = |kernel_name: &str| Drive {
+        name: kernel_name.to_owned(),
+        min_io_bytes: facts.logical_sector_bytes,
+        ..nothing_known(name)
+    };
+    match disk {
+        Some((number, kernel_name)) => {
+            let disk_bytes = || Some(SysDir::of_block(&roots.sys, number)?.number::<u64>("size")? * 512);
+            let size_bytes = if facts.kind == Kind::Partition { disk_bytes() } else { Some(facts.size_bytes) };
+            let size_bytes = size_bytes.filter(|bytes| *bytes > 0);
+            (Identity::Number(number), Drive { size_bytes, ..known(&kernel_name) })
+        }
+        None => (Identity::Name(name.to_owned()), known(name)),
+    }
+}
+
+/// The name of the disk of which `name` is a partition by the kernel's and udev's rules; `name` itself
+/// if it looks like none: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
+fn whole_of_name(name: &str) -> &str {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if stem.len() == name.len() {
+        return name;
+    }
+    if let Some(whole) = stem.strip_suffix("-part") {
+        return whole;
+    }
+    let last_is_digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
+    if let Some(whole) = stem.strip_suffix('p').filter(|whole| last_is_digit(whole)) {
+        return whole;
+    }
+    let node = stem.rsplit('/').next().unwrap_or(stem);
+    let letters = ["sd", "vd", "xvd", "hd"].iter().find_map(|prefix| node.strip_prefix(prefix));
+    match letters {
+        Some(letters) if !letters.is_empty() && letters.bytes().all(|b| b.is_ascii_lowercase()) => stem,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::fake_nvme;
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn partitions_are_told_from_disks_by_their_names() {
+        for (name, whole) in [
+            ("/dev/nvme0n1p2", "/dev/nvme0n1"),
+            ("/dev/nvme10n12p128", "/dev/nvme10n12"),
+            ("/dev/nvme0n1", "/dev/nvme0n1"),
+            ("/dev/sdb1", "/dev/sdb"),
+            ("/dev/sdaa12", "/dev/sdaa"),
+            ("/dev/sdb", "/dev/sdb"),
+            ("/dev/xvdf3", "/dev/xvdf"),
+            ("/dev/mmcblk0p1", "/dev/mmcblk0"),
+            ("/dev/loop7", "/dev/loop7"),
+            ("/dev/loop7p1", "/dev/loop7"),
+            ("/dev/md0p3", "/dev/md0"),
+            ("/dev/dm-3", "/dev/dm-3"),
+            ("/dev/zram0", "/dev/zram0"),
+            ("/dev/disk/by-id/wwn-0x5000-part2", "/dev/disk/by-id/wwn-0x5000"),
+            ("/data/snap1", "/data/snap1"),
+            ("/data/sd1", "/data/sd1"),
+            ("7", "7"),
+            ("", ""),
+        ] {
+            assert_eq!(whole_of_name(name), whole, "{name}");
+        }
+    }
+
+    #[test]
+    fn partitions_of_one_absent_drive_are_one_drive_and_it_is_said() {
+        let given = names(&["/dev/nvme90n1p1", "/dev/nvme91n1", "/dev/nvme90n1p2"]);
+        let drives = drives_of(&given, &Roots::default());
+        assert_eq!(drives.len(), 2);
+        assert_eq!((drives[0].name.as_str(), drives[0].members.len()), ("/dev/nvme90n1", 2));
+        assert_eq!(drives[0].size_bytes, None);
+        let why = drives[0].told_by_name.as_deref().unwrap();
+        assert!(why.starts_with("there is no such device"), "{why}");
+    }
+
+    #[test]
+    fn the_kernel_says_on_which_disk_a_partition_lies_and_how_large_that_is() {
+        let sys = tempfile::tempdir().unwrap();
+        fake_nvme(sys.path());
+        let roots = Roots { sys: sys.path().to_path_buf(), ..Roots::default() };
+        let fact = |minor| super::super::discover_block_for_tests(DevNum { major: 259, minor }, &roots);
+        let (disk, part) = (asked("/dev/x", &fact(0), &roots), asked("/dev/by-uuid/y", &fact(2), &roots));
+        assert!(disk.0 == part.0, "one drive");
+        for (_, drive) in [disk, part] {
+            assert_eq!((drive.name.as_str(), drive.size_bytes), ("nvme0n1", Some(2000 * 512)));
+            assert_eq!((drive.min_io_bytes, drive.told_by_name), (Some(512), None));
+        }
+    }
+
+    #[test]
+    fn simulated_drives_and_files_are_drives_of_their_own() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let drives = drives_of(&names(&["sim:capacity=1TB", "sim:seed=1", path]), &Roots::default());
+        assert_eq!(drives.len(), 3);
+        assert_eq!((drives[0].size_bytes, drives[0].min_io_bytes), (Some(1_000_000_000_000), Some(512)));
+        assert_eq!((drives[2].size_bytes, &drives[2].told_by_name), (None, &None));
+    }
+}

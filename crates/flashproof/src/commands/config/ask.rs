@@ -1,0 +1,247 @@
+//! The dialogue: the questions of ACT's helper, in its order, and one more about the test.
+//!
+//! What was given as an option is not asked. Nonsense is asked again; the end of the input ends the
+//! dialogue, and nothing is written then. Questions go to standard error, so that the configuration
+//! can go to standard output.
+
+use super::wishes::{Rates, Wishes};
+use crate::args::seconds;
+use crate::failure::Failure;
+use load::act::AnyConfig;
+use load::act::options::{DEVICES_MAX, Test};
+use load::act::scale::{Factor, READS_PER_SEC_1X, WRITES_PER_SEC_1X};
+use std::fmt::Display;
+use std::io::{BufRead, Read, Write};
+use std::path::PathBuf;
+
+/// More answers than this that make no sense are not meant for us.
+const TRIES_MAX: u32 = 10;
+/// Longer than any device name.
+const ANSWER_BYTES_MAX: u64 = 1 << 16;
+
+/// Asks for everything that `wishes` does not have yet, with `input` for the answers.
+pub fn ask(wishes: &mut Wishes, input: impl BufRead, output: impl Write) -> Result<(), Failure> {
+    let mut dialogue = Dialogue { input, output };
+    if wishes.test.is_none() {
+        let names = Test::ALL.map(Test::name).join(" or ");
+        let question = format!("Test, {names} [{}]", Test::default().name());
+        let test = |answer: &str| match answer {
+            "" => Ok(Test::default()),
+            name => Test::named(name).ok_or_else(|| format!("give {names}")),
+        };
+        wishes.test = Some(dialogue.answer(&question, test)?);
+    }
+    if wishes.devices.is_empty() {
+        wishes.devices = devices(&mut dialogue)?;
+    }
+    if wishes.duration_sec.is_none() && dialogue.yes("Another duration than 24 hours?")? {
+        wishes.duration_sec = Some(dialogue.answer("Duration in hours, or with a unit (90m)", hours)?);
+    }
+    if dialogue.yes("Another load or other records than the standard ones?")? {
+        details(wishes, &mut dialogue)?;
+    }
+    if wishes.rates.is_none() {
+        let question = format!(
+            "Load factor (1 is {READS_PER_SEC_1X} reads and {WRITES_PER_SEC_1X} writes a second for each drive)"
+        );
+        wishes.rates = Some(Rates::Load(dialogue.answer(&question, |answer| said(answer.parse::<Factor>()))?));
+    }
+    if wishes.out.is_none() && dialogue.yes("Write it to a file? (no: to standard output)")? {
+        let name = wishes.file_name();
+        let path = |answer: &str| Ok(PathBuf::from(if answer.is_empty() { &name } else { answer }));
+        wishes.out = Some(dialogue.answer(&format!("File [{name}]"), path)?);
+    }
+    Ok(())
+}
+
+fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<String>, Failure> {
+    let count = dialogue.answer("Number of devices", |answer| number(answer, 1, DEVICES_MAX as u32))?;
+    let mut devices: Vec<String> = Vec::new();
+    for index in 1..=count {
+        let question = format!("Device {index} (such as /dev/nvme0n1, or /dev/nvme0n1p1 to test a partition)");
+        let name = dialogue.answer(&question, |answer| {
+            if answer.contains(|c: char| c == ',' || c == ';' || c.is_whitespace()) {
+                return Err("give one name".to_owned());
+            }
+            // The rules for names are the configuration's.
+            let all = [&devices[..], &[answer.to_owned()]].concat().join(" ");
+            let mut tried = AnyConfig::new(Test::default());
+            said(tried.set("device-names", &all)).map(|()| answer.to_owned())
+        })?;
+        devices.push(name);
+    }
+    Ok(devices)
+}
+
+/// What is not standard.
+fn details(wishes: &mut Wishes, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
+    let test = wishes.test.unwrap_or_default();
+    if wishes.rates.is_none() && dialogue.yes("Set reads and writes a second?")? {
+        let rate = |answer: &str| number(answer, 0, u32::MAX);
+        let reads = dialogue.answer("Reads a second for each drive", rate)?;
+        let writes = dialogue.answer("Writes a second for each drive", |answer| match rate(answer)? {
+            0 if reads == 0 => Err("no reads and no writes are no load - give at least 1".to_owned()),
+            writes => Ok(writes),
+        })?;
+        wishes.rates = Some(Rates::PerDrive { reads, writes });
+    }
+    for (key, question) in [
+        ("record-bytes", "Another record-bytes than 1536?"),
+        ("service-threads", "Bound the operations in flight, as a database's threads do?"),
+    ] {
+        let applies = load::act::options::find(test, key).is_some() && !wishes.sets(key);
+        if applies && dialogue.yes(question)? {
+            let value = dialogue.answer(key, |answer| runnable(test, key, answer).map(|()| answer.to_owned()))?;
+            wishes.set.push((key.to_owned(), value));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a test with standard values otherwise can be run with this one.
+fn runnable(test: Test, key: &str, value: &str) -> Result<(), String> {
+    let mut tried = AnyConfig::new(test);
+    for (key, value) in [("device-names", "a"), ("test-duration-sec", "1"), ("read-reqs-per-sec", "1"), (key, value)] {
+        said(tried.set(key, value))?;
+    }
+    tried.problems().first().map_or(Ok(()), |problem| Err(problem.to_string()))
+}
+
+/// As the helper, a plain number is hours.
+fn hours(answer: &str) -> Result<u32, String> {
+    match answer.parse::<u32>() {
+        Ok(hours) => seconds(&format!("{hours}h")),
+        Err(_) => seconds(answer),
+    }
+}
+
+fn number(answer: &str, min: u32, max: u32) -> Result<u32, String> {
+    let number = answer.parse().ok().filter(|number| (min..=max).contains(number));
+    number.ok_or_else(|| format!("give a whole number from {min} to {max}"))
+}
+
+fn said<T, E: Display>(result: Result<T, E>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
+struct Dialogue<R, W> {
+    input: R,
+    output: W,
+}
+
+impl<R: BufRead, W: Write> Dialogue<R, W> {
+    /// Asks until the answer makes sense.
+    fn answer<T>(&mut self, question: &str, mut read: impl FnMut(&str) -> Result<T, String>) -> Result<T, Failure> {
+        for _ in 0..TRIES_MAX {
+            // Who closed the terminal will not answer either.
+            let _ = write!(self.output, "{question}: ").and_then(|()| self.output.flush());
+            match read(&self.line(question)?) {
+                Ok(answer) => return Ok(answer),
+                Err(why) => {
+                    let _ = writeln!(self.output, "  {why}");
+                }
+            }
+        }
+        Err(Failure::usage(format!(
+            "{TRIES_MAX} answers to \"{question}\" made no sense - nothing was written - see flashproof config --help for \
+             options that need no answers"
+        )))
+    }
+
+    fn yes(&mut self, question: &str) -> Result<bool, Failure> {
+        self.answer(&format!("{question} (y/N)"), |answer| match answer.to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(true),
+            "" | "n" | "no" => Ok(false),
+            _ => Err("give y or n".to_owned()),
+        })
+    }
+
+    fn line(&mut self, question: &str) -> Result<String, Failure> {
+        let mut bytes = Vec::new();
+        let read = (&mut self.input).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut bytes);
+        match read {
+            Err(error) => Err(Failure::environment(format!("cannot read the answer to \"{question}\" - {error}"))),
+            // A line that ends without its end is an answer that was broken off.
+            Ok(_) if !bytes.ends_with(b"\n") => {
+                let _ = writeln!(self.output);
+                Err(Failure::usage(format!("the answers end at \"{question}\" - nothing was written")))
+            }
+            Ok(_) => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(answers: &str) -> (Wishes, String) {
+        let mut wishes = Wishes { test: Some(Test::Storage), ..Wishes::default() };
+        let mut asked = Vec::new();
+        ask(&mut wishes, answers.as_bytes(), &mut asked).unwrap_or_else(|failure| panic!("{}", failure.message));
+        (wishes, String::from_utf8(asked).unwrap())
+    }
+
+    fn failure(answers: &str) -> String {
+        let mut wishes = Wishes { test: Some(Test::Storage), ..Wishes::default() };
+        ask(&mut wishes, answers.as_bytes(), Vec::new()).unwrap_err().message
+    }
+
+    fn factor(text: &str) -> Option<Rates> {
+        Some(Rates::Load(text.parse().unwrap()))
+    }
+
+    #[test]
+    fn the_answers_of_the_sizing_paper_give_its_configuration() {
+        // As printed there, with the factor asked again after an empty answer.
+        let (wishes, asked) = told("1\n/dev/nvme0n1\n\n\n\n3\ny\n\n");
+        assert_eq!((&wishes.devices[..], wishes.duration_sec), (&["/dev/nvme0n1".to_owned()][..], None));
+        assert_eq!(wishes.rates, factor("3"));
+        assert_eq!(wishes.out, Some("act_storage_3x_1d.conf".into()));
+        assert_eq!(asked.matches("Load factor").count(), 2);
+    }
+
+    #[test]
+    fn nonsense_is_asked_again() {
+        let (wishes, asked) =
+            told("none\n0\n2\n/dev/a /dev/b\n\n/dev/a\n/dev/a\n/dev/b\ny\n1d2x\n0\n12\nmaybe\nn\n-3\nnan\n0\n1.5\nn\n");
+        assert_eq!(wishes.devices, ["/dev/a", "/dev/b"]);
+        assert_eq!((wishes.duration_sec, wishes.rates, wishes.out), (Some(43_200), factor("1.5"), None));
+        for said in
+            ["give a whole number from 1 to 128", "give one name", "is named twice", "measures nothing", "give y or n"]
+        {
+            assert!(asked.contains(said), "{said}\n{asked}");
+        }
+    }
+
+    #[test]
+    fn rates_and_records_of_ones_own_are_asked_for_each_drive() {
+        let (wishes, asked) = told("1\nsim:\nn\ny\ny\n0\n0\n10\ny\n0\n4096\ny\n64\nn\n");
+        assert_eq!(wishes.rates, Some(Rates::PerDrive { reads: 0, writes: 10 }));
+        let set = [("record-bytes", "4096"), ("service-threads", "64")];
+        assert_eq!(wishes.set, set.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert!(asked.contains("are no load") && asked.contains("record-bytes: 0 ") && !asked.contains("Load factor"));
+    }
+
+    #[test]
+    fn what_was_given_is_not_asked() {
+        let mut wishes = Wishes {
+            test: Some(Test::Storage),
+            devices: vec!["/dev/a".into()],
+            duration_sec: Some(5),
+            rates: factor("3"),
+            out: Some("x".into()),
+            ..Wishes::default()
+        };
+        let mut asked = Vec::new();
+        ask(&mut wishes, &b"n\n"[..], &mut asked).unwrap();
+        assert_eq!(String::from_utf8(asked).unwrap().matches("(y/N)").count(), 1);
+    }
+
+    #[test]
+    fn a_dialogue_that_breaks_off_says_where() {
+        assert!(failure("").starts_with("the answers end at \"Number of devices\" - nothing was written"));
+        assert!(failure("1\n/dev/nvme0").starts_with("the answers end at \"Device 1"), "half an answer is none");
+        assert!(failure(&"yes\n".repeat(99)).starts_with("10 answers to \"Number of devices\" made no sense"));
+    }
+}

@@ -1,0 +1,282 @@
+//! `flashproof config`: writes the configuration of a test and says what its load means.
+//!
+//! ```text
+//! CONFIG of any ACT, or the defaults
+//!   + devices, duration, keys     options, or answers to questions
+//!   x load or scale               by drives, not by devices
+//!   -> checked -> meaning -> commented text -> standard output or a file
+//! ```
+//!
+//! Devices are only asked what they are; nothing but the file is opened for writing.
+
+mod ask;
+mod output;
+mod wishes;
+
+use crate::args::ConfigArgs;
+use crate::failure::Failure;
+use crate::say;
+use device::discover::{Drive, Roots, drives_of};
+use load::act::AnyConfig;
+use load::act::document::Document;
+use load::act::meaning::many;
+use load::act::old::{self, Reading, Translation};
+use load::act::parse::FILE_BYTES_MAX;
+use load::act::scale;
+use measure::judge::Grouped;
+use output::Output;
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::process::ExitCode;
+use wishes::{Rates, Wishes};
+
+/// Length of a test that certifies, which is the default, in seconds.
+const DAY_SEC: u32 = 86_400;
+
+/// Writes the configuration.
+pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
+    let given = args.config.as_deref().or(args.from.as_deref());
+    let mut wishes = Wishes::of(args);
+    let base = given.map(|path| translated(path, args)).transpose()?;
+    output(&wishes, args).check()?;
+    if args.ask || base.is_none() && wishes.is_empty() {
+        if !args.ask && !io::stdin().is_terminal() {
+            return Err(Failure::usage(
+                "nothing says what to configure, and there is no terminal to ask on - give CONFIG, or --device and \
+                 --load (see flashproof config --help), or --ask to read the answers from standard input",
+            ));
+        }
+        ask::ask(&mut wishes, io::stdin().lock(), io::stderr())?;
+    }
+    let output = output(&wishes, args);
+    output.check()?;
+    let plan = Plan::new(base, &wishes, args)?;
+    let text = plan.document(args)?;
+    output.write(&text)?;
+    if let Output::File { path, .. } = &output {
+        say::note(&format!("{} is written; run it with: flashproof {} {0}", path.display(), plan.config.test().name()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn output(wishes: &Wishes, args: &ConfigArgs) -> Output {
+    match &wishes.out {
+        Some(path) => Output::File { path: path.clone(), force: args.force },
+        None => Output::Stdout,
+    }
+}
+
+/// Reads a configuration of any ACT.
+fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), Failure> {
+    let name = path.display().to_string();
+    let bytes = read(path, &name)?;
+    if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
+        return Err(Failure::usage(format!(
+            "cannot read the configuration {name} - its byte {} is 0, so it is no text - name the file with the test's \
+             configuration",
+            place + 1
+        )));
+    }
+    let reading = Reading { test: args.model, act: args.act, cpus: args.cpus };
+    let translation = old::read(&name, &bytes, &reading).map_err(Failure::usage)?;
+    Ok((name, translation))
+}
+
+fn read(path: &Path, name: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    // A little more than a configuration can have: the parser then says so.
+    let limit = FILE_BYTES_MAX as u64 + 1;
+    let read = if name == "-" {
+        io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        if fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
+            return Err(Failure::usage(format!(
+                "cannot read the configuration {name} - it is a drive - to configure a test of it give --device {name}"
+            )));
+        }
+        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+    };
+    match read {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Failure::usage(format!("cannot read the configuration {name} - {error} - check the path"))),
+    }
+}
+
+/// A configuration that can be written, and what led to it.
+struct Plan {
+    config: AnyConfig,
+    drives: Vec<Drive>,
+    source: Option<(String, Translation)>,
+    /// How the load was given, if that is what it still is.
+    load: Option<Rates>,
+    notes: Notes,
+}
+
+/// What is to be said at a key.
+type Notes = Vec<(&'static str, String)>;
+
+impl Plan {
+    /// Puts everything together. Errors: everything that is wrong with it.
+    fn new(base: Option<(String, Translation)>, wishes: &Wishes, args: &ConfigArgs) -> Result<Self, Failure> {
+        let mut config = match &base {
+            Some((_, translation)) => translation.config.clone(),
+            None => AnyConfig::new(wishes.test.unwrap_or_default()),
+        };
+        let devices = match &wishes.devices[..] {
+            [] => None,
+            devices => Some(("device-names".to_owned(), device_list(devices)?)),
+        };
+        let duration_sec = wishes.duration_sec.or(base.is_none().then_some(DAY_SEC));
+        let duration = duration_sec.map(|seconds| ("test-duration-sec".to_owned(), seconds.to_string()));
+        let keys = devices.into_iter().chain(duration).chain(wishes.set.iter().cloned());
+        all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
+        config.settle(&|key| base.is_some() || wishes.sets(key));
+        if base.is_none() && config.device_names().is_empty() {
+            return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
+        }
+        if base.is_none() && wishes.rates.is_none() {
+            return Err(Failure::usage(format!(
+                "no load is given - give --load N ({} reads and {} writes a second for each drive are 1), or --reads and \
+                 --writes",
+                scale::READS_PER_SEC_1X,
+                scale::WRITES_PER_SEC_1X
+            )));
+        }
+        let mut drives = drives_of(config.device_names(), &Roots::default());
+        for drive in &mut drives {
+            drive.size_bytes = drive.size_bytes.or(args.capacity);
+        }
+        let mut notes = set_rates(&mut config, wishes.rates, drives.len())?;
+        if let Some(factor) = args.scale {
+            let scaled = scale::scale(&mut config, factor).map_err(several)?;
+            notes.extend(scaled.iter().map(|rate| (rate.key, rate.to_string())));
+        }
+        all(config.problems())?;
+        let load = wishes.rates.filter(|_| args.scale.is_none());
+        Ok(Self { config, drives, source: base, load, notes })
+    }
+
+    /// The text of the file; what it means and what was changed is said, too.
+    fn document(&self, args: &ConfigArgs) -> Result<String, Failure> {
+        let meaning = self.config.meaning(&self.drives).map_err(several)?;
+        let meaning = meaning.lines(args.dwpd);
+        let mut document = Document::new(self.config.clone());
+        document.lines([self.title()]);
+        document.paragraph(&format!(
+            "Written by flashproof config {}; run it with: flashproof {} FILE. A test that writes erases its devices.",
+            env!("CARGO_PKG_VERSION"),
+            self.config.test().name()
+        ));
+        for told in self.translation() {
+            say::note(&told);
+            document.paragraph(&told);
+        }
+        for (key, told) in self.changes().iter().chain(&self.notes) {
+            say::note(&if key.is_empty() { told.clone() } else { format!("{key}: {told}") });
+            document.note(key, told);
+        }
+        for told in self.counted() {
+            say::note(&told);
+            document.paragraph(&told);
+        }
+        meaning.iter().for_each(|line| say::note(line));
+        document.lines(meaning);
+        Ok(document.to_string())
+    }
+
+    fn title(&self) -> String {
+        let rate = |key| Grouped(self.config.number(key).unwrap_or(0));
+        let drives = many(self.drives.len(), "drive");
+        let load = match self.load {
+            Some(Rates::Load(factor)) => format!(" at {factor}x"),
+            _ => String::new(),
+        };
+        format!(
+            "A {} test of {drives}{load}: {} reads and {} writes a second.",
+            self.config.test().name(),
+            rate("read-reqs-per-sec"),
+            rate("write-reqs-per-sec")
+        )
+    }
+
+    /// As whose file the source was read, and the parser's warnings.
+    fn translation(&self) -> Vec<String> {
+        let Some((name, translation)) = &self.source else { return Vec::new() };
+        let act = translation.act;
+        let why = match &translation.candidates {
+            Some(acts) if acts.start() == acts.end() => format!("its keys are those of ACT {act}"),
+            Some(acts) => format!("its keys fit ACT {} to {}; --act says otherwise", acts.start(), acts.end()),
+            None => "as --act says".to_owned(),
+        };
+        let told = format!("From {name}, read as a file of ACT {act}: {why}. Its comments are not carried over.");
+        let warnings = translation.warnings.iter().map(ToString::to_string);
+        std::iter::once(told).chain(warnings).collect()
+    }
+
+    fn changes(&self) -> Notes {
+        let changes = self.source.iter().flat_map(|(_, translation)| &translation.changes);
+        changes.map(|(key, change)| (*key, change.to_string())).collect()
+    }
+
+    /// How devices were counted as drives, where that is not plain.
+    fn counted(&self) -> Vec<String> {
+        let told = |drive: &Drive| {
+            let members = drive.members.join(" and ");
+            match (drive.members.len() > 1, drive.told_by_name.is_some()) {
+                (true, true) => {
+                    Some(format!("{members} are one drive, {}, by their names: not all are here.", drive.name))
+                }
+                (true, false) => Some(format!("{members} are one drive, {}.", drive.name)),
+                (false, true) => Some(format!("{members} is not here to be asked: one drive, by its name.")),
+                (false, false) => None,
+            }
+        };
+        self.drives.iter().filter_map(told).collect()
+    }
+}
+
+/// The value of `device-names`, in which white space separates names.
+fn device_list(devices: &[String]) -> Result<String, Failure> {
+    match devices.iter().find(|name| name.contains(|c: char| c.is_whitespace() || c == ';')) {
+        Some(name) => Err(Failure::usage(format!(
+            "cannot name the device {name:?} in a configuration - white space and semicolons separate names there - give \
+             another path to it, or --device for each"
+        ))),
+        None => Ok(devices.join(" ")),
+    }
+}
+
+/// Sets the rates, and says what had to be rounded.
+fn set_rates(config: &mut AnyConfig, rates: Option<Rates>, drives: usize) -> Result<Notes, Failure> {
+    let drives = drives as u64;
+    match rates {
+        Some(Rates::Load(factor)) => {
+            let rates = scale::set_load(config, factor, drives).map_err(several)?;
+            let rounded = rates.into_iter().filter_map(|rate| {
+                let exact = rate.rounded?;
+                Some((rate.key, format!("{factor}x is {exact} a second, and rates are whole numbers: {}", rate.to)))
+            });
+            Ok(rounded.collect())
+        }
+        Some(Rates::PerDrive { reads, writes }) => {
+            let rates = [("read-reqs-per-sec", reads), ("write-reqs-per-sec", writes)];
+            let set = |(key, rate)| config.set(key, &(u64::from(rate) * drives).to_string()).err();
+            all(rates.into_iter().filter_map(set).collect())?;
+            Ok(Notes::new())
+        }
+        Some(Rates::Set) | None => Ok(Notes::new()),
+    }
+}
+
+/// Nothing, or a failure with a line for each problem.
+fn all<T: Display>(problems: Vec<T>) -> Result<(), Failure> {
+    if problems.is_empty() { Ok(()) } else { Err(several(problems)) }
+}
+
+fn several<T: Display>(problems: Vec<T>) -> Failure {
+    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    Failure::usage(lines.join("\n"))
+}

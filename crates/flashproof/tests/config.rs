@@ -1,0 +1,209 @@
+//! `flashproof config` as a user meets it: what it writes, what it says, what it refuses.
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use support::{Bench, Ended, Nobody, tool};
+
+/// Two partitions of a drive that is not here, and another one.
+const DEVICES: &str = "/dev/nvme90n1p1,/dev/nvme90n1p2,/dev/nvme91n1";
+
+fn config(bench: &Bench, arguments: &str) -> Ended {
+    let arguments: Vec<&str> = std::iter::once("config").chain(arguments.split_whitespace()).collect();
+    bench.flashproof(&arguments)
+}
+
+fn answered(bench: &Bench, arguments: &[&str], answers: &str) -> (Option<i32>, String, String) {
+    let mut command = bench.prepare(&[&["config"], arguments].concat());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may end before it has read everything.
+    let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn thirty_x_counts_drives_and_not_partitions() {
+    let bench = Bench::new();
+    let ended = config(&bench, &format!("--device {DEVICES} --load 30 --capacity 3.84TB --dwpd 1")).expect(0);
+    assert!(ended.stdout.contains("\nread-reqs-per-sec: 120000\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\nwrite-reqs-per-sec: 60000\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\ntest-duration-sec: 86400\n"), "{}", ended.stdout);
+    for said in [
+        "/dev/nvme90n1p1 and /dev/nvme90n1p2 are one drive, /dev/nvme90n1, by their names: not all are here.",
+        "/dev/nvme91n1 is not here to be asked: one drive, by its name.",
+        "What the load means, over 3 devices on 2 drives:",
+        "  large-block writes     1,411.76 /s x   131,072 bytes = 185 MB/s written",
+        "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times the 1.00 it is rated for",
+    ] {
+        assert!(ended.stderr.contains(said), "{said}\n{}", ended.stderr);
+        // Comments are broken into lines.
+        let comments = ended.stdout.replace("\n# ", " ");
+        assert!(comments.contains(said), "in the file, too: {said}\n{}", ended.stdout);
+    }
+}
+
+#[test]
+fn what_is_written_runs() {
+    let bench = Bench::new();
+    for test in ["storage", "index"] {
+        let file = format!("{test}.conf");
+        let device = "sim:capacity=1GiB+name=a,sim:capacity=1GiB+name=b";
+        config(&bench, &format!("--model {test} --device {device} --load 0.5 --duration 5s --set seed=1 --out {file}"))
+            .expect(0);
+        bench.flashproof(&[test, &file, "--out", &format!("run-{test}")]).expect(0);
+        let scaled = config(&bench, &format!("--scale 1.5 {file}")).expect(0);
+        assert!(scaled.stdout.contains("\n# was 2000, is 3000\nread-reqs-per-sec: 3000\n"), "{}", scaled.stdout);
+        assert!(scaled.stdout.contains(&format!("# A {test} test of 2 drives: 3,000 reads and 1,500 writes")));
+    }
+}
+
+#[test]
+fn a_file_of_act_3_becomes_one_of_today() {
+    let bench = Bench::new();
+    bench.write(
+        "old.txt",
+        "##########\nact config file for testing 1 device(s) at 3x load\n##########\n".replace("act config", "# act config")
+            + "device-names: /dev/sdx\nqueue-per-device: no\nnum-queues: 8\nthreads-per-queue: 8\ntest-duration-sec: 60\n\
+               report-interval-sec: 1\nlarge-block-op-kbytes: 128\nrecord-bytes: 1500\nread-reqs-per-sec: 6000\n\
+               write-reqs-per-sec: 3000\nuse-valloc: no\nscheduler-mode: noop\n",
+    );
+    let ended = config(&bench, "old.txt --out new.conf").expect(0);
+    let text = bench.text("new.conf");
+    for line in ["service-threads: 64", "record-bytes: 1536", "disable-odsync: yes", "read-reqs-per-sec: 6000"] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line}\n{text}");
+    }
+    assert!(
+        ended.stderr.contains("From old.txt, read as a file of ACT 3: its keys are those of ACT 3."),
+        "{}",
+        ended.stderr
+    );
+    assert!(text.contains("# was 1500: ACT 3 and 4 stored records in steps of 128 bytes"), "{text}");
+    let plain = |text: &str| text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
+    let again = config(&bench, "new.conf").expect(0);
+    assert_eq!(plain(&again.stdout), plain(&text), "today's file stays as it is");
+}
+
+#[test]
+fn what_cannot_be_configured_is_said_and_nothing_is_written() {
+    let bench = Bench::new();
+    for (arguments, said) in [
+        ("--device sim: --load 0", "0 times a load is no load"),
+        ("--device sim: --load -3", "there is no negative load"),
+        ("--device sim: --load nan", "that is no decimal number"),
+        ("--device sim: --load 99999999", "at most 4294967295 can be configured"),
+        ("--device sim: --load 1 --scale 0", "0 times a load is no load"),
+        ("--device sim: --load 0.0001", "the stream would be gone"),
+        ("--device sim: --load 1 --duration 1d2x", "unknown time unit \"x\""),
+        ("--device sim: --load 1 --duration 0", "a test of no length measures nothing"),
+        ("--device sim: --load 1 --duration 500y", "longer than 4294967295 s"),
+        ("--device sim: --reads -1", "read-reqs-per-sec: \"-1\" is negative"),
+        ("--device sim: --reads 0 --writes 0", "there is no load"),
+        ("--device sim:nonsense=1 --load 1", "unknown parameter \"nonsense\""),
+        ("--device sim:,sim: --load 1", "is named twice"),
+        ("--device sim:,/dev/sdx --load 1", "one test has one clock"),
+        ("--device sim: --load 1 --set record-bites=3", "did you mean record-bytes?"),
+        ("--device sim: --load 1 --set seed", "no = in it"),
+        ("--device sim: --load 1 --model paper", "no such test - give storage or index"),
+        ("--device sim: --load 1 --capacity big", "give a size such as 3.84TB"),
+        ("--device sim: --load 1 --reads 5", "cannot be used with"),
+        ("--device sim:", "no load is given - give --load N"),
+        ("--load 1", "no device is named - give --device"),
+        ("--scale 2", "no terminal to ask on"),
+        ("", "no terminal to ask on"),
+        ("absent.conf", "cannot read the configuration absent.conf - No such file"),
+        (".", "cannot read the configuration . - Is a directory"),
+    ] {
+        let ended = config(&bench, &format!("{arguments} --out x.conf")).expect(2);
+        assert!(ended.stderr.contains(said), "{arguments}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty() && !bench.exists("x.conf"), "{arguments}");
+    }
+    let spaced = bench.flashproof(&["config", "--device", "/dev/a b", "--load", "1"]).expect(2);
+    assert!(spaced.stderr.contains("white space and semicolons separate names"), "{}", spaced.stderr);
+}
+
+#[test]
+fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
+    let bench = Bench::new();
+    bench.write(
+        "bad.conf",
+        "device-names: a\ntest-duration: 5\nread-reqs-per-sec: many\nnum-queues: 0\nnum-queues: 1\n",
+    );
+    let ended = config(&bench, "bad.conf").expect(2);
+    let errors = ended.errors();
+    assert_eq!(errors.len(), 5, "{errors:#?}");
+    for (error, part) in errors.iter().zip(["bad.conf:2:", "bad.conf:3:", "bad.conf:4:", "bad.conf:5:", "missing"]) {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    bench.write("program", b"\x7fELF\x02\x01\x01\0\0\0\0\n\xff\n\xff".repeat(100));
+    config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is no text"]);
+    bench.write("long", "#".repeat(3 << 20));
+    config(&bench, "long").expect_error(2, &["are too many for a configuration"]);
+    bench.write(
+        "both.conf",
+        "device-names: a\ntest-duration-sec: 5\nlarge-block-ops-per-sec: 5\nwrite-reqs-per-sec: 5\n",
+    );
+    config(&bench, "both.conf").expect_error(2, &["no ACT read both - say which one the file was for with --act"]);
+}
+
+#[test]
+fn a_file_is_only_replaced_by_force_and_never_in_part() {
+    let bench = Bench::new();
+    let write = |more: &str| config(&bench, &format!("--device sim: --load 1 --out x.conf{more}"));
+    bench.write("x.conf", "mine");
+    write("").expect_error(2, &["refusing to write to x.conf - it is there already", "--force"]);
+    assert_eq!(bench.text("x.conf"), "mine");
+    write(" --force").expect(0);
+    assert!(bench.text("x.conf").starts_with("# A storage test of 1 drive at 1x"));
+    config(&bench, "--device sim: --load 1 --out . --force").expect_error(2, &["it is a directory"]);
+    config(&bench, "--device sim: --load 1 --out /dev/null --force")
+        .expect_error(2, &["only regular files are replaced"]);
+    config(&bench, "--device sim: --load 1 --out no/x.conf")
+        .expect_error(3, &["no/x.conf - No such file", "nothing was"]);
+    let names: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["x.conf"], "nothing is left behind");
+}
+
+#[test]
+fn without_permission_nothing_is_written() {
+    let bench = Bench::new();
+    let Some(nobody) = Nobody::new(&bench) else { return };
+    fs::create_dir(bench.path("closed")).unwrap();
+    fs::set_permissions(bench.path("closed"), fs::Permissions::from_mode(0o755)).unwrap();
+    nobody
+        .flashproof(&bench, &["config", "--device", "sim:", "--load", "1", "--out", "closed/x.conf"])
+        .expect_error(3, &["cannot write the configuration to closed/x.conf - Permission denied"]);
+    assert!(!bench.exists("closed/x.conf"));
+}
+
+#[test]
+fn a_drive_is_not_read_as_a_configuration() {
+    let bench = Bench::new();
+    let Some(drive) = tool("lsblk", &["-dnpo", "NAME"]).and_then(|all| all.lines().next().map(str::to_owned)) else {
+        return;
+    };
+    config(&bench, &drive).expect_error(2, &["it is a drive - to configure a test of it give --device"]);
+}
+
+#[test]
+fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
+    let bench = Bench::new();
+    let answers = "storage\n1\n/dev/nvme90n1\nn\n\n\n3\ny\n\n";
+    let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
+    assert_eq!((code, stdout.as_str()), (Some(0), ""), "{stderr}");
+    assert!(bench.text("act_storage_3x_1d.conf").contains("\nread-reqs-per-sec: 6000\n"));
+    let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "index"], "1\n/dev/nvme90n1\ny\n2\n\n1\nn\n");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("\ntest-duration-sec: 7200\n") && stdout.contains("\ncache-threads: 8\n"), "{stdout}");
+    let broken = &answers[..answers.len() - 3];
+    let (code, stdout, stderr) = answered(&bench, &["--ask", "--out", "y.conf"], "storage\n1\n/dev/nvme9");
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.contains("nothing was written") && !bench.exists("y.conf"), "{stderr}");
+    fs::remove_file(bench.path("act_storage_3x_1d.conf")).unwrap();
+    assert_eq!(answered(&bench, &["--ask"], broken).0, Some(2));
+    assert!(!bench.exists("act_storage_3x_1d.conf"));
+}

@@ -1,0 +1,416 @@
+//! `flashproof latency` and the same under the names of ACT's script: tables, damage, judging.
+//!
+//! `data/act-latency` has logs of ACT 6.6 and, for arguments of its script, what the script printed;
+//! the last line is its exit status.
+
+mod support;
+
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use support::{Bench, Ended, FLASHPROOF, OUT, Running};
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/act-latency");
+const MS: &str = "storage-ms-interval2.log";
+const US: &str = "storage-us-commit-2dev.log";
+
+/// A bench with the logs in it, and the program under ACT's name.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    for name in [MS, US, "index-us.log"] {
+        fs::copy(Path::new(DATA).join(name), bench.path(name)).unwrap();
+    }
+    symlink(FLASHPROOF, bench.path("act_latency.py")).unwrap();
+    bench
+}
+
+fn as_act(bench: &Bench, arguments: &[&str]) -> Ended {
+    let mut command = bench.command(bench.path("act_latency.py"));
+    command.args(arguments);
+    Running::start(command).end()
+}
+
+fn latency(bench: &Bench, arguments: &[&str]) -> Ended {
+    bench.flashproof(&[&["latency"], arguments].concat())
+}
+
+/// The lines of the table alone.
+fn table(stdout: &str) -> Vec<&str> {
+    stdout.lines().skip_while(|line| !line.starts_with("slice")).skip(2).collect()
+}
+
+#[test]
+fn tables_are_those_of_acts_script_to_the_byte() {
+    let bench = bench();
+    let mut seen = 0;
+    for entry in fs::read_dir(DATA).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "args") {
+            continue;
+        }
+        let arguments = fs::read_to_string(&path).unwrap();
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let expected = fs::read_to_string(path.with_extension("out")).unwrap();
+        let ended = as_act(&bench, &arguments);
+        assert_eq!(format!("{}exit {}\n", ended.stdout, ended.code.unwrap()), expected, "{arguments:?}");
+        assert_eq!(ended.stdout, latency(&bench, &arguments).stdout, "{arguments:?}");
+        seen += 1;
+    }
+    assert_eq!(seen, 7);
+}
+
+#[test]
+fn compressed_and_piped_logs_give_the_same_table_whatever_their_names() {
+    let bench = bench();
+    let log = bench.read(US);
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&log).unwrap();
+    bench.write("a.log", gzip.finish().unwrap());
+    let zstd = ruzstd::encoding::compress_to_vec(&log[..], ruzstd::encoding::CompressionLevel::Fastest);
+    bench.write("b.gz", zstd);
+    let expected = latency(&bench, &["-l", US, "-t", "5"]).expect(0).stdout;
+    for name in ["a.log", "b.gz"] {
+        let ended = latency(&bench, &["-l", name, "-t", "5"]).expect(0);
+        assert_eq!(ended.stdout.replace(name, US), expected);
+        assert_eq!(ended.stderr, "");
+    }
+    let mut command = bench.prepare(&["latency", "-l", "-", "-t", "5"]);
+    command.stdin(fs::File::open(bench.path("a.log")).unwrap());
+    let ended = Running::start(command).end().expect(0);
+    assert_eq!(table(&ended.stdout), table(&expected));
+
+    let half = bench.read("a.log");
+    bench.write("half", &half[..half.len() / 2]);
+    let ended = latency(&bench, &["-l", "half", "-t", "1"]).expect(0);
+    assert!(ended.stderr.contains("half is compressed and ends early"), "{}", ended.stderr);
+    assert!(table(&ended.stdout).len() > 5);
+}
+
+#[test]
+fn a_log_that_grows_shows_what_is_complete_and_says_what_was_left_out() {
+    let bench = bench();
+    let log = bench.text(US);
+    let whole = latency(&bench, &["-l", US, "-t", "2"]).expect(0).stdout;
+    // Within the report that would end the fourth slice.
+    let cut = log.find("after 8 sec:").unwrap() + 30;
+    bench.write("cut.log", &log[..cut]);
+    let ended = latency(&bench, &["-l", "cut.log", "-t", "2"]).expect(0);
+    assert_eq!(table(&ended.stdout)[..3], table(&whole)[..3]);
+    assert!(table(&ended.stdout)[3].starts_with("-----"), "{}", ended.stdout);
+    let line = log[..cut].lines().count();
+    assert_eq!(
+        ended.warnings(),
+        [format!("cut.log ends at line {line} within a report, which was left out: it is complete up to 7 s")]
+    );
+}
+
+#[test]
+fn damage_names_file_line_what_was_expected_and_what_is_usable() {
+    let bench = bench();
+    let log = bench.text(MS);
+    let line = |text: &str, part: &str| 1 + text[..text.find(part).unwrap()].matches('\n').count();
+    for (from, to, expected, usable) in [
+        ("(04: 0000000041)", "(04: 00000004x1)", "histogram \"reads\", bucket 04: a count, found \"00000004x1\"", 4),
+        ("after 12 sec:", "after 5 sec:", "a time after 10 sec, found \"after 5 sec:\"", 10),
+        ("after 12 sec:", "after noon", "\"after N sec:\", found \"after noon\"", 10),
+    ] {
+        let damaged = log.replacen(from, to, 1);
+        bench.write("bad.log", &damaged);
+        for (act, code) in [(true, 255), (false, 3)] {
+            let arguments = ["-l", "bad.log", "-t", "2"];
+            let ended = if act { as_act(&bench, &arguments) } else { latency(&bench, &arguments) }.expect(code);
+            let begins = format!("reading bad.log, line {}: expected {expected}; ", line(&damaged, to));
+            let [error] = ended.errors()[..] else { panic!("{}", ended.stderr) };
+            assert!(error.starts_with(&begins), "{error}\n{begins}");
+            assert!(error.contains(&format!("the {usable} s before it are complete")), "{error}");
+            let rows = table(&ended.stdout).iter().take_while(|row| !row.starts_with("-----")).count();
+            assert_eq!(rows, usable / 2);
+        }
+    }
+}
+
+#[test]
+fn damage_in_reports_that_no_slice_ends_at_is_found_where_times_stand() {
+    let bench = bench();
+    let log = bench.text(US);
+    bench.write("twice.log", [&log[..], &log].concat());
+    let ended = latency(&bench, &["-l", "twice.log", "-t", "10"]).expect(3);
+    assert!(ended.errors()[0].contains("the 24 s before it are complete"), "{}", ended.stderr);
+    bench.write("back.log", log.replace("after 17 sec:", "after 7 sec:"));
+    let ended = latency(&bench, &["-l", "back.log", "-t", "10"]).expect(3);
+    assert!(ended.errors()[0].contains("expected a time after 16 sec, found \"after 7 sec:\""), "{}", ended.stderr);
+}
+
+#[test]
+fn logs_without_their_header_are_refused_in_both_languages() {
+    let bench = bench();
+    let log = bench.text(MS);
+    let configuration = log.find("ACT-STORAGE").unwrap()..log.find("DERIVED").unwrap();
+    let without = |range: std::ops::Range<usize>| [&log[..range.start], &log[range.end..]].concat();
+    for (text, words, expected) in [
+        (
+            without(configuration),
+            "x is ACT version 6.6\n\ncan't find report interval\n",
+            "expected ACT-STORAGE CONFIGURATION",
+        ),
+        (
+            log.replace("version 6.6", "version 7.0"),
+            "x is ACT version 7.0\n\nx ACT version not compatible\n",
+            "ACT version \"7.0\"",
+        ),
+        ("no log at all\n".to_owned(), "x ACT version not found\n", "found the end of the file"),
+        (String::new(), "x ACT version not found\n", "found the end of the file"),
+        (
+            log.replace("report-interval-sec: 2", "report-interval-sec: 0"),
+            "x is ACT version 6.6\n\nreporting interval must be more than 0\n",
+            "report-interval-sec \"0\"",
+        ),
+        (
+            log.replace("report-interval-sec: 2", "report-interval-sec: two"),
+            "x is ACT version 6.6\n\ncan't find report interval\n",
+            "report-interval-sec \"two\"",
+        ),
+    ] {
+        bench.write("x", text);
+        let ended = as_act(&bench, &["-l", "x"]).expect(255);
+        assert_eq!(ended.stdout, format!("act_latency.py -l x\n{words}"));
+        assert!(ended.errors()[0].contains(expected), "{}", ended.stderr);
+        latency(&bench, &["-l", "x", "--format", "csv"]).expect_error(3, &["reading x", expected]);
+    }
+}
+
+#[test]
+fn a_bad_option_is_told_where_acts_script_crashes() {
+    let bench = bench();
+    for (option, value, says) in [
+        ("-s", "17", "start_bucket must be non-negative and less than 17\n"),
+        ("-s", "-1", "start_bucket must be non-negative and less than 17\n"),
+        ("-t", "0", "slice must be more than 0\n"),
+        ("-n", "0", "num_buckets must be more than 0\n"),
+        ("-e", "-5", "every_nth must be more than 0\n"),
+        ("-t", "1h", ""),
+    ] {
+        let ended = as_act(&bench, &["-l", MS, option, value]).expect(255);
+        assert_eq!(ended.stdout, format!("act_latency.py -l {MS} {option} {value}\n{says}"));
+        assert_eq!(ended.errors().len(), 1, "{}", ended.stderr);
+        latency(&bench, &["-l", MS, option, value]).expect(2);
+    }
+    let ended = as_act(&bench, &["-t", "5"]).expect(255);
+    assert!(ended.stdout.starts_with("act_latency.py -t 5\nUsage:\n -l "), "{}", ended.stdout);
+    let ended = as_act(&bench, &["-z"]).expect(255);
+    assert!(ended.stdout.starts_with("act_latency.py -z\noption -z not recognized\nUsage:\n"), "{}", ended.stdout);
+    let help = latency(&bench, &["--help"]).expect(0);
+    assert!(help.stdout.contains("-h, --histogram") && !help.stdout.contains("-h, --help"), "{}", help.stdout);
+}
+
+#[test]
+fn a_name_that_fits_several_histograms_is_refused_and_one_that_fits_one_is_it() {
+    let bench = bench();
+    latency(&bench, &["-l", US, "-t", "5", "-h", "large-block", "--format", "csv"])
+        .expect_error(2, &["\"large-block\" is the beginning of 2 histograms: large-block-reads, large-block-writes"]);
+    let short = latency(&bench, &["-l", US, "-t", "5", "-h", "large-block-w"]).expect(0);
+    assert!(short.warnings()[0].contains("\"large-block-writes\", which begins so, is shown"), "{}", short.stderr);
+    let long = latency(&bench, &["-l", US, "-t", "5", "-h", "large-block-writes"]).expect(0);
+    assert_eq!(table(&short.stdout), table(&long.stdout));
+}
+
+#[test]
+fn a_histogram_twice_shows_twice_and_one_that_is_not_there_shows_dashes() {
+    let bench = bench();
+    let ended =
+        latency(&bench, &["-l", MS, "-t", "10", "-n", "1", "-h", "reads", "-h", "reads", "-h", "none"]).expect(0);
+    let rows = table(&ended.stdout);
+    let cells: Vec<&str> = rows[0].split_whitespace().collect();
+    assert!(cells[1] == cells[2] && cells[1] != "0.00" && cells[3] == "-", "{}", rows[0]);
+    assert!(
+        ended.warnings()[0].contains("has no histogram \"none\": it has reads, /dev/loop0-reads"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_message_within_a_histogram_loses_none_of_its_buckets() {
+    let bench = bench();
+    let log = bench.text(MS);
+    let report =
+        log.find("after 10 sec:\nreads (40000 total)\n").unwrap() + "after 10 sec:\nreads (40000 total)\n".len();
+    let error = "ERROR: reading /dev/loop0: 5 'Input/output error'\n";
+    bench.write("noisy.log", [&log[..report], error, &log[report..]].concat());
+    let clean = latency(&bench, &["-l", MS, "-t", "10"]).expect(0).stdout;
+    assert_eq!(table(&latency(&bench, &["-l", "noisy.log", "-t", "10"]).expect(0).stdout), table(&clean));
+}
+
+#[test]
+fn a_slice_without_its_reports_is_left_out_and_the_later_ones_are_shown() {
+    let bench = bench();
+    let log = bench.text(MS);
+    let lost = log.find("after 8 sec:").unwrap()..log.find("after 10 sec:").unwrap();
+    bench.write("gap.log", [&log[..lost.start], &log[lost.end..]].concat());
+    let ended = latency(&bench, &["-l", "gap.log", "-t", "4"]).expect(0);
+    let whole = latency(&bench, &["-l", MS, "-t", "4"]).expect(0).stdout;
+    let numbers: Vec<_> = table(&ended.stdout).iter().filter_map(|row| row[..5].trim().parse::<u64>().ok()).collect();
+    assert_eq!(numbers, [1, 4, 5]);
+    assert_eq!(table(&ended.stdout)[1..3], table(&whole)[3..5]);
+    assert!(ended.warnings()[0].contains("lacks a report at an end of slices 2 to 3 of 4 s"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_slice_without_operations_has_no_percentage() {
+    let bench = bench();
+    bench.write("idle.log", idle_log());
+    let ended = latency(&bench, &["-l", "idle.log", "-t", "1", "-n", "1", "-x"]).expect(0);
+    let rows: Vec<String> =
+        table(&ended.stdout).iter().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rows,
+        ["1 25.00 4.0", "2 - 0.0", "3 75.00 4.0", "----- ------ ----------", "avg 50.00 2.7", "max 75.00 4.0"]
+    );
+}
+
+/// Three seconds, in the second of which nothing was done.
+fn idle_log() -> String {
+    let header = "ACT version 6.6\nStorage device IO test\nCopyright\u{20}\n\nACT-STORAGE CONFIGURATION\ndevice-names: /dev/x\n\
+                  report-interval-sec: 1\nmicrosecond-histograms: no\n\nDERIVED CONFIGURATION\na: 1\n\nHISTOGRAM NAMES\nreads\n\n";
+    let reports = [(3, 1), (3, 1), (4, 4)].iter().enumerate().map(|(index, (under, over))| {
+        let total = under + over;
+        format!("after {} sec:\nreads ({total} total)\n (00: {under:010}) (01: {over:010})\n\n", index + 1)
+    });
+    header.to_owned() + &reports.collect::<String>()
+}
+
+#[test]
+fn logs_stand_side_by_side_in_slices_that_end_together() {
+    let bench = bench();
+    let ended = latency(&bench, &["-l", US, "-l", MS, "-t", "5", "-n", "2"]).expect(0);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines[1..3], [format!("[1] {US} is ACT version 6.6"), format!("[2] {MS} is ACT version 6.6")]);
+    // Intervals of 1 and 2 s: slices of 6 s. The first log has four of them, the second three.
+    assert_eq!(lines[4], "analyzing time slices of 6 seconds");
+    assert_eq!(lines[5], "        [1] reads       [2] reads    ");
+    assert_eq!(lines[6], "        %>(us)          %>(ms)       ");
+    let rows = table(&ended.stdout);
+    let alone = |log| latency(&bench, &["-l", log, "-t", "6", "-n", "2"]).expect(0).stdout;
+    let (us, ms) = (alone(US), alone(MS));
+    assert_eq!(rows[0], format!("{}{}", table(&us)[0], &table(&ms)[0][5..]));
+    assert_eq!(rows[3], format!("{}        -      -", table(&us)[3]));
+    assert_eq!(rows[5], format!("{}{}", table(&us)[5], &table(&ms)[4][5..]));
+}
+
+#[test]
+fn csv_and_json_have_the_unrounded_numbers() {
+    let bench = bench();
+    let options = ["-l", MS, "-t", "10", "-n", "2", "-e", "3"];
+    let csv = latency(&bench, &[&options[..], &["--format", "csv"]].concat()).expect(0).stdout;
+    assert_eq!(
+        csv.lines().next().unwrap(),
+        "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over"
+    );
+    let first = "storage-ms-interval2.log,reads,1,0,10,40000,4000,1,ms,5911,0.147775";
+    assert_eq!((csv.lines().nth(1).unwrap(), csv.lines().count()), (first, 5));
+    let json = latency(&bench, &[&options[..], &["--format", "json", "--sla", "90%>1ms"]].concat()).expect(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let log = &json["logs"][0];
+    let slice = &log["histograms"][0]["slices"][0];
+    assert_eq!((&slice["ops_over"][0], &slice["share_over"][0]), (&Value::from(5911), &Value::from(0.147775)));
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&json), ["format_version", "judgements", "logs"]);
+    assert_eq!(
+        keys(log),
+        [
+            "act_version",
+            "complete_sec",
+            "damage",
+            "histograms",
+            "log",
+            "remarks",
+            "report_interval_sec",
+            "run",
+            "slice_sec",
+            "test",
+            "thresholds",
+            "truncated",
+            "unit",
+            "written_by"
+        ]
+    );
+    assert_eq!(keys(&log["histograms"][0]), ["average", "found", "histogram", "maximum", "slices"]);
+    assert_eq!(keys(slice), ["begin_sec", "end_sec", "iops", "ops", "ops_over", "share_over", "slice"]);
+    assert_eq!(keys(&json["judgements"][0]), ["by", "decided_by", "log", "outcome", "reason", "sla"]);
+    // The same keys are explained in the documentation.
+    let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/latency.md")).unwrap();
+    for value in [&json, log, &log["histograms"][0], slice, &json["judgements"][0]] {
+        for key in keys(value) {
+            assert!(docs.contains(&format!("`{key}`")), "docs/latency.md does not explain {key}");
+        }
+    }
+}
+
+#[test]
+fn markdown_is_a_table() {
+    let markdown = latency(&bench(), &["-l", MS, "-t", "10", "-n", "1", "-x", "--format", "markdown"]).expect(0).stdout;
+    let lines: Vec<&str> = markdown.lines().collect();
+    assert_eq!(lines[0], "**reads**, storage-ms-interval2.log: % of operations over, in slices of 10 s");
+    assert_eq!(lines[2..5], ["| slice | 1 ms | ops/s |", "|---:|---:|---:|", "| 1 | 14.78 | 4000.0 |"]);
+}
+
+#[test]
+fn a_log_is_judged_by_whole_numbers_of_its_worst_slice() {
+    let bench = bench();
+    let judged = |sla: &str, code| {
+        let ended = latency(&bench, &["-l", MS, "-t", "10", "--sla", sla]).expect(code);
+        ended.stdout.lines().last().unwrap().to_owned()
+    };
+    // 5,911 of 40,000 are 14.7775 %.
+    let fail = judged("14.7775%>1ms", 1);
+    assert!(fail.starts_with(&format!("FAIL {MS} (SLA 14.7775%>1ms, by service): 14.8 % of reads on ")), "{fail}");
+    assert!(fail.contains("took over 1 ms in slice 1 (5,911 of 40,000; it must be below 14.7775 %)"), "{fail}");
+    assert!(judged("14.7776%>1ms", 0).starts_with("PASS "));
+    let ended = latency(&bench, &["-l", US, "-t", "5", "--format", "csv", "--sla", "5%>1ms"]);
+    ended.expect_error(2, &["judging storage-us-commit-2dev.log by 5%>1ms", "the nearest at 512 and 1024 us"]);
+    // Named: judged alone. Not named: reads and commit writes of each device, too.
+    let ended = latency(&bench, &["-l", US, "-t", "5", "--sla", "1%>512us", "-h", "large-block-reads"]).expect(1);
+    assert!(ended.stdout.lines().last().unwrap().contains("of large-block-reads on all devices together"));
+    let ended = latency(&bench, &["-l", US, "-t", "5", "--sla", "50%>512us"]).expect(1);
+    assert!(ended.stdout.lines().last().unwrap().contains("on /dev/loop0 took over 512 us"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_log_with_a_part_lost_is_no_pass() {
+    let bench = bench();
+    bench.write("bad.log", bench.text(MS).replace("after 16 sec:", "after 6 sec:"));
+    let ended = latency(&bench, &["-l", "bad.log", "-t", "4", "--sla", "90%>1ms"]).expect(3);
+    let last = ended.stdout.lines().last().unwrap();
+    assert!(last.starts_with("INVALID bad.log") && last.contains("a part of it could not be read"), "{last}");
+}
+
+#[test]
+fn a_run_directory_has_percentiles_rates_and_exact_counts() {
+    let bench = Bench::new();
+    let config = "device-names: sim: sim:read-us=3000\ntest-duration-sec: 20\nread-reqs-per-sec: 1000\n";
+    bench.storage(config, &["--sla", "5%>1500us,1%>8ms"]).expect(1);
+    let ended = latency(&bench, &["-l", OUT, "-t", "10"]).expect(0);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines[1], "run is ACT version 6.6");
+    let words = |begins: &str| {
+        lines.iter().find(|line| line.starts_with(begins)).unwrap().split_whitespace().collect::<Vec<_>>()
+    };
+    assert_eq!(words("milliseconds"), ["milliseconds", "p50", "p90", "p99", "p99.9", "p99.99", "max"]);
+    assert_eq!(words("stream"), ["stream", "offered/s", "achieved/s", "errors", "not", "done"]);
+    assert_eq!(words("reads ")[..2], ["reads", "service"]);
+    // Half of the reads are on the slow device; 1.5 ms is no edge of the log, but was counted.
+    let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
+    let last = ended.stdout.lines().last().unwrap();
+    assert!(last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"), "{last}");
+    // Not counted, but an edge.
+    let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>2ms"]).expect(1);
+    assert!(ended.stdout.lines().last().unwrap().contains("by service): 100 % of reads on sim:read-us=3000"));
+    latency(&bench, &["-l", OUT, "--sla", "5%>3us", "--format", "csv"])
+        .expect_error(2, &["run had this limit in its --sla"]);
+    let json = latency(&bench, &["-l", OUT, "-t", "10", "--format", "json"]).expect(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["logs"][0]["run"]["latencies"][0]["service"]["p9999_ns"].as_u64().unwrap() > 2_900_000);
+}

@@ -1,0 +1,144 @@
+//! Configurations of old ACTs, translated to what means the same today.
+//!
+//! ```text
+//! bytes --sheet--> lines --recognise--> ACT 1 to 6 --translate--> today's lines --parse--> AnyConfig
+//!                                                        |
+//!                                                     changes, each with its reason
+//! ```
+//!
+//! The one idea: an old file becomes a file of today line by line, with the numbers of its lines, and
+//! then goes through the parser that reads all files. What an old release did without being told is
+//! written out where it is not today's default. What cannot be kept is said.
+
+mod change;
+pub mod keys;
+mod sheet;
+mod translate;
+
+pub use change::Change;
+
+use super::any::AnyConfig;
+use super::options::{OptionSpec, Since, Test, options_of};
+use super::problem::{ConfigErrors, Located, Problem, Quoted};
+use super::warning::Warning;
+use keys::{ActKey, Program};
+use sheet::Sheet;
+use std::ops::RangeInclusive;
+
+/// Major numbers of ACT that can be read.
+pub const MAJORS: RangeInclusive<u8> = 1..=6;
+
+/// How a file is to be read, where it does not say so itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading {
+    /// The test that it configures; `None`: by its keys.
+    pub test: Option<Test>,
+    /// Major number of the ACT that it was written for; `None`: by its keys.
+    pub act: Option<u8>,
+    /// CPUs of the machine on which it ran, for defaults that depended on them.
+    pub cpus: Option<u32>,
+}
+
+/// A file in today's terms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Translation {
+    /// What it says.
+    pub config: AnyConfig,
+    /// Major number of the ACT as whose file it was read.
+    pub act: u8,
+    /// The majors whose file it could be, by its keys; `None` where the number was given.
+    pub candidates: Option<RangeInclusive<u8>>,
+    /// What was changed, with the key of today at which it is to be said.
+    pub changes: Vec<(&'static str, Change)>,
+    /// What the parser warns of.
+    pub warnings: Vec<Located<Warning>>,
+}
+
+/// Reads a configuration of any ACT, or of today.
+///
+/// `file` is only named in messages. Errors: every mistake of the file.
+pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, ConfigErrors> {
+    let mut sheet = Sheet::new(bytes);
+    let test = reading.test.unwrap_or_else(|| test_of(&sheet));
+    if bytes.len() > super::parse::FILE_BYTES_MAX {
+        // The parser says so, and that is all there is to say.
+        sheet = Sheet::new(b"");
+    }
+    let candidates = candidates(&sheet);
+    let (act, changes) = match (reading.act, &candidates) {
+        (Some(act), _) => (act, translate::translate(&mut sheet, act, reading.cpus)),
+        (None, Ok(candidates)) => {
+            let act = likeliest(&sheet, candidates);
+            (act, translate::translate(&mut sheet, act, reading.cpus))
+        }
+        (None, Err((old, new))) => {
+            let problem = Problem::KeysOfTwoActs {
+                old: old.name,
+                new: new.name,
+                until: old.until.map_or(6, |until| until.0),
+                since: new.since.0,
+            };
+            sheet.problem(None, problem);
+            (*MAJORS.end(), Vec::new())
+        }
+    };
+    let text = sheet.text();
+    let parsed = if bytes.len() > super::parse::FILE_BYTES_MAX {
+        AnyConfig::parse(test, file, bytes)
+    } else {
+        AnyConfig::parse(test, file, text.as_bytes())
+    };
+    let mut found = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
+    if reading.act.is_none() && candidates.is_err() {
+        // The keys of an ACT are not unknown; which ACT it was is the question.
+        let of_act = |key: &Quoted| keys::KEYS.iter().any(|known| *key == Quoted::new(known.name));
+        found.retain(|problem| match &problem.what {
+            Problem::UnknownKey { key, .. } => !of_act(key),
+            Problem::MissingKey { .. } => false,
+            _ => true,
+        });
+    }
+    let problems = sheet.problems(file, found);
+    match parsed {
+        Ok((config, warnings)) if problems.is_empty() => {
+            let candidates = if reading.act.is_some() { None } else { candidates.ok() };
+            Ok(Translation { config, act, candidates, changes, warnings })
+        }
+        _ => Err(ConfigErrors(problems)),
+    }
+}
+
+/// The test whose file this is, by keys that only one of them has.
+fn test_of(sheet: &Sheet) -> Test {
+    // Which program read what old ACTs had is the other table's to say.
+    let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
+    let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
+    let of_index = |key: &str| keys::find(key).is_some_and(|key| key.program == Program::Index);
+    let has = |test: Test| only(test).any(|key| sheet.has(key));
+    // With keys of both the parser names those that do not belong.
+    if (has(Test::Index) || sheet.keys().any(of_index)) && !has(Test::Storage) { Test::Index } else { Test::Storage }
+}
+
+/// The majors that read all keys of the file that any ACT reads; else two keys that exclude each other.
+fn candidates(sheet: &Sheet) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
+    let known: Vec<_> = sheet.keys().filter_map(keys::find).collect();
+    let newest = known.iter().max_by_key(|key| key.since.0);
+    let oldest = known.iter().filter(|key| key.until.is_some()).min_by_key(|key| key.until.map(|until| until.0));
+    let first = newest.map_or(*MAJORS.start(), |key| key.since.0);
+    let last = oldest.and_then(|key| key.until).map_or(*MAJORS.end(), |until| until.0);
+    match (oldest, newest) {
+        (Some(oldest), Some(newest)) if first > last => Err((oldest, newest)),
+        _ => Ok(first..=last),
+    }
+}
+
+/// The likeliest of the candidates: the newest, but ACT 4 before ACT 5 where a file has everything that
+/// ACT 4 asked for and ACT 5 had defaults for.
+fn likeliest(sheet: &Sheet, candidates: &RangeInclusive<u8>) -> u8 {
+    let newest = *candidates.end();
+    let asked = ["num-queues", "threads-per-queue", "report-interval-sec", "large-block-op-kbytes", "record-bytes"];
+    if newest == 5 && candidates.contains(&4) && asked.iter().all(|key| sheet.has(key)) { 4 } else { newest }
+}
+
+#[cfg(test)]
+mod tests;

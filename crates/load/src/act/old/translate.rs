@@ -1,0 +1,265 @@
+//! The rules by which the lines of an old file become lines of today.
+//!
+//! Each rule is a function of the [`Sheet`] that replaces lines and notes why. Which release did what
+//! is stated where it is used; the sources are those of the releases themselves.
+
+use super::super::problem::Problem;
+use super::super::table::SERVICE_THREADS_MAX;
+use super::change::Change;
+use super::keys::{self, KEYS};
+use super::sheet::Sheet;
+
+/// ACT's bytes to a KiB.
+const KIB: u64 = 1024;
+/// Step of a record as ACT 3 and 4 stored it. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
+const STEP_BYTES: u32 = 128;
+/// Requests in the queues that stopped ACT 1 to 4, and by default ACT 5.
+const QUEUED_MAX: u32 = 100_000;
+/// Threads for each queue by default. Source: ACT 5, `cfg_storage.c`.
+const ACT5_THREADS_PER_QUEUE: u32 = 4;
+/// Service threads for each CPU by default. Source: ACT 6, `cfg_storage.c`.
+const ACT6_THREADS_PER_CPU: u32 = 5;
+
+/// A change and the key of today at which it is to be said.
+type Changes = Vec<(&'static str, Change)>;
+
+/// Makes the file of ACT `act` one of today.
+pub(super) fn translate(sheet: &mut Sheet, act: u8, cpus: Option<u32>) -> Changes {
+    let mut changes = Changes::new();
+    if act >= 6 {
+        default_threads(sheet, act, ACT6_THREADS_PER_CPU, cpus, &mut changes);
+        return changes;
+    }
+    drop_unknown(sheet, act, &mut changes);
+    if act <= 4 {
+        ask_for(sheet, act);
+    }
+    if act <= 2 {
+        large_blocks(sheet, &mut changes);
+        write_buffers(sheet, &mut changes);
+    }
+    if act == 5 {
+        request_threads(sheet, &mut changes);
+        cache_threads(sheet, &mut changes);
+        lag_limit(sheet, &mut changes);
+    }
+    threads(sheet, act, cpus, &mut changes);
+    if act == 3 || act == 4 {
+        stored_sizes(sheet, &mut changes);
+    }
+    if act <= 4 {
+        odsync(sheet, &mut changes);
+    }
+    queue_limit(sheet, act, &mut changes);
+    leftovers(sheet, &mut changes);
+    changes
+}
+
+/// ACT 1 to 5 went on after a key that they did not know.
+fn drop_unknown(sheet: &mut Sheet, act: u8, changes: &mut Changes) {
+    for key in KEYS.iter().filter(|key| !key.known_to(act)) {
+        if let Some((_, value)) = sheet.take(key.name) {
+            changes.push(("", Change::Ignored { key: key.name, value, act }));
+        }
+    }
+}
+
+/// What ACT 1 to 4 had no default for.
+fn ask_for(sheet: &mut Sheet, act: u8) {
+    let own_queues = sheet.value("queue-per-device") == Some("yes");
+    for (key, example) in [
+        ("num-queues", "8"),
+        ("threads-per-queue", "8"),
+        ("report-interval-sec", "1"),
+        ("large-block-op-kbytes", "128"),
+        ("record-bytes", "1536"),
+        ("read-req-num-512-blocks", "3"),
+        ("large-block-ops-per-sec", "24"),
+    ] {
+        let known = keys::find(key).is_some_and(|key| key.known_to(act));
+        if known && !sheet.has(key) && !(key == "num-queues" && own_queues) {
+            sheet.problem(None, Problem::MissingKey { key, example });
+        }
+    }
+}
+
+/// ACT 1 and 2 had no writes but large blocks, whose rate they were told.
+fn large_blocks(sheet: &mut Sheet, changes: &mut Changes) {
+    let read = sheet.take_number("read-req-num-512-blocks", 1);
+    let record_bytes = read.map(|(_, blocks)| u64::from(blocks) * 512);
+    if let (Some((line, blocks)), Some(bytes)) = (read, record_bytes) {
+        sheet.put(line, "record-bytes", bytes);
+        changes.push(("record-bytes", Change::RecordFromBlocks(blocks)));
+    }
+    let Some((line, rate)) = sheet.take_number("large-block-ops-per-sec", 1) else { return };
+    let block_bytes = sheet.number("large-block-op-kbytes").map_or(0, |kbytes| u64::from(kbytes) * KIB);
+    // No whole record in a block is a mistake that the parser names; the rate is then of no matter.
+    let per_block = record_bytes.map_or(0, |record_bytes| block_bytes / record_bytes).max(1);
+    let records = u64::from(rate) * per_block;
+    let (lwm_pct, writes) = if records.is_multiple_of(2) { (50, records / 2) } else { (0, records) };
+    sheet.put(line, "write-reqs-per-sec", writes);
+    sheet.add("defrag-lwm-pct", lwm_pct);
+    let per_block = u32::try_from(per_block).unwrap_or(u32::MAX);
+    changes.push(("write-reqs-per-sec", Change::WritesFromLargeBlocks { rate, per_block, lwm_pct }));
+}
+
+/// ACT 1 and 2 wrote zeros, or a few random blocks over and over.
+fn write_buffers(sheet: &mut Sheet, changes: &mut Changes) {
+    let given = sheet.has("num-write-buffers");
+    match sheet.take_number("num-write-buffers", 0) {
+        Some((line, 0)) => {
+            sheet.put(line, "compress-pct", 0);
+            changes.push(("compress-pct", Change::WroteZeros { given }));
+        }
+        Some((_, buffers)) => changes.push(("compress-pct", Change::RandomBuffers(buffers))),
+        None if given => {}
+        None => {
+            sheet.add("compress-pct", 0);
+            changes.push(("compress-pct", Change::WroteZeros { given }));
+        }
+    }
+}
+
+/// ACT 5's `service-threads` made requests; 6.0 gave the name to what did them.
+fn request_threads(sheet: &mut Sheet, changes: &mut Changes) {
+    if let Some((_, value)) = sheet.take("service-threads") {
+        changes.push(("service-threads", Change::RequestThreads(value)));
+    }
+}
+
+/// Only 5.0 called them so.
+fn cache_threads(sheet: &mut Sheet, changes: &mut Changes) {
+    if let Some((line, value)) = sheet.take("num-cache-threads") {
+        sheet.put(line, "cache-threads", value);
+        changes.push(("cache-threads", Change::Renamed("num-cache-threads")));
+    }
+}
+
+/// In ACT 5 a limit of 0 stopped at the first lag; from 6.0 on it is no limit.
+fn lag_limit(sheet: &mut Sheet, changes: &mut Changes) {
+    if sheet.number("max-lag-sec") == Some(0) {
+        sheet.change("max-lag-sec", 1);
+        changes.push(("max-lag-sec", Change::NoLagAllowed));
+    }
+}
+
+/// Queues and their threads, which ACT 1 to 5 had, become service threads.
+fn threads(sheet: &mut Sheet, act: u8, cpus: Option<u32>, changes: &mut Changes) {
+    let per_device = sheet.take_flag("queue-per-device");
+    let (has_queues, has_threads) = (sheet.has("num-queues"), sheet.has("threads-per-queue"));
+    let queues = sheet.take_number("num-queues", 1);
+    let threads = sheet.take_number("threads-per-queue", 1);
+    if let Some((_, true)) = per_device {
+        let names = sheet.value("device-names").map(|names| super::super::dialect::device_names(names).count());
+        let devices = names.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+        if let Some((line, threads)) = threads {
+            changes.push(("service-threads", Change::QueuePerDevice { devices, threads }));
+            product(sheet, line, devices, threads);
+        }
+        return;
+    }
+    if let Some((_, false)) = per_device {
+        changes.push(("", dropped("queue-per-device", "no", "there are no queues")));
+    }
+    match (queues, threads) {
+        (Some((line, queues)), Some((_, threads))) => {
+            changes.push(("service-threads", Change::QueuesToThreads { queues, threads }));
+            product(sheet, line, queues, threads);
+        }
+        (Some((line, queues)), None) if act == 5 && !has_threads => {
+            changes.push(("service-threads", Change::QueuesToThreads { queues, threads: ACT5_THREADS_PER_QUEUE }));
+            product(sheet, line, queues, ACT5_THREADS_PER_QUEUE);
+        }
+        (None, threads) if act == 5 && !has_queues && threads.is_some() == has_threads => {
+            let threads = threads.map_or(ACT5_THREADS_PER_QUEUE, |(_, threads)| threads);
+            default_threads(sheet, act, threads, cpus, changes);
+        }
+        // Missing or wrong, and reported.
+        _ => {}
+    }
+}
+
+fn product(sheet: &mut Sheet, line: usize, queues: u32, threads: u32) {
+    match queues.checked_mul(threads).filter(|product| u64::from(*product) <= SERVICE_THREADS_MAX) {
+        Some(product) => sheet.put(line, "service-threads", product),
+        None => sheet.problem(Some(line), Problem::TooManyQueueThreads { queues, threads }),
+    }
+}
+
+/// Threads that were left to the number of CPUs.
+fn default_threads(sheet: &mut Sheet, act: u8, threads_per_cpu: u32, cpus: Option<u32>, changes: &mut Changes) {
+    // 0 says "not given", as the key's absence does.
+    if sheet
+        .value("service-threads")
+        .is_some_and(|value| sheet.number("service-threads") != Some(0) || value.is_empty())
+    {
+        return;
+    }
+    let change = match cpus {
+        Some(cpus) => {
+            sheet.take("service-threads");
+            sheet.add("service-threads", u64::from(cpus) * u64::from(threads_per_cpu));
+            Change::ThreadsForCpus { act, threads_per_cpu, cpus }
+        }
+        None => Change::ThreadsByCpu { act, threads_per_cpu },
+    };
+    changes.push(("service-threads", change));
+}
+
+/// ACT 3 and 4 stored records in larger steps; the same step today gives the same large blocks, and the
+/// same reads, because sectors are multiples of it.
+fn stored_sizes(sheet: &mut Sheet, changes: &mut Changes) {
+    let stored = |bytes: u32| bytes.checked_next_multiple_of(STEP_BYTES).unwrap_or(bytes);
+    let (min, max) = (sheet.number("record-bytes"), sheet.number("record-bytes-range-max"));
+    if let Some(bytes) = min.filter(|bytes| stored(*bytes) != *bytes) {
+        sheet.change("record-bytes", stored(bytes));
+        changes.push(("record-bytes", Change::RoundedTo128(bytes)));
+    }
+    match (min, max) {
+        (Some(min), Some(max)) if max > min && stored(min) == stored(max) => {
+            sheet.change("record-bytes-range-max", 0);
+            changes.push(("record-bytes-range-max", Change::RangeClosed(max)));
+        }
+        // A range that goes down is the parser's to report, as it was written.
+        (Some(min), Some(max)) if max > min && stored(max) != max => {
+            sheet.change("record-bytes-range-max", stored(max));
+            changes.push(("record-bytes-range-max", Change::RoundedTo128(max)));
+        }
+        _ => {}
+    }
+}
+
+/// `O_DSYNC` came with ACT 5.0.
+fn odsync(sheet: &mut Sheet, changes: &mut Changes) {
+    if sheet.value("commit-to-device") == Some("yes") {
+        changes.push(("commit-to-device", Change::CommitsNowDurable));
+    } else {
+        sheet.add("disable-odsync", "yes");
+        changes.push(("disable-odsync", Change::WithoutOdsync));
+    }
+}
+
+/// ACT 1 to 5 stopped when too many requests were waiting.
+fn queue_limit(sheet: &mut Sheet, act: u8, changes: &mut Changes) {
+    let given = sheet.has("max-reqs-queued");
+    let limit = sheet.take_number("max-reqs-queued", 0).map(|(_, limit)| limit);
+    if let Some(limit) = limit.or((!given).then_some(QUEUED_MAX)) {
+        changes.push(("max-lag-sec", Change::QueueLimit { limit, act }));
+    }
+}
+
+/// What said nothing about the load.
+fn leftovers(sheet: &mut Sheet, changes: &mut Changes) {
+    if let Some((_, value)) = sheet.take("use-valloc") {
+        changes.push(("", dropped("use-valloc", &value, "it chose how ACT allocated memory")));
+    }
+    let left_alone = "the I/O scheduler is recorded and left alone; set it in /sys/block/NAME/queue/scheduler";
+    match sheet.take("scheduler-mode") {
+        Some((_, value)) => changes.push(("", dropped("scheduler-mode", &value, left_alone))),
+        None => changes.push(("", Change::SchedulerWasNoop)),
+    }
+}
+
+fn dropped(key: &'static str, value: &str, why: &'static str) -> Change {
+    Change::Dropped { key, value: value.to_owned(), why }
+}

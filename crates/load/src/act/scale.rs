@@ -1,0 +1,306 @@
+//! Multiples of a load: the factor, "Nx" of a number of drives, and every rate of a configuration.
+//!
+//! A rate is an option whose unit is something a second; shares, sizes and times are left alone.
+//! Factors are exact decimals. Rates are whole numbers in a file, so what is rounded is said.
+
+use super::any::AnyConfig;
+use super::options::{Kind, OptionSpec, options_of};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Reads a second and drive in the load called 1x. Source: ACT's README.
+pub const READS_PER_SEC_1X: u64 = 2000;
+/// Writes a second and drive in the load called 1x. Source: ACT's README.
+pub const WRITES_PER_SEC_1X: u64 = 1000;
+
+/// A factor above 0, exact: a decimal of at most 9 digits before and after the point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Factor {
+    billionths: u64,
+}
+
+/// Parts of a factor of 1.
+const ONE: u64 = 1_000_000_000;
+const DIGITS_MAX: usize = 9;
+
+/// Why a text is no factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FactorError {
+    /// Zero.
+    #[error("0 times a load is no load - give a factor above 0, such as 30 or 1.5")]
+    Zero,
+    /// A minus sign.
+    #[error("there is no negative load - give a factor above 0, such as 30 or 1.5")]
+    Negative,
+    /// Anything else.
+    #[error("that is no decimal number - give a factor above 0, such as 30 or 1.5")]
+    NotANumber,
+    /// More digits than are kept.
+    #[error("that has too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the point")]
+    TooManyDigits,
+}
+
+impl FromStr for Factor {
+    type Err = FactorError;
+
+    /// Reads `30`, `1.5` or `30x`.
+    fn from_str(text: &str) -> Result<Self, FactorError> {
+        let number = text.strip_suffix(['x', 'X']).unwrap_or(text);
+        if number.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
+            return Err(FactorError::Negative);
+        }
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.len() + part.len() == 0 || !digits(whole) || !digits(part) {
+            return Err(FactorError::NotANumber);
+        }
+        let (whole, part) = (whole.trim_start_matches('0'), part.trim_end_matches('0'));
+        if whole.len() > DIGITS_MAX || part.len() > DIGITS_MAX {
+            return Err(FactorError::TooManyDigits);
+        }
+        // Digits alone, and few enough for 64 bits.
+        let billionths = format!("{whole}{part:0<DIGITS_MAX$}").parse().map_err(|_| FactorError::NotANumber)?;
+        if billionths == 0 { Err(FactorError::Zero) } else { Ok(Self { billionths }) }
+    }
+}
+
+impl fmt::Display for Factor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&decimal(self.billionths.into()))
+    }
+}
+
+/// Billionths as the shortest decimal.
+fn decimal(billionths: u128) -> String {
+    let (whole, part) = (billionths / u128::from(ONE), billionths % u128::from(ONE));
+    let text = format!("{whole}.{part:09}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A rate before and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scaled {
+    /// Its key.
+    pub key: &'static str,
+    /// Before, a second.
+    pub from: u64,
+    /// After, a second: rounded to the nearest whole number, halves up.
+    pub to: u64,
+    /// The exact product, where it is no whole number.
+    pub rounded: Option<String>,
+}
+
+impl fmt::Display for Scaled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "was {}, is {}", self.from, self.to)?;
+        match &self.rounded {
+            Some(exact) => write!(f, ", rounded from {exact}: rates are whole numbers"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a rate cannot be multiplied.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ScaleError {
+    /// It would be rounded to nothing.
+    #[error(
+        "{key}: {factor} x {from} is {exact} a second, which as a whole number is 0, and the stream would be gone - \
+         give a larger factor"
+    )]
+    Vanishes {
+        /// The key.
+        key: &'static str,
+        /// The factor.
+        factor: Factor,
+        /// The rate, a second.
+        from: u64,
+        /// Their product.
+        exact: String,
+    },
+    /// It would not fit.
+    #[error(
+        "{key}: {factor} x {from} is {exact} a second, and at most {max} can be configured - give a smaller factor"
+    )]
+    TooLarge {
+        /// The key.
+        key: &'static str,
+        /// The factor.
+        factor: Factor,
+        /// The rate, a second.
+        from: u64,
+        /// Their product.
+        exact: String,
+        /// The largest rate, a second.
+        max: u64,
+    },
+}
+
+/// Multiplies every rate of `config` that is not 0.
+///
+/// Shape: the rates that were multiplied, in the order of the option table. Errors: one for each rate
+/// that cannot be; nothing changes then.
+pub fn scale(config: &mut AnyConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    let rates: Vec<_> = options_of(config.test())
+        .filter(|spec| is_rate(spec))
+        .filter_map(|spec| Some((spec, config.number(spec.name).filter(|rate| *rate > 0)?)))
+        .collect();
+    set_all(config, rates.iter().map(|(spec, rate)| times(spec, *rate, factor)))
+}
+
+/// Sets the rates of `config` to `factor` times the 1x load of `drives` drives.
+///
+/// Shape and errors as those of [`scale`].
+pub fn set_load(config: &mut AnyConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    let loads = [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
+    let specs = options_of(config.test()).filter_map(|spec| {
+        let (_, rate) = loads.iter().find(|(key, _)| *key == spec.name)?;
+        Some(times(spec, rate.saturating_mul(drives), factor))
+    });
+    set_all(config, specs)
+}
+
+/// Whether an option is a rate.
+fn is_rate(spec: &OptionSpec) -> bool {
+    spec.unit.ends_with("/s")
+}
+
+fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, ScaleError> {
+    let (key, product) = (spec.name, u128::from(from) * u128::from(factor.billionths));
+    let nearest = (product + u128::from(ONE / 2)) / u128::from(ONE);
+    let exact = decimal(product);
+    let max = match spec.kind {
+        Kind::Whole { max, .. } => max,
+        _ => u64::MAX,
+    };
+    match u64::try_from(nearest) {
+        Ok(0) => Err(ScaleError::Vanishes { key, factor, from, exact }),
+        Ok(to) if to <= max => {
+            let rounded = (u128::from(to) * u128::from(ONE) != product).then_some(exact);
+            Ok(Scaled { key, from, to, rounded })
+        }
+        _ => Err(ScaleError::TooLarge { key, factor, from, exact, max }),
+    }
+}
+
+fn set_all(
+    config: &mut AnyConfig,
+    rates: impl Iterator<Item = Result<Scaled, ScaleError>>,
+) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    let (scaled, errors): (Vec<_>, Vec<_>) = rates.partition(Result::is_ok);
+    if !errors.is_empty() {
+        return Err(errors.into_iter().filter_map(Result::err).collect());
+    }
+    let scaled: Vec<_> = scaled.into_iter().flatten().collect();
+    for rate in &scaled {
+        // Within the range of its option, as was just made sure; a test tries the largest.
+        let _ = config.set(rate.key, &rate.to.to_string());
+    }
+    Ok(scaled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::act::options::Test;
+    use crate::act::storage::StorageConfig;
+
+    fn factor(text: &str) -> Factor {
+        text.parse().unwrap()
+    }
+
+    fn config(reads: u32, writes: u32) -> AnyConfig {
+        AnyConfig::Storage(StorageConfig {
+            device_names: vec!["/dev/a".into()],
+            test_duration_sec: 1,
+            read_reqs_per_sec: reads,
+            write_reqs_per_sec: writes,
+            ..StorageConfig::default()
+        })
+    }
+
+    #[test]
+    fn factors_are_exact_decimals() {
+        for (text, shown) in
+            [("30", "30"), ("1.5x", "1.5"), ("0.1", "0.1"), (".25", "0.25"), ("007.50", "7.5"), ("3.", "3")]
+        {
+            assert_eq!(factor(text).to_string(), shown, "{text}");
+        }
+        assert_eq!(factor("999999999.999999999").to_string(), "999999999.999999999");
+    }
+
+    #[test]
+    fn what_is_no_factor_is_told_apart() {
+        for (text, error) in [
+            ("0", FactorError::Zero),
+            ("0.0", FactorError::Zero),
+            ("-1", FactorError::Negative),
+            ("-.5", FactorError::Negative),
+            ("nan", FactorError::NotANumber),
+            ("inf", FactorError::NotANumber),
+            ("", FactorError::NotANumber),
+            (".", FactorError::NotANumber),
+            ("x", FactorError::NotANumber),
+            ("1e3", FactorError::NotANumber),
+            ("1,5", FactorError::NotANumber),
+            ("1.2.3", FactorError::NotANumber),
+            ("٣", FactorError::NotANumber),
+            ("1234567890", FactorError::TooManyDigits),
+            ("0.0000000001", FactorError::TooManyDigits),
+        ] {
+            assert_eq!(text.parse::<Factor>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn thirty_x_on_two_drives_is_120000_reads_and_60000_writes() {
+        let mut config = config(1, 0);
+        set_load(&mut config, factor("30"), 2).unwrap();
+        assert_eq!(config.number("read-reqs-per-sec"), Some(120_000));
+        assert_eq!(config.number("write-reqs-per-sec"), Some(60_000));
+    }
+
+    #[test]
+    fn every_rate_is_multiplied_and_nothing_else() {
+        let mut scaled = config(2000, 1000);
+        let told = scale(&mut scaled, factor("1.1")).unwrap();
+        assert_eq!(scaled, config(2200, 1100));
+        assert_eq!(
+            told.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["was 2000, is 2200", "was 1000, is 1100"]
+        );
+    }
+
+    #[test]
+    fn rounding_is_said_and_a_rate_of_0_stays() {
+        let mut scaled = config(3, 0);
+        let told = scale(&mut scaled, factor("1.5")).unwrap();
+        assert_eq!(scaled, config(5, 0));
+        assert_eq!(told[0].to_string(), "was 3, is 5, rounded from 4.5: rates are whole numbers");
+    }
+
+    #[test]
+    fn a_rate_that_vanishes_or_overflows_changes_nothing_and_all_are_named() {
+        let mut scaled = config(2000, 5);
+        let errors = scale(&mut scaled, factor("0.09")).unwrap_err();
+        assert!(matches!(errors[..], [ScaleError::Vanishes { key: "write-reqs-per-sec", .. }]), "{errors:?}");
+        assert!(errors[0].to_string().starts_with("write-reqs-per-sec: 0.09 x 5 is 0.45 a second, which"));
+        let errors = scale(&mut scaled, factor("999999999")).unwrap_err();
+        assert!(matches!(errors[..], [ScaleError::TooLarge { .. }, ScaleError::TooLarge { .. }]), "{errors:?}");
+        assert_eq!(scaled, config(2000, 5));
+        let mut most = config(u32::MAX, 0);
+        scale(&mut most, factor("1")).unwrap();
+        assert_eq!(most, config(u32::MAX, 0));
+        assert!(scale(&mut most, factor("1.000000001")).is_err(), "4294967299.3");
+    }
+
+    #[test]
+    fn the_rates_of_the_table_are_found_by_their_unit() {
+        let rates: Vec<_> = options_of(Test::Storage).filter(|spec| is_rate(spec)).map(|spec| spec.name).collect();
+        assert_eq!(rates, ["read-reqs-per-sec", "write-reqs-per-sec", "total-lbw-per-sec", "direct-frees"]);
+        for spec in options_of(Test::Storage).filter(|spec| spec.name.ends_with("-per-sec")) {
+            assert!(rates.contains(&spec.name), "{}", spec.name);
+        }
+    }
+}

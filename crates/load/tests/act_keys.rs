@@ -1,0 +1,21 @@
+//! `docs/act-keys.md` is what the table of old keys generates.
+//!
+//! To update it: `UPDATE_DOCS=1 cargo test -p load --test act_keys`.
+
+use load::act::old::keys;
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn the_table_of_old_keys_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/act-keys.md");
+    let generated = keys::markdown();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, &generated).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == generated,
+        "docs/act-keys.md is not what the table of old keys says - UPDATE_DOCS=1 cargo test -p load --test act_keys"
+    );
+}

@@ -1,0 +1,35 @@
+//! Properties of the log reader on logs of all versions, cut and mixed.
+
+#[path = "common/log_property.rs"]
+mod log_property;
+
+use log_property::assert_log_property;
+use proptest::prelude::*;
+
+const LOGS: [&[u8]; 5] = [
+    include_bytes!("data/act-storage-two-devices.log"),
+    include_bytes!("data/act-storage-interval2.log"),
+    include_bytes!("data/act-index-us.log"),
+    include_bytes!("data/act5-storage.log"),
+    include_bytes!("data/act4.log"),
+];
+
+#[test]
+fn every_log_of_the_examples_is_a_log_to_its_end() {
+    for log in LOGS {
+        assert!(assert_log_property(log), "{}", String::from_utf8_lossy(&log[..80]));
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_mixture_of_logs_breaks_the_reader(
+        one in prop::sample::select(&LOGS[..]),
+        other in prop::sample::select(&LOGS[..]),
+        (cut, from) in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        noise in prop::collection::vec(any::<u8>(), 0..20),
+    ) {
+        let (cut, from) = (cut.index(one.len()), from.index(other.len()));
+        assert_log_property(&[&one[..cut], &noise, &other[from..]].concat());
+    }
+}
