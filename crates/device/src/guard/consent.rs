@@ -101,7 +101,8 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
         match &found.door {
             Door::Device { .. } => check_same_size(&file, size_bytes)?,
             Door::File { .. } | Door::NewFile { .. } => {
-                notes.extend(reserve(&file, size_bytes)?);
+                // Who writes all of it need not hear of what was never written.
+                notes.extend(reserve(&file, size_bytes)?.filter(|_| !request.whole));
                 found.facts = facts_now(guard, &request)?;
             }
         }
