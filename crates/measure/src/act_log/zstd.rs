@@ -7,8 +7,8 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, Read};
 
-/// Largest window accepted: that of `zstd -20`. Only `--ultra` and `--long` make larger ones, and with
-/// those a log would take more memory than all else together.
+/// Largest window accepted: that of `zstd --ultra -20`. Only `--long` and higher levels make larger
+/// ones, up to 128 MiB by default, far more than a table takes.
 const WINDOW_BYTES_MAX: u64 = 32 << 20;
 
 /// Decompressed bytes of `source`.

@@ -14,6 +14,7 @@ mod dialect;
 mod error;
 mod header;
 mod lines;
+mod messages;
 mod report;
 
 pub use error::{Part, ReadError};
@@ -23,7 +24,7 @@ use crate::buckets::{ActBuckets, ActScale};
 use dialect::Dialect;
 use error::Fault;
 use lines::Lines;
-use std::collections::VecDeque;
+use messages::Messages;
 use std::io::Read;
 
 /// What one report added to the log: counts since the run began.
@@ -54,7 +55,10 @@ pub struct Truncation {
     pub complete_sec: u64,
 }
 
-/// Reads a log entry by entry; memory does not grow with the log.
+/// Most histograms accepted, several times what 128 devices have, the most that ACT takes.
+const HISTOGRAMS_MAX: usize = 2048;
+
+/// Reads a log entry by entry; memory does not grow with the log, whatever it holds.
 #[derive(Debug)]
 pub struct Reader<R> {
     lines: Lines<R>,
@@ -64,7 +68,7 @@ pub struct Reader<R> {
     scale: ActScale,
     /// The first report, where it had to be read for the names.
     ahead: Option<Chunk>,
-    messages: VecDeque<String>,
+    messages: Messages,
     last: Chunk,
     truncation: Option<Truncation>,
     ended: bool,
@@ -75,7 +79,7 @@ impl<R: Read> Reader<R> {
     /// message if there is one.
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut lines = Lines::new(input);
-        let mut messages = VecDeque::new();
+        let mut messages = Messages::default();
         let (header, dialect) = header::read(&mut lines, &mut messages)?;
         let scale = match header.configured("microsecond-histograms") {
             Some(value) if value.starts_with('y') => ActScale::Microseconds,
@@ -122,6 +126,11 @@ impl<R: Read> Reader<R> {
         self.truncation
     }
 
+    /// How many messages were left out, because too many stood within one report or the header.
+    pub fn messages_left_out(&self) -> u64 {
+        self.messages.left_out()
+    }
+
     /// The next report at a time that is `wanted`. The others are passed over, and so are messages;
     /// their times must ascend nevertheless. Errors and the end are those of the iterator.
     pub fn next_chunk_at(&mut self, wanted: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
@@ -136,7 +145,7 @@ impl<R: Read> Reader<R> {
 
     /// The next entry, with only the reports that are `wanted`; notes how the log ends.
     fn step(&mut self, wanted: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
-        if let Some(message) = self.messages.pop_front() {
+        if let Some(message) = self.messages.pop() {
             return Some(Ok(Entry::Message(message)));
         }
         if self.ended {
@@ -152,7 +161,7 @@ impl<R: Read> Reader<R> {
                 self.ended = true;
                 let (line, complete_sec) = (self.lines.number(), self.last.after_sec);
                 self.truncation = Some(Truncation { line, complete_sec });
-                self.messages.pop_front().map(|message| Ok(Entry::Message(message)))
+                self.messages.pop().map(|message| Ok(Entry::Message(message)))
             }
             Err(Fault::Error(mut error)) => {
                 self.ended = true;

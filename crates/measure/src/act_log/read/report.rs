@@ -5,7 +5,7 @@
 
 use super::error::{Fault, ReadError};
 use super::lines::{self, Line};
-use super::{Chunk, Reader, number};
+use super::{Chunk, HISTOGRAMS_MAX, Reader, number};
 use crate::buckets::{ACT_BUCKETS, ActBuckets};
 use std::io::Read;
 
@@ -58,6 +58,9 @@ impl<R: Read> Reader<R> {
             let Some((name, total)) = self.dialect.total(&line.text) else {
                 return Err(self.fault(&line, "a histogram's name and its total"));
             };
+            if self.names.len() >= HISTOGRAMS_MAX {
+                return Err(self.fault(&line, &format!("at most {HISTOGRAMS_MAX} histograms")));
+            }
             self.names.push(name.to_owned());
             self.last.histograms.push(ActBuckets::new(self.scale));
             histograms.push(self.buckets(histograms.len(), total)?);
