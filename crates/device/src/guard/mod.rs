@@ -35,7 +35,7 @@ mod tests;
 pub use ask::{Answers, Asker, Question, ask_on_terminal, erase_names};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
-pub use preparation::{PREPARATION, Preparation, Records, StateError};
+pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
 pub(crate) use prepared::Part;
 pub use prepared::{Prepared, Sampled};
 pub use processes::Opener;

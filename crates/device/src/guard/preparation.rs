@@ -229,8 +229,10 @@ fn default_dir() -> Option<PathBuf> {
     named("HOME").map(|home| home.join(".local/state/flashproof"))
 }
 
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// Seconds since 1970, as records count them.
+pub fn unix_s() -> u64 {
+    // A clock before 1970 is no reason not to keep a record.
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]

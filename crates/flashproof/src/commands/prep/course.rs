@@ -5,9 +5,8 @@
 //! the numbers that differ, until the user says that it may begin anew.
 
 use device::discover::DeviceFacts;
-use device::guard::{Prepared, Records};
+use device::guard::{Prepared, Records, unix_s};
 use load::prep::BLOCK_BYTES;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the user asks for.
 #[derive(Debug, Clone, Copy)]
@@ -87,12 +86,6 @@ impl Course {
         };
         Ok(Self { prepared, resumed: false })
     }
-}
-
-/// Seconds since 1970.
-pub fn unix_s() -> u64 {
-    // A clock before 1970 is no reason not to prepare a drive.
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The first `use_pct` percent, in whole blocks; all of it for 100.

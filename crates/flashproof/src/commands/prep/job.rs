@@ -3,7 +3,6 @@
 //! Devices of one preparation share nothing: each has its own thread, run loop and record, so a slow or
 //! broken one holds up no other.
 
-use super::course::unix_s;
 use super::ledger::{Broken, Ledger};
 use super::read_back::Verified;
 use super::status::{Shared, Step};
@@ -11,7 +10,7 @@ use super::tracker::Tracker;
 use crate::devices::Devices;
 use crate::engine::{Engine, EngineFacts};
 use crate::say;
-use device::guard::Prepared;
+use device::guard::{Prepared, unix_s};
 use device::salt::PlacedSalt;
 use device::target::Target;
 use load::plan::Plan;

@@ -1,10 +1,9 @@
 //! Reading back: a sample of a device compared with what ought to be on it.
 
-use super::course::unix_s;
 use super::job::Job;
 use super::ledger::Broken;
 use super::status::Step;
-use device::guard::Sampled;
+use device::guard::{Sampled, unix_s};
 use device::target::Target;
 use load::prep::{self, Compared, Content, SPOT_BYTES, Sample};
 use std::sync::Arc;
