@@ -6,7 +6,7 @@
 use super::claim::{self, Manner};
 use super::evidence::Evidence;
 use super::examine::{Door, Examined, missing_bytes, recorded_size};
-use super::preparation::random_key;
+use super::preparation::{Records, random_key};
 use super::refusal::{Findings, Reason};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, Resolved};
@@ -68,6 +68,16 @@ impl WriteConsent {
     /// What falls short and is to be said aloud, in words.
     pub fn notes(&self) -> &[String] {
         &self.opened.notes
+    }
+
+    /// Records that what `request` is for writes to it from now on.
+    pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
+        let Some(identity) = self.opened.facts.identity() else { return };
+        if let Err(error) = records.note_writing(&identity, &request.purpose) {
+            // Costs a false alarm later: no ground to refuse.
+            let note = format!("{error}; until then `flashproof prep --verify` takes what this run writes for damage");
+            self.opened.notes.push(note);
+        }
     }
 
     /// For the target that takes its place.

@@ -137,7 +137,7 @@ impl Guard {
     }
 
     fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, Refused> {
-        let mut granted = Vec::new();
+        let mut granted: Vec<WriteConsent> = Vec::new();
         for (examined, request) in examined.into_iter().zip(requests) {
             match consent::grant(self, examined) {
                 Ok(consent) => granted.push(consent),
@@ -148,6 +148,8 @@ impl Guard {
                 }
             }
         }
+        // Only now is it sure that anything will be written, to any of them.
+        granted.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(granted)
     }
 }

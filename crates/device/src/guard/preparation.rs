@@ -105,10 +105,6 @@ impl Records {
         let _lock = lock_beside(&path)?;
         let old = self.find(identity).filter(|old| old.size_bytes == size_bytes);
         let now = unix_s();
-        let mut prepared = old.as_ref().and_then(|old| old.prepared.clone());
-        if let Some(prepared) = prepared.as_mut().filter(|_| what != PREPARATION) {
-            prepared.written_since = Some(what.to_owned());
-        }
         let new = Preparation {
             version: VERSION,
             identity: identity.to_owned(),
@@ -120,7 +116,7 @@ impl Records {
             first_unix_s: old.as_ref().map_or(now, |old| old.first_unix_s),
             last_unix_s: now,
             what: what.to_owned(),
-            prepared,
+            prepared: old.and_then(|old| old.prepared),
         };
         write(&path, &new).map_err(failed("write", &path))?;
         Ok(new.key)

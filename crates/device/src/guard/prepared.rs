@@ -8,7 +8,7 @@
 //! The record is written only after a sync of the device, so what it claims survived whatever ended the
 //! program. With seed, key and pass every byte below the mark can be computed again ([`crate::salt`]).
 
-use super::preparation::{Records, StateError};
+use super::preparation::{PREPARATION, Records, StateError};
 use crate::discover::DeviceFacts;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -142,6 +142,20 @@ impl Records {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
+    /// Notes that `what` is about to write to a device, so that its preparation, if there was one, no longer
+    /// tells its content.
+    pub(super) fn note_writing(&self, identity: &str, what: &str) -> Result<(), StateError> {
+        let was_prepared = self.find(identity).is_some_and(|record| record.prepared.is_some());
+        if what == PREPARATION || !was_prepared {
+            return Ok(());
+        }
+        self.change(identity, |record| {
+            if let Some(prepared) = &mut record.prepared {
+                prepared.written_since = Some(what.to_owned());
+            }
+        })
+    }
+
     /// The preparation begun last under the name `path`, and the identity of its device.
     pub fn last_under(&self, path: &str) -> Option<(String, Prepared)> {
         let under = self.all().into_iter().filter_map(|record| Some((record.identity, record.prepared?)));
@@ -203,11 +217,14 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let key = records.keep("serial a", 1000, "preparation").unwrap();
+        records.note_writing("serial a", "storage test").unwrap();
         records.keep_prepared("serial a", &prepared("/dev/x", 5)).unwrap();
-        assert_eq!(records.keep("serial a", 1000, "preparation").unwrap(), key);
-        assert_eq!(records.prepared("serial a", 1000).unwrap().written_since, None);
         records.keep("serial a", 1000, "storage test").unwrap();
+        records.note_writing("serial a", "preparation").unwrap();
+        assert_eq!(records.prepared("serial a", 1000).unwrap().written_since, None);
+        records.note_writing("serial a", "storage test").unwrap();
         assert_eq!(records.prepared("serial a", 1000).unwrap().written_since.as_deref(), Some("storage test"));
+        records.note_writing("serial b", "storage test").unwrap();
         assert_eq!(records.find("serial a").unwrap().key, key);
     }
 }

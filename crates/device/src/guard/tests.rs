@@ -223,6 +223,30 @@ fn a_record_that_cannot_be_kept_is_said_and_stops_nothing() {
 }
 
 #[test]
+fn a_grant_that_fails_marks_no_device_as_written_to() {
+    let place = Place::new();
+    place.run_once(&place.request("ours"), SIZE as usize);
+    let records = place.guard().records;
+    let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
+    records.keep_prepared(&identity, &prepared::tests::prepared("ours", 1)).unwrap();
+    let written_since = || records.find(&identity).unwrap().prepared.unwrap().written_since;
+
+    fs::write(place.path("theirs"), "precious").unwrap();
+    let mut answers = Answers::default().or_ask(|question| {
+        fs::write(place.path("new"), "made while the question waited").unwrap();
+        Some(question.name.to_owned())
+    });
+    let requests = [place.request("ours"), place.request("theirs"), place.request("new")];
+    let refused = place.guard().consent(&requests, &mut answers).unwrap_err().to_string();
+    assert!(refused.contains(&format!("refusing to write to {} - cannot create", place.path("new"))), "{refused}");
+    assert_eq!(written_since(), None);
+    drop(answers);
+
+    drop(place.consent(&place.request("ours")).unwrap());
+    assert_eq!(written_since().as_deref(), Some("test"));
+}
+
+#[test]
 fn what_the_kernel_refuses_is_told_with_the_way_out() {
     for (errno, says) in [
         (libc::EACCES, "no permission to open it for writing (Permission denied (os error 13)); run as root, or as"),

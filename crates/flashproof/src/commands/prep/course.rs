@@ -236,8 +236,10 @@ mod tests {
 
     #[test]
     fn a_preparation_that_a_test_wrote_into_is_not_gone_on_with() {
-        let (_dir, records, _) = interrupted();
-        records.keep("serial a", SIZE, "storage test").unwrap();
+        let (_dir, records, prepared) = interrupted();
+        records
+            .keep_prepared("serial a", &Prepared { written_since: Some("storage test".into()), ..prepared })
+            .unwrap();
         refused(&subject("serial a"), &WANTED, &records, "and a storage test has written to it since");
     }
 
