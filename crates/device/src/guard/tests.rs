@@ -150,6 +150,23 @@ fn our_own_file_is_not_asked_for_and_may_grow() {
 }
 
 #[test]
+fn a_file_with_a_part_that_is_not_used_does_not_grow() {
+    let place = Place::new();
+    place.run_once(&place.request("ours"), SIZE as usize);
+    let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
+    let half = Prepared { size_bytes: SIZE, used_bytes: SIZE / 2, ..prepared::tests::prepared("ours", 1) };
+    place.guard().records.keep_prepared(&identity, &half).unwrap();
+    let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
+    for _ in 0..2 {
+        place.assert_refused(&grown, "only its first 2097152 of 4194304 bytes are used, as it was prepared with --use");
+    }
+    assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), SIZE);
+    assert_eq!(Target::writable(place.consent(&place.request("ours")).unwrap()).size_bytes(), SIZE / 2);
+    // Whoever prepares all of it may.
+    place.consent(&Request { whole: true, ..grown }).unwrap();
+}
+
+#[test]
 fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
