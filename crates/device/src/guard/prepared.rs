@@ -142,6 +142,23 @@ impl Records {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
+    /// Keeps what was read back of `prepared`, and nothing else. Says whether that is still what is on
+    /// record: if another preparation or a test came in between, nothing is changed.
+    pub fn keep_sample(&self, identity: &str, prepared: &Prepared, sample: &Sampled) -> Result<bool, StateError> {
+        let mut is_same = false;
+        self.change(identity, |record| {
+            let same = |now: &&mut Prepared| {
+                (now.seed, now.started_unix_s, &now.written_since)
+                    == (prepared.seed, prepared.started_unix_s, &prepared.written_since)
+            };
+            if let Some(now) = record.prepared.as_mut().filter(same) {
+                now.sample = Some(sample.clone());
+                is_same = true;
+            }
+        })?;
+        Ok(is_same)
+    }
+
     /// Notes that `what` is about to write to a device, so that its preparation, if there was one, no longer
     /// tells its content.
     pub(super) fn note_writing(&self, identity: &str, what: &str) -> Result<(), StateError> {
@@ -210,6 +227,27 @@ pub(crate) mod tests {
         assert_eq!(records.prepared("serial a", 2000), None);
         assert_eq!(records.last_under("/dev/x").unwrap().0, "serial b");
         assert!(records.last_under("/dev/y").is_none());
+    }
+
+    #[test]
+    fn a_sample_changes_nothing_else_and_no_other_preparation() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::open(Some(dir.path().into()));
+        let sample = Sampled { spots: 3, bytes: 4, mismatches: 0, unix_s: 5 };
+        let read = prepared("/dev/x", 5);
+        records.keep("serial a", 1000, "preparation").unwrap();
+        let meanwhile = Prepared { mark_bytes: 777, ..read.clone() };
+        records.keep_prepared("serial a", &meanwhile).unwrap();
+        assert!(records.keep_sample("serial a", &read, &sample).unwrap());
+        let expected = Prepared { sample: Some(sample.clone()), ..meanwhile };
+        assert_eq!(records.prepared("serial a", 1000), Some(expected.clone()));
+
+        let written = Prepared { written_since: Some("storage test".into()), ..read.clone() };
+        for other in [Prepared { seed: 10, ..read.clone() }, prepared("/dev/x", 6), written] {
+            records.keep_prepared("serial a", &other).unwrap();
+            assert!(!records.keep_sample("serial a", &read, &sample).unwrap());
+            assert_eq!(records.prepared("serial a", 1000), Some(other));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where a preparation is kept on record, and why one ends before its end.
 
 use crate::say;
-use device::guard::{Prepared, Records};
+use device::guard::{Prepared, Records, Sampled, StateError};
 use device::target::Target;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -35,10 +35,27 @@ impl Ledger {
     /// Records `prepared` as it is. That this fails is said once, and no reason to leave a device half
     /// prepared.
     pub fn keep(&self, prepared: &Prepared) {
-        let kept = self.identity.as_ref().map_or(Ok(()), |identity| self.records.keep_prepared(identity, prepared));
-        if let Err(error) = kept
-            && !self.told.replace(true)
-        {
+        if let Err(error) = self.record(prepared) {
+            self.tell(prepared, &error);
+        }
+    }
+
+    /// Records what was read back, and nothing else. Says whether the record is still of `prepared`: a test
+    /// or another preparation may have begun on a device that is only read.
+    pub fn keep_sample(&self, prepared: &Prepared, sample: &Sampled) -> bool {
+        let Some(identity) = &self.identity else { return true };
+        self.records.keep_sample(identity, prepared, sample).unwrap_or_else(|error| {
+            self.tell(prepared, &error);
+            true
+        })
+    }
+
+    fn record(&self, prepared: &Prepared) -> Result<(), StateError> {
+        self.identity.as_ref().map_or(Ok(()), |identity| self.records.keep_prepared(identity, prepared))
+    }
+
+    fn tell(&self, prepared: &Prepared, error: &StateError) {
+        if !self.told.replace(true) {
             say::warning(&format!(
                 "{}: {error}; it goes on, but an interruption would lose what is not recorded",
                 prepared.path
