@@ -23,6 +23,7 @@ use std::path::Path;
 pub struct WriteConsent {
     opened: Opened,
     stamp_key: u64,
+    key_recorded: bool,
     erases: Vec<Evidence>,
     /// Whether the file was made for this consent.
     pub(super) created: bool,
@@ -58,6 +59,11 @@ impl WriteConsent {
     /// knows the data again.
     pub fn stamp_key(&self) -> u64 {
         self.stamp_key
+    }
+
+    /// Whether that key is on record. If not it is this consent's alone: the next one has another.
+    pub fn is_key_recorded(&self) -> bool {
+        self.key_recorded
     }
 
     /// What was found on it and may be erased; empty when all of it was zeros or our own.
@@ -117,9 +123,9 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
             }
         }
         let recorded_size = recorded_size(&found, size_bytes);
-        let stamp_key = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
+        let (stamp_key, key_recorded) = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
         let opened = finish(file, found.facts, used_bytes, direct, request.odsync, notes)?;
-        Ok(WriteConsent { opened, stamp_key, erases: evidence, created })
+        Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, created })
     };
     rest().map_err(|reason| {
         if created {
@@ -171,23 +177,25 @@ fn reserve(file: &File, size_bytes: u64) -> Result<Option<String>, Reason> {
     )))
 }
 
-/// Writes the record that explains what this run is about to write, and returns the key for its stamps.
+/// Writes the record that explains what this run is about to write. Returns the key for its stamps, and
+/// whether it is on record.
 fn keep_record(
     guard: &Guard,
     request: &Request,
     facts: &DeviceFacts,
     recorded_size: u64,
     notes: &mut Vec<String>,
-) -> Result<u64, Reason> {
+) -> Result<(u64, bool), Reason> {
     match facts.identity() {
         None => {
             notes.push("it has no lasting name, so the next run will ask before it erases what this one writes".into())
         }
         Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
-            Ok(key) => return Ok(key),
+            Ok(key) => return Ok((key, true)),
             // Costs the user one question next time: no ground to refuse.
             Err(error) => notes.push(format!("{error}; the next run will ask before it erases what this one writes")),
         },
     }
-    random_key().map_err(|source| Reason::io("draw a key for its stamps", source))
+    let key = random_key().map_err(|source| Reason::io("draw a key for its stamps", source))?;
+    Ok((key, false))
 }

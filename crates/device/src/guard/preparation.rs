@@ -96,6 +96,12 @@ impl Records {
         read(&self.path(identity)?).filter(|found| found.identity == identity)
     }
 
+    /// Whether there is something where the record of a device would be, whether or not it can be read.
+    pub fn has(&self, identity: &str) -> bool {
+        let absent = |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+        self.path(identity).is_some_and(|path| fs::metadata(path).map_or_else(|error| !absent(error.kind()), |_| true))
+    }
+
     /// Writes or updates the record of a device and returns the key to stamp with.
     ///
     /// The key stays the same for as long as the device keeps its identity and size, so that what
@@ -283,7 +289,7 @@ mod tests {
         let (_dir, records) = records();
         records.keep("serial s", 1, "x").unwrap();
         fs::write(records.path("serial s").unwrap(), "{ not json").unwrap();
-        assert!(records.find("serial s").is_none());
+        assert!(records.find("serial s").is_none() && records.has("serial s") && !records.has("serial t"));
         let key = records.keep("serial s", 1, "x").unwrap();
         assert_eq!(records.find("serial s").unwrap().key, key);
     }

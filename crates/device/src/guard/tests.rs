@@ -237,6 +237,8 @@ fn a_record_that_cannot_be_kept_is_said_and_stops_nothing() {
     let consents = guard.consent(&[place.request("file")], &mut Answers::default()).unwrap();
     let said = consents[0].notes().join("|");
     assert!(said.contains("FLASHPROOF_STATE") && said.contains("the next run will ask before it erases"), "{said}");
+    assert!(!consents[0].is_key_recorded());
+    assert!(place.consent(&place.request("another")).unwrap().is_key_recorded());
 }
 
 #[test]

@@ -47,7 +47,8 @@ impl Subject {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Course {
     pub prepared: Prepared,
-    pub resumed: bool,
+    /// Key of the stamps in what is written so far; `None` at the beginning.
+    pub key: Option<u64>,
 }
 
 impl Course {
@@ -58,11 +59,12 @@ impl Course {
     pub fn of(subject: &Subject, wanted: &Wanted, records: &Records, seed: u64) -> Result<Self, String> {
         let Subject { path, identity, serial, size_bytes } = subject;
         if !wanted.restart {
-            let own = identity.as_ref().and_then(|identity| records.find(identity)?.prepared);
-            check_same_drive(subject, own.as_ref(), records)?;
-            if let Some(prepared) = own.filter(|own| !own.is_complete()) {
+            let record = identity.as_ref().and_then(|identity| records.find(identity));
+            let own = record.and_then(|record| Some((record.prepared?, record.key)));
+            check_same_drive(subject, own.as_ref().map(|(prepared, _)| prepared), records)?;
+            if let Some((prepared, key)) = own.filter(|(own, _)| !own.is_complete()) {
                 check_same_work(subject, &prepared, wanted)?;
-                return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, resumed: true });
+                return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, key: Some(key) });
             }
         }
         let used_bytes = used_bytes(path, *size_bytes, wanted.use_pct)?;
@@ -84,7 +86,12 @@ impl Course {
             sample: None,
             written_since: None,
         };
-        Ok(Self { prepared, resumed: false })
+        Ok(Self { prepared, key: None })
+    }
+
+    /// Whether it goes on where another stopped.
+    pub fn is_resumed(&self) -> bool {
+        self.key.is_some()
     }
 }
 
@@ -153,7 +160,7 @@ fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> R
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use device::guard::PREPARATION;
 
@@ -166,12 +173,17 @@ mod tests {
     const WANTED: Wanted =
         Wanted { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
 
+    /// A preparation of the device `identity` at its beginning.
+    pub(in crate::commands::prep) fn begun(identity: &str) -> Prepared {
+        Course::of(&subject(identity), &WANTED, &Records::nowhere(), 5).unwrap().prepared
+    }
+
     /// Records with a preparation of `serial a`, with seed 5, that was interrupted in its second pass.
     fn interrupted() -> (tempfile::TempDir, Records, Prepared) {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let begun = Course::of(&subject("serial a"), &WANTED, &records, 5).unwrap();
-        assert!(!begun.resumed);
+        assert!(!begun.is_resumed());
         let prepared = Prepared { passes_done: 1, mark_bytes: 1 << 20, ..begun.prepared };
         records.keep("serial a", SIZE, PREPARATION).unwrap();
         records.keep_prepared("serial a", &prepared).unwrap();
@@ -184,16 +196,17 @@ mod tests {
         assert!(text.contains(why), "`{why}` is not in `{text}`");
         assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
         let anew = Course::of(subject, &Wanted { restart: true, ..*wanted }, records, 9).unwrap();
-        assert_eq!((anew.resumed, anew.prepared.mark_bytes, anew.prepared.passes_done), (false, 0, 0));
+        assert_eq!((anew.key, anew.prepared.mark_bytes, anew.prepared.passes_done), (None, 0, 0));
     }
 
     #[test]
     fn an_interrupted_preparation_goes_on_with_its_own_seed() {
         let (_dir, records, prepared) = interrupted();
         let course = Course::of(&subject("serial a"), &WANTED, &records, 9).unwrap();
-        assert_eq!(course, Course { prepared, resumed: true });
+        let key = Some(records.find("serial a").unwrap().key);
+        assert_eq!(course, Course { prepared, key });
         let named = Course::of(&subject("serial a"), &Wanted { seed: Some(5), ..WANTED }, &records, 9).unwrap();
-        assert!(named.resumed);
+        assert!(named.is_resumed());
     }
 
     #[test]
@@ -224,7 +237,7 @@ mod tests {
         let nameless = Subject { identity: None, ..subject("") };
         refused(&nameless, &WANTED, &records, "a device without a lasting name");
         let elsewhere = Subject { path: "/dev/y".into(), ..subject("serial b") };
-        assert!(!Course::of(&elsewhere, &WANTED, &records, 9).unwrap().resumed);
+        assert!(!Course::of(&elsewhere, &WANTED, &records, 9).unwrap().is_resumed());
     }
 
     #[test]
@@ -248,7 +261,7 @@ mod tests {
         let (_dir, records, prepared) = interrupted();
         records.keep_prepared("serial a", &Prepared { ended_unix_s: Some(1), ..prepared }).unwrap();
         let course = Course::of(&subject("serial a"), &WANTED, &records, 9).unwrap();
-        assert_eq!((course.resumed, course.prepared.seed), (false, 9));
+        assert_eq!((course.key, course.prepared.seed), (None, 9));
     }
 
     #[test]

@@ -32,6 +32,17 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Records `prepared` before anything is written. What is on record of the device would be wrong from
+    /// the first write on, so where this fails nothing is written.
+    pub fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
+        self.record(prepared).map_err(|error| {
+            let path = &prepared.path;
+            Broken::Environment(format!(
+                "cannot begin to prepare {path} - its record would tell of what was there before: {error}"
+            ))
+        })
+    }
+
     /// Records `prepared` as it is. That this fails is said once, and no reason to leave a device half
     /// prepared.
     pub fn keep(&self, prepared: &Prepared) {
@@ -72,5 +83,26 @@ impl Ledger {
         prepared.mark_bytes = mark;
         self.keep(prepared);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::prep::course::tests::begun;
+    use device::guard::PREPARATION;
+
+    #[test]
+    fn nothing_begins_that_cannot_be_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::open(Some(dir.path().into()));
+        let identity = Some("serial a".to_owned());
+        let ledger = Ledger { records, identity, every: Duration::ZERO, target: None, told: Cell::new(false) };
+        let prepared = begun("serial a");
+        let Err(Broken::Environment(why)) = ledger.begin(&prepared) else { panic!("it begins") };
+        assert!(why.starts_with("cannot begin to prepare /dev/x - its record would tell of"), "{why}");
+        ledger.records.keep("serial a", prepared.size_bytes, PREPARATION).unwrap();
+        assert_eq!(ledger.begin(&prepared), Ok(()));
+        assert_eq!(ledger.records.find("serial a").unwrap().prepared, Some(prepared));
     }
 }

@@ -9,8 +9,8 @@ use crate::devices::{self, Devices};
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::say;
-use device::discover::{self, Kind, Roots};
-use device::guard::{PREPARATION, Prepared, Records, Request};
+use device::discover::{self, DeviceFacts, Kind, Roots};
+use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent};
 use device::sim::DriveSpec;
 use device::target::Target;
 use load::run::Control;
@@ -102,31 +102,76 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     if !cannot.is_empty() {
         return Err(Failure::environment(cannot.join("\n")));
     }
-    let requests: Vec<_> = facts
-        .iter()
-        .map(|facts| Request {
-            file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),
-            whole: true,
-            odsync: false,
-            ..Request::new(&facts.path, PREPARATION)
-        })
-        .collect();
+    let requests: Vec<_> = facts.iter().map(request).collect();
     let consents = devices::consent(&requests, &args.erase)?;
-    let drives = consents.into_iter().zip(courses).zip(&facts).map(|((consent, course), facts)| {
-        let identity = consent.facts().identity();
-        let target = Target::writable(consent);
-        if identity != facts.identity() || target.size_bytes() != facts.size_bytes {
-            return Err(format!("cannot prepare {} - another device took its place - start again", facts.path));
+    let drives = consents.into_iter().zip(courses).zip(&facts);
+    all(drives.map(|((consent, course), facts)| opened(consent, course, facts, &records)), Failure::environment)
+}
+
+/// A request for all that `facts` are of.
+fn request(facts: &DeviceFacts) -> Request {
+    Request {
+        file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),
+        whole: true,
+        odsync: false,
+        ..Request::new(&facts.path, PREPARATION)
+    }
+}
+
+/// The drive of a `course` that was decided upon by `facts`, now that there is consent.
+fn opened(consent: WriteConsent, course: Course, facts: &DeviceFacts, records: &Records) -> Result<Drive, String> {
+    let path = &facts.path;
+    consent.notes().iter().for_each(|note| say::warning(&format!("{path}: {note}")));
+    let identity = consent.facts().identity();
+    if identity != facts.identity() || consent.size_bytes() != facts.size_bytes {
+        return Err(format!("cannot prepare {path} - another device took its place - start again"));
+    }
+    let identity = identity.filter(|_| consent.is_key_recorded());
+    match &identity {
+        None => check_unrecorded(&course, facts, records)?,
+        Some(_) => check_same_key(&course, &consent)?,
+    }
+    if course.is_resumed() {
+        let Prepared { seed, .. } = course.prepared;
+        say::note(&format!("{path}: going on {} (seed {seed})", course.prepared.progress()));
+    }
+    let key = consent.stamp_key();
+    let target = Arc::new(Target::writable(consent));
+    Ok(Drive { devices: Devices::Real(vec![target]), prepared: course.prepared, key, identity })
+}
+
+/// Says what it means that nothing can be recorded; refuses what would then be a false record, or none
+/// where later runs rely on one.
+fn check_unrecorded(course: &Course, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
+    let path = &facts.path;
+    let refuse = |why: &str| {
+        Err(format!(
+            "cannot prepare {path} - nothing can be recorded of it now, {why} - make the state directory writable and start again"
+        ))
+    };
+    let Prepared { used_bytes, size_bytes, .. } = course.prepared;
+    match facts.identity() {
+        Some(identity) if records.has(&identity) => refuse("and what is on record of it would no longer be true"),
+        Some(_) if used_bytes < size_bytes => refuse("so later runs would not know which part is not to be used"),
+        _ => {
+            say::warning(&format!(
+                "{path}: nothing is recorded of this preparation, so it can neither go on after an interruption nor be verified later"
+            ));
+            Ok(())
         }
-        target.notes().iter().for_each(|note| say::warning(&format!("{}: {note}", target.name())));
-        if course.resumed {
-            let Prepared { seed, .. } = course.prepared;
-            say::note(&format!("{}: going on {} (seed {seed})", facts.path, course.prepared.progress()));
-        }
-        let key = target.stamp_key().unwrap_or_default();
-        Ok(Drive { devices: Devices::Real(vec![Arc::new(target)]), prepared: course.prepared, key, identity })
-    });
-    all(drives, Failure::environment)
+    }
+}
+
+/// Refuses to go on with another key than the one on what is written so far: half of the device would not
+/// be what the record says.
+fn check_same_key(course: &Course, consent: &WriteConsent) -> Result<(), String> {
+    match course.key {
+        Some(key) if key != consent.stamp_key() => Err(format!(
+            "cannot go on with {} - its record is not the one that it was interrupted with: the key of the stamps is another - say --restart to prepare it from the beginning",
+            consent.name()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Opens devices for reading that are recorded as prepared.
@@ -170,4 +215,102 @@ pub fn simulate(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
         Ok(Drive { devices: Devices::Simulated(vec![(name.clone(), spec)]), prepared, key: 0, identity: None })
     });
     all(drives, Failure::usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ledger::Broken;
+    use super::*;
+    use clap::Parser;
+    use device::guard::{Answers, Guard};
+    use load::act::Engine as WantedEngine;
+    use std::fs;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
+
+    const SIZE: usize = 1 << 20;
+
+    const WANTED: Wanted =
+        Wanted { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
+
+    /// A file to prepare, and records.
+    struct Place {
+        dir: TempDir,
+        records: Records,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("file"), vec![0; SIZE]).unwrap();
+            let records = Records::open(Some(dir.path().join("state")));
+            Self { dir, records }
+        }
+
+        fn file(&self) -> PathBuf {
+            self.dir.path().join("file")
+        }
+
+        fn facts(&self) -> DeviceFacts {
+            discover::discover(self.file().to_str().unwrap(), &Roots::default()).unwrap()
+        }
+
+        fn course(&self) -> Course {
+            Course::of(&Subject::of(&self.facts()), &WANTED, &self.records, 5).unwrap()
+        }
+
+        fn consent(&self, facts: &DeviceFacts) -> WriteConsent {
+            let guard = Guard::new(Some(self.dir.path().join("state")));
+            guard.consent(&[request(facts)], &mut Answers::default()).unwrap().remove(0)
+        }
+
+        /// A preparation that was interrupted in its first pass.
+        fn interrupted(self) -> Self {
+            let facts = self.facts();
+            let prepared = Prepared { mark_bytes: 131_072, ..self.course().prepared };
+            drop(self.consent(&facts));
+            self.records.keep_prepared(&facts.identity().unwrap(), &prepared).unwrap();
+            self
+        }
+    }
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: PrepArgs,
+    }
+
+    /// The job on `drive`, with the records of the place.
+    fn job(drive: Drive, place: &Place) -> Job {
+        let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drive.devices).unwrap());
+        let mut job = drive.job(&Cli::parse_from(["prep", "file"]).args, engine);
+        job.ledger.records = place.records.clone();
+        job
+    }
+
+    #[test]
+    fn nothing_is_written_before_it_is_on_record() {
+        let place = Place::new();
+        let facts = place.facts();
+        let drive = || opened(place.consent(&facts), place.course(), &facts, &place.records).unwrap();
+        let mut frozen = job(drive(), &place);
+        frozen.ledger.records = Records::nowhere();
+        let Err(Broken::Environment(why)) = frozen.prepare() else { panic!("it was prepared") };
+        assert!(why.starts_with("cannot begin to prepare"), "{why}");
+        assert!(fs::read(place.file()).unwrap() == vec![0; SIZE]);
+        job(drive(), &place).prepare().unwrap();
+        assert!(fs::read(place.file()).unwrap() != vec![0; SIZE]);
+    }
+
+    #[test]
+    fn a_preparation_goes_on_with_its_own_key_only() {
+        let place = Place::new().interrupted();
+        let (facts, course) = (place.facts(), place.course());
+        let drive = opened(place.consent(&facts), course.clone(), &facts, &place.records).unwrap();
+        assert_eq!((Some(drive.key), &drive.identity), (course.key, &facts.identity()));
+        drop(drive);
+        let other = Course { key: course.key.map(|key| key ^ 2), ..course };
+        let why = opened(place.consent(&facts), other, &facts, &place.records).err().unwrap();
+        assert!(why.contains("the key of the stamps is another - say --restart"), "{why}");
+    }
 }
