@@ -5,7 +5,7 @@
 //! the numbers that differ, until the user says that it may begin anew.
 
 use device::discover::DeviceFacts;
-use device::guard::{Prepared, Records, unix_s};
+use device::guard::{Prepared, Records};
 use load::prep::BLOCK_BYTES;
 
 /// What the user asks for.
@@ -43,6 +43,15 @@ impl Subject {
     }
 }
 
+/// What one that begins anew is told by.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning {
+    /// For the salt, unless the user names one.
+    pub seed: u64,
+    /// When, seconds since 1970.
+    pub unix_s: u64,
+}
+
 /// What is to be done: a preparation at its beginning, or one that has come some way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Course {
@@ -52,11 +61,10 @@ pub struct Course {
 }
 
 impl Course {
-    /// The course for `subject`, from what is recorded of it. `seed` is for one that begins anew and
-    /// names none.
+    /// The course for `subject`, from what is recorded of it. `beginning` is for one that begins anew.
     ///
     /// Errors: why not, with what to do.
-    pub fn of(subject: &Subject, wanted: &Wanted, records: &Records, seed: u64) -> Result<Self, String> {
+    pub fn of(subject: &Subject, wanted: &Wanted, records: &Records, beginning: Beginning) -> Result<Self, String> {
         let Subject { path, identity, serial, size_bytes } = subject;
         if !wanted.restart {
             let record = identity.as_ref().and_then(|identity| records.find(identity));
@@ -78,8 +86,8 @@ impl Course {
             rest_discarded: false,
             zeros: wanted.zeros,
             fills: wanted.fills,
-            seed: wanted.seed.unwrap_or(seed),
-            started_unix_s: unix_s(),
+            seed: wanted.seed.unwrap_or(beginning.seed),
+            started_unix_s: beginning.unix_s,
             ended_unix_s: None,
             passes_done: 0,
             mark_bytes: 0,
@@ -87,6 +95,21 @@ impl Course {
             written_since: None,
         };
         Ok(Self { prepared, key: None })
+    }
+
+    /// Finds out again what is to be done, when nobody else can write to the device any more: a test or another
+    /// preparation may have come in between.
+    ///
+    /// Errors: why not, or that it is no longer the same.
+    pub fn check(&self, subject: &Subject, wanted: &Wanted, records: &Records) -> Result<(), String> {
+        let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
+        match Self::of(subject, wanted, records, Beginning { seed, unix_s })? == *self {
+            true => Ok(()),
+            false => Err(format!(
+                "cannot prepare {} - another run was on it meanwhile, and its record changed - start again",
+                subject.path
+            )),
+        }
     }
 
     /// Whether it goes on where another stopped.
@@ -173,16 +196,19 @@ pub(super) mod tests {
     const WANTED: Wanted =
         Wanted { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
 
+    const BEGINNING: Beginning = Beginning { seed: 9, unix_s: 1_000 };
+
     /// A preparation of the device `identity` at its beginning.
     pub(in crate::commands::prep) fn begun(identity: &str) -> Prepared {
-        Course::of(&subject(identity), &WANTED, &Records::nowhere(), 5).unwrap().prepared
+        Course::of(&subject(identity), &WANTED, &Records::nowhere(), BEGINNING).unwrap().prepared
     }
 
     /// Records with a preparation of `serial a`, with seed 5, that was interrupted in its second pass.
     fn interrupted() -> (tempfile::TempDir, Records, Prepared) {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
-        let begun = Course::of(&subject("serial a"), &WANTED, &records, 5).unwrap();
+        let beginning = Beginning { seed: 5, ..BEGINNING };
+        let begun = Course::of(&subject("serial a"), &WANTED, &records, beginning).unwrap();
         assert!(!begun.is_resumed());
         let prepared = Prepared { passes_done: 1, mark_bytes: 1 << 20, ..begun.prepared };
         records.keep("serial a", SIZE, PREPARATION).unwrap();
@@ -192,20 +218,20 @@ pub(super) mod tests {
 
     #[track_caller]
     fn refused(subject: &Subject, wanted: &Wanted, records: &Records, why: &str) {
-        let text = Course::of(subject, wanted, records, 9).unwrap_err();
+        let text = Course::of(subject, wanted, records, BEGINNING).unwrap_err();
         assert!(text.contains(why), "`{why}` is not in `{text}`");
         assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
-        let anew = Course::of(subject, &Wanted { restart: true, ..*wanted }, records, 9).unwrap();
+        let anew = Course::of(subject, &Wanted { restart: true, ..*wanted }, records, BEGINNING).unwrap();
         assert_eq!((anew.key, anew.prepared.mark_bytes, anew.prepared.passes_done), (None, 0, 0));
     }
 
     #[test]
     fn an_interrupted_preparation_goes_on_with_its_own_seed() {
         let (_dir, records, prepared) = interrupted();
-        let course = Course::of(&subject("serial a"), &WANTED, &records, 9).unwrap();
+        let course = Course::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
         let key = Some(records.find("serial a").unwrap().key);
         assert_eq!(course, Course { prepared, key });
-        let named = Course::of(&subject("serial a"), &Wanted { seed: Some(5), ..WANTED }, &records, 9).unwrap();
+        let named = Course::of(&subject("serial a"), &Wanted { seed: Some(5), ..WANTED }, &records, BEGINNING).unwrap();
         assert!(named.is_resumed());
     }
 
@@ -237,7 +263,7 @@ pub(super) mod tests {
         let nameless = Subject { identity: None, ..subject("") };
         refused(&nameless, &WANTED, &records, "a device without a lasting name");
         let elsewhere = Subject { path: "/dev/y".into(), ..subject("serial b") };
-        assert!(!Course::of(&elsewhere, &WANTED, &records, 9).unwrap().is_resumed());
+        assert!(!Course::of(&elsewhere, &WANTED, &records, BEGINNING).unwrap().is_resumed());
     }
 
     #[test]
@@ -260,7 +286,7 @@ pub(super) mod tests {
     fn a_complete_one_begins_anew() {
         let (_dir, records, prepared) = interrupted();
         records.keep_prepared("serial a", &Prepared { ended_unix_s: Some(1), ..prepared }).unwrap();
-        let course = Course::of(&subject("serial a"), &WANTED, &records, 9).unwrap();
+        let course = Course::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
         assert_eq!((course.key, course.prepared.seed), (None, 9));
     }
 
