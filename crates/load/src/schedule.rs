@@ -34,6 +34,16 @@ impl Schedule {
             Self::Woken(woken) => woken.next_ns(),
         }
     }
+
+    /// Instants still to come before `end_ns`. They are passed over.
+    pub fn count_before(&mut self, end_ns: u64) -> u64 {
+        if let Self::Even(even) = self
+            && let Some(count) = even.count_before(end_ns)
+        {
+            return count;
+        }
+        std::iter::from_fn(|| self.next_ns()).take_while(|ns| *ns < end_ns).count() as u64
+    }
 }
 
 /// Every `stride`-th operation, from the `first`, of an evenly spaced sequence.
@@ -81,6 +91,19 @@ impl Even {
             self.whole_ns += 1;
         }
         Some(at_ns)
+    }
+}
+
+impl Even {
+    /// Instants still to come before `end_ns`, by division: a backlog can hold billions. `None` where that
+    /// takes more than 128 bits.
+    fn count_before(&self, end_ns: u64) -> Option<u64> {
+        // Instant k is (next + k * step) / denominator nanoseconds, and whole ones are compared.
+        let scaled = |whole_ns: u128, numerator| whole_ns.checked_mul(self.denominator)?.checked_add(numerator);
+        let next = scaled(self.whole_ns, self.numerator)?;
+        let step = scaled(self.step_ns, self.step_numerator)?;
+        let end = scaled(end_ns.into(), 0)?;
+        end.saturating_sub(next).div_ceil(step).try_into().ok()
     }
 }
 
@@ -146,6 +169,24 @@ mod tests {
     fn even(rate: Rate, first: u64, stride: u64, phase: u32) -> impl Iterator<Item = u64> {
         let mut schedule = Even::new(rate, first, stride, phase).unwrap();
         std::iter::from_fn(move || schedule.next_ns())
+    }
+
+    #[test]
+    fn what_is_to_come_is_counted_as_it_would_be_walked() {
+        for (rate, end_ns) in [
+            (Rate::per_sec(7), 5_000_000_000),
+            (Rate::new(22, 85).unwrap(), HOUR_NS),
+            (Rate::per_sec(4_000_000_000), 1_000_003),
+            (Rate::per_sec(1), 0),
+        ] {
+            for (first, stride, phase) in [(0, 1, 0), (2, 3, 40_503), (1, 2, 65_535)] {
+                let schedule = Schedule::Even(Even::new(rate, first, stride, phase).unwrap());
+                let walked = even(rate, first, stride, phase).take_while(|ns| *ns < end_ns).count() as u64;
+                assert_eq!(schedule.clone().count_before(end_ns), walked, "{rate:?} {first} {stride} {phase}");
+            }
+        }
+        let mut fast = Schedule::Even(Even::new(Rate::per_sec(u32::MAX.into()), 0, 1, 0).unwrap());
+        assert_eq!(fast.count_before(86_400 * 1_000_000_000), 86_400 * u64::from(u32::MAX));
     }
 
     fn closed_formula(rate: Rate, j: u128, phase: u32) -> u64 {

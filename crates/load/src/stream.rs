@@ -42,7 +42,30 @@ pub trait Stream {
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         None
     }
+
+    /// Told that its next `arrivals` will never be issued: tells `lost` the cell of each operation that they
+    /// and what would have followed them were, with a number.
+    fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
+        lose_each(self, arrivals, lost);
+    }
 }
+
+/// Asks `stream` for each arrival, and for what would have followed it.
+fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
+    for _ in 0..arrivals {
+        let mut next = stream.next();
+        if next.is_none() {
+            return;
+        }
+        while let Some(request) = next {
+            lost(request.cell, 1);
+            next = stream.on_completion(&request, LOST);
+        }
+    }
+}
+
+/// How an operation that never came back ended, for its stream: without moving a byte.
+pub const LOST: Outcome = Outcome::Short(0);
 
 /// Where on a target, and how much: uniform offsets in whole steps, sizes of any distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,6 +218,20 @@ impl Stream for Pattern {
             _ => None,
         }
     }
+
+    fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
+        // All are counted in one place, or two; billions can be lost.
+        match self {
+            Self::Uniform(uniform) => lost(uniform.extent.cell, arrivals),
+            Self::Sequential(sequential) => lost(sequential.extent.cell, arrivals),
+            Self::Updates(Updates { reads, writes, bundle, .. }) if reads.len() == 1 => {
+                let updates = arrivals * u64::from(*bundle);
+                lost(reads[0].cell, updates);
+                lost(writes[0].0.cell, updates);
+            }
+            _ => lose_each(self, arrivals, lost),
+        }
+    }
 }
 
 /// Uniformly random operations on one target.
@@ -331,6 +368,20 @@ mod tests {
         assert_eq!(Extent::blocks(0, 0, 131_072 * 3 + 512, 131_072).unwrap().offsets, 3);
         assert_eq!(Extent::blocks(0, 0, 131_071, 131_072), None);
         assert_eq!(Extent::records(0, 0, 1024, 512, 1536, 1536), None);
+    }
+
+    #[test]
+    fn lost_arrivals_are_counted_as_if_each_was_asked_for() {
+        let extent = |cell| Extent::blocks(0, cell, 1 << 20, 4096).unwrap();
+        let uniform = Uniform { extent: extent(3), kind: Kind::Read, buffers: 0, random: Random::new(1) };
+        let bundles = Updates::new(vec![extent(1)], vec![(extent(2), 1)], 0, 100, Random::new(1));
+        for pattern in [Pattern::Uniform(uniform), Pattern::Updates(bundles)] {
+            let [mut asked, mut told] = [[0; 4]; 2];
+            lose_each(&mut pattern.clone(), 7, &mut |cell, count| asked[cell as usize] += count);
+            pattern.clone().lose(7, &mut |cell, count| told[cell as usize] += count);
+            assert_eq!(told, asked);
+            assert_ne!(asked, [0; 4]);
+        }
     }
 
     #[test]

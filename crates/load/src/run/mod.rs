@@ -17,10 +17,9 @@ pub use crew::{Run, RunError, Sink, SinkError, run};
 pub use recorder::{Failure, Feed, Message, Recorder};
 
 use crate::plan::{Arrival, Lane, Limit, Plan};
-use crate::schedule::Schedule;
-use crate::stream::{Request, Stream};
+use crate::stream::{LOST, Request, Stream};
 use buffers::Buffers;
-use device::op::{Completion, Kind, Op, Outcome};
+use device::op::{Completion, Kind, Op};
 use device::world::{Wait, World};
 use measure::times::Times;
 use std::cmp::Reverse;
@@ -604,13 +603,12 @@ impl<W: World, S: Stream> Shard<W, S> {
         let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().copied());
         let due = self.due.iter().map(|Reverse(due)| *due);
         for (intended_ns, lane) in waiting.chain(due).collect::<Vec<_>>() {
-            let Arrival::Scheduled(schedule) = &mut self.lanes[lane as usize].arrival else { continue };
+            let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
+                continue;
+            };
             if intended_ns < self.stop_ns {
-                for _ in 0..1 + count_before(schedule, self.stop_ns) {
-                    // Its next request tells which cell the lane's operations belong to.
-                    let Some(request) = self.lanes[lane as usize].stream.next() else { break };
-                    self.count_chain(lane, request);
-                }
+                let arrivals = 1 + schedule.count_before(self.stop_ns);
+                stream.lose(arrivals, &mut |cell, count| self.recorder.unissued(cell, count));
             }
         }
     }
@@ -621,12 +619,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         let mut next = Some(request);
         while let Some(request) = next {
             self.recorder.unissued(request.cell, 1);
-            next = self.lanes[lane as usize].stream.on_completion(&request, Outcome::Short(0));
+            next = self.lanes[lane as usize].stream.on_completion(&request, LOST);
         }
     }
-}
-
-/// Instants of `schedule` still to come before `stop_ns`.
-fn count_before(schedule: &mut Schedule, stop_ns: u64) -> u64 {
-    std::iter::from_fn(|| schedule.next_ns()).take_while(|ns| *ns < stop_ns).count() as u64
 }
