@@ -12,8 +12,8 @@ use std::ffi::OsString;
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, infer_long_args = true, args_override_self = true)]
 pub struct LatencyArgs {
-    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run directory; "-" for
-    /// standard input. May be repeated: the logs side by side
+    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run
+    /// directory; "-" for standard input. May be repeated: the logs side by side
     #[arg(short, long = "log", value_name = "LOG", allow_hyphen_values = true)]
     pub logs: Vec<String>,
     /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
