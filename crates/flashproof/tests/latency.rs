@@ -133,6 +133,21 @@ fn damage_names_file_line_what_was_expected_and_what_is_usable() {
 }
 
 #[test]
+fn a_compressed_log_that_does_not_match_its_checksum_is_damaged_and_no_pass() {
+    let bench = bench();
+    let level = ruzstd::encoding::CompressionLevel::Uncompressed;
+    let mut zstd = ruzstd::encoding::compress_to_vec(&bench.read(MS)[..], level);
+    // A digit that reads as another one.
+    let digit = zstd.windows(14).position(|bytes| bytes == b"record-bytes: ").unwrap() + 14;
+    zstd[digit] ^= 1;
+    bench.write("bad.zst", zstd);
+    let ended = latency(&bench, &["-l", "bad.zst", "-t", "10", "--sla", "90%>1ms"]).expect(3);
+    let [error] = ended.errors()[..] else { panic!("{}", ended.stderr) };
+    assert!(error.contains("the zstd data is damaged: its bytes have the checksum "), "{error}");
+    assert!(ended.stdout.lines().last().unwrap().starts_with("INVALID bad.zst "), "{}", ended.stdout);
+}
+
+#[test]
 fn damage_in_reports_that_no_slice_ends_at_is_found_where_times_stand() {
     let bench = bench();
     let log = bench.text(US);

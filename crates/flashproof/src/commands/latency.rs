@@ -6,7 +6,7 @@
 use crate::args::{Format, LatencyArgs};
 use crate::failure::Failure;
 use crate::say;
-use measure::act_log::Input;
+use measure::act_log::{Input, ReadError};
 use measure::judge::Outcome;
 use measure::run_dir::ACT_LOG;
 use report::latency::choice::BUCKETS;
@@ -284,7 +284,10 @@ fn append(
 }
 
 fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
-    let damage = log.damage.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut damage = log.damage.as_ref().map(ToString::to_string).unwrap_or_default();
+    if let Some(ReadError::Io { .. }) = log.damage {
+        damage += &format!("; the {} s before it are complete", log.complete_sec);
+    }
     let shown = match (format, logs) {
         (Format::Json, _) => "the document shows",
         (_, [_]) => "the table shows",

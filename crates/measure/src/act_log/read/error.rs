@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The file itself could not be read.
-    #[error("reading line {line} - {source}")]
+    #[error("line {line}: {source}")]
     Io {
         /// Line being read, from 1.
         line: u64,
