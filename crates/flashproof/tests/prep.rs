@@ -163,22 +163,43 @@ fn a_preparation_goes_on_exactly_at_its_mark() {
     case.prep(&["--seed", "7"]).expect(0);
     let mark = 9 * 131_072;
     // Ours by its stamps, but not what belongs there.
-    let other = salt(&case.bench, 5, ODD_BYTES);
-    case.device.put(0, &other);
+    case.device.put(mark, &salt(&case.bench, 5, ODD_BYTES)[..(ODD_BYTES - mark) as usize]);
     interrupt(&case.bench, 1, mark);
-    let ended = case.prep(&[]).expect(1);
+    let written_bytes = || case.device.counters().write.sectors * 512;
+    let before = written_bytes();
+    let ended = case.prep(&[]).expect(0);
+    assert_eq!(written_bytes() - before, ODD_BYTES - mark);
     let going_on = format!("{}: going on at byte {mark} of {ODD_BYTES} of pass 2 of 2 (seed 7)", case.device.name);
     assert!(ended.stderr.contains(&going_on), "{}", ended.stderr);
-    let (before, after) = (&other[..mark as usize], &salt(&case.bench, 1, ODD_BYTES)[mark as usize..]);
-    assert_same(&case.device.content(), &[before, after].concat());
-    // And what lies before the mark is missed when it is read back.
-    assert!(
-        ended.errors()[0].contains("288 of 769 places read back differ, the first at byte 0 expected"),
-        "{}",
-        ended.stderr
-    );
-    case.prep(&["--restart", "--seed", "7"]).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
+}
+
+#[test]
+fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
+    let bench = Bench::new();
+    let mark = MIB / 2;
+    bench.write("file", vec![0; MIB as usize]);
+    bench.flashproof(&["prep", "file", "--seed", "7"]).expect(0);
+    let whole = bench.read("file");
+    // As a discard leaves it.
+    let lost = [&vec![0; mark as usize][..], &whole[mark as usize..]].concat();
+    for (passes_done, mark_bytes, spots) in [(1, mark, "64 of 64 places"), (2, 0, " of 64 places")] {
+        bench.write("file", &lost);
+        interrupt(&bench, passes_done, mark_bytes);
+        let end = if mark_bytes > 0 { mark_bytes } else { MIB };
+        let says = format!("cannot go on with file - by its record all before byte {end} is written, but ");
+        let parts = [&says, spots, "the first at byte ", "found 0000000000", "--restart"];
+        bench.flashproof(&["prep", "file", "--samples", "0"]).expect_error(3, &parts);
+        assert_same(&bench.read("file"), &lost);
+        // Where it is as the record says it goes on.
+        bench.write("file", &whole);
+        bench.flashproof(&["prep", "file", "--samples", "0"]).expect(0);
+        assert_same(&bench.read("file"), &whole);
+    }
+    bench.write("file", &lost);
+    interrupt(&bench, 1, mark);
+    bench.flashproof(&["prep", "file", "--restart", "--seed", "7"]).expect(0);
+    assert_same(&bench.read("file"), &whole);
 }
 
 /// Begins a preparation of many passes, and ends it with a signal when some are done.

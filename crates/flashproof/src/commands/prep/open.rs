@@ -322,6 +322,23 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_another_run_took_while_it_was_verified_is_not_blamed() {
+        let place = Place::new();
+        let facts = place.facts();
+        let identity = facts.identity().unwrap();
+        let drive = || opened(place.consent(&facts), place.course(), &facts, &WANTED, &place.records).unwrap();
+        let prepared = job(drive(), &place).prepare().unwrap().prepared;
+        let verified = || Job { prepared: prepared.clone(), ..job(drive(), &place) }.verify_only();
+        let taken = Prepared { written_since: Some("storage test".into()), ..prepared.clone() };
+        place.records.keep_prepared(&identity, &taken).unwrap();
+        verified().unwrap();
+        fs::write(place.file(), vec![0; SIZE]).unwrap();
+        let Err(Broken::Environment(why)) = verified() else { panic!("the device is blamed") };
+        assert!(why.contains("another run began to write to it while it was read back"), "{why}");
+        assert_eq!(place.records.find(&identity).unwrap().prepared, Some(taken));
+    }
+
+    #[test]
     fn a_preparation_goes_on_with_its_own_key_only() {
         let place = Place::new().interrupted();
         let (facts, course) = (place.facts(), place.course());

@@ -3,10 +3,14 @@
 use super::job::Job;
 use super::ledger::Broken;
 use super::status::Step;
-use device::guard::{Sampled, unix_s};
+use device::guard::{Prepared, Sampled, unix_s};
 use device::target::Target;
 use load::prep::{self, Compared, Content, SPOT_BYTES, Sample};
 use std::sync::Arc;
+
+/// Places read before a preparation goes on: a device that lost a part of what is on record to that extent
+/// is found out with a chance of at least `1 - (1 - part)^64`, and no option can turn it off.
+const BEGUN_SPOTS: u64 = 64;
 
 /// What came of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,14 +32,7 @@ impl Job {
         }
         let content = self.content(Some(self.prepared.fills).filter(|fills| *fills > 0));
         let (used, reached) = self.extent();
-        let compared = Arc::new(Compared::default());
-        // Each time other places.
-        let now = unix_s() ^ u64::from(std::process::id()) << 32;
-        let sample = Sample::new(reached, self.samples, now, content, compared.clone());
-        self.status.begin(Step::ReadBack, sample.spots() * SPOT_BYTES as u64, 0, 0);
-        if reached > 0 {
-            self.run(prep::read_plan(sample), None)?;
-        }
+        let compared = self.compare(reached, self.samples, content)?;
         self.compare_remainder(&target, reached, used, content, &compared)?;
         let (spots, bytes, mismatches) = (compared.spots(), compared.bytes(), compared.mismatches());
         let sampled = Sampled { spots, bytes, mismatches, unix_s: unix_s() };
@@ -52,6 +49,43 @@ impl Job {
                 self.name
             ))),
         }
+    }
+
+    /// Before it goes on: whether the device holds what its record relies on, by a small sample. It may have
+    /// been discarded, or a new file have got the number of an old one; the record knows nothing of that.
+    pub(super) fn check_begun(&mut self) -> Result<(), Broken> {
+        let Prepared { passes_done, mark_bytes, .. } = self.prepared;
+        let (_, reached) = self.extent();
+        // Behind the mark all is yet to be written, so a pass at its beginning relies on nothing.
+        let (end, pass) = match self.prepared.passes().checked_sub(passes_done) {
+            None | Some(0) => (reached, self.prepared.passes().saturating_sub(1)),
+            Some(_) => (mark_bytes.min(reached), passes_done),
+        };
+        if self.target().is_none() || end == 0 {
+            return Ok(());
+        }
+        let content = self.content(self.prepared.fill_of(pass));
+        let compared = self.compare(end, BEGUN_SPOTS, content)?;
+        let (spots, mismatches) = (compared.spots(), compared.mismatches());
+        match compared.first_mismatch() {
+            None => Ok(()),
+            Some(first) => Err(Broken::Environment(format!(
+                "cannot go on with {} - by its record all before byte {end} is written, but {mismatches} of {spots} places read back differ, the first {first} - it was discarded, replaced or written to, or it lost data - say --restart to prepare it from the beginning",
+                self.name
+            ))),
+        }
+    }
+
+    /// Compares `spots` places before `end` with `content`; each time other ones.
+    fn compare(&mut self, end: u64, spots: u64, content: Content) -> Result<Arc<Compared>, Broken> {
+        let compared = Arc::new(Compared::default());
+        let now = unix_s() ^ u64::from(std::process::id()) << 32;
+        let sample = Sample::new(end, spots, now, content, compared.clone());
+        self.status.begin(Step::ReadBack, sample.spots() * SPOT_BYTES as u64, 0, 0);
+        if end > 0 {
+            self.run(prep::read_plan(sample), None)?;
+        }
+        Ok(compared)
     }
 
     fn compare_remainder(
