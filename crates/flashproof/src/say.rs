@@ -30,7 +30,7 @@ pub fn result(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(format!(
-            "cannot write the result to standard output - {error} - the run directory has it"
+            "cannot write the result to standard output - {error} - the work itself is done, and what it recorded (a run directory, the record of a preparation) has the result"
         ))),
         _ => Ok(()),
     }

@@ -122,7 +122,7 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     case.storage(WRITES).expect(0);
     assert_eq!(case.used_bytes(), ODD_BYTES);
     // That test's data is ours, too, but no longer what the record can compute.
-    case.prep(&["--verify"]).expect_error(3, &["a storage test has written to it since its preparation"]);
+    case.prep(&["--verify"]).expect_error(3, &["it was written to since its preparation (storage test)"]);
     case.prep(&[]).expect(0);
 }
 

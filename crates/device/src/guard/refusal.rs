@@ -153,9 +153,11 @@ pub enum Reason {
         advice: &'static str,
     },
     /// Too small for the load.
-    #[error(
-        "its {size_bytes} bytes are less than the {min_size_bytes} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"
-    )]
+    #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
+        0 | 1 => "one: it is empty, or nothing is attached to it; name another device".to_owned(),
+        4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
+        block => format!("the {block} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"),
+    })]
     TooSmall {
         /// What it has.
         size_bytes: u64,
@@ -164,7 +166,7 @@ pub enum Reason {
     },
     /// The file would not fit.
     #[error(
-        "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make file-size-mbytes smaller, or free space"
+        "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file (file-size-mbytes) smaller, or free space"
     )]
     NoSpace {
         /// Bytes still to be allocated.

@@ -101,6 +101,12 @@ pub enum Problem {
         /// The known key it resembles.
         nearest: Option<&'static str>,
     },
+    /// A key that only older ACTs had.
+    #[error("{key} is a key of an older ACT - \"flashproof config\" with this file writes today's equivalent")]
+    OldKey {
+        /// The key.
+        key: Quoted,
+    },
     /// A key of the other test.
     #[error(
         "{key}: a key of the {} test, which {} {} test does not have - remove the line, or run \"flashproof {}\"",

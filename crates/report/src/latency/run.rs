@@ -29,6 +29,9 @@ impl RunLatencies {
             remarks.push(format!("no percentiles of {}: {error}", dir.display()));
             Vec::new()
         });
+        if latencies.is_empty() && remarks.iter().all(|remark| !remark.starts_with("no percentiles")) {
+            remarks.push(format!("no percentiles of {}: no window of its interval logs is complete", dir.display()));
+        }
         Ok(Self { latencies, streams: verdict.streams, remarks })
     }
 }
@@ -38,9 +41,11 @@ impl fmt::Display for RunLatencies {
         let names = self.streams.iter().map(|stream| stream.name.len());
         let width = names.max().unwrap_or(0).max("milliseconds".len());
         let columns = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
-        write!(f, "{:<width$} {:<8}", "milliseconds", "")?;
-        columns.iter().try_for_each(|column| write!(f, " {column:>9}"))?;
-        writeln!(f)?;
+        if !self.latencies.is_empty() {
+            write!(f, "{:<width$} {:<8}", "milliseconds", "")?;
+            columns.iter().try_for_each(|column| write!(f, " {column:>9}"))?;
+            writeln!(f)?;
+        }
         for StreamLatencies { stream, service, wait, lag } in &self.latencies {
             for (name, what, quantiles) in [(stream.as_str(), "service", service), ("", "wait", wait), ("", "lag", lag)]
             {

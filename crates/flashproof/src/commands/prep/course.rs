@@ -156,14 +156,14 @@ fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> R
     let refuse = |why: String, instead: &str| {
         let progress = prepared.progress();
         Err(format!(
-            "cannot go on with {path} - its preparation was interrupted {progress}, {why} - {instead}--restart to begin anew"
+            "cannot go on with {path} - its preparation was interrupted {progress} (or goes on in another process), {why} - {instead}--restart to begin anew"
         ))
     };
     if prepared.size_bytes != *size_bytes {
         return refuse(format!("when it had {} bytes, and it has {size_bytes} now", prepared.size_bytes), "say ");
     }
     if let Some(what) = &prepared.written_since {
-        return refuse(format!("and a {what} has written to it since"), "say ");
+        return refuse(format!("and it was written to since ({what})"), "say ");
     }
     let used = used_bytes(path, *size_bytes, wanted.use_pct)?;
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
@@ -172,7 +172,7 @@ fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> R
         ("fills", prepared.fills.to_string(), wanted.fills.to_string()),
         ("zeros", yes_no(prepared.zeros), yes_no(wanted.zeros)),
         ("discard-first", yes_no(prepared.discard_first), yes_no(wanted.discard_first)),
-        ("used bytes", prepared.used_bytes.to_string(), used.to_string()),
+        ("used bytes (--use-pct)", prepared.used_bytes.to_string(), used.to_string()),
     ];
     let differs: Vec<_> = differs.iter().filter(|(_, was, is)| was != is).collect();
     if differs.is_empty() {
@@ -246,13 +246,18 @@ pub(super) mod tests {
             &records,
             "fills 1 then and 2 now, zeros yes then and no now",
         );
-        refused(&a, &Wanted { use_pct: 50, ..WANTED }, &records, "used bytes 10485760 then and 5242880 now");
+        refused(
+            &a,
+            &Wanted { use_pct: 50, ..WANTED },
+            &records,
+            "used bytes (--use-pct) 10485760 then and 5242880 now",
+        );
         refused(&a, &Wanted { discard_first: true, ..WANTED }, &records, "discard-first no then and yes now");
         refused(
             &a,
             &Wanted { fills: 2, ..WANTED },
             &records,
-            "interrupted at byte 1048576 of 10485760 of pass 2 of 2,",
+            "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or",
         );
     }
 
@@ -279,7 +284,7 @@ pub(super) mod tests {
         records
             .keep_prepared("serial a", &Prepared { written_since: Some("storage test".into()), ..prepared })
             .unwrap();
-        refused(&subject("serial a"), &WANTED, &records, "and a storage test has written to it since");
+        refused(&subject("serial a"), &WANTED, &records, "and it was written to since (storage test)");
     }
 
     #[test]

@@ -212,10 +212,13 @@ pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
             )));
         };
         if let Some(what) = &prepared.written_since {
-            return Err(cannot(format!("a {what} has written to it since its preparation")));
+            return Err(cannot(format!("it was written to since its preparation ({what})")));
         }
         if !prepared.is_complete() {
-            return Err(cannot(format!("its preparation was interrupted {}", prepared.progress())));
+            return Err(cannot(format!(
+                "its preparation is not complete ({}): interrupted, or still going on",
+                prepared.progress()
+            )));
         }
         let prepared = Prepared { path: name.clone(), ..prepared };
         Ok(Drive { devices: Devices::Real(vec![Arc::new(target)]), prepared, key, identity: Some(identity) })
