@@ -201,6 +201,12 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
     assert!(errors(&most).iter().any(|error| error.contains("record-bytes: 2199023255040 is too large")));
     let many = errors(&ACT2.replace("per-sec: 70", "per-sec: 4294967295"));
     assert!(many[0].contains("a.conf:8: write-reqs-per-sec: 365072220075 is too large"), "{many:?}");
+    // 4294967295 blocks of 8589934590 records, half of which are writes.
+    let blocks = ACT2.replace("blocks: 3", "blocks: 1").replace("per-sec: 70", "per-sec: 4294967295");
+    let blocks = errors(&blocks.replace("kbytes: 128", "kbytes: 4294967295"));
+    assert_eq!(blocks.len(), 2, "{blocks:?}");
+    assert!(blocks[0].contains("a.conf:8: write-reqs-per-sec: 18446744065119617025 is too large"), "{blocks:?}");
+    assert!(blocks[1].contains("a.conf:10: large-block-op-kbytes: 4294967295 is too large"), "{blocks:?}");
     let threads = errors(&ACT2.replace("queues: 2", "queues: 4294967295"));
     assert!(threads[0].contains("4294967295 queues x 8 threads is more than"), "{threads:?}");
 }

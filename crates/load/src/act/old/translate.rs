@@ -95,7 +95,8 @@ fn large_blocks(sheet: &mut Sheet, changes: &mut Changes) {
     let block_bytes = sheet.number("large-block-op-kbytes").map_or(0, |kbytes| u64::from(kbytes) * KIB);
     // No whole record in a block is a mistake that the parser names; the rate is then of no matter.
     let per_block = record_bytes.map_or(0, |record_bytes| block_bytes / record_bytes).max(1);
-    let records = u64::from(rate) * per_block;
+    // Too many for any configuration is the parser's to name, with all its digits.
+    let records = u128::from(rate) * u128::from(per_block);
     let (lwm_pct, writes) = if records.is_multiple_of(2) { (50, records / 2) } else { (0, records) };
     sheet.put(line, "write-reqs-per-sec", writes);
     sheet.add("defrag-lwm-pct", lwm_pct);
