@@ -30,12 +30,15 @@ fn answered(bench: &Bench, arguments: &[&str], answers: &str) -> (Option<i32>, S
 fn thirty_x_counts_drives_and_not_partitions() {
     let bench = Bench::new();
     let ended = config(&bench, &format!("--device {DEVICES} --load 30 --capacity 3.84TB --dwpd 1")).expect(0);
+    assert!(ended.stdout.starts_with("# A storage test of 2 drives at 30x on average: 120,000"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\nread-reqs-per-sec: 120000\n"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\nwrite-reqs-per-sec: 60000\n"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\ntest-duration-sec: 86400\n"), "{}", ended.stdout);
     for said in [
         "/dev/nvme90n1p1 and /dev/nvme90n1p2 are one drive, /dev/nvme90n1, by their names: not all are here.",
         "/dev/nvme91n1 is not here to be asked: one drive, by its name.",
+        "The drives do not get the same load: /dev/nvme90n1 gets 80,000 reads and 40,000 writes a second (40x), \
+         /dev/nvme91n1 gets 40,000 reads and 20,000 writes a second (20x). Rates are spread evenly",
         "What the load means, over 3 devices on 2 drives:",
         "  large-block writes     1,411.76 /s x   131,072 bytes = 185 MB/s written",
         "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times the 1.00 it is rated for",
@@ -45,6 +48,19 @@ fn thirty_x_counts_drives_and_not_partitions() {
         let comments = ended.stdout.replace("\n# ", " ");
         assert!(comments.contains(said), "in the file, too: {said}\n{}", ended.stdout);
     }
+}
+
+#[test]
+fn drives_with_as_many_partitions_each_get_what_was_asked_for() {
+    let bench = Bench::new();
+    let ended = config(&bench, &format!("--device {DEVICES}p1,/dev/nvme91n1p2 --load 30")).expect(0);
+    assert!(ended.stdout.starts_with("# A storage test of 2 drives at 30x: 120,000 reads"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
+    let answers = "3\n/dev/nvme90n1p1\n/dev/nvme90n1p2\n/dev/nvme91n1\nn\ny\ny\n30\n0\nn\nn\nn\n";
+    let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "storage"], answers);
+    assert_eq!(code, Some(0), "{stderr}");
+    let told = "warning: The drives do not get the same load: /dev/nvme90n1 gets 40 reads and 0 writes a second, ";
+    assert!(stderr.contains(told) && stdout.contains("# A storage test of 2 drives: 60 reads"), "{stderr}\n{stdout}");
 }
 
 #[test]
