@@ -64,6 +64,19 @@ fn drives_with_as_many_partitions_each_get_what_was_asked_for() {
 }
 
 #[test]
+fn a_histogram_may_join_a_file_that_names_no_size() {
+    let bench = Bench::new();
+    let base = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 10\n";
+    bench.write("base.conf", base);
+    bench.write("sized.conf", format!("{base}record-bytes: 1536\n"));
+    let set = "--set storage-read-histogram=100,100,100,100,100,100,100,100,100,100,50,0";
+    let ended = config(&bench, &format!("base.conf {set}")).expect(0);
+    assert!(ended.stdout.contains("\nrecord-bytes: 0\n"), "{}", ended.stdout);
+    config(&bench, &format!("sized.conf {set}")).expect_error(2, &["record-bytes: 1536"]);
+    config(&bench, &format!("sized.conf {set} --record-bytes 0")).expect(0);
+}
+
+#[test]
 fn what_is_written_runs() {
     let bench = Bench::new();
     for test in ["storage", "index"] {
@@ -127,6 +140,16 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim: --load 1 --model paper", "no such test - give storage or index"),
         ("--device sim: --load 1 --capacity big", "give a size such as 3.84TB"),
         ("--device sim: --load 1 --reads 5", "cannot be used with"),
+        (
+            "--device sim: --load 1 --set read-reqs-per-sec=5",
+            "\"read-reqs-per-sec\" is set by --load and again by --set",
+        ),
+        ("--device sim: --load 1 --set write-reqs-per-sec=5", "\"write-reqs-per-sec\" is set by --load and again"),
+        ("--device sim: --reads 1 --set read-reqs-per-sec=5", "is set by --reads and again by --set"),
+        ("--device sim: --load 1 --duration 5 --set test-duration-sec=6", "is set by --duration and again by --set"),
+        ("--device sim: --load 1 --set device-names=sim:", "is set by --device and again by --set"),
+        ("--device sim: --load 1 --set seed=1 --set seed=1", "\"seed\" is set by --set and again by --set"),
+        ("--device sim: --set total-lbw-per-sec=5", "no load is given - give --load N"),
         ("--device sim:", "no load is given - give --load N"),
         ("--load 1", "no device is named - give --device"),
         ("--scale 2", "no terminal to ask on"),

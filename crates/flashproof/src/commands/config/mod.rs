@@ -39,7 +39,7 @@ const DAY_SEC: u32 = 86_400;
 /// Writes the configuration.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let given = args.config.as_deref().or(args.from.as_deref());
-    let mut wishes = Wishes::of(args);
+    let mut wishes = Wishes::of(args)?;
     let base = given.map(|path| translated(path, args)).transpose()?;
     output(&wishes, args).check()?;
     if args.ask || base.is_none() && wishes.is_empty() {
@@ -135,7 +135,8 @@ impl Plan {
         let duration = duration_sec.map(|seconds| ("test-duration-sec".to_owned(), seconds.to_string()));
         let keys = devices.into_iter().chain(duration).chain(wishes.set.iter().cloned());
         all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
-        config.settle(&|key| base.is_some() || wishes.sets(key));
+        let in_file = |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given.contains(&key));
+        config.settle(&|key| in_file(key) || wishes.sets(key));
         if base.is_none() && config.device_names().is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
         }

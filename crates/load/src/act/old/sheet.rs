@@ -43,6 +43,11 @@ impl Sheet {
         self.keys().any(|there| there == key)
     }
 
+    /// Whether the file as it is now gives `key`.
+    pub(super) fn gives(&self, key: &str) -> bool {
+        self.has(key) || self.added.iter().any(|(added, _)| *added == key)
+    }
+
     /// The value of a key that stays.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.lines.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())

@@ -180,6 +180,15 @@ fn keys_of_two_acts_are_refused_until_it_is_said_which_it_was() {
 }
 
 #[test]
+fn keys_that_a_file_gives_are_told_from_defaults() {
+    let given = translated(ACT2).1.given;
+    for (key, is_given) in [("record-bytes", true), ("compress-pct", false), ("disable-odsync", true), ("seed", false)]
+    {
+        assert_eq!(given.contains(&key), is_given, "{key}");
+    }
+}
+
+#[test]
 fn every_mistake_of_an_old_file_is_named_with_its_line() {
     let text =
         ACT2.replace("queues: 2", "queues: two").replace("test-dur", "test-dru").replace("kbytes: 128", "kbytes: 100");
