@@ -112,6 +112,8 @@ fn a_file_of_act_3_becomes_one_of_today() {
         ended.stderr
     );
     assert!(text.contains("# was 1500: ACT 3 and 4 stored records in steps of 128 bytes"), "{text}");
+    let threads = config(&bench, "--from old.txt --act 3 --cpus 8").expect(0);
+    assert!(threads.stderr.contains("as --act says"), "{}", threads.stderr);
     let plain = |text: &str| text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
     let again = config(&bench, "new.conf").expect(0);
     assert_eq!(plain(&again.stdout), plain(&text), "today's file stays as it is");
@@ -150,6 +152,9 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim: --load 1 --set device-names=sim:", "is set by --device and again by --set"),
         ("--device sim: --load 1 --set seed=1 --set seed=1", "\"seed\" is set by --set and again by --set"),
         ("--device sim: --set total-lbw-per-sec=5", "no load is given - give --load N"),
+        ("--device sim: --load 1 --act 3", "required arguments were not provided"),
+        ("--device sim: --load 1 --cpus 8", "required arguments were not provided"),
+        ("a.conf --from b.conf", "cannot be used with"),
         ("--device sim:", "no load is given - give --load N"),
         ("--load 1", "no device is named - give --device"),
         ("--scale 2", "no terminal to ask on"),
