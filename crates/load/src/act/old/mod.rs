@@ -68,10 +68,10 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     }
     let candidates = candidates(&sheet);
     let (act, changes) = match (reading.act, &candidates) {
-        (Some(act), _) => (act, translate::translate(&mut sheet, act, reading.cpus)),
+        (Some(act), _) => (act, translate::translate(&mut sheet, test, act, reading.cpus)),
         (None, Ok(candidates)) => {
             let act = likeliest(&sheet, candidates);
-            (act, translate::translate(&mut sheet, act, reading.cpus))
+            (act, translate::translate(&mut sheet, test, act, reading.cpus))
         }
         (None, Err((old, new))) => {
             let problem = Problem::KeysOfTwoActs {

@@ -69,6 +69,14 @@ impl Sheet {
         Some((first.number, first.value))
     }
 
+    /// Keys and values of all lines whose key is `unwanted`; they are taken away.
+    pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
+        self.lines = kept;
+        taken.into_iter().map(|entry| (entry.key, entry.value)).collect()
+    }
+
     /// Line and number of a key, whose lines are taken away; `None` also where it is no number from
     /// `min` on, which is a mistake.
     pub(super) fn take_number(&mut self, key: &'static str, min: u32) -> Option<(usize, u32)> {
