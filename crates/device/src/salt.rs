@@ -64,7 +64,8 @@ impl PlacedSalt {
     }
 
     /// Fills `bytes` with what belongs at `offset`, a multiple of [`UNIT_BYTES`]. A part of a sector at
-    /// the end gets the beginning of that sector and, with [`crate::guard::stamp::STAMP_BYTES`] or more, a stamp of its own.
+    /// the end gets the beginning of that sector and, with [`crate::guard::stamp::STAMP_BYTES`] or
+    /// more, a stamp of its own.
     pub fn fill(&self, bytes: &mut [u8], offset: u64) {
         debug_assert!(offset.is_multiple_of(UNIT_BYTES as u64), "{offset}");
         for (unit, at) in bytes.chunks_mut(UNIT_BYTES).zip(offset / UNIT_BYTES as u64..) {

@@ -388,6 +388,23 @@ fn a_log_with_a_part_lost_is_no_pass() {
 }
 
 #[test]
+fn a_slice_in_which_nothing_ended_or_a_histogram_that_is_missing_is_no_pass() {
+    let bench = bench();
+    bench.write("idle.log", idle_log());
+    let judged = |arguments: &[&str]| {
+        let ended = latency(&bench, &[&["--sla", "90%>1ms"], arguments].concat()).expect(4);
+        ended.stdout.lines().last().unwrap().to_owned()
+    };
+    let hung = judged(&["-l", "idle.log", "-t", "1"]);
+    assert!(
+        hung.starts_with("INVALID idle.log ") && hung.contains("slice 2 (1 to 2 s) has no operation of reads"),
+        "{hung}"
+    );
+    let missing = judged(&["-l", MS, "-t", "10", "-h", "reads", "-h", "typo"]);
+    assert!(missing.contains("it has no histogram \"typo\" to judge: it has reads, "), "{missing}");
+}
+
+#[test]
 fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     let bench = Bench::new();
     let config = "device-names: sim: sim:read-us=3000\ntest-duration-sec: 20\nread-reqs-per-sec: 1000\n";

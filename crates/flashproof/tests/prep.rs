@@ -244,6 +244,51 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     assert_same(&bench.read("pulled"), &seven);
 }
 
+/// Has every attempt to write the record fail, while it can be read.
+fn freeze_record(bench: &Bench) -> PathBuf {
+    let in_the_way = record_path(bench).with_extension("tmp");
+    fs::create_dir(&in_the_way).unwrap();
+    in_the_way
+}
+
+#[test]
+fn nothing_is_written_where_what_is_on_record_would_no_longer_be_true() {
+    let bench = Bench::new();
+    bench.write("file", vec![0; MIB as usize]);
+    bench.flashproof(&["prep", "file", "--seed", "1"]).expect(0);
+    let (one, complete) = (bench.read("file"), record(&bench));
+    let in_the_way = freeze_record(&bench);
+    let refused = ["cannot prepare file - nothing can be recorded of it now", "would no longer be true"];
+    bench.flashproof(&["prep", "file", "--seed", "2"]).expect_error(3, &refused);
+    assert_same(&bench.read("file"), &one);
+    assert_eq!(record(&bench), complete);
+
+    // Going on would be with another key.
+    fs::remove_dir(in_the_way).unwrap();
+    interrupt(&bench, 1, 131_072);
+    let in_the_way = freeze_record(&bench);
+    bench.flashproof(&["prep", "file"]).expect_error(3, &refused);
+    assert_same(&bench.read("file"), &one);
+    fs::remove_dir(in_the_way).unwrap();
+    bench.flashproof(&["prep", "file"]).expect(0);
+    bench.flashproof(&["prep", "file", "--verify", "--samples", "999999"]).expect(0);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_prepared_as_a_whole_or_not_at_all() {
+    let bench = Bench::new();
+    bench.write("file", vec![0; MIB as usize]);
+    let prep = |more: &[&str]| {
+        let mut command = bench.prepare(&[&["prep", "file"], more].concat());
+        command.env("FLASHPROOF_STATE", "/dev/null/state");
+        Running::start(command).end()
+    };
+    prep(&["--use-pct", "50"]).expect_error(3, &["cannot prepare file", "which part is not to be used"]);
+    assert_same(&bench.read("file"), &vec![0; MIB as usize]);
+    let said = prep(&[]).expect(0).warnings().join("|");
+    assert!(said.contains("nothing is recorded of this preparation"), "{said}");
+}
+
 #[test]
 fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
     let Some(case) = Case::new(8 * MIB) else { return };

@@ -37,9 +37,8 @@ pub trait Stream {
     #[inline]
     fn on_data(&mut self, _request: &Request, _data: &[u8]) {}
 
-    /// Told of every operation that ended, and of those that never came back as ones that moved nothing. An
-    /// operation returned from here follows at once in the
-    /// same slot: a cache write after its read.
+    /// Told of every operation that ended, and of those that never came back as ones that moved nothing.
+    /// An operation returned from here follows at once in the same slot: a cache write after its read.
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         None
     }

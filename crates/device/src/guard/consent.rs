@@ -6,7 +6,7 @@
 use super::claim::{self, Manner};
 use super::evidence::Evidence;
 use super::examine::{Door, Examined, missing_bytes, recorded_size};
-use super::preparation::random_key;
+use super::preparation::{Records, random_key};
 use super::refusal::{Findings, Reason};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, Resolved};
@@ -23,6 +23,7 @@ use std::path::Path;
 pub struct WriteConsent {
     opened: Opened,
     stamp_key: u64,
+    key_recorded: bool,
     erases: Vec<Evidence>,
     /// Whether the file was made for this consent.
     pub(super) created: bool,
@@ -60,6 +61,11 @@ impl WriteConsent {
         self.stamp_key
     }
 
+    /// Whether that key is on record. If not it is this consent's alone: the next one has another.
+    pub fn is_key_recorded(&self) -> bool {
+        self.key_recorded
+    }
+
     /// What was found on it and may be erased; empty when all of it was zeros or our own.
     pub fn erases(&self) -> &[Evidence] {
         &self.erases
@@ -68,6 +74,16 @@ impl WriteConsent {
     /// What falls short and is to be said aloud, in words.
     pub fn notes(&self) -> &[String] {
         &self.opened.notes
+    }
+
+    /// Records that what `request` is for writes to it from now on.
+    pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
+        let Some(identity) = self.opened.facts.identity() else { return };
+        if let Err(error) = records.note_writing(&identity, &request.purpose) {
+            // Costs a false alarm later: no ground to refuse.
+            let note = format!("{error}; until then `flashproof prep --verify` takes what this run writes for damage");
+            self.opened.notes.push(note);
+        }
     }
 
     /// For the target that takes its place.
@@ -107,9 +123,9 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
             }
         }
         let recorded_size = recorded_size(&found, size_bytes);
-        let stamp_key = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
+        let (stamp_key, key_recorded) = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
         let opened = finish(file, found.facts, used_bytes, direct, request.odsync, notes)?;
-        Ok(WriteConsent { opened, stamp_key, erases: evidence, created })
+        Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, created })
     };
     rest().map_err(|reason| {
         if created {
@@ -161,23 +177,25 @@ fn reserve(file: &File, size_bytes: u64) -> Result<Option<String>, Reason> {
     )))
 }
 
-/// Writes the record that explains what this run is about to write, and returns the key for its stamps.
+/// Writes the record that explains what this run is about to write. Returns the key for its stamps, and
+/// whether it is on record.
 fn keep_record(
     guard: &Guard,
     request: &Request,
     facts: &DeviceFacts,
     recorded_size: u64,
     notes: &mut Vec<String>,
-) -> Result<u64, Reason> {
+) -> Result<(u64, bool), Reason> {
     match facts.identity() {
         None => {
             notes.push("it has no lasting name, so the next run will ask before it erases what this one writes".into())
         }
         Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
-            Ok(key) => return Ok(key),
+            Ok(key) => return Ok((key, true)),
             // Costs the user one question next time: no ground to refuse.
             Err(error) => notes.push(format!("{error}; the next run will ask before it erases what this one writes")),
         },
     }
-    random_key().map_err(|source| Reason::io("draw a key for its stamps", source))
+    let key = random_key().map_err(|source| Reason::io("draw a key for its stamps", source))?;
+    Ok((key, false))
 }

@@ -102,7 +102,8 @@ fn directory_of(path: &Path) -> &Path {
 /// Runs all checks on what was found. Errors: everything that stands against it.
 pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<Examined, Vec<Reason>> {
     let mut findings = Findings::default();
-    check_fit(request, &found, &mut findings);
+    let prepared = if request.whole { None } else { Part::of(&found.facts, &guard.records) };
+    check_fit(request, &found, prepared.as_ref(), &mut findings);
     if let Some(subject) = found.door.subject() {
         subject.check_kernel_users(&guard.roots, &mut findings);
         subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
@@ -125,7 +126,6 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
         Door::NewFile { size_bytes } => (None, *size_bytes),
     };
     let mut notes = findings.notes;
-    let prepared = if request.whole { None } else { Part::of(&found.facts, &guard.records) };
     let used_bytes = prepared.as_ref().map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
     check_size(used_bytes, request.min_size_bytes).map_err(one)?;
     notes.extend(prepared.as_ref().map(ToString::to_string));
@@ -136,8 +136,8 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
     Ok(Examined { request: request.clone(), found, opened, size_bytes, used_bytes, evidence, notes })
 }
 
-/// Finds what is too small, read-only or does not fit.
-fn check_fit(request: &Request, found: &Found, findings: &mut Findings) {
+/// Finds what is too small, read-only or does not fit, and a file that would grow out of its record.
+fn check_fit(request: &Request, found: &Found, prepared: Option<&Part>, findings: &mut Findings) {
     let size_bytes = match &found.door {
         Door::Device { .. } => found.facts.size_bytes,
         Door::File { size_bytes, .. } | Door::NewFile { size_bytes } => *size_bytes,
@@ -146,6 +146,13 @@ fn check_fit(request: &Request, found: &Found, findings: &mut Findings) {
     findings.reasons.extend(fits.err());
     if found.facts.read_only == Some(true) {
         findings.refuse(Reason::ReadOnly { how: "the device says so" });
+    }
+    if let Some(part) = prepared
+        && let Door::File { size_bytes: wanted_bytes, .. } = found.door
+        && wanted_bytes > found.facts.size_bytes
+    {
+        let (used_bytes, size_bytes) = (part.used_bytes, found.facts.size_bytes);
+        findings.refuse(Reason::PartWouldGrow { used_bytes, size_bytes, wanted_bytes });
     }
     let space = match &found.door {
         Door::Device { .. } => Ok(()),

@@ -35,7 +35,7 @@ mod tests;
 pub use ask::{Answers, Asker, Question, ask_on_terminal, erase_names};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
-pub use preparation::{PREPARATION, Preparation, Records, StateError};
+pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
 pub(crate) use prepared::Part;
 pub use prepared::{Prepared, Sampled};
 pub use processes::Opener;
@@ -137,7 +137,7 @@ impl Guard {
     }
 
     fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, Refused> {
-        let mut granted = Vec::new();
+        let mut granted: Vec<WriteConsent> = Vec::new();
         for (examined, request) in examined.into_iter().zip(requests) {
             match consent::grant(self, examined) {
                 Ok(consent) => granted.push(consent),
@@ -148,6 +148,8 @@ impl Guard {
                 }
             }
         }
+        // Only now is it sure that anything will be written, to any of them.
+        granted.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(granted)
     }
 }

@@ -96,6 +96,12 @@ impl Records {
         read(&self.path(identity)?).filter(|found| found.identity == identity)
     }
 
+    /// Whether there is something where the record of a device would be, whether or not it can be read.
+    pub fn has(&self, identity: &str) -> bool {
+        let absent = |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+        self.path(identity).is_some_and(|path| fs::metadata(path).map_or_else(|error| !absent(error.kind()), |_| true))
+    }
+
     /// Writes or updates the record of a device and returns the key to stamp with.
     ///
     /// The key stays the same for as long as the device keeps its identity and size, so that what
@@ -105,10 +111,6 @@ impl Records {
         let _lock = lock_beside(&path)?;
         let old = self.find(identity).filter(|old| old.size_bytes == size_bytes);
         let now = unix_s();
-        let mut prepared = old.as_ref().and_then(|old| old.prepared.clone());
-        if let Some(prepared) = prepared.as_mut().filter(|_| what != PREPARATION) {
-            prepared.written_since = Some(what.to_owned());
-        }
         let new = Preparation {
             version: VERSION,
             identity: identity.to_owned(),
@@ -120,7 +122,7 @@ impl Records {
             first_unix_s: old.as_ref().map_or(now, |old| old.first_unix_s),
             last_unix_s: now,
             what: what.to_owned(),
-            prepared,
+            prepared: old.and_then(|old| old.prepared),
         };
         write(&path, &new).map_err(failed("write", &path))?;
         Ok(new.key)
@@ -229,8 +231,10 @@ fn default_dir() -> Option<PathBuf> {
     named("HOME").map(|home| home.join(".local/state/flashproof"))
 }
 
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// Seconds since 1970, as records count them.
+pub fn unix_s() -> u64 {
+    // A clock before 1970 is no reason not to keep a record.
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]
@@ -285,7 +289,7 @@ mod tests {
         let (_dir, records) = records();
         records.keep("serial s", 1, "x").unwrap();
         fs::write(records.path("serial s").unwrap(), "{ not json").unwrap();
-        assert!(records.find("serial s").is_none());
+        assert!(records.find("serial s").is_none() && records.has("serial s") && !records.has("serial t"));
         let key = records.keep("serial s", 1, "x").unwrap();
         assert_eq!(records.find("serial s").unwrap().key, key);
     }

@@ -8,7 +8,7 @@
 //! The record is written only after a sync of the device, so what it claims survived whatever ended the
 //! program. With seed, key and pass every byte below the mark can be computed again ([`crate::salt`]).
 
-use super::preparation::{Records, StateError};
+use super::preparation::{PREPARATION, Records, StateError};
 use crate::discover::DeviceFacts;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -142,6 +142,37 @@ impl Records {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
+    /// Keeps what was read back of `prepared`, and nothing else. Says whether that is still what is on
+    /// record: if another preparation or a test came in between, nothing is changed.
+    pub fn keep_sample(&self, identity: &str, prepared: &Prepared, sample: &Sampled) -> Result<bool, StateError> {
+        let mut is_same = false;
+        self.change(identity, |record| {
+            let same = |now: &&mut Prepared| {
+                (now.seed, now.started_unix_s, &now.written_since)
+                    == (prepared.seed, prepared.started_unix_s, &prepared.written_since)
+            };
+            if let Some(now) = record.prepared.as_mut().filter(same) {
+                now.sample = Some(sample.clone());
+                is_same = true;
+            }
+        })?;
+        Ok(is_same)
+    }
+
+    /// Notes that `what` is about to write to a device, so that its preparation, if there was one, no longer
+    /// tells its content.
+    pub(super) fn note_writing(&self, identity: &str, what: &str) -> Result<(), StateError> {
+        let was_prepared = self.find(identity).is_some_and(|record| record.prepared.is_some());
+        if what == PREPARATION || !was_prepared {
+            return Ok(());
+        }
+        self.change(identity, |record| {
+            if let Some(prepared) = &mut record.prepared {
+                prepared.written_since = Some(what.to_owned());
+            }
+        })
+    }
+
     /// The preparation begun last under the name `path`, and the identity of its device.
     pub fn last_under(&self, path: &str) -> Option<(String, Prepared)> {
         let under = self.all().into_iter().filter_map(|record| Some((record.identity, record.prepared?)));
@@ -199,15 +230,39 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_sample_changes_nothing_else_and_no_other_preparation() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::open(Some(dir.path().into()));
+        let sample = Sampled { spots: 3, bytes: 4, mismatches: 0, unix_s: 5 };
+        let read = prepared("/dev/x", 5);
+        records.keep("serial a", 1000, "preparation").unwrap();
+        let meanwhile = Prepared { mark_bytes: 777, ..read.clone() };
+        records.keep_prepared("serial a", &meanwhile).unwrap();
+        assert!(records.keep_sample("serial a", &read, &sample).unwrap());
+        let expected = Prepared { sample: Some(sample.clone()), ..meanwhile };
+        assert_eq!(records.prepared("serial a", 1000), Some(expected.clone()));
+
+        let written = Prepared { written_since: Some("storage test".into()), ..read.clone() };
+        for other in [Prepared { seed: 10, ..read.clone() }, prepared("/dev/x", 6), written] {
+            records.keep_prepared("serial a", &other).unwrap();
+            assert!(!records.keep_sample("serial a", &read, &sample).unwrap());
+            assert_eq!(records.prepared("serial a", 1000), Some(other));
+        }
+    }
+
+    #[test]
     fn a_run_that_writes_is_noted_and_a_preparation_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let key = records.keep("serial a", 1000, "preparation").unwrap();
+        records.note_writing("serial a", "storage test").unwrap();
         records.keep_prepared("serial a", &prepared("/dev/x", 5)).unwrap();
-        assert_eq!(records.keep("serial a", 1000, "preparation").unwrap(), key);
-        assert_eq!(records.prepared("serial a", 1000).unwrap().written_since, None);
         records.keep("serial a", 1000, "storage test").unwrap();
+        records.note_writing("serial a", "preparation").unwrap();
+        assert_eq!(records.prepared("serial a", 1000).unwrap().written_since, None);
+        records.note_writing("serial a", "storage test").unwrap();
         assert_eq!(records.prepared("serial a", 1000).unwrap().written_since.as_deref(), Some("storage test"));
+        records.note_writing("serial b", "storage test").unwrap();
         assert_eq!(records.find("serial a").unwrap().key, key);
     }
 }

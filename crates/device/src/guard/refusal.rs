@@ -172,6 +172,18 @@ pub enum Reason {
         /// Bytes free.
         free_bytes: u64,
     },
+    /// A file of which a preparation left a part unused would grow, and that part is told by its length.
+    #[error(
+        "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and to grow it to {wanted_bytes} bytes would undo that; make file-size-mbytes no larger than the file, or prepare it again at the size wanted"
+    )]
+    PartWouldGrow {
+        /// What is used of it.
+        used_bytes: u64,
+        /// How long it is.
+        size_bytes: u64,
+        /// How long it was to be.
+        wanted_bytes: u64,
+    },
     /// There is something on it, and nobody said that it may go.
     #[error("{}; it would be erased: if that is meant, {}", list(.evidence), .how.with(.name))]
     NotConfirmed {

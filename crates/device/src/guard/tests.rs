@@ -150,6 +150,23 @@ fn our_own_file_is_not_asked_for_and_may_grow() {
 }
 
 #[test]
+fn a_file_with_a_part_that_is_not_used_does_not_grow() {
+    let place = Place::new();
+    place.run_once(&place.request("ours"), SIZE as usize);
+    let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
+    let half = Prepared { size_bytes: SIZE, used_bytes: SIZE / 2, ..prepared::tests::prepared("ours", 1) };
+    place.guard().records.keep_prepared(&identity, &half).unwrap();
+    let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
+    for _ in 0..2 {
+        place.assert_refused(&grown, "only its first 2097152 of 4194304 bytes are used, as it was prepared with --use");
+    }
+    assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), SIZE);
+    assert_eq!(Target::writable(place.consent(&place.request("ours")).unwrap()).size_bytes(), SIZE / 2);
+    // Whoever prepares all of it may.
+    place.consent(&Request { whole: true, ..grown }).unwrap();
+}
+
+#[test]
 fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
@@ -220,6 +237,32 @@ fn a_record_that_cannot_be_kept_is_said_and_stops_nothing() {
     let consents = guard.consent(&[place.request("file")], &mut Answers::default()).unwrap();
     let said = consents[0].notes().join("|");
     assert!(said.contains("FLASHPROOF_STATE") && said.contains("the next run will ask before it erases"), "{said}");
+    assert!(!consents[0].is_key_recorded());
+    assert!(place.consent(&place.request("another")).unwrap().is_key_recorded());
+}
+
+#[test]
+fn a_grant_that_fails_marks_no_device_as_written_to() {
+    let place = Place::new();
+    place.run_once(&place.request("ours"), SIZE as usize);
+    let records = place.guard().records;
+    let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
+    records.keep_prepared(&identity, &prepared::tests::prepared("ours", 1)).unwrap();
+    let written_since = || records.find(&identity).unwrap().prepared.unwrap().written_since;
+
+    fs::write(place.path("theirs"), "precious").unwrap();
+    let mut answers = Answers::default().or_ask(|question| {
+        fs::write(place.path("new"), "made while the question waited").unwrap();
+        Some(question.name.to_owned())
+    });
+    let requests = [place.request("ours"), place.request("theirs"), place.request("new")];
+    let refused = place.guard().consent(&requests, &mut answers).unwrap_err().to_string();
+    assert!(refused.contains(&format!("refusing to write to {} - cannot create", place.path("new"))), "{refused}");
+    assert_eq!(written_since(), None);
+    drop(answers);
+
+    drop(place.consent(&place.request("ours")).unwrap());
+    assert_eq!(written_since().as_deref(), Some("test"));
 }
 
 #[test]

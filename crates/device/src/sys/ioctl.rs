@@ -1,8 +1,8 @@
 //! Block device ioctls: what only the driver can say about an open device.
 //!
-//! Each function asks one question of a descriptor and changes nothing, but for [`discard`]. Numbers are those of
-//! `include/uapi/linux/fs.h` and `include/uapi/linux/loop.h`; they hold where `_IOR` puts the
-//! direction into the top two bits (x86, Arm, RISC-V, s390).
+//! Each function asks one question of a descriptor and changes nothing, but for [`discard`]. Numbers
+//! are those of `include/uapi/linux/fs.h` and `include/uapi/linux/loop.h`; they hold where `_IOR` puts
+//! the direction into the top two bits (x86, Arm, RISC-V, s390).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -12,8 +12,8 @@ use std::ffi::OsString;
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, infer_long_args = true, args_override_self = true)]
 pub struct LatencyArgs {
-    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run directory; "-" for
-    /// standard input. May be repeated: the logs side by side
+    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run
+    /// directory; "-" for standard input. May be repeated: the logs side by side
     #[arg(short, long = "log", value_name = "LOG", allow_hyphen_values = true)]
     pub logs: Vec<String>,
     /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
@@ -157,12 +157,20 @@ fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
     match error.kind() {
         ErrorKind::UnknownArgument if name.starts_with('-') => format!("option {name} not recognized"),
         ErrorKind::InvalidValue if no_value => {
-            // It is the last argument; clap names its long form even when the short one was typed.
-            let short = typed.last().filter(|last| !last.starts_with("--")).and_then(|last| last.chars().last());
-            format!("option {} requires argument", short.map_or(name, |letter| format!("-{letter}")))
+            format!("option {} requires argument", short_as_typed(&name, typed).unwrap_or(name))
         }
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }
+}
+
+/// The short form of the option `long`, if that is how it was typed: clap always names the long one.
+/// An option without its value is the last argument, or the last letter of it.
+fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
+    let command = ActCli::command();
+    let option = command.get_arguments().find(|option| option.get_long() == long.strip_prefix("--"))?;
+    let letter = option.get_short()?;
+    let last = typed.last().filter(|last| last.starts_with('-') && !last.starts_with("--"))?;
+    last.ends_with(letter).then(|| format!("-{letter}"))
 }
 
 #[cfg(test)]
@@ -193,5 +201,7 @@ mod tests {
         assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
         assert_eq!(parse(&["-l", "x", "-xh"]).unwrap_err(), "option -h requires argument");
         assert_eq!(parse(&["--hist"]).unwrap_err(), "option --histogram requires argument");
+        // The last argument can be another option, when the value is there and empty.
+        assert_eq!(parse(&["--format=", "-x"]).unwrap_err(), "option --format requires argument");
     }
 }

@@ -6,8 +6,9 @@
 //!   name : value     ACT takes the colon for the value here; we do not
 //! ```
 //!
-//! Files of ACT's old config helper have a title that is neither; it is skipped. Lines end with `\n`; space, tab and `\r` are white space; `#` starts a comment anywhere. What
-//! follows the value is part of the value: whoever parses it calls it junk. ACT drops it silently.
+//! Files of ACT's old config helper have a title that is neither; it is skipped. Lines end with `\n`;
+//! space, tab and `\r` are white space; `#` starts a comment anywhere. What follows the value is part
+//! of the value: whoever parses it calls it junk. ACT drops it silently.
 
 use super::problem::{Problem, Quoted};
 

@@ -61,8 +61,9 @@ pub fn derived_index(config: &IndexConfig, derived: &IndexDerived) -> Vec<(Strin
 
 /// Large-block reads and writes a second, in doubles and in the order of ACT's operations.
 ///
-/// Of a histogram load, which no ACT knows, the exact rates. Two decimals of a double are not always two decimals of the exact rate: where the third is a 5
-/// and nothing follows, the last bit of the double decides.
+/// Of a histogram load, which no ACT knows, the exact rates. Two decimals of a double are not always
+/// two decimals of the exact rate: where the third is a 5 and nothing follows, the last bit of the
+/// double decides.
 fn large_blocks_as_act_computes(config: &StorageConfig, derived: &Derived) -> (f64, f64) {
     if config.has_histograms() {
         return (derived.large_block_read_rate.per_sec_f64(), derived.large_block_write_rate.per_sec_f64());

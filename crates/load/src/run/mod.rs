@@ -137,7 +137,7 @@ pub struct Shard<W, S> {
 /// What could not be prepared.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads or record-bytes, or free memory"
+    "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads, cache-threads or record-bytes, or free memory"
 )]
 pub struct NoMemory {
     /// Bytes wanted.

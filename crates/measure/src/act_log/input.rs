@@ -3,13 +3,12 @@
 //! What they are is told by their first bytes, never by a name: `gzip` and `zstd` files are read, of
 //! several members or frames too, and anything else as it is. A compressed log that ends early is
 //! what a copy of a growing one looks like, so it reads as a log that ends early; [`Input::is_cut`]
-//! says so. Compressed data that is damaged in the middle is an error.
+//! says so. Compressed data that is damaged in the middle is an error, by the checksums of either format.
 
+use super::zstd::ZstdFrames;
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 
 /// Source: RFC 1952, section 2.3.1, and RFC 8878, sections 3.1.1 and 3.1.2.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -127,54 +126,6 @@ impl<R: Read> Read for Raw<R> {
     }
 }
 
-/// The frames of a zstd file, one after another, as one stream.
-struct ZstdFrames<S> {
-    source: S,
-    decoder: FrameDecoder,
-    within: bool,
-}
-
-impl<S: BufRead> ZstdFrames<S> {
-    fn new(source: S) -> Self {
-        Self { source, decoder: FrameDecoder::new(), within: false }
-    }
-
-    /// Reads the header of the next frame; false when there is none.
-    fn begin_frame(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.reset(&mut self.source) {
-                Ok(()) => return Ok(true),
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
-                    io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
-                }
-                Err(error) => return Err(io::Error::other(error)),
-            }
-        }
-        Ok(false)
-    }
-}
-
-impl<S: BufRead> Read for ZstdFrames<S> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            while self.within && self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                let blocks = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, blocks).map_err(io::Error::other)?;
-            }
-            if self.within {
-                match self.decoder.read(buffer)? {
-                    0 => self.within = false,
-                    length => return Ok(length),
-                }
-            }
-            self.within = self.begin_frame()?;
-            if !self.within {
-                return Ok(0);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,9 +197,50 @@ mod tests {
         let middle = compressed.len() / 2;
         compressed[middle..middle + 64].fill(0xff);
         assert!(read(&compressed).0.is_err());
+        // The checksum at the end, before the length.
+        let mut compressed = gzip(&text());
+        let end = compressed.len();
+        compressed[end - 6] ^= 1;
+        assert!(read(&compressed).0.is_err());
         let mut compressed = [zstd(&text()), zstd(b"more")].concat();
         let second = zstd(&text()).len();
         compressed[second] = 0;
         assert!(read(&compressed).0.is_err());
+    }
+    #[test]
+    fn a_changed_byte_of_a_raw_zstd_block_is_found_by_the_checksum() {
+        let level = ruzstd::encoding::CompressionLevel::Uncompressed;
+        let whole = ruzstd::encoding::compress_to_vec(&text()[..], level);
+        assert!(read(&whole).0.unwrap() == text());
+        for at in [whole.len() / 2, whole.len() - 5] {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            // The last frame of the file, and one before another.
+            for bytes in [changed.clone(), [&changed[..], &whole].concat()] {
+                let (read, _, cut) = read(&bytes);
+                let error = read.unwrap_err().to_string();
+                assert!(!cut && error.contains("the zstd data is damaged: its bytes have the checksum"), "{error}");
+            }
+        }
+        // Without a checksum nothing can be told.
+        let mut unchecked = whole[..whole.len() - 4].to_vec();
+        assert_eq!(unchecked[4] & 0b100, 0b100, "the frame says that it has a checksum");
+        unchecked[4] &= !0b100;
+        assert!(read(&unchecked).0.unwrap() == text());
+    }
+
+    #[test]
+    fn zstd_windows_beyond_the_memory_that_is_promised_are_refused_with_what_to_do() {
+        // One frame, no checksum, the window descriptor, one empty raw block that is the last.
+        let frame = |window: u8| [&ZSTD_MAGIC[..], &[0, window, 1, 0, 0]].concat();
+        let descriptor = |log: u8, eighths: u8| (log - 10) << 3 | eighths;
+        assert_eq!(read(&frame(descriptor(25, 0))).0.unwrap(), b"");
+        for window in [descriptor(25, 1), descriptor(27, 0), descriptor(31, 0)] {
+            let error = read(&frame(window)).0.unwrap_err().to_string();
+            assert!(
+                error.contains("more than the 33554432 that are accepted; pipe it in: zstd -dc --long=31"),
+                "{error}"
+            );
+        }
     }
 }

@@ -93,22 +93,53 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 }
 
 /// Judges histograms of a log that was read with the [`edges`] of the SLA.
+///
+/// What was seen to exceed a limit fails, whatever else is unknown. To pass, nothing may be unknown.
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
     let worst = shares(log, histograms, sla)
         .max_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(std::cmp::Ordering::Equal));
-    let outcome = match &worst {
-        Some(worst) if worst.exceeded => Outcome::Fail,
-        // What could not be read may have been the part that failed.
-        Some(_) if log.damage.is_none() && log.missing.is_empty() => Outcome::Pass,
-        _ => Outcome::Invalid,
-    };
-    let reason = match (&worst, outcome) {
-        (None, _) => format!("no complete slice of {} s has an operation to judge", log.slice_sec),
-        (Some(worst), Outcome::Invalid) => format!("a part of it could not be read; of the rest, {}", worst.deciding),
-        (Some(worst), _) => worst.deciding.to_string(),
+    let (outcome, reason) = match (&worst, unknown(log, histograms)) {
+        (Some(worst), _) if worst.exceeded => (Outcome::Fail, worst.deciding.to_string()),
+        (Some(worst), None) => (Outcome::Pass, worst.deciding.to_string()),
+        (Some(worst), Some(unknown)) => (Outcome::Invalid, format!("{unknown}; of the rest, {}", worst.deciding)),
+        (None, unknown) => (Outcome::Invalid, unknown.unwrap_or_else(|| nothing_to_judge(log))),
     };
     let decided_by = worst.map(|worst| worst.deciding);
     Judgement { log: log.name.clone(), outcome, sla: sla.clone(), by: "service", decided_by, reason }
+}
+
+fn nothing_to_judge(log: &Log) -> String {
+    format!("no complete slice of {} s has an operation to judge", log.slice_sec)
+}
+
+/// Why a log cannot pass, if it cannot: a part of what it is judged by is not there.
+fn unknown(log: &Log, histograms: &[Histogram]) -> Option<String> {
+    if let Some(absent) = histograms.iter().find(|histogram| histogram.index.is_none()) {
+        return Some(format!("it has no histogram {:?} to judge: it has {}", absent.name, log.names.join(", ")));
+    }
+    if log.slices.is_empty() {
+        return Some(nothing_to_judge(log));
+    }
+    // What could not be read may have been the part that failed.
+    if log.damage.is_some() || !log.missing.is_empty() {
+        return Some("a part of it could not be read".to_owned());
+    }
+    histograms.iter().find_map(|histogram| empty(log, histogram))
+}
+
+/// A slice in which nothing ended. A device that hangs looks like that, because an ACT log counts what
+/// came back; so does a load that was never asked for.
+fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
+    let (number, _) = log.slices_of(histogram).find(|(_, slice)| slice.total == 0)?;
+    let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
+    if log.slices_of(histogram).all(|(_, slice)| slice.total == 0) {
+        return Some(format!("no slice has any operation of {name}: name with -h what the test did"));
+    }
+    let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
+    Some(format!(
+        "slice {number} ({begin_sec} to {end_sec} s) has no operation of {name}: the device hung, or so few were asked \
+         for that it takes a longer -t"
+    ))
 }
 
 struct Share {
@@ -179,6 +210,71 @@ mod tests {
     fn without_a_whole_slice_nothing_is_judged() {
         let none = judged(&log_text(1), "40%>1ms");
         assert_eq!((none.outcome, none.decided_by), (Outcome::Invalid, None));
+    }
+
+    /// `reports` of both histograms, one a second: operations below 1 ms since the run began.
+    fn counted(reports: &[(u64, u64)]) -> String {
+        let reports = reports.iter().enumerate().map(|(index, (all, one))| {
+            let line = |count: &u64| if *count > 0 { format!(" (00: {count:010})\n") } else { String::new() };
+            let [first, second] = NAMES;
+            format!(
+                "after {} sec:\n{first} ({all} total)\n{}{second} ({one} total)\n{}\n",
+                index + 1,
+                line(all),
+                line(one)
+            )
+        });
+        log_text(0) + &reports.collect::<String>()
+    }
+
+    #[test]
+    fn a_slice_in_which_nothing_ended_is_no_pass_and_is_named() {
+        // Slices of 2 s, as everywhere here.
+        assert_eq!(judged(&counted(&[(5, 5), (9, 9), (9, 9), (10, 10)]), "40%>1ms").outcome, Outcome::Pass);
+        for reports in [&[(5, 5), (9, 9), (9, 9), (9, 9)], &[(5, 5), (9, 9), (12, 9), (20, 9)]] {
+            let hung = judged(&counted(reports), "40%>1ms");
+            let name = if reports[3].0 == 9 { "reads" } else { "/dev/x-reads" };
+            assert_eq!(hung.outcome, Outcome::Invalid);
+            assert!(
+                hung.reason.starts_with(&format!("slice 2 (2 to 4 s) has no operation of {name}: the device hung, or")),
+                "{}",
+                hung.reason
+            );
+        }
+        // Neither does what nobody asked for pass.
+        let never = judged(&counted(&[(5, 0), (9, 0)]), "40%>1ms");
+        assert!(
+            never.reason.starts_with("no slice has any operation of /dev/x-reads: name with -h"),
+            "{}",
+            never.reason
+        );
+        assert_eq!(
+            (never.outcome, judged(&counted(&[(0, 0), (0, 0)]), "40%>1ms").outcome),
+            (Outcome::Invalid, Outcome::Invalid)
+        );
+        // What was seen to be too slow fails all the same.
+        let last = log_text(2)[log_text(1).len()..].to_owned();
+        let then_hung = log_text(2) + &last.replace("after 2", "after 3") + &last.replace("after 2", "after 4");
+        assert_eq!(judged(&then_hung, "40%>1ms").outcome, Outcome::Fail);
+        assert_eq!(judged(&then_hung, "40.1%>1ms").outcome, Outcome::Invalid);
+    }
+
+    #[test]
+    fn a_histogram_that_the_log_lacks_is_no_pass() {
+        let sla: Sla = "40.1%>1ms".parse().unwrap();
+        let outcome = |names: [&str; 2], sla: &Sla| {
+            let log = source(&log_text(2)).read(2, &names.map(str::to_owned), &[0]).unwrap();
+            let judgement = judge(&log, &log.histograms, sla);
+            (judgement.outcome, judgement.reason)
+        };
+        assert_eq!(outcome(NAMES, &sla).0, Outcome::Pass);
+        let (invalid, reason) = outcome(["reads", "typo"], &sla);
+        assert_eq!(invalid, Outcome::Invalid);
+        assert!(
+            reason.starts_with("it has no histogram \"typo\" to judge: it has reads, /dev/x-reads; of the"),
+            "{reason}"
+        );
+        assert_eq!(outcome(["typo", "reads"], &"40%>1ms".parse().unwrap()).0, Outcome::Fail);
     }
 
     #[test]

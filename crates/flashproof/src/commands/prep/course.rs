@@ -7,7 +7,6 @@
 use device::discover::DeviceFacts;
 use device::guard::{Prepared, Records};
 use load::prep::BLOCK_BYTES;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the user asks for.
 #[derive(Debug, Clone, Copy)]
@@ -44,26 +43,36 @@ impl Subject {
     }
 }
 
+/// What one that begins anew is told by.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning {
+    /// For the salt, unless the user names one.
+    pub seed: u64,
+    /// When, seconds since 1970.
+    pub unix_s: u64,
+}
+
 /// What is to be done: a preparation at its beginning, or one that has come some way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Course {
     pub prepared: Prepared,
-    pub resumed: bool,
+    /// Key of the stamps in what is written so far; `None` at the beginning.
+    pub key: Option<u64>,
 }
 
 impl Course {
-    /// The course for `subject`, from what is recorded of it. `seed` is for one that begins anew and
-    /// names none.
+    /// The course for `subject`, from what is recorded of it. `beginning` is for one that begins anew.
     ///
     /// Errors: why not, with what to do.
-    pub fn of(subject: &Subject, wanted: &Wanted, records: &Records, seed: u64) -> Result<Self, String> {
+    pub fn of(subject: &Subject, wanted: &Wanted, records: &Records, beginning: Beginning) -> Result<Self, String> {
         let Subject { path, identity, serial, size_bytes } = subject;
         if !wanted.restart {
-            let own = identity.as_ref().and_then(|identity| records.find(identity)?.prepared);
-            check_same_drive(subject, own.as_ref(), records)?;
-            if let Some(prepared) = own.filter(|own| !own.is_complete()) {
+            let record = identity.as_ref().and_then(|identity| records.find(identity));
+            let own = record.and_then(|record| Some((record.prepared?, record.key)));
+            check_same_drive(subject, own.as_ref().map(|(prepared, _)| prepared), records)?;
+            if let Some((prepared, key)) = own.filter(|(own, _)| !own.is_complete()) {
                 check_same_work(subject, &prepared, wanted)?;
-                return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, resumed: true });
+                return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, key: Some(key) });
             }
         }
         let used_bytes = used_bytes(path, *size_bytes, wanted.use_pct)?;
@@ -77,22 +86,36 @@ impl Course {
             rest_discarded: false,
             zeros: wanted.zeros,
             fills: wanted.fills,
-            seed: wanted.seed.unwrap_or(seed),
-            started_unix_s: unix_s(),
+            seed: wanted.seed.unwrap_or(beginning.seed),
+            started_unix_s: beginning.unix_s,
             ended_unix_s: None,
             passes_done: 0,
             mark_bytes: 0,
             sample: None,
             written_since: None,
         };
-        Ok(Self { prepared, resumed: false })
+        Ok(Self { prepared, key: None })
     }
-}
 
-/// Seconds since 1970.
-pub fn unix_s() -> u64 {
-    // A clock before 1970 is no reason not to prepare a drive.
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    /// Finds out again what is to be done, when nobody else can write to the device any more: a test or another
+    /// preparation may have come in between.
+    ///
+    /// Errors: why not, or that it is no longer the same.
+    pub fn check(&self, subject: &Subject, wanted: &Wanted, records: &Records) -> Result<(), String> {
+        let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
+        match Self::of(subject, wanted, records, Beginning { seed, unix_s })? == *self {
+            true => Ok(()),
+            false => Err(format!(
+                "cannot prepare {} - another run was on it meanwhile, and its record changed - start again",
+                subject.path
+            )),
+        }
+    }
+
+    /// Whether it goes on where another stopped.
+    pub fn is_resumed(&self) -> bool {
+        self.key.is_some()
+    }
 }
 
 /// The first `use_pct` percent, in whole blocks; all of it for 100.
@@ -160,7 +183,7 @@ fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> R
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use device::guard::PREPARATION;
 
@@ -173,12 +196,20 @@ mod tests {
     const WANTED: Wanted =
         Wanted { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
 
+    const BEGINNING: Beginning = Beginning { seed: 9, unix_s: 1_000 };
+
+    /// A preparation of the device `identity` at its beginning.
+    pub(in crate::commands::prep) fn begun(identity: &str) -> Prepared {
+        Course::of(&subject(identity), &WANTED, &Records::nowhere(), BEGINNING).unwrap().prepared
+    }
+
     /// Records with a preparation of `serial a`, with seed 5, that was interrupted in its second pass.
     fn interrupted() -> (tempfile::TempDir, Records, Prepared) {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
-        let begun = Course::of(&subject("serial a"), &WANTED, &records, 5).unwrap();
-        assert!(!begun.resumed);
+        let beginning = Beginning { seed: 5, ..BEGINNING };
+        let begun = Course::of(&subject("serial a"), &WANTED, &records, beginning).unwrap();
+        assert!(!begun.is_resumed());
         let prepared = Prepared { passes_done: 1, mark_bytes: 1 << 20, ..begun.prepared };
         records.keep("serial a", SIZE, PREPARATION).unwrap();
         records.keep_prepared("serial a", &prepared).unwrap();
@@ -187,20 +218,21 @@ mod tests {
 
     #[track_caller]
     fn refused(subject: &Subject, wanted: &Wanted, records: &Records, why: &str) {
-        let text = Course::of(subject, wanted, records, 9).unwrap_err();
+        let text = Course::of(subject, wanted, records, BEGINNING).unwrap_err();
         assert!(text.contains(why), "`{why}` is not in `{text}`");
         assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
-        let anew = Course::of(subject, &Wanted { restart: true, ..*wanted }, records, 9).unwrap();
-        assert_eq!((anew.resumed, anew.prepared.mark_bytes, anew.prepared.passes_done), (false, 0, 0));
+        let anew = Course::of(subject, &Wanted { restart: true, ..*wanted }, records, BEGINNING).unwrap();
+        assert_eq!((anew.key, anew.prepared.mark_bytes, anew.prepared.passes_done), (None, 0, 0));
     }
 
     #[test]
     fn an_interrupted_preparation_goes_on_with_its_own_seed() {
         let (_dir, records, prepared) = interrupted();
-        let course = Course::of(&subject("serial a"), &WANTED, &records, 9).unwrap();
-        assert_eq!(course, Course { prepared, resumed: true });
-        let named = Course::of(&subject("serial a"), &Wanted { seed: Some(5), ..WANTED }, &records, 9).unwrap();
-        assert!(named.resumed);
+        let course = Course::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
+        let key = Some(records.find("serial a").unwrap().key);
+        assert_eq!(course, Course { prepared, key });
+        let named = Course::of(&subject("serial a"), &Wanted { seed: Some(5), ..WANTED }, &records, BEGINNING).unwrap();
+        assert!(named.is_resumed());
     }
 
     #[test]
@@ -231,7 +263,7 @@ mod tests {
         let nameless = Subject { identity: None, ..subject("") };
         refused(&nameless, &WANTED, &records, "a device without a lasting name");
         let elsewhere = Subject { path: "/dev/y".into(), ..subject("serial b") };
-        assert!(!Course::of(&elsewhere, &WANTED, &records, 9).unwrap().resumed);
+        assert!(!Course::of(&elsewhere, &WANTED, &records, BEGINNING).unwrap().is_resumed());
     }
 
     #[test]
@@ -243,8 +275,10 @@ mod tests {
 
     #[test]
     fn a_preparation_that_a_test_wrote_into_is_not_gone_on_with() {
-        let (_dir, records, _) = interrupted();
-        records.keep("serial a", SIZE, "storage test").unwrap();
+        let (_dir, records, prepared) = interrupted();
+        records
+            .keep_prepared("serial a", &Prepared { written_since: Some("storage test".into()), ..prepared })
+            .unwrap();
         refused(&subject("serial a"), &WANTED, &records, "and a storage test has written to it since");
     }
 
@@ -252,8 +286,8 @@ mod tests {
     fn a_complete_one_begins_anew() {
         let (_dir, records, prepared) = interrupted();
         records.keep_prepared("serial a", &Prepared { ended_unix_s: Some(1), ..prepared }).unwrap();
-        let course = Course::of(&subject("serial a"), &WANTED, &records, 9).unwrap();
-        assert_eq!((course.resumed, course.prepared.seed), (false, 9));
+        let course = Course::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
+        assert_eq!((course.key, course.prepared.seed), (None, 9));
     }
 
     #[test]

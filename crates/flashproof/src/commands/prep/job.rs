@@ -3,7 +3,6 @@
 //! Devices of one preparation share nothing: each has its own thread, run loop and record, so a slow or
 //! broken one holds up no other.
 
-use super::course::unix_s;
 use super::ledger::{Broken, Ledger};
 use super::read_back::Verified;
 use super::status::{Shared, Step};
@@ -11,7 +10,7 @@ use super::tracker::Tracker;
 use crate::devices::Devices;
 use crate::engine::{Engine, EngineFacts};
 use crate::say;
-use device::guard::Prepared;
+use device::guard::{Prepared, unix_s};
 use device::salt::PlacedSalt;
 use device::target::Target;
 use load::plan::Plan;
@@ -68,7 +67,7 @@ impl Job {
     /// Prepares the device, from where its record says that it is, and reads back a sample.
     pub fn prepare(mut self) -> Result<Done, Broken> {
         let begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
-        self.ledger.keep(&self.prepared);
+        self.ledger.begin(&self.prepared)?;
         if !begun {
             self.discard()?;
         }

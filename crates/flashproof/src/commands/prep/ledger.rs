@@ -1,7 +1,7 @@
 //! Where a preparation is kept on record, and why one ends before its end.
 
 use crate::say;
-use device::guard::{Prepared, Records};
+use device::guard::{Prepared, Records, Sampled, StateError};
 use device::target::Target;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -32,13 +32,41 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Records `prepared` before anything is written. What is on record of the device would be wrong from
+    /// the first write on, so where this fails nothing is written.
+    pub fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
+        self.record(prepared).map_err(|error| {
+            let path = &prepared.path;
+            Broken::Environment(format!(
+                "cannot begin to prepare {path} - its record would tell of what was there before: {error}"
+            ))
+        })
+    }
+
     /// Records `prepared` as it is. That this fails is said once, and no reason to leave a device half
     /// prepared.
     pub fn keep(&self, prepared: &Prepared) {
-        let kept = self.identity.as_ref().map_or(Ok(()), |identity| self.records.keep_prepared(identity, prepared));
-        if let Err(error) = kept
-            && !self.told.replace(true)
-        {
+        if let Err(error) = self.record(prepared) {
+            self.tell(prepared, &error);
+        }
+    }
+
+    /// Records what was read back, and nothing else. Says whether the record is still of `prepared`: a test
+    /// or another preparation may have begun on a device that is only read.
+    pub fn keep_sample(&self, prepared: &Prepared, sample: &Sampled) -> bool {
+        let Some(identity) = &self.identity else { return true };
+        self.records.keep_sample(identity, prepared, sample).unwrap_or_else(|error| {
+            self.tell(prepared, &error);
+            true
+        })
+    }
+
+    fn record(&self, prepared: &Prepared) -> Result<(), StateError> {
+        self.identity.as_ref().map_or(Ok(()), |identity| self.records.keep_prepared(identity, prepared))
+    }
+
+    fn tell(&self, prepared: &Prepared, error: &StateError) {
+        if !self.told.replace(true) {
             say::warning(&format!(
                 "{}: {error}; it goes on, but an interruption would lose what is not recorded",
                 prepared.path
@@ -55,5 +83,26 @@ impl Ledger {
         prepared.mark_bytes = mark;
         self.keep(prepared);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::prep::course::tests::begun;
+    use device::guard::PREPARATION;
+
+    #[test]
+    fn nothing_begins_that_cannot_be_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::open(Some(dir.path().into()));
+        let identity = Some("serial a".to_owned());
+        let ledger = Ledger { records, identity, every: Duration::ZERO, target: None, told: Cell::new(false) };
+        let prepared = begun("serial a");
+        let Err(Broken::Environment(why)) = ledger.begin(&prepared) else { panic!("it begins") };
+        assert!(why.starts_with("cannot begin to prepare /dev/x - its record would tell of"), "{why}");
+        ledger.records.keep("serial a", prepared.size_bytes, PREPARATION).unwrap();
+        assert_eq!(ledger.begin(&prepared), Ok(()));
+        assert_eq!(ledger.records.find("serial a").unwrap().prepared, Some(prepared));
     }
 }

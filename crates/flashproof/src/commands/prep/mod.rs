@@ -19,8 +19,7 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::{say, signals};
 use bars::{Bars, Style, clock};
-use course::unix_s;
-use device::guard::Prepared;
+use device::guard::{Prepared, unix_s};
 use device::sim::PREFIX;
 use job::{Done, Job};
 use ledger::Broken;
@@ -129,7 +128,17 @@ fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<ExitCode, Failure> {
 /// The command line, without what would begin anew.
 fn command_to_go_on() -> String {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-    arguments.filter(|argument| argument != "--restart").collect::<Vec<_>>().join(" ")
+    arguments.filter(|argument| argument != "--restart").map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument as a shell takes it: in quotes, where it would read more into it.
+fn quoted(argument: String) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    match !argument.is_empty() && argument.chars().all(is_plain) {
+        true => argument,
+        // Nothing ends a quotation but the quote itself, which stands behind a backslash outside of it.
+        false => format!("'{}'", argument.replace('\'', r"'\''")),
+    }
 }
 
 /// One line on a device that is prepared, or verified.
@@ -162,4 +171,23 @@ fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
     let when = prepared.ended_unix_s.filter(|_| verify).map(|ended| unix_s().saturating_sub(ended));
     let when = when.map(|ago| format!(", prepared {} ago", clock(ago))).unwrap_or_default();
     format!("{name}: {done}{when}: {part}, {passes}{at}, {read_back}, in {}\n", clock(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn an_argument_reaches_a_shell_as_it_was() {
+        for (argument, shown) in [
+            ("/dev/disk/by-id/nvme-eui.00:1", "/dev/disk/by-id/nvme-eui.00:1"),
+            ("sim:capacity=1GiB+bad=512MiB-513MiB", "sim:capacity=1GiB+bad=512MiB-513MiB"),
+            ("my disk", "'my disk'"),
+            ("$HOME;it's", r"'$HOME;it'\''s'"),
+            ("~/image", "'~/image'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(argument.to_owned()), shown);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The devices of a preparation: decided upon one by one, opened all or none.
 
-use super::course::{Course, Subject, Wanted};
+use super::course::{Beginning, Course, Subject, Wanted};
 use super::job::{Job, Written};
 use super::ledger::Ledger;
 use super::status::Shared;
@@ -9,8 +9,8 @@ use crate::devices::{self, Devices};
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::say;
-use device::discover::{self, Kind, Roots};
-use device::guard::{PREPARATION, Prepared, Records, Request};
+use device::discover::{self, DeviceFacts, Kind, Roots};
+use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
 use device::sim::DriveSpec;
 use device::target::Target;
 use load::run::Control;
@@ -85,10 +85,12 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
         discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = all(looked, Failure::environment)?;
-    let seed = crate::commands::test::fresh_seed();
+    let (seed, unix_s) = (crate::commands::test::fresh_seed(), unix_s());
     // Which passes to write is a question of options; whether the device takes a discard is not.
-    let courses =
-        facts.iter().zip(seed..).map(|(facts, seed)| Course::of(&Subject::of(facts), &wanted, &records, seed));
+    let courses = facts
+        .iter()
+        .zip(seed..)
+        .map(|(facts, seed)| Course::of(&Subject::of(facts), &wanted, &records, Beginning { seed, unix_s }));
     let courses = all(courses, Failure::usage)?;
     let cannot = facts.iter().filter(|facts| wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0);
     let cannot: Vec<_> = cannot
@@ -102,31 +104,93 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     if !cannot.is_empty() {
         return Err(Failure::environment(cannot.join("\n")));
     }
-    let requests: Vec<_> = facts
-        .iter()
-        .map(|facts| Request {
-            file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),
-            whole: true,
-            odsync: false,
-            ..Request::new(&facts.path, PREPARATION)
-        })
-        .collect();
+    let requests: Vec<_> = facts.iter().map(request).collect();
     let consents = devices::consent(&requests, &args.erase)?;
-    let drives = consents.into_iter().zip(courses).zip(&facts).map(|((consent, course), facts)| {
-        let identity = consent.facts().identity();
-        let target = Target::writable(consent);
-        if identity != facts.identity() || target.size_bytes() != facts.size_bytes {
-            return Err(format!("cannot prepare {} - another device took its place - start again", facts.path));
+    let drives = consents.into_iter().zip(courses).zip(&facts);
+    all(
+        drives.map(|((consent, course), facts)| opened(consent, course, facts, &wanted, &records)),
+        Failure::environment,
+    )
+}
+
+/// A request for all that `facts` are of.
+fn request(facts: &DeviceFacts) -> Request {
+    Request {
+        file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),
+        whole: true,
+        odsync: false,
+        ..Request::new(&facts.path, PREPARATION)
+    }
+}
+
+/// The drive of a `course` that was decided upon by `facts`, now that there is consent.
+fn opened(
+    consent: WriteConsent,
+    course: Course,
+    facts: &DeviceFacts,
+    wanted: &Wanted,
+    records: &Records,
+) -> Result<Drive, String> {
+    let path = &facts.path;
+    consent.notes().iter().for_each(|note| say::warning(&format!("{path}: {note}")));
+    let (now, identity) = (Subject::of(consent.facts()), facts.identity());
+    if now.identity != identity {
+        return Err(format!("cannot prepare {path} - another device took its place - start again"));
+    }
+    // Of a file the consent is for the length that was asked for; it may be longer by now.
+    if let Some(size_bytes) = [now.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes) {
+        return Err(format!(
+            "cannot prepare {path} - it had {} bytes and has {size_bytes} now - start again",
+            facts.size_bytes
+        ));
+    }
+    let identity = identity.filter(|_| consent.is_key_recorded());
+    match &identity {
+        None => check_unrecorded(&course, facts, records)?,
+        Some(_) => check_same_key(&course, &consent)?,
+    }
+    course.check(&now, wanted, records)?;
+    if course.is_resumed() {
+        let Prepared { seed, .. } = course.prepared;
+        say::note(&format!("{path}: going on {} (seed {seed})", course.prepared.progress()));
+    }
+    let key = consent.stamp_key();
+    let target = Arc::new(Target::writable(consent));
+    Ok(Drive { devices: Devices::Real(vec![target]), prepared: course.prepared, key, identity })
+}
+
+/// Says what it means that nothing can be recorded; refuses what would then be a false record, or none
+/// where later runs rely on one.
+fn check_unrecorded(course: &Course, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
+    let path = &facts.path;
+    let refuse = |why: &str| {
+        Err(format!(
+            "cannot prepare {path} - nothing can be recorded of it now, {why} - make the state directory writable and start again"
+        ))
+    };
+    let Prepared { used_bytes, size_bytes, .. } = course.prepared;
+    match facts.identity() {
+        Some(identity) if records.has(&identity) => refuse("and what is on record of it would no longer be true"),
+        Some(_) if used_bytes < size_bytes => refuse("so later runs would not know which part is not to be used"),
+        _ => {
+            say::warning(&format!(
+                "{path}: nothing is recorded of this preparation, so it can neither go on after an interruption nor be verified later"
+            ));
+            Ok(())
         }
-        target.notes().iter().for_each(|note| say::warning(&format!("{}: {note}", target.name())));
-        if course.resumed {
-            let Prepared { seed, .. } = course.prepared;
-            say::note(&format!("{}: going on {} (seed {seed})", facts.path, course.prepared.progress()));
-        }
-        let key = target.stamp_key().unwrap_or_default();
-        Ok(Drive { devices: Devices::Real(vec![Arc::new(target)]), prepared: course.prepared, key, identity })
-    });
-    all(drives, Failure::environment)
+    }
+}
+
+/// Refuses to go on with another key than the one on what is written so far: half of the device would not
+/// be what the record says.
+fn check_same_key(course: &Course, consent: &WriteConsent) -> Result<(), String> {
+    match course.key {
+        Some(key) if key != consent.stamp_key() => Err(format!(
+            "cannot go on with {} - its record is not the one that it was interrupted with: the key of the stamps is another - say --restart to prepare it from the beginning",
+            consent.name()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Opens devices for reading that are recorded as prepared.
@@ -162,12 +226,142 @@ pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
 /// Simulated drives, of which nothing is recorded.
 pub fn simulate(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     let nowhere = Records::nowhere();
+    let beginning = Beginning { seed: crate::commands::test::fresh_seed(), unix_s: unix_s() };
     let drives = args.devices.iter().map(|name| {
         let spec: DriveSpec = name.parse().map_err(|error| format!("{error}"))?;
         let subject = Subject { path: name.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
-        let Course { prepared, .. } =
-            Course::of(&subject, &wanted(args), &nowhere, crate::commands::test::fresh_seed())?;
+        let Course { prepared, .. } = Course::of(&subject, &wanted(args), &nowhere, beginning)?;
         Ok(Drive { devices: Devices::Simulated(vec![(name.clone(), spec)]), prepared, key: 0, identity: None })
     });
     all(drives, Failure::usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ledger::Broken;
+    use super::*;
+    use clap::Parser;
+    use device::guard::{Answers, Guard};
+    use load::act::Engine as WantedEngine;
+    use std::fs;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
+
+    const SIZE: usize = 1 << 20;
+
+    const WANTED: Wanted =
+        Wanted { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
+
+    /// A file to prepare, and records.
+    struct Place {
+        dir: TempDir,
+        records: Records,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("file"), vec![0; SIZE]).unwrap();
+            let records = Records::open(Some(dir.path().join("state")));
+            Self { dir, records }
+        }
+
+        fn file(&self) -> PathBuf {
+            self.dir.path().join("file")
+        }
+
+        fn facts(&self) -> DeviceFacts {
+            discover::discover(self.file().to_str().unwrap(), &Roots::default()).unwrap()
+        }
+
+        fn course(&self) -> Course {
+            Course::of(&Subject::of(&self.facts()), &WANTED, &self.records, Beginning { seed: 5, unix_s: 1 }).unwrap()
+        }
+
+        fn consent(&self, facts: &DeviceFacts) -> WriteConsent {
+            let guard = Guard::new(Some(self.dir.path().join("state")));
+            guard.consent(&[request(facts)], &mut Answers::default()).unwrap().remove(0)
+        }
+
+        /// A preparation that was interrupted in its first pass.
+        fn interrupted(self) -> Self {
+            let facts = self.facts();
+            let prepared = Prepared { mark_bytes: 131_072, ..self.course().prepared };
+            drop(self.consent(&facts));
+            self.records.keep_prepared(&facts.identity().unwrap(), &prepared).unwrap();
+            self
+        }
+    }
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: PrepArgs,
+    }
+
+    /// The job on `drive`, with the records of the place.
+    fn job(drive: Drive, place: &Place) -> Job {
+        let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drive.devices).unwrap());
+        let mut job = drive.job(&Cli::parse_from(["prep", "file"]).args, engine);
+        job.ledger.records = place.records.clone();
+        job
+    }
+
+    #[test]
+    fn nothing_is_written_before_it_is_on_record() {
+        let place = Place::new();
+        let facts = place.facts();
+        let drive = || opened(place.consent(&facts), place.course(), &facts, &WANTED, &place.records).unwrap();
+        let mut frozen = job(drive(), &place);
+        frozen.ledger.records = Records::nowhere();
+        let Err(Broken::Environment(why)) = frozen.prepare() else { panic!("it was prepared") };
+        assert!(why.starts_with("cannot begin to prepare"), "{why}");
+        assert!(fs::read(place.file()).unwrap() == vec![0; SIZE]);
+        job(drive(), &place).prepare().unwrap();
+        assert!(fs::read(place.file()).unwrap() != vec![0; SIZE]);
+    }
+
+    #[test]
+    fn a_preparation_goes_on_with_its_own_key_only() {
+        let place = Place::new().interrupted();
+        let (facts, course) = (place.facts(), place.course());
+        let drive = opened(place.consent(&facts), course.clone(), &facts, &WANTED, &place.records).unwrap();
+        assert_eq!((Some(drive.key), &drive.identity), (course.key, &facts.identity()));
+        drop(drive);
+        let other = Course { key: course.key.map(|key| key ^ 2), ..course };
+        let why = opened(place.consent(&facts), other, &facts, &WANTED, &place.records).err().unwrap();
+        assert!(why.contains("the key of the stamps is another - say --restart"), "{why}");
+    }
+    #[track_caller]
+    fn refused(place: &Place, facts: &DeviceFacts, course: &Course, why: &str) {
+        let consent = place.consent(facts);
+        let text = opened(consent, course.clone(), facts, &WANTED, &place.records).err().expect(why);
+        assert!(text.contains(why) && !text.contains('\n'), "`{why}` is not in `{text}`");
+    }
+
+    #[test]
+    fn what_came_between_the_decision_and_the_consent_is_seen() {
+        let place = Place::new().interrupted();
+        let (facts, course) = (place.facts(), place.course());
+        let identity = facts.identity().unwrap();
+        let on_record = || place.records.find(&identity).unwrap().prepared.unwrap();
+        let then = on_record();
+        let changed = |now: Prepared, why: &str| {
+            place.records.keep_prepared(&identity, &now).unwrap();
+            refused(&place, &facts, &course, why);
+        };
+        let elsewhere = "another run was on it meanwhile, and its record changed - start again";
+        changed(Prepared { mark_bytes: 262_144, ..then.clone() }, elsewhere);
+        changed(Prepared { ended_unix_s: Some(9), ..then.clone() }, elsewhere);
+        changed(Prepared { seed: 9, ..then.clone() }, elsewhere);
+        changed(Prepared { written_since: Some("storage test".into()), ..then.clone() }, "a storage test has written");
+        place.records.keep_prepared(&identity, &then).unwrap();
+        assert!(opened(place.consent(&facts), course.clone(), &facts, &WANTED, &place.records).is_ok());
+
+        fs::OpenOptions::new().write(true).open(place.file()).unwrap().set_len(2 * SIZE as u64).unwrap();
+        refused(&place, &facts, &course, "it had 1048576 bytes and has 2097152 now - start again");
+        fs::copy(place.file(), place.dir.path().join("other")).unwrap();
+        fs::rename(place.dir.path().join("other"), place.file()).unwrap();
+        refused(&place, &facts, &course, "another device took its place - start again");
+    }
 }

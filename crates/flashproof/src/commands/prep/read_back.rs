@@ -1,10 +1,9 @@
 //! Reading back: a sample of a device compared with what ought to be on it.
 
-use super::course::unix_s;
 use super::job::Job;
 use super::ledger::Broken;
 use super::status::Step;
-use device::guard::Sampled;
+use device::guard::{Sampled, unix_s};
 use device::target::Target;
 use load::prep::{self, Compared, Content, SPOT_BYTES, Sample};
 use std::sync::Arc;
@@ -40,10 +39,14 @@ impl Job {
         self.compare_remainder(&target, reached, used, content, &compared)?;
         let (spots, bytes, mismatches) = (compared.spots(), compared.bytes(), compared.mismatches());
         let sampled = Sampled { spots, bytes, mismatches, unix_s: unix_s() };
+        let is_same = self.ledger.keep_sample(&self.prepared, &sampled);
         self.prepared.sample = Some(sampled.clone());
-        self.ledger.keep(&self.prepared);
         match compared.first_mismatch() {
             None => Ok(Verified::Equal(sampled)),
+            Some(_) if !is_same => Err(Broken::Environment(format!(
+                "cannot verify {} - another run began to write to it while it was read back - wait for its end, then prepare it again",
+                self.name
+            ))),
             Some(first) => Err(Broken::Device(format!(
                 "{} does not hold what was written: {mismatches} of {spots} places read back differ, the first {first} - it lost or changed data, or somebody else wrote to it - do not trust it before you know which",
                 self.name

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! The one idea: a histogram says how many sizes lie in each bucket and not where in it, so the place
-//! in a bucket is a rule that the user can see and change ([`SizeWithinBucket`](super::choice::SizeWithinBucket)).
-//! Source of the keys: Aerospike, "Advanced Flash Device Sizing", which announced them for ACT 4; no
-//! released ACT reads them. What they make of rates is in [`derive`](mod@super::derive).
+//! in a bucket is a rule that the user can see and change
+//! ([`SizeWithinBucket`](super::choice::SizeWithinBucket)). Source of the keys: Aerospike, "Advanced
+//! Flash Device Sizing", which announced them for ACT 4; no released ACT reads them. What they make of
+//! rates is in [`derive`](mod@super::derive).
 //!
 //! * [`histogram`]: the values of a key, exact, and what is wrong with them
 //! * [`drawn`]: where in its bucket a size lies, how large it is on average, and a table to draw it from

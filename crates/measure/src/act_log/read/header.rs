@@ -2,40 +2,45 @@
 
 use super::dialect::Dialect;
 use super::lines::{self, Line, Lines};
-use super::{Header, Part, ReadError};
+use super::messages::{LINE_OVERHEAD_BYTES, Messages};
+use super::{HISTOGRAMS_MAX, Header, Part, ReadError};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
-use std::collections::VecDeque;
 use std::io::Read;
 
 /// How many lines of something else (a shell's, `nohup`'s) may stand before the banner.
 const PREAMBLE_LINES_MAX: u64 = 100;
 
+/// What the lines of a header may take, bytes: 128 devices, the most that ACT takes, need about 100 KB.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+
 /// Title of the configuration in ACT 3 and 4.
 const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 
-/// The lines of a header: messages put aside, the end of the file an error.
+/// The lines of a header: messages put aside, the end of the file and too many lines an error.
 struct HeaderLines<'a, R> {
     lines: &'a mut Lines<R>,
-    messages: &'a mut VecDeque<String>,
+    messages: &'a mut Messages,
     part: Part,
     version: String,
+    /// What its lines took up to now.
+    bytes: usize,
 }
 
 impl<R: Read> HeaderLines<'_, R> {
     fn next(&mut self, expected: &str) -> Result<Line, ReadError> {
-        match self.lines.next_but(self.messages)? {
-            Some(line) => Ok(line),
-            None => Err(ReadError::Header {
-                line: self.lines.number(),
-                part: self.part,
-                version: self.version.clone(),
-                expected: expected.to_owned(),
-                found: match self.messages.front() {
-                    Some(message) => format!("the end of the file after the test's own message {message:?}"),
-                    None => "the end of the file".to_owned(),
-                },
-            }),
+        let Some(line) = self.lines.next_but(self.messages)? else {
+            let found = match self.messages.first() {
+                Some(message) => format!("the end of the file after the test's own message {}", lines::quoted(message)),
+                None => "the end of the file".to_owned(),
+            };
+            return Err(self.error(self.lines.number(), expected, found));
+        };
+        self.bytes += line.text.len() + LINE_OVERHEAD_BYTES;
+        if self.bytes > HEADER_BYTES_MAX {
+            let expected = format!("a header of at most {HEADER_BYTES_MAX} bytes");
+            return Err(self.error(line.number, &expected, "a longer one".to_owned()));
         }
+        Ok(line)
     }
 
     /// Lines of `name: value` up to an empty line.
@@ -66,21 +71,17 @@ impl<R: Read> HeaderLines<'_, R> {
     }
 
     fn wrong(&self, line: &Line, expected: &str) -> ReadError {
-        ReadError::Header {
-            line: line.number,
-            part: self.part,
-            version: self.version.clone(),
-            expected: expected.to_owned(),
-            found: lines::quoted(&line.text),
-        }
+        self.error(line.number, expected, lines::quoted(&line.text))
+    }
+
+    fn error(&self, line: u64, expected: &str, found: String) -> ReadError {
+        let (part, version) = (self.part, self.version.clone());
+        ReadError::Header { line, part, version, expected: expected.to_owned(), found }
     }
 }
 
-pub(super) fn read<R: Read>(
-    lines: &mut Lines<R>,
-    messages: &mut VecDeque<String>,
-) -> Result<(Header, Dialect), ReadError> {
-    let mut lines = HeaderLines { lines, messages, part: Part::Version, version: String::new() };
+pub(super) fn read<R: Read>(lines: &mut Lines<R>, messages: &mut Messages) -> Result<(Header, Dialect), ReadError> {
+    let mut lines = HeaderLines { lines, messages, part: Part::Version, version: String::new(), bytes: 0 };
     let (version, dialect) = version(&mut lines)?;
     (lines.part, lines.version) = (Part::Configuration, version.clone());
     let mut header = Header { act_version: version, ..Header::default() };
@@ -116,6 +117,9 @@ fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> 
         let line = lines.next("a histogram's name or an empty line")?;
         if line.text.is_empty() {
             return Ok(());
+        }
+        if header.histogram_names.len() >= HISTOGRAMS_MAX {
+            return Err(lines.wrong(&line, &format!("at most {HISTOGRAMS_MAX} histograms")));
         }
         header.histogram_names.push(line.text);
     }

@@ -4,8 +4,8 @@
 //! over by a search for the next one, without making lines of it.
 
 use super::ReadError;
+use super::messages::Messages;
 use memchr::{memchr, memchr_iter, memmem};
-use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 
 /// Longest line accepted: a log of anything else is given up before it fills the memory.
@@ -98,14 +98,14 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line { number: self.number, text, whole: bytes.ends_with(b"\n") }))
     }
 
-    /// The next line that is no message; messages on the way are appended to `messages`.
-    pub(super) fn next_but(&mut self, messages: &mut VecDeque<String>) -> Result<Option<Line>, ReadError> {
+    /// The next line that is no message; messages on the way are put aside in `messages`.
+    pub(super) fn next_but(&mut self, messages: &mut Messages) -> Result<Option<Line>, ReadError> {
         while let Some(line) = self.next()? {
             if !line.is_message() {
                 return Ok(Some(line));
             }
             if line.whole {
-                messages.push_back(line.text);
+                messages.push(line.text);
             }
         }
         Ok(None)

@@ -11,76 +11,21 @@
 //! second. The last report is always read, because it is the one that can be torn.
 
 mod dialect;
+mod error;
 mod header;
 mod lines;
+mod messages;
+mod report;
+
+pub use error::{Part, ReadError};
 
 use super::Header;
-use crate::buckets::{ACT_BUCKETS, ActBuckets, ActScale};
+use crate::buckets::{ActBuckets, ActScale};
 use dialect::Dialect;
-use lines::{Line, Lines};
-use std::collections::VecDeque;
+use error::Fault;
+use lines::Lines;
+use messages::Messages;
 use std::io::Read;
-use thiserror::Error;
-
-/// Why a log could not be read.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// The file itself could not be read.
-    #[error("reading line {line} - {source}")]
-    Io {
-        /// Line being read, from 1.
-        line: u64,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The log is of a version of ACT that is not known here.
-    #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing of it was read")]
-    Version {
-        /// Line number, from 1.
-        line: u64,
-        /// What stands for the version.
-        version: String,
-    },
-    /// A line before the first report is not what the format wants.
-    #[error("line {line}: expected {expected}, found {found}; it stands before the first report, so none was read")]
-    Header {
-        /// Line number, from 1.
-        line: u64,
-        /// The part of the header that the line should belong to.
-        part: Part,
-        /// The version of the log; empty when the line with it was not found.
-        version: String,
-        /// What should stand there.
-        expected: String,
-        /// What does stand there, in quotes, or "the end of the file".
-        found: String,
-    },
-    /// A line of the reports is not what the format wants.
-    #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before it are complete")]
-    Format {
-        /// Line number, from 1.
-        line: u64,
-        /// What should stand there.
-        expected: String,
-        /// What does stand there, in quotes, or "the end of the file".
-        found: String,
-        /// Time of the last chunk that was read completely, 0 when there was none.
-        complete_sec: u64,
-    },
-}
-
-/// The parts of a header, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// The line with the version.
-    Version,
-    /// The banner and the configuration.
-    Configuration,
-    /// The derived rates.
-    Derived,
-    /// The device lines and the names of the histograms.
-    Names,
-}
 
 /// What one report added to the log: counts since the run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +55,10 @@ pub struct Truncation {
     pub complete_sec: u64,
 }
 
-/// Reads a log entry by entry; memory does not grow with the log.
+/// Most histograms accepted, several times what 128 devices have, the most that ACT takes.
+const HISTOGRAMS_MAX: usize = 2048;
+
+/// Reads a log entry by entry; memory does not grow with the log, whatever it holds.
 #[derive(Debug)]
 pub struct Reader<R> {
     lines: Lines<R>,
@@ -120,23 +68,10 @@ pub struct Reader<R> {
     scale: ActScale,
     /// The first report, where it had to be read for the names.
     ahead: Option<Chunk>,
-    messages: VecDeque<String>,
+    messages: Messages,
     last: Chunk,
     truncation: Option<Truncation>,
     ended: bool,
-}
-
-/// How far the parsing of a chunk or header got.
-enum Fault {
-    Error(ReadError),
-    /// The file ends here, in the middle.
-    Truncated,
-}
-
-impl From<ReadError> for Fault {
-    fn from(error: ReadError) -> Self {
-        Self::Error(error)
-    }
 }
 
 impl<R: Read> Reader<R> {
@@ -144,7 +79,7 @@ impl<R: Read> Reader<R> {
     /// message if there is one.
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut lines = Lines::new(input);
-        let mut messages = VecDeque::new();
+        let mut messages = Messages::default();
         let (header, dialect) = header::read(&mut lines, &mut messages)?;
         let scale = match header.configured("microsecond-histograms") {
             Some(value) if value.starts_with('y') => ActScale::Microseconds,
@@ -191,6 +126,11 @@ impl<R: Read> Reader<R> {
         self.truncation
     }
 
+    /// How many messages were left out, because too many stood within one report or the header.
+    pub fn messages_left_out(&self) -> u64 {
+        self.messages.left_out()
+    }
+
     /// The next report at a time that is `wanted`. The others are passed over, and so are messages;
     /// their times must ascend nevertheless. Errors and the end are those of the iterator.
     pub fn next_chunk_at(&mut self, wanted: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
@@ -205,7 +145,7 @@ impl<R: Read> Reader<R> {
 
     /// The next entry, with only the reports that are `wanted`; notes how the log ends.
     fn step(&mut self, wanted: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
-        if let Some(message) = self.messages.pop_front() {
+        if let Some(message) = self.messages.pop() {
             return Some(Ok(Entry::Message(message)));
         }
         if self.ended {
@@ -221,7 +161,7 @@ impl<R: Read> Reader<R> {
                 self.ended = true;
                 let (line, complete_sec) = (self.lines.number(), self.last.after_sec);
                 self.truncation = Some(Truncation { line, complete_sec });
-                self.messages.pop_front().map(|message| Ok(Entry::Message(message)))
+                self.messages.pop().map(|message| Ok(Entry::Message(message)))
             }
             Err(Fault::Error(mut error)) => {
                 self.ended = true;
@@ -263,36 +203,6 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The time of a report, by its first line.
-    fn after_sec(&self, line: &Line) -> Result<u64, Fault> {
-        let after = self.dialect.after();
-        let after_sec = line.text.strip_prefix(after).and_then(|rest| rest.strip_suffix(" sec:")).and_then(number);
-        let Some(after_sec) = after_sec else { return Err(self.fault(line, &format!("\"{after}N sec:\""))) };
-        if after_sec <= self.last.after_sec {
-            return Err(self.fault(line, &format!("a time after {} sec", self.last.after_sec)));
-        }
-        Ok(after_sec)
-    }
-
-    /// What follows a report's first line, up to its empty line.
-    fn body(&mut self, after_sec: u64) -> Result<Chunk, Fault> {
-        let mut histograms = Vec::with_capacity(self.names.len());
-        for index in 0..self.names.len() {
-            let line = self.first_line_of_histogram()?;
-            let total = self.dialect.total(&line.text).filter(|(found, _)| *found == self.names[index]);
-            let Some((_, total)) = total else {
-                let name = lines::quoted(&self.names[index]);
-                return Err(self.fault(&line, &format!("histogram {name} and its total")));
-            };
-            histograms.push(self.buckets(index, total)?);
-        }
-        // A chunk whose histograms are all there is complete; the file may end before its empty line.
-        match self.lines.next_but(&mut self.messages)? {
-            Some(line) if !line.text.is_empty() => Err(self.fault(&line, "an empty line after the last histogram")),
-            _ => Ok(Chunk { after_sec, histograms }),
-        }
-    }
-
     /// Reads the first report of a log that has the names of its histograms nowhere else.
     fn learn_names(&mut self) -> Result<(), ReadError> {
         match self.first_report() {
@@ -304,120 +214,6 @@ impl<R: Read> Reader<R> {
             }
         }
         Ok(())
-    }
-
-    fn first_report(&mut self) -> Result<Option<Chunk>, Fault> {
-        let after_sec = loop {
-            match self.lines.next_but(&mut self.messages)? {
-                None => return Ok(None),
-                Some(line) if line.text.is_empty() => {}
-                Some(line) => break self.after_sec(&line)?,
-            }
-        };
-        let mut histograms = Vec::new();
-        loop {
-            let line = self.first_line_of_histogram()?;
-            if line.text.is_empty() {
-                return Ok(Some(Chunk { after_sec, histograms }));
-            }
-            let Some((name, total)) = self.dialect.total(&line.text) else {
-                return Err(self.fault(&line, "a histogram's name and its total"));
-            };
-            self.names.push(name.to_owned());
-            self.last.histograms.push(ActBuckets::new(self.scale));
-            histograms.push(self.buckets(histograms.len(), total)?);
-        }
-    }
-
-    /// The next line, past the length of the queue that ACT 3 to 5 report first.
-    fn first_line_of_histogram(&mut self) -> Result<Line, Fault> {
-        loop {
-            let line = self.lines.next_but(&mut self.messages)?.ok_or(Fault::Truncated)?;
-            if !(line.whole && self.dialect.is_queue_length(&line.text)) {
-                return Ok(line);
-            }
-        }
-    }
-
-    /// Lines of buckets of the histogram at `index`, until they add up to its total.
-    fn buckets(&mut self, index: usize, total: u64) -> Result<ActBuckets, Fault> {
-        let mut buckets = ActBuckets::new(self.scale);
-        let mut sum: u64 = 0;
-        let mut lowest = 0;
-        while sum < total {
-            let line = self.lines.next_but(&mut self.messages)?.ok_or(Fault::Truncated)?;
-            self.bucket_line(&line, index, &mut lowest, &mut sum, &mut buckets)?;
-            if sum > total {
-                return Err(self.fault(&line, &format!("counts that add up to {total}")));
-            }
-        }
-        Ok(buckets)
-    }
-
-    /// One line of `(bucket: count)`, appended to `buckets`; `lowest` is the next bucket allowed.
-    fn bucket_line(
-        &self,
-        line: &Line,
-        index: usize,
-        lowest: &mut usize,
-        sum: &mut u64,
-        buckets: &mut ActBuckets,
-    ) -> Result<(), Fault> {
-        let name = lines::quoted(&self.names[index]);
-        let mut rest = line.text.as_str();
-        if rest.is_empty() {
-            return Err(self.fault(line, &format!("more buckets of histogram {name}")));
-        }
-        while !rest.is_empty() {
-            let column = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')'));
-            let Some((column, after)) = column else {
-                return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
-            };
-            let Some((bucket, count)) = column.split_once(": ") else {
-                return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
-            };
-            let bucket_index = number(bucket).and_then(|bucket| usize::try_from(bucket).ok());
-            let bucket_index = bucket_index.filter(|bucket| (*lowest..ACT_BUCKETS).contains(bucket));
-            let Some(bucket_index) = bucket_index else {
-                let expected = format!("histogram {name}, a bucket from {lowest:02} to {:02}", ACT_BUCKETS - 1);
-                return Err(self.fault_at(line, &expected, bucket));
-            };
-            let Some(count) = number(count).filter(|count| *count > 0) else {
-                let expected = format!("histogram {name}, bucket {bucket_index:02}: a count");
-                return Err(self.fault_at(line, &expected, count));
-            };
-            let before = self.last.histograms[index].counts()[bucket_index];
-            if count < before {
-                let expected =
-                    format!("histogram {name}, bucket {bucket_index:02}: at least the {before} of the report before");
-                return Err(self.fault_at(line, &expected, &count.to_string()));
-            }
-            let Some(new_sum) = sum.checked_add(count) else {
-                return Err(self.fault(line, "counts that add up to a 64-bit number"));
-            };
-            *sum = new_sum;
-            *lowest = bucket_index + 1;
-            buckets.add(bucket_index, count);
-            rest = after;
-        }
-        Ok(())
-    }
-
-    fn fault(&self, line: &Line, expected: &str) -> Fault {
-        self.fault_at(line, expected, &line.text)
-    }
-
-    /// An error, unless the line is the end of a truncated file.
-    fn fault_at(&self, line: &Line, expected: &str, found: &str) -> Fault {
-        if !line.whole {
-            return Fault::Truncated;
-        }
-        Fault::Error(ReadError::Format {
-            line: line.number,
-            expected: expected.to_owned(),
-            found: lines::quoted(found),
-            complete_sec: self.last.after_sec,
-        })
     }
 }
 

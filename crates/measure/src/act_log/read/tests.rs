@@ -135,6 +135,47 @@ fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
 }
 
 #[test]
+fn messages_without_end_are_counted_and_not_kept() {
+    const PRINTED: u64 = 200_000;
+    let messages = "ERROR: reading /dev/loop0: 5 'Input/output error'\n".repeat(PRINTED as usize);
+    // Before the banner, within the header, within a report: what waits is bounded by its bytes.
+    for place in ["ACT version", "DERIVED", "/dev/loop0-reads ("] {
+        let at = STORAGE.find(place).unwrap();
+        let text = [&STORAGE[..at], &messages, &STORAGE[at..]].concat();
+        let (reader, entries) = read(&text);
+        let kept = entries.iter().filter(|entry| matches!(entry, Entry::Message(_))).count() as u64;
+        assert!((5_000..20_000).contains(&kept), "{kept} kept at {place}");
+        assert_eq!(kept + reader.messages_left_out(), PRINTED);
+        assert_eq!(chunks(&entries), chunks(&read(STORAGE).1));
+    }
+    // Between reports none has to wait.
+    let text = [STORAGE, &messages].concat();
+    let (reader, entries) = read(&text);
+    assert_eq!((entries.len() as u64, reader.messages_left_out()), (PRINTED + 1, 0));
+}
+
+#[test]
+fn headers_and_names_without_end_are_given_up() {
+    for (before, line, expected) in [
+        (
+            "num-devices: 2\n",
+            "name: value\n",
+            "a header of at most 1048576 bytes, found a longer one; it stands before",
+        ),
+        ("DERIVED", "\n", "a header of at most 1048576 bytes"),
+        ("\nHISTOGRAM", "/dev/x size = 1 bytes\n", "a header of at most 1048576 bytes"),
+        ("/dev/loop0-reads\n", "reads\n", "at most 2048 histograms, found"),
+    ] {
+        let at = STORAGE.find(before).unwrap();
+        let error = error(&[&STORAGE[..at], &line.repeat(100_000), &STORAGE[at..]].concat());
+        assert!(error.contains(expected), "{error}");
+    }
+    let at = ACT4.find("LARGE BLOCK READS").unwrap();
+    let error = error(&[&ACT4[..at], &"READS (0 total)\n".repeat(3_000), &ACT4[at..]].concat());
+    assert!(error.contains("at most 2048 histograms, found \"READS (0 total)\""), "{error}");
+}
+
+#[test]
 fn messages_of_the_test_may_stand_between_any_two_lines() {
     let lines: Vec<&str> = STORAGE.lines().collect();
     let clean = read(STORAGE).1;

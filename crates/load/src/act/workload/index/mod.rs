@@ -3,6 +3,9 @@
 //! Both read pages into one cell of a device, as ACT counts them in one histogram. An update is one
 //! arrival: its write follows its read in the same slot, so that `cache-threads` bounds both.
 
+#[cfg(test)]
+mod tests;
+
 use super::common::{Common, SALTED_AHEAD, random_part, share};
 use super::{Choices, DeviceShape, Workload, WorkloadError};
 use crate::act::choice::Arrival as Arrivals;
@@ -32,6 +35,10 @@ const ACT_BUNDLE: u32 = 100;
 
 /// ACT's number of cache threads; any other is the user's choice.
 const ACT_CACHE_THREADS: u32 = 8;
+
+/// Memory for the buffers of writes, over all devices of a shard, and the fewest of a device.
+const WRITE_MEMORY_BYTES: u32 = 64 << 20;
+const WRITE_BUFFERS_MIN: u32 = 64;
 
 /// Buffer class of reads; those of writes follow, one for each device.
 const PAGE_READS: u16 = 0;
@@ -254,156 +261,15 @@ impl Builder<'_> {
     fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
         let len_bytes = PAGE_BYTES as usize;
         let mut classes = vec![BufferClass { len_bytes, count: slots, fill: Fill::AsIs }];
-        // All updates can be on one device at once.
-        let count = update_slots + update_slots.min(SALTED_AHEAD);
+        // All updates can be on one device at once. Where that would take too much memory, a write waits for
+        // a buffer of those in flight.
+        let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.common.devices.len() as u32;
+        let count = (update_slots + update_slots.min(SALTED_AHEAD)).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.common.devices.iter().enumerate() {
             let mut random = self.random(STREAMS.len(), page_writes(index).into(), shard);
             let salt = Salt::new(random.next_u64(), 100, device.stamp_key);
             classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
         }
         classes
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::act::derive_index;
-    use crate::plan::Arrival;
-    use crate::stream::Stream;
-    use device::op::Outcome;
-
-    const MIB: u64 = 1 << 20;
-
-    fn config() -> IndexConfig {
-        IndexConfig {
-            device_names: vec!["a".into(), "b".into()],
-            test_duration_sec: 10,
-            read_reqs_per_sec: 7,
-            write_reqs_per_sec: 3,
-            defrag_lwm_pct: 40,
-            ..IndexConfig::default()
-        }
-    }
-
-    fn build(config: &IndexConfig, shards_max: u32) -> Workload {
-        let device = |n| DeviceShape { name: format!("dev-{n}"), size_bytes: MIB, min_io_bytes: 512, stamp_key: n };
-        let devices: Vec<_> = (0..config.device_names.len() as u64).map(device).collect();
-        let choices = Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None, thresholds_ns: [1_000_000].into() };
-        Workload::index(config, &derive_index(config).unwrap(), &devices, &choices).unwrap()
-    }
-
-    fn lanes<'a>(
-        workload: &'a Workload,
-        name: &'a str,
-    ) -> impl Iterator<Item = (&'a Plan<Pattern>, &'a Lane<Pattern>)> {
-        let lanes = workload.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)));
-        lanes.filter(move |(plan, lane)| plan.names[lane.name as usize].starts_with(name))
-    }
-
-    /// Operations that the lanes of this name want in 8,500 s: arrivals, and what follows each.
-    fn wanted(workload: &Workload, name: &str) -> usize {
-        let count = |lane: &Lane<Pattern>| {
-            let (Arrival::Scheduled(mut schedule), mut stream) = (lane.arrival.clone(), lane.stream.clone()) else {
-                panic!("not scheduled")
-            };
-            let arrivals = std::iter::from_fn(|| schedule.next_ns()).take_while(|ns| *ns < 8_500_000_000_000).count();
-            arrivals * chain(&mut stream).len()
-        };
-        lanes(workload, name).map(|(_, lane)| count(lane)).sum()
-    }
-
-    fn chain(stream: &mut Pattern) -> Vec<crate::stream::Request> {
-        let first = stream.next().unwrap();
-        std::iter::successors(Some(first), |request| stream.on_completion(request, Outcome::Done)).collect()
-    }
-
-    #[test]
-    fn rates_are_exact_totals_over_devices_and_shards() {
-        for shards in [1, 2, 3] {
-            let workload = build(&IndexConfig { shards: Some(shards), ..config() }, 4);
-            assert_eq!(workload.shards.len(), shards as usize);
-            assert_eq!(wanted(&workload, "reads@"), 10 * 8_500, "a read for each client read and write");
-            assert_eq!(wanted(&workload, "page-updates@"), 2 * 5 * 8_500, "3 x 100 / 60 reads, and as many writes");
-        }
-        let act = build(&IndexConfig { arrival: Arrivals::Act, ..config() }, 1);
-        assert_eq!(wanted(&act, "service-threads"), 10 * 8_500);
-        // 8 threads in bundles of 200 operations, each beginning at once.
-        assert!(wanted(&act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
-    }
-
-    #[test]
-    fn the_write_of_an_update_follows_its_read_on_the_same_device_and_is_counted_there() {
-        let workload = build(&config(), 1);
-        for (n, (plan, lane)) in lanes(&workload, "page-updates@").enumerate() {
-            let mut stream = lane.stream.clone();
-            for _ in 0..1000 {
-                let [read, write] = chain(&mut stream)[..] else { panic!("one read, one write") };
-                assert_eq!((read.kind, write.kind), (Kind::Read, Kind::Write));
-                for (request, cell) in [(read, n), (write, 2 + n)] {
-                    assert_eq!((usize::from(request.target), request.cell as usize), (n, cell));
-                    assert_eq!((request.len, request.offset % 4096), (4096, 0));
-                    assert!(request.offset < MIB);
-                    let buffers = &plan.buffers[usize::from(request.buffers)];
-                    assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == Kind::Write);
-                }
-            }
-        }
-        assert_eq!(lanes(&workload, "page-updates@").count(), 2);
-    }
-
-    #[test]
-    fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
-        for (threads, shards, arrival) in [(8, 1, Arrivals::Paced), (3, 2, Arrivals::Paced), (2, 4, Arrivals::Poisson)]
-        {
-            let config = IndexConfig { cache_threads: threads, shards: Some(shards), arrival, ..config() };
-            let workload = build(&config, 4);
-            let mut slots = 0;
-            for plan in &workload.shards {
-                let updates = plan.lanes.iter().find(|lane| plan.names[lane.name as usize].starts_with("page-updates"));
-                slots += updates.map_or(0, |lane| plan.limits[lane.limit as usize].slots);
-            }
-            assert_eq!(slots, threads);
-            // A Poisson schedule has its rate on average only.
-            let (wanted, slack) =
-                (wanted(&workload, "page-updates@"), if arrival == Arrivals::Poisson { 4_000 } else { 0 });
-            assert!(wanted.abs_diff(85_000) <= slack, "{wanted}");
-        }
-        let act = build(&IndexConfig { arrival: Arrivals::Act, cache_threads: 5, ..config() }, 1);
-        assert!(lanes(&act, "cache-threads").all(|(plan, lane)| plan.limits[lane.limit as usize].slots == 1));
-        assert_eq!(lanes(&act, "cache-threads").count(), 5);
-    }
-
-    #[test]
-    fn every_slot_has_its_buffers() {
-        for arrival in [Arrivals::Paced, Arrivals::Act, Arrivals::Closed] {
-            for plan in build(&IndexConfig { arrival, shards: Some(2), ..config() }, 2).shards {
-                let slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
-                assert_eq!(plan.buffers[0].count, slots, "all of them can read");
-                let updates = plan.limits.iter().rev().take_while(|limit| limit.slots < 32).map(|limit| limit.slots);
-                let updates: u32 = updates.sum();
-                assert!(plan.buffers[1..].iter().all(|class| class.count >= updates.min(8)), "{arrival}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_load_of_reads_writes_nothing() {
-        let workload = build(&IndexConfig { write_reqs_per_sec: 0, ..config() }, 1);
-        let streams: Vec<_> = workload.layout.streams.iter().map(|stream| (&stream.name[..], stream.judged)).collect();
-        assert_eq!(streams, [("reads", true)]);
-        assert_eq!(lanes(&workload, "page-updates").count(), 0);
-        let both = build(&config(), 1).layout.streams;
-        assert_eq!((both[0].offered_iops, both[1].offered_iops), (15.0, 5.0));
-        assert_eq!((both[1].name.as_str(), both[1].judged), ("writes", false), "no client waits for them");
-    }
-
-    #[test]
-    fn a_device_without_room_for_a_page_is_named() {
-        let device = DeviceShape { name: "/dev/x".into(), size_bytes: 4095, min_io_bytes: 512, stamp_key: 0 };
-        let choices = Choices { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None, thresholds_ns: [1].into() };
-        let derived = derive_index(&config()).unwrap();
-        let error = Workload::index(&config(), &derived, &[device], &choices).unwrap_err().to_string();
-        assert!(error.contains("/dev/x") && error.contains("4095 bytes"), "{error}");
     }
 }

@@ -1,0 +1,77 @@
+//! Why a log could not be read, and where.
+
+use thiserror::Error;
+
+/// Why a log could not be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The file itself could not be read.
+    #[error("reading line {line} - {source}")]
+    Io {
+        /// Line being read, from 1.
+        line: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The log is of a version of ACT that is not known here.
+    #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing of it was read")]
+    Version {
+        /// Line number, from 1.
+        line: u64,
+        /// What stands for the version.
+        version: String,
+    },
+    /// A line before the first report is not what the format wants.
+    #[error("line {line}: expected {expected}, found {found}; it stands before the first report, so none was read")]
+    Header {
+        /// Line number, from 1.
+        line: u64,
+        /// The part of the header that the line should belong to.
+        part: Part,
+        /// The version of the log; empty when the line with it was not found.
+        version: String,
+        /// What should stand there.
+        expected: String,
+        /// What does stand there, in quotes, or "the end of the file".
+        found: String,
+    },
+    /// A line of the reports is not what the format wants.
+    #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before it are complete")]
+    Format {
+        /// Line number, from 1.
+        line: u64,
+        /// What should stand there.
+        expected: String,
+        /// What does stand there, in quotes, or "the end of the file".
+        found: String,
+        /// Time of the last chunk that was read completely, 0 when there was none.
+        complete_sec: u64,
+    },
+}
+
+/// The parts of a header, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The line with the version.
+    Version,
+    /// The banner and the configuration.
+    Configuration,
+    /// The derived rates.
+    Derived,
+    /// The device lines and the names of the histograms.
+    Names,
+}
+
+/// How far the parsing of a chunk or header got.
+pub(super) enum Fault {
+    /// Something stands there that the format does not want.
+    Error(ReadError),
+    /// The file ends here, in the middle.
+    Truncated,
+}
+
+impl From<ReadError> for Fault {
+    fn from(error: ReadError) -> Self {
+        Self::Error(error)
+    }
+}
