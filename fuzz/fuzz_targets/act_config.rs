@@ -1,5 +1,5 @@
-//! Arbitrary bytes as a configuration: no panic, one line for each mistake, and what was read is
-//! written and read back equal.
+//! Arbitrary bytes as a configuration, of today and of every old ACT: no panic, one line for each
+//! mistake, and what was read or translated is written and read back equal.
 
 #![no_main]
 

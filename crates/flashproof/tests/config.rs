@@ -30,12 +30,15 @@ fn answered(bench: &Bench, arguments: &[&str], answers: &str) -> (Option<i32>, S
 fn thirty_x_counts_drives_and_not_partitions() {
     let bench = Bench::new();
     let ended = config(&bench, &format!("--device {DEVICES} --load 30 --capacity 3.84TB --dwpd 1")).expect(0);
+    assert!(ended.stdout.starts_with("# A storage test of 2 drives at 30x on average: 120,000"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\nread-reqs-per-sec: 120000\n"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\nwrite-reqs-per-sec: 60000\n"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\ntest-duration-sec: 86400\n"), "{}", ended.stdout);
     for said in [
         "/dev/nvme90n1p1 and /dev/nvme90n1p2 are one drive, /dev/nvme90n1, by their names: not all are here.",
         "/dev/nvme91n1 is not here to be asked: one drive, by its name.",
+        "The drives do not get the same load: /dev/nvme90n1 gets 80,000 reads and 40,000 writes a second (40x), \
+         /dev/nvme91n1 gets 40,000 reads and 20,000 writes a second (20x). Rates are spread evenly",
         "What the load means, over 3 devices on 2 drives:",
         "  large-block writes     1,411.76 /s x   131,072 bytes = 185 MB/s written",
         "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times the 1.00 it is rated for",
@@ -45,6 +48,32 @@ fn thirty_x_counts_drives_and_not_partitions() {
         let comments = ended.stdout.replace("\n# ", " ");
         assert!(comments.contains(said), "in the file, too: {said}\n{}", ended.stdout);
     }
+}
+
+#[test]
+fn drives_with_as_many_partitions_each_get_what_was_asked_for() {
+    let bench = Bench::new();
+    let ended = config(&bench, &format!("--device {DEVICES}p1,/dev/nvme91n1p2 --load 30")).expect(0);
+    assert!(ended.stdout.starts_with("# A storage test of 2 drives at 30x: 120,000 reads"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
+    let answers = "3\n/dev/nvme90n1p1\n/dev/nvme90n1p2\n/dev/nvme91n1\nn\ny\ny\n30\n0\nn\nn\nn\n";
+    let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "storage"], answers);
+    assert_eq!(code, Some(0), "{stderr}");
+    let told = "warning: The drives do not get the same load: /dev/nvme90n1 gets 40 reads and 0 writes a second, ";
+    assert!(stderr.contains(told) && stdout.contains("# A storage test of 2 drives: 60 reads"), "{stderr}\n{stdout}");
+}
+
+#[test]
+fn a_histogram_may_join_a_file_that_names_no_size() {
+    let bench = Bench::new();
+    let base = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 10\n";
+    bench.write("base.conf", base);
+    bench.write("sized.conf", format!("{base}record-bytes: 1536\n"));
+    let set = "--set storage-read-histogram=100,100,100,100,100,100,100,100,100,100,50,0";
+    let ended = config(&bench, &format!("base.conf {set}")).expect(0);
+    assert!(ended.stdout.contains("\nrecord-bytes: 0\n"), "{}", ended.stdout);
+    config(&bench, &format!("sized.conf {set}")).expect_error(2, &["record-bytes: 1536"]);
+    config(&bench, &format!("sized.conf {set} --record-bytes 0")).expect(0);
 }
 
 #[test]
@@ -83,6 +112,8 @@ fn a_file_of_act_3_becomes_one_of_today() {
         ended.stderr
     );
     assert!(text.contains("# was 1500: ACT 3 and 4 stored records in steps of 128 bytes"), "{text}");
+    let threads = config(&bench, "--from old.txt --act 3 --cpus 8").expect(0);
+    assert!(threads.stderr.contains("as --act says"), "{}", threads.stderr);
     let plain = |text: &str| text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
     let again = config(&bench, "new.conf").expect(0);
     assert_eq!(plain(&again.stdout), plain(&text), "today's file stays as it is");
@@ -111,6 +142,19 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim: --load 1 --model paper", "no such test - give storage or index"),
         ("--device sim: --load 1 --capacity big", "give a size such as 3.84TB"),
         ("--device sim: --load 1 --reads 5", "cannot be used with"),
+        (
+            "--device sim: --load 1 --set read-reqs-per-sec=5",
+            "\"read-reqs-per-sec\" is set by --load and again by --set",
+        ),
+        ("--device sim: --load 1 --set write-reqs-per-sec=5", "\"write-reqs-per-sec\" is set by --load and again"),
+        ("--device sim: --reads 1 --set read-reqs-per-sec=5", "is set by --reads and again by --set"),
+        ("--device sim: --load 1 --duration 5 --set test-duration-sec=6", "is set by --duration and again by --set"),
+        ("--device sim: --load 1 --set device-names=sim:", "is set by --device and again by --set"),
+        ("--device sim: --load 1 --set seed=1 --set seed=1", "\"seed\" is set by --set and again by --set"),
+        ("--device sim: --set total-lbw-per-sec=5", "no load is given - give --load N"),
+        ("--device sim: --load 1 --act 3", "required arguments were not provided"),
+        ("--device sim: --load 1 --cpus 8", "required arguments were not provided"),
+        ("a.conf --from b.conf", "cannot be used with"),
         ("--device sim:", "no load is given - give --load N"),
         ("--load 1", "no device is named - give --device"),
         ("--scale 2", "no terminal to ask on"),

@@ -14,17 +14,17 @@ mod config_property;
 mod mutate;
 
 use config_property::assert_parser_property;
-use load::act::{parse_index, parse_storage};
+use load::act::old::{self, Reading};
 use mutate::{Corpus, fuzz};
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let corpus = Corpus::of(examples()?, &OWN_LINES, &DICTIONARY);
-    fuzz("valid configurations", &corpus, |input| {
+    let corpus = Corpus::of(examples()?, &[&OWN_LINES[..], &OLD_LINES].concat(), &DICTIONARY);
+    fuzz("valid configurations of some ACT", &corpus, |input| {
         assert_parser_property(input);
-        parse_storage("input", input).is_ok() || parse_index("input", input).is_ok()
+        old::read("input", input, &Reading::default()).is_ok()
     })
 }
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn examples() -> std::io::Result<Vec<Vec<u8>>> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let mut paths = Vec::new();
-    for directory in ["act-storage", "act-index", "sizing-paper"] {
+    for directory in ["act-storage", "act-index", "act-old", "sizing-paper"] {
         for entry in fs::read_dir(data.join(directory))? {
             paths.push(entry?.path());
         }
@@ -103,4 +103,20 @@ const OWN_LINES: [&str; 26] = [
     "write-size-offset: 90\n",
     "size-within-bucket: log-uniform\n",
     "device-names: sim:capacity=1GiB+channels=4 sim:stall-ms=9+stall-at-s=1/2\n",
+];
+
+/// Lines of old ACTs that their examples do not have.
+const OLD_LINES: [&str; 12] = [
+    "queue-per-device: yes\n",
+    "large-block-op-kbytes: 4294967295\n",
+    "large-block-ops-per-sec: 4294967295\n",
+    "read-req-num-512-blocks: 1\n",
+    "num-write-buffers: 0\n",
+    "num-queues: 4294967295\n",
+    "num-cache-threads: 8\n",
+    "record-bytes: 4294967295\n",
+    "record-bytes-range-max: 4294967290\n",
+    "max-lag-sec: 0\n",
+    "commit-to-device: yes\n",
+    "write-reqs-per-sec: 1000\n",
 ];

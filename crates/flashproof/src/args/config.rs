@@ -27,10 +27,10 @@ pub(super) fn with_examples(command: clap::Command) -> clap::Command {
 #[derive(Args, Debug, Default)]
 pub struct ConfigArgs {
     /// A configuration to start from, of any ACT from 1 to 6 or of flashproof; "-" reads standard input
-    #[arg(value_name = "CONFIG")]
+    #[arg(value_name = "CONFIG", group = "source")]
     pub config: Option<PathBuf>,
     /// The same as CONFIG
-    #[arg(long, value_name = "CONFIG", conflicts_with = "config")]
+    #[arg(long, value_name = "CONFIG", group = "source")]
     pub from: Option<PathBuf>,
     /// The test to configure [default: storage, or what CONFIG is for]
     #[arg(long, value_name = "TEST", value_parser = test)]
@@ -60,10 +60,10 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub scale: Option<Factor>,
     /// Read CONFIG as the ACT of this number would have [default: by its keys]
-    #[arg(long, value_name = "1-6", value_parser = clap::value_parser!(u8).range(1..=6))]
+    #[arg(long, value_name = "1-6", requires = "source", value_parser = clap::value_parser!(u8).range(1..=6))]
     pub act: Option<u8>,
     /// CPUs of the machine on which CONFIG ran, where its defaults depended on them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", requires = "source", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cpus: Option<u32>,
     /// Size of each drive that cannot be asked, for the drive writes a day
     #[arg(long, value_name = "SIZE", value_parser = capacity)]

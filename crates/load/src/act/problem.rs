@@ -61,6 +61,11 @@ impl Quoted {
         }
         Self(shown)
     }
+
+    /// The same without the quotes, for a comment.
+    pub fn bare(&self) -> impl fmt::Display {
+        self.0.escape_debug()
+    }
 }
 
 impl fmt::Display for Quoted {

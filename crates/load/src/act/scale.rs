@@ -1,6 +1,7 @@
 //! Multiples of a load: the factor, "Nx" of a number of drives, and every rate of a configuration.
 //!
-//! A rate is an option whose unit is something a second; shares, sizes and times are left alone.
+//! A rate is an option whose unit is something a second, unless only its ratio to another one counts;
+//! shares, sizes and times are left alone.
 //! Factors are exact decimals. Rates are whole numbers in a file, so what is rounded is said.
 
 use super::any::AnyConfig;
@@ -13,6 +14,14 @@ use thiserror::Error;
 pub const READS_PER_SEC_1X: u64 = 2000;
 /// Writes a second and drive in the load called 1x. Source: ACT's README.
 pub const WRITES_PER_SEC_1X: u64 = 1000;
+/// The keys of a load, with their rates a second and drive at 1x.
+pub const LOAD_1X: [(&str, u64); 2] =
+    [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
+/// Large blocks of a live database, of which only the ratio counts.
+///
+/// Scaled and rounded one by one they would have another ratio, and large-block reads another share:
+/// half of 3 of 4 blocks would be 2 of 2. Large blocks follow write-reqs-per-sec, which is scaled.
+const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 
 /// A factor above 0, exact: a decimal of at most 9 digits before and after the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,17 +162,16 @@ pub fn scale(config: &mut AnyConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<
 ///
 /// Shape and errors as those of [`scale`].
 pub fn set_load(config: &mut AnyConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<ScaleError>> {
-    let loads = [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
     let specs = options_of(config.test()).filter_map(|spec| {
-        let (_, rate) = loads.iter().find(|(key, _)| *key == spec.name)?;
+        let (_, rate) = LOAD_1X.iter().find(|(key, _)| *key == spec.name)?;
         Some(times(spec, rate.saturating_mul(drives), factor))
     });
     set_all(config, specs)
 }
 
-/// Whether an option is a rate.
+/// Whether an option is a rate that the load follows.
 fn is_rate(spec: &OptionSpec) -> bool {
-    spec.unit.ends_with("/s")
+    spec.unit.ends_with("/s") && !RATIO_KEYS.contains(&spec.name)
 }
 
 fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, ScaleError> {
@@ -203,7 +211,9 @@ fn set_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::act::derive::derive;
     use crate::act::options::Test;
+    use crate::act::sizes::SizeHistogram;
     use crate::act::storage::StorageConfig;
 
     fn factor(text: &str) -> Factor {
@@ -298,9 +308,38 @@ mod tests {
     #[test]
     fn the_rates_of_the_table_are_found_by_their_unit() {
         let rates: Vec<_> = options_of(Test::Storage).filter(|spec| is_rate(spec)).map(|spec| spec.name).collect();
-        assert_eq!(rates, ["read-reqs-per-sec", "write-reqs-per-sec", "total-lbw-per-sec", "direct-frees"]);
+        assert_eq!(rates, ["read-reqs-per-sec", "write-reqs-per-sec"]);
         for spec in options_of(Test::Storage).filter(|spec| spec.name.ends_with("-per-sec")) {
-            assert!(rates.contains(&spec.name), "{}", spec.name);
+            assert!(rates.contains(&spec.name) || RATIO_KEYS.contains(&spec.name), "{}", spec.name);
         }
+    }
+
+    /// 3 of 4 blocks are freed directly, so the fourth is read, however many blocks there are.
+    #[test]
+    fn a_ratio_of_blocks_stays_and_large_block_reads_scale_with_the_writes() {
+        let histogram = SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,100,0").unwrap();
+        let mut scaled = AnyConfig::Storage(StorageConfig {
+            record_bytes: 0,
+            write_reqs_per_sec: 128_000,
+            storage_write_histogram: Some(histogram),
+            total_lbw_per_sec: 4,
+            direct_frees: 3,
+            ..match config(0, 0) {
+                AnyConfig::Storage(config) => config,
+                AnyConfig::Index(_) => panic!("a storage test"),
+            }
+        });
+        let block_reads = |config: &AnyConfig| match config {
+            AnyConfig::Storage(config) => derive(config).unwrap().large_block_read_rate.per_sec_f64(),
+            AnyConfig::Index(_) => panic!("a storage test"),
+        };
+        let before = block_reads(&scaled);
+        assert!(before > 0.0);
+        for factor_text in ["0.5", "0.1"] {
+            let told = scale(&mut scaled, factor(factor_text)).unwrap();
+            assert_eq!(told.iter().map(|rate| rate.key).collect::<Vec<_>>(), ["write-reqs-per-sec"]);
+        }
+        assert_eq!((scaled.number("direct-frees"), scaled.number("total-lbw-per-sec")), (Some(3), Some(4)));
+        assert!((block_reads(&scaled) / before - 0.05).abs() < 1e-9, "{} of {before}", block_reads(&scaled));
     }
 }

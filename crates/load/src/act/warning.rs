@@ -29,7 +29,10 @@ pub enum Warning {
         service_threads: u32,
     },
     /// ACT 4's queues beside service-threads.
-    #[error("{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too")]
+    #[error(
+        "{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too; if the file is \
+         of ACT 5.1 to 5.3, flashproof config FILE translates it"
+    )]
     QueuesOverruled {
         /// `num-queues` or `threads-per-queue`.
         key: &'static str,

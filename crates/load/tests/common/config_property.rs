@@ -1,16 +1,40 @@
-//! What must hold of every input of the configuration parser, whatever its bytes are.
+//! What must hold of every input of the configuration parser, and of the translation of old files,
+//! whatever its bytes are.
 //!
 //! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
 
+use load::act::document::Document;
+use load::act::old::{self, MAJORS, Reading, Translation};
 use load::act::parse::{Parsed, parse};
 use load::act::problem::ConfigErrors;
 use load::act::{self, Configuration, IndexConfig, StorageConfig, echo};
 use std::fmt::Debug;
 
-/// Parses `bytes` as the configuration of either test and asserts what must hold of the result.
+/// Parses `bytes` as the configuration of either test, translates them by their keys and as the file of
+/// some ACT, and asserts what must hold of the results.
 pub(crate) fn assert_parser_property(bytes: &[u8]) {
     assert_parsed(parse("input.conf", bytes), assert_config_property);
     assert_parsed(parse("input.conf", bytes), assert_index_property);
+    // One of them, because six would leave time for a third of the inputs; lengths differ.
+    let given = MAJORS.cycle().nth(bytes.len() % MAJORS.count());
+    for act in [None, given] {
+        // The CPUs of a machine are at most as many as `flashproof config --cpus` takes.
+        let reading = Reading { act, cpus: act.map(|_| 100_000), test: None };
+        match old::read("input.conf", bytes, &reading) {
+            Ok(translation) => assert_translation_property(&translation),
+            Err(errors) => assert_errors(&errors),
+        }
+    }
+}
+
+/// Asserts what must hold of every translation: it is a file of today, and what is said of it fits a line.
+fn assert_translation_property(translation: &Translation) {
+    translation.changes.iter().for_each(|(_, change)| assert_one_line(&change.to_string()));
+    translation.warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
+    let text = Document::new(translation.config.clone()).to_string();
+    let again = old::read("written.conf", text.as_bytes(), &Reading::default());
+    let again = again.unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    assert_eq!(again.config, translation.config, "{text}");
 }
 
 fn assert_parsed<C>(parsed: Result<Parsed<C>, ConfigErrors>, assert_config: impl Fn(&C)) {
@@ -19,13 +43,15 @@ fn assert_parsed<C>(parsed: Result<Parsed<C>, ConfigErrors>, assert_config: impl
             assert_config(&parsed.config);
             parsed.warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
         }
-        Err(errors) => {
-            assert!(!errors.0.is_empty(), "an error says something");
-            errors.0.iter().for_each(|error| assert_one_line(&error.to_string()));
-            let lines: Vec<_> = errors.0.iter().map(|error| error.line.unwrap_or(usize::MAX)).collect();
-            assert!(lines.is_sorted(), "errors are in the order of the lines");
-        }
+        Err(errors) => assert_errors(&errors),
     }
+}
+
+fn assert_errors(errors: &ConfigErrors) {
+    assert!(!errors.0.is_empty(), "an error says something");
+    errors.0.iter().for_each(|error| assert_one_line(&error.to_string()));
+    let lines: Vec<_> = errors.0.iter().map(|error| error.line.unwrap_or(usize::MAX)).collect();
+    assert!(lines.is_sorted(), "errors are in the order of the lines");
 }
 
 /// Asserts what must hold of every configuration that the parser let through.

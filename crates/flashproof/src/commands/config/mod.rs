@@ -22,7 +22,7 @@ use load::act::document::Document;
 use load::act::meaning::many;
 use load::act::old::{self, Reading, Translation};
 use load::act::parse::FILE_BYTES_MAX;
-use load::act::scale;
+use load::act::scale::{self, Factor};
 use measure::judge::Grouped;
 use output::Output;
 use std::fmt::Display;
@@ -39,7 +39,7 @@ const DAY_SEC: u32 = 86_400;
 /// Writes the configuration.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let given = args.config.as_deref().or(args.from.as_deref());
-    let mut wishes = Wishes::of(args);
+    let mut wishes = Wishes::of(args)?;
     let base = given.map(|path| translated(path, args)).transpose()?;
     output(&wishes, args).check()?;
     if args.ask || base.is_none() && wishes.is_empty() {
@@ -110,8 +110,10 @@ struct Plan {
     config: AnyConfig,
     drives: Vec<Drive>,
     source: Option<(String, Translation)>,
-    /// How the load was given, if that is what it still is.
-    load: Option<Rates>,
+    /// How the load was given.
+    rates: Option<Rates>,
+    /// Whether it was scaled since.
+    scaled: bool,
     notes: Notes,
 }
 
@@ -133,7 +135,8 @@ impl Plan {
         let duration = duration_sec.map(|seconds| ("test-duration-sec".to_owned(), seconds.to_string()));
         let keys = devices.into_iter().chain(duration).chain(wishes.set.iter().cloned());
         all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
-        config.settle(&|key| base.is_some() || wishes.sets(key));
+        let in_file = |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given.contains(&key));
+        config.settle(&|key| in_file(key) || wishes.sets(key));
         if base.is_none() && config.device_names().is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
         }
@@ -155,8 +158,7 @@ impl Plan {
             notes.extend(scaled.iter().map(|rate| (rate.key, rate.to_string())));
         }
         all(config.problems())?;
-        let load = wishes.rates.filter(|_| args.scale.is_none());
-        Ok(Self { config, drives, source: base, load, notes })
+        Ok(Self { config, drives, source: base, rates: wishes.rates, scaled: args.scale.is_some(), notes })
     }
 
     /// The text of the file; what it means and what was changed is said, too.
@@ -182,6 +184,10 @@ impl Plan {
             say::note(&told);
             document.paragraph(&told);
         }
+        if let Some(told) = self.uneven() {
+            say::warning(&told);
+            document.paragraph(&told);
+        }
         meaning.iter().for_each(|line| say::note(line));
         document.lines(meaning);
         Ok(document.to_string())
@@ -190,9 +196,10 @@ impl Plan {
     fn title(&self) -> String {
         let rate = |key| Grouped(self.config.number(key).unwrap_or(0));
         let drives = many(self.drives.len(), "drive");
-        let load = match self.load {
-            Some(Rates::Load(factor)) => format!(" at {factor}x"),
-            _ => String::new(),
+        let load = match self.load() {
+            Some(factor) if self.is_even() => format!(" at {factor}x"),
+            Some(factor) => format!(" at {factor}x on average"),
+            None => String::new(),
         };
         format!(
             "A {} test of {drives}{load}: {} reads and {} writes a second.",
@@ -200,6 +207,41 @@ impl Plan {
             rate("read-reqs-per-sec"),
             rate("write-reqs-per-sec")
         )
+    }
+
+    /// The multiple of 1x that was asked for, if that is what the load still is.
+    fn load(&self) -> Option<Factor> {
+        match self.rates {
+            Some(Rates::Load(factor)) if !self.scaled => Some(factor),
+            _ => None,
+        }
+    }
+
+    /// Whether each drive has as many devices as any other.
+    fn is_even(&self) -> bool {
+        self.drives.windows(2).all(|pair| pair[0].members.len() == pair[1].members.len())
+    }
+
+    /// What each drive gets, where the load was asked for by drives and they do not get the same.
+    fn uneven(&self) -> Option<String> {
+        if self.is_even() || !matches!(self.rates, Some(Rates::Load(_) | Rates::PerDrive { .. })) {
+            return None;
+        }
+        let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
+        let shares = self.drives.iter().map(|drive| {
+            let share = drive.members.len() as f64 / devices as f64;
+            let [reads, writes] = scale::LOAD_1X.map(|(key, _)| self.config.number(key).unwrap_or(0) as f64 * share);
+            let load = self.load().map(|_| format!(" ({}x)", hundredths(reads / scale::READS_PER_SEC_1X as f64)));
+            let [reads, writes] = [reads, writes].map(|rate| Grouped(rate.round() as u64));
+            let (name, load) = (&drive.name, load.unwrap_or_default());
+            format!("{name} gets {reads} reads and {writes} writes a second{load}")
+        });
+        let shares: Vec<_> = shares.collect();
+        Some(format!(
+            "The drives do not get the same load: {}. Rates are spread evenly over the devices named, as ACT spreads them; \
+             name as many on each drive to load all drives alike.",
+            shares.join(", ")
+        ))
     }
 
     /// As whose file the source was read, and the parser's warnings.
@@ -236,6 +278,11 @@ impl Plan {
         };
         self.drives.iter().filter_map(told).collect()
     }
+}
+
+/// A number to hundredths, without zeros at its end.
+fn hundredths(number: f64) -> String {
+    format!("{number:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The value of `device-names`, in which white space separates names.

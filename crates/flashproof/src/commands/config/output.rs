@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::say;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Where the text goes.
@@ -77,6 +77,9 @@ fn replace(path: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
     name.push(path.file_name().ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "it names no file"))?);
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = Temporary::create(dir.join(name))?;
+    if force && let Ok(replaced) = fs::metadata(&path) {
+        temporary.stand_in_for(&replaced)?;
+    }
     (&temporary.file).write_all(bytes)?;
     temporary.file.sync_all()?;
     if !force {
@@ -98,6 +101,14 @@ impl Temporary {
         let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         Ok(Self { path, file })
     }
+
+    /// Takes over who may read and write, before there is anything to read.
+    fn stand_in_for(&self, replaced: &Metadata) -> io::Result<()> {
+        // Only root can give a file to its owner; anybody else's becomes theirs, as any file they make.
+        let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
+        // After the owner, which takes some bits away when it changes.
+        self.file.set_permissions(replaced.permissions())
+    }
 }
 
 impl Drop for Temporary {
@@ -109,6 +120,7 @@ impl Drop for Temporary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_file_is_replaced_by_force_alone_and_nothing_is_left_beside_it() {
@@ -121,6 +133,20 @@ mod tests {
         to(true).write("three\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_who_may_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.conf");
+        for mode in [0o600, 0o664, 0o444] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            Output::File { path: path.clone(), force: true }.write("new").unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What is wanted of a configuration, whether options or answers said so.
 
+use super::all;
 use crate::args::ConfigArgs;
+use crate::failure::Failure;
 use load::act::options::Test;
-use load::act::scale::Factor;
+use load::act::scale::{Factor, LOAD_1X};
 use std::path::PathBuf;
 
 /// What is wanted. What is not said is left as it is.
@@ -39,8 +41,9 @@ pub enum Rates {
 }
 
 impl Wishes {
-    /// What the options say.
-    pub fn of(args: &ConfigArgs) -> Self {
+    /// What the options say. Errors: keys that two of them set.
+    pub fn of(args: &ConfigArgs) -> Result<Self, Failure> {
+        all(twice(args))?;
         let keys = [
             ("read-reqs-per-sec", &args.reads),
             ("write-reqs-per-sec", &args.writes),
@@ -48,15 +51,15 @@ impl Wishes {
         ];
         let options = keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
         let set: Vec<_> = options.chain(args.set.iter().cloned()).collect();
-        let rates_set = set.iter().any(|(key, _)| key.ends_with("-per-sec"));
-        Self {
+        let rates_set = set.iter().any(|(key, _)| LOAD_1X.iter().any(|(rate, _)| key == rate));
+        Ok(Self {
             test: args.model,
             devices: args.device.clone(),
             duration_sec: args.duration,
             rates: args.load.map(Rates::Load).or(rates_set.then_some(Rates::Set)),
             set,
             out: args.out.clone(),
-        }
+        })
     }
 
     /// Whether nothing is said at all.
@@ -79,4 +82,24 @@ impl Wishes {
         };
         format!("act_{test}_{load}_{}d.conf", self.devices.len())
     }
+}
+
+/// A message for each key that is set twice, of which only one could hold.
+fn twice(args: &ConfigArgs) -> Vec<String> {
+    let load = args.load.iter().flat_map(|_| LOAD_1X.map(|(key, _)| (key, "--load")));
+    let options = [
+        ("read-reqs-per-sec", "--reads", args.reads.is_some()),
+        ("write-reqs-per-sec", "--writes", args.writes.is_some()),
+        ("record-bytes", "--record-bytes", args.record_bytes.is_some()),
+        ("test-duration-sec", "--duration", args.duration.is_some()),
+        ("device-names", "--device", !args.device.is_empty()),
+    ];
+    let options = options.into_iter().filter(|(.., given)| *given).map(|(key, option, _)| (key, option));
+    let set = args.set.iter().map(|(key, _)| (key.as_str(), "--set"));
+    let given: Vec<_> = load.chain(options).chain(set).collect();
+    let again = given.iter().enumerate().filter_map(|(index, (key, option))| {
+        let (_, first) = given[..index].iter().find(|(earlier, _)| earlier == key)?;
+        Some(format!("{key:?} is set by {first} and again by {option}, and only one of them can hold - drop one"))
+    });
+    again.collect()
 }

@@ -1,5 +1,6 @@
 //! What a translation changed, and why: one line each.
 
+use super::super::problem::Quoted;
 use thiserror::Error;
 
 /// A difference between an old file and its translation.
@@ -47,10 +48,11 @@ pub enum Change {
     },
     /// ACT 5's service threads.
     #[error(
-        "service-threads: {0} of ACT 5 was dropped: it counted the threads that made requests; those that did them are \
-         today's service-threads"
+        "service-threads: {} of ACT 5 was dropped: it counted the threads that made requests; those that did them are \
+         today's service-threads",
+        .0.bare()
     )]
-    RequestThreads(String),
+    RequestThreads(Quoted),
     /// ACT 2's size of a read.
     #[error("was read-req-num-512-blocks: {0}, in units of 512 bytes")]
     RecordFromBlocks(u32),
@@ -95,24 +97,30 @@ pub enum Change {
     )]
     CommitsNowDurable,
     /// A key without a successor that changed no load.
-    #[error("{key}: {value} was dropped: {why}")]
+    #[error("{key}: {} was dropped: {why}", .value.bare())]
     Dropped {
         /// The key.
         key: &'static str,
         /// Its value.
-        value: String,
+        value: Quoted,
         /// Why.
         why: &'static str,
     },
     /// A key that the release did not know.
-    #[error("{key}: {value} was dropped: ACT {act} did not know that key and ignored it")]
+    #[error(
+        "{}: {} was dropped: ACT {act} did not know that key and ignored it{}",
+        .key.bare(), .value.bare(),
+        .meant.map(|meant| format!("; if {meant} was meant, set that")).unwrap_or_default()
+    )]
     Ignored {
         /// The key.
-        key: &'static str,
+        key: Quoted,
         /// Its value.
-        value: String,
+        value: Quoted,
         /// Major number of the release.
         act: u8,
+        /// The key that it resembles, where the file does not have that.
+        meant: Option<&'static str>,
     },
     /// A key with another name.
     #[error("was called {0}")]

@@ -48,6 +48,8 @@ pub struct Translation {
     pub act: u8,
     /// The majors whose file it could be, by its keys; `None` where the number was given.
     pub candidates: Option<RangeInclusive<u8>>,
+    /// The keys of today that it gives; all others have their default.
+    pub given: Vec<&'static str>,
     /// What was changed, with the key of today at which it is to be said.
     pub changes: Vec<(&'static str, Change)>,
     /// What the parser warns of.
@@ -66,10 +68,10 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     }
     let candidates = candidates(&sheet);
     let (act, changes) = match (reading.act, &candidates) {
-        (Some(act), _) => (act, translate::translate(&mut sheet, act, reading.cpus)),
+        (Some(act), _) => (act, translate::translate(&mut sheet, test, act, reading.cpus)),
         (None, Ok(candidates)) => {
             let act = likeliest(&sheet, candidates);
-            (act, translate::translate(&mut sheet, act, reading.cpus))
+            (act, translate::translate(&mut sheet, test, act, reading.cpus))
         }
         (None, Err((old, new))) => {
             let problem = Problem::KeysOfTwoActs {
@@ -98,11 +100,12 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
             _ => true,
         });
     }
+    let given = options_of(test).map(|spec| spec.name).filter(|key| sheet.gives(key)).collect();
     let problems = sheet.problems(file, found);
     match parsed {
         Ok((config, warnings)) if problems.is_empty() => {
             let candidates = if reading.act.is_some() { None } else { candidates.ok() };
-            Ok(Translation { config, act, candidates, changes, warnings })
+            Ok(Translation { config, act, candidates, given, changes, warnings })
         }
         _ => Err(ConfigErrors(problems)),
     }

@@ -43,6 +43,11 @@ impl Sheet {
         self.keys().any(|there| there == key)
     }
 
+    /// Whether the file as it is now gives `key`.
+    pub(super) fn gives(&self, key: &str) -> bool {
+        self.has(key) || self.added.iter().any(|(added, _)| *added == key)
+    }
+
     /// The value of a key that stays.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.lines.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
@@ -62,6 +67,14 @@ impl Sheet {
         let again = taken.map(|entry| (Some(entry.number), Problem::DuplicateKey { key, first_line: first.number }));
         self.problems.extend(again);
         Some((first.number, first.value))
+    }
+
+    /// Keys and values of all lines whose key is `unwanted`; they are taken away.
+    pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
+        self.lines = kept;
+        taken.into_iter().map(|entry| (entry.key, entry.value)).collect()
     }
 
     /// Line and number of a key, whose lines are taken away; `None` also where it is no number from

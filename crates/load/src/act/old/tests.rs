@@ -179,6 +179,39 @@ fn keys_of_two_acts_are_refused_until_it_is_said_which_it_was() {
     assert!(said(&translation).contains("|write-reqs-per-sec: 5 was dropped: ACT 2 did not know"));
 }
 
+/// ACT 3 printed nothing and went on; ACT 6 refuses such a file.
+#[test]
+fn what_an_old_act_ignored_is_dropped_and_what_is_ours_stays() {
+    let (config, translation) = translated(&format!("{ACT3}foo: 1\nupdate-pc: 20\nfoo: \u{1b}[2J\nseed: 7\n"));
+    assert_eq!((translation.act, config.update_pct, config.seed), (3, 0, Some(7)));
+    let said = said(&translation);
+    for line in [
+        "|foo: 1 was dropped: ACT 3 did not know that key and ignored it\n",
+        "|update-pc: 20 was dropped: ACT 3 did not know that key and ignored it; if update-pct was meant, set that\n",
+        "|foo: \\u{1b}[2J was dropped: ACT 3 did not know",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+    let today = errors("device-names: a\ntest-duration-sec: 1\nread-reqs-per-sec: 1\nfoo: 1\n");
+    assert!(today.len() == 1 && today[0].starts_with("a.conf:4: unknown key \"foo\""), "{today:?}");
+}
+
+#[test]
+fn a_slip_of_a_key_that_has_to_be_there_is_still_a_mistake() {
+    let errors = errors(&ACT3.replace("record-bytes:", "recod-bytes:"));
+    assert!(errors[0].contains("unknown key \"recod-bytes\" - did you mean record-bytes?"), "{errors:?}");
+    assert!(errors[1].contains("record-bytes: missing"), "{errors:?}");
+}
+
+#[test]
+fn keys_that_a_file_gives_are_told_from_defaults() {
+    let given = translated(ACT2).1.given;
+    for (key, is_given) in [("record-bytes", true), ("compress-pct", false), ("disable-odsync", true), ("seed", false)]
+    {
+        assert_eq!(given.contains(&key), is_given, "{key}");
+    }
+}
+
 #[test]
 fn every_mistake_of_an_old_file_is_named_with_its_line() {
     let text =
@@ -201,6 +234,12 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
     assert!(errors(&most).iter().any(|error| error.contains("record-bytes: 2199023255040 is too large")));
     let many = errors(&ACT2.replace("per-sec: 70", "per-sec: 4294967295"));
     assert!(many[0].contains("a.conf:8: write-reqs-per-sec: 365072220075 is too large"), "{many:?}");
+    // 4294967295 blocks of 8589934590 records, half of which are writes.
+    let blocks = ACT2.replace("blocks: 3", "blocks: 1").replace("per-sec: 70", "per-sec: 4294967295");
+    let blocks = errors(&blocks.replace("kbytes: 128", "kbytes: 4294967295"));
+    assert_eq!(blocks.len(), 2, "{blocks:?}");
+    assert!(blocks[0].contains("a.conf:8: write-reqs-per-sec: 18446744065119617025 is too large"), "{blocks:?}");
+    assert!(blocks[1].contains("a.conf:10: large-block-op-kbytes: 4294967295 is too large"), "{blocks:?}");
     let threads = errors(&ACT2.replace("queues: 2", "queues: 4294967295"));
     assert!(threads[0].contains("4294967295 queues x 8 threads is more than"), "{threads:?}");
 }

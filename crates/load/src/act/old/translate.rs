@@ -3,10 +3,11 @@
 //! Each rule is a function of the [`Sheet`] that replaces lines and notes why. Which release did what
 //! is stated where it is used; the sources are those of the releases themselves.
 
-use super::super::problem::Problem;
+use super::super::options::{self, OptionSpec, Test};
+use super::super::problem::{Problem, Quoted};
 use super::super::table::SERVICE_THREADS_MAX;
 use super::change::Change;
-use super::keys::{self, KEYS};
+use super::keys;
 use super::sheet::Sheet;
 
 /// ACT's bytes to a KiB.
@@ -24,13 +25,13 @@ const ACT6_THREADS_PER_CPU: u32 = 5;
 type Changes = Vec<(&'static str, Change)>;
 
 /// Makes the file of ACT `act` one of today.
-pub(super) fn translate(sheet: &mut Sheet, act: u8, cpus: Option<u32>) -> Changes {
+pub(super) fn translate(sheet: &mut Sheet, test: Test, act: u8, cpus: Option<u32>) -> Changes {
     let mut changes = Changes::new();
     if act >= 6 {
         default_threads(sheet, act, ACT6_THREADS_PER_CPU, cpus, &mut changes);
         return changes;
     }
-    drop_unknown(sheet, act, &mut changes);
+    drop_unknown(sheet, test, act, &mut changes);
     if act <= 4 {
         ask_for(sheet, act);
     }
@@ -56,28 +57,47 @@ pub(super) fn translate(sheet: &mut Sheet, act: u8, cpus: Option<u32>) -> Change
 }
 
 /// ACT 1 to 5 went on after a key that they did not know.
-fn drop_unknown(sheet: &mut Sheet, act: u8, changes: &mut Changes) {
-    for key in KEYS.iter().filter(|key| !key.known_to(act)) {
-        if let Some((_, value)) = sheet.take(key.name) {
-            changes.push(("", Change::Ignored { key: key.name, value, act }));
-        }
+///
+/// Keys that no ACT had and flashproof has were added for flashproof, and stay.
+fn drop_unknown(sheet: &mut Sheet, test: Test, act: u8, changes: &mut Changes) {
+    let absent: Vec<_> = options::options_of(test).map(|spec| spec.name).filter(|name| !sheet.has(name)).collect();
+    let meant = |key: &str| options::nearest(test, key).filter(|near| absent.contains(near));
+    let unknown = |key: &str| match keys::find(key) {
+        Some(of_act) => !of_act.known_to(act),
+        // Without what it was meant to be there is no test: the parser names both.
+        None => !options::all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_asked_for(key, act)),
+    };
+    for (key, value) in sheet.take_all(unknown) {
+        let meant = if keys::find(&key).is_some() { None } else { meant(&key) };
+        changes.push(("", Change::Ignored { key: Quoted::new(&key), value: Quoted::new(&value), act, meant }));
     }
 }
 
-/// What ACT 1 to 4 had no default for.
+/// What ACT 1 to 4 had no default for, each with an example.
+const ASKED_FOR: [(&str, &str); 7] = [
+    ("num-queues", "8"),
+    ("threads-per-queue", "8"),
+    ("report-interval-sec", "1"),
+    ("large-block-op-kbytes", "128"),
+    ("record-bytes", "1536"),
+    ("read-req-num-512-blocks", "3"),
+    ("large-block-ops-per-sec", "24"),
+];
+
+/// Whether a file of ACT `act` has to have `key`.
+fn is_asked_for(key: &str, act: u8) -> bool {
+    let mandatory = |spec: &OptionSpec| spec.name == key && matches!(spec.default, options::Default::Mandatory(_));
+    act <= 4 && ASKED_FOR.iter().any(|(asked, _)| *asked == key) && known(key, act) || options::all().any(mandatory)
+}
+
+fn known(key: &str, act: u8) -> bool {
+    keys::find(key).is_some_and(|key| key.known_to(act))
+}
+
 fn ask_for(sheet: &mut Sheet, act: u8) {
     let own_queues = sheet.value("queue-per-device") == Some("yes");
-    for (key, example) in [
-        ("num-queues", "8"),
-        ("threads-per-queue", "8"),
-        ("report-interval-sec", "1"),
-        ("large-block-op-kbytes", "128"),
-        ("record-bytes", "1536"),
-        ("read-req-num-512-blocks", "3"),
-        ("large-block-ops-per-sec", "24"),
-    ] {
-        let known = keys::find(key).is_some_and(|key| key.known_to(act));
-        if known && !sheet.has(key) && !(key == "num-queues" && own_queues) {
+    for (key, example) in ASKED_FOR {
+        if known(key, act) && !sheet.has(key) && !(key == "num-queues" && own_queues) {
             sheet.problem(None, Problem::MissingKey { key, example });
         }
     }
@@ -95,7 +115,8 @@ fn large_blocks(sheet: &mut Sheet, changes: &mut Changes) {
     let block_bytes = sheet.number("large-block-op-kbytes").map_or(0, |kbytes| u64::from(kbytes) * KIB);
     // No whole record in a block is a mistake that the parser names; the rate is then of no matter.
     let per_block = record_bytes.map_or(0, |record_bytes| block_bytes / record_bytes).max(1);
-    let records = u64::from(rate) * per_block;
+    // Too many for any configuration is the parser's to name, with all its digits.
+    let records = u128::from(rate) * u128::from(per_block);
     let (lwm_pct, writes) = if records.is_multiple_of(2) { (50, records / 2) } else { (0, records) };
     sheet.put(line, "write-reqs-per-sec", writes);
     sheet.add("defrag-lwm-pct", lwm_pct);
@@ -123,7 +144,7 @@ fn write_buffers(sheet: &mut Sheet, changes: &mut Changes) {
 /// ACT 5's `service-threads` made requests; 6.0 gave the name to what did them.
 fn request_threads(sheet: &mut Sheet, changes: &mut Changes) {
     if let Some((_, value)) = sheet.take("service-threads") {
-        changes.push(("service-threads", Change::RequestThreads(value)));
+        changes.push(("service-threads", Change::RequestThreads(Quoted::new(&value))));
     }
 }
 
@@ -261,5 +282,5 @@ fn leftovers(sheet: &mut Sheet, changes: &mut Changes) {
 }
 
 fn dropped(key: &'static str, value: &str, why: &'static str) -> Change {
-    Change::Dropped { key, value: value.to_owned(), why }
+    Change::Dropped { key, value: Quoted::new(value), why }
 }
