@@ -374,7 +374,10 @@ mod tests {
         changed(Prepared { mark_bytes: 262_144, ..then.clone() }, elsewhere);
         changed(Prepared { ended_unix_s: Some(9), ..then.clone() }, elsewhere);
         changed(Prepared { seed: 9, ..then.clone() }, elsewhere);
-        changed(Prepared { written_since: Some("storage test".into()), ..then.clone() }, "a storage test has written");
+        changed(
+            Prepared { written_since: Some("storage test".into()), ..then.clone() },
+            "it was written to since (storage test)",
+        );
         place.records.keep_prepared(&identity, &then).unwrap();
         assert!(opened(place.consent(&facts), course.clone(), &facts, &WANTED, &place.records).is_ok());
 

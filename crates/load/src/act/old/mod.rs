@@ -19,7 +19,7 @@ pub use change::Change;
 
 use super::any::AnyConfig;
 use super::options::{OptionSpec, Since, Test, options_of};
-use super::problem::{ConfigErrors, Located, Problem, Quoted};
+use super::problem::{ConfigErrors, Located, Problem};
 use super::warning::Warning;
 use keys::{ActKey, Program};
 use sheet::Sheet;
@@ -93,12 +93,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let mut found = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
     if reading.act.is_none() && candidates.is_err() {
         // The keys of an ACT are not unknown; which ACT it was is the question.
-        let of_act = |key: &Quoted| keys::KEYS.iter().any(|known| *key == Quoted::new(known.name));
-        found.retain(|problem| match &problem.what {
-            Problem::UnknownKey { key, .. } => !of_act(key),
-            Problem::MissingKey { .. } => false,
-            _ => true,
-        });
+        found.retain(|problem| !matches!(problem.what, Problem::OldKey { .. } | Problem::MissingKey { .. }));
     }
     let given = options_of(test).map(|spec| spec.name).filter(|key| sheet.gives(key)).collect();
     let problems = sheet.problems(file, found);
