@@ -8,9 +8,9 @@ use super::configuration::{Configuration, Fields};
 use super::derive::derive;
 use super::index::{IndexConfig, derive_index};
 use super::meaning::Meaning;
-use super::options::{OptionSpec, Test, find, nearest};
-use super::parse::{Parsed, parse};
-use super::problem::{ConfigErrors, Located, Problem, Quoted};
+use super::options::{OptionSpec, Test, find};
+use super::parse::{Parsed, parse, unknown};
+use super::problem::{ConfigErrors, Located, Problem};
 use super::setting::Setting;
 use super::storage::StorageConfig;
 use super::warning::Warning;
@@ -77,10 +77,7 @@ impl AnyConfig {
     /// Sets `key` to `value`, as a line of a file does. On an error nothing changes.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
         let test = self.test();
-        let unknown = || {
-            let nearest = nearest(test, key).filter(|near| *near != key);
-            Problem::UnknownKey { key: Quoted::new(key), nearest }
-        };
+        let unknown = || unknown(key, test);
         let spec = find(test, key).ok_or_else(unknown)?;
         let setting = self.setting_mut(key).ok_or_else(unknown)?;
         setting.set(spec, value).map_err(|found| Problem::value(spec, found))

@@ -181,7 +181,7 @@ impl<C: Configuration> Reader<C> {
 }
 
 /// A key that `test` does not have.
-fn unknown(key: &str, test: Test) -> Problem {
+pub(super) fn unknown(key: &str, test: Test) -> Problem {
     match all().find(|spec| spec.name == key) {
         Some(OptionSpec { name, tests: [of, ..], .. }) => Problem::KeyOfOtherTest { key: name, of: *of, here: test },
         _ if old::keys::find(key).is_some() => Problem::OldKey { key: Quoted::new(key) },

@@ -168,7 +168,8 @@ impl Plan {
         let mut document = Document::new(self.config.clone());
         document.lines([self.title()]);
         document.paragraph(&format!(
-            "Written by flashproof config {}; run it with: flashproof {} FILE. A test that writes erases its devices.",
+            "{} {}; run it with: flashproof {} FILE. A test that writes erases its devices.",
+            old::WRITTEN_BY,
             env!("CARGO_PKG_VERSION"),
             self.config.test().name()
         ));
@@ -253,7 +254,15 @@ impl Plan {
             Some(acts) => format!("its keys fit ACT {} to {}; --act says otherwise", acts.start(), acts.end()),
             None => "as --act says".to_owned(),
         };
-        let told = format!("From {name}, read as a file of ACT {act}: {why}. Its comments are not carried over.");
+        let read_as = match translation.own {
+            true => "a file of flashproof".to_owned(),
+            false => format!("read as a file of ACT {act}: {why}"),
+        };
+        let told = format!("From {name}, {read_as}. Its comments are not carried over.");
+        let told = match translation.test_by_default {
+            true => format!("{told} It fits both tests and is taken for a storage test; --model index says otherwise."),
+            false => told,
+        };
         let warnings = translation.warnings.iter().map(ToString::to_string);
         std::iter::once(told).chain(warnings).collect()
     }

@@ -36,6 +36,9 @@ const RENEW: Duration = Duration::from_millis(200);
 
 /// Prepares the devices, or verifies that they are.
 pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
+    if args.verify && args.samples == 0 {
+        return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
+    }
     let simulated = args.devices.iter().filter(|name| name.starts_with(PREFIX)).count();
     let drives = match simulated {
         0 if args.verify => open::open_prepared(args)?,

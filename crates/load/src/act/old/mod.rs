@@ -18,7 +18,7 @@ mod translate;
 pub use change::Change;
 
 use super::any::AnyConfig;
-use super::options::{OptionSpec, Since, Test, options_of};
+use super::options::{OptionSpec, Since, Test, all, options_of};
 use super::problem::{ConfigErrors, Located, Problem};
 use super::warning::Warning;
 use keys::{ActKey, Program};
@@ -46,6 +46,10 @@ pub struct Translation {
     pub config: AnyConfig,
     /// Major number of the ACT as whose file it was read.
     pub act: u8,
+    /// Whether it is a file of flashproof, in which nothing is to be translated.
+    pub own: bool,
+    /// Whether nothing in the file and nobody said which test it is for.
+    pub test_by_default: bool,
     /// The majors whose file it could be, by its keys; `None` where the number was given.
     pub candidates: Option<RangeInclusive<u8>>,
     /// The keys of today that it gives; all others have their default.
@@ -61,13 +65,16 @@ pub struct Translation {
 /// `file` is only named in messages. Errors: every mistake of the file.
 pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, ConfigErrors> {
     let mut sheet = Sheet::new(bytes);
-    let test = reading.test.unwrap_or_else(|| test_of(&sheet));
+    let told = test_of(&sheet);
+    let test = reading.test.or(told).unwrap_or_default();
     if bytes.len() > super::parse::FILE_BYTES_MAX {
         // The parser says so, and that is all there is to say.
         sheet = Sheet::new(b"");
     }
     let candidates = candidates(&sheet);
+    let own = reading.act.is_none() && candidates.as_ref().is_ok_and(|acts| is_own(bytes, &sheet, acts));
     let (act, changes) = match (reading.act, &candidates) {
+        _ if own => (*MAJORS.end(), Vec::new()),
         (Some(act), _) => (act, translate::translate(&mut sheet, test, act, reading.cpus)),
         (None, Ok(candidates)) => {
             let act = likeliest(&sheet, candidates);
@@ -100,21 +107,37 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     match parsed {
         Ok((config, warnings)) if problems.is_empty() => {
             let candidates = if reading.act.is_some() { None } else { candidates.ok() };
-            Ok(Translation { config, act, candidates, given, changes, warnings })
+            let test_by_default = reading.test.is_none() && told.is_none();
+            Ok(Translation { config, act, own, test_by_default, candidates, given, changes, warnings })
         }
         _ => Err(ConfigErrors(problems)),
     }
 }
 
-/// The test whose file this is, by keys that only one of them has.
-fn test_of(sheet: &Sheet) -> Test {
+/// What stands at the top of the files that `flashproof config` writes.
+pub const WRITTEN_BY: &str = "Written by flashproof config";
+
+/// Whether a file is of flashproof: it says so, or it has keys of ours and none that ACT 6 lacks.
+fn is_own(bytes: &[u8], sheet: &Sheet, candidates: &RangeInclusive<u8>) -> bool {
+    let says_so =
+        || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));
+    let ours = |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
+    candidates.contains(MAJORS.end()) && (sheet.keys().any(ours) || says_so())
+}
+
+/// The test whose file this is, by keys that only one of them has; `None` without any.
+fn test_of(sheet: &Sheet) -> Option<Test> {
     // Which program read what old ACTs had is the other table's to say.
     let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
     let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
     let of_index = |key: &str| keys::find(key).is_some_and(|key| key.program == Program::Index);
     let has = |test: Test| only(test).any(|key| sheet.has(key));
     // With keys of both the parser names those that do not belong.
-    if (has(Test::Index) || sheet.keys().any(of_index)) && !has(Test::Storage) { Test::Index } else { Test::Storage }
+    match (has(Test::Storage), has(Test::Index) || sheet.keys().any(of_index)) {
+        (true, _) => Some(Test::Storage),
+        (false, true) => Some(Test::Index),
+        (false, false) => None,
+    }
 }
 
 /// The majors that read all keys of the file that any ACT reads; else two keys that exclude each other.

@@ -258,3 +258,30 @@ fn what_no_act_wrote_is_an_error_and_not_a_translation() {
     assert!(read("a", b"", &Reading::default()).is_err());
     assert!(read("a", b"\xff\xfe\x00", &Reading::default()).is_err());
 }
+
+#[test]
+fn a_file_of_flashproof_is_not_translated() {
+    let act = "device-names: a\ntest-duration-sec: 5\nread-reqs-per-sec: 5\n";
+    for (text, own) in [
+        (act.to_owned(), false),
+        (format!("{act}arrival: act\n"), true),
+        (format!("# {WRITTEN_BY} 0.1.0; run it\n{act}"), true),
+        (format!("{act}arrival: act\nnum-queues: 2\nthreads-per-queue: 4\n"), false),
+    ] {
+        let translation = read("a.conf", text.as_bytes(), &Reading { cpus: Some(4), ..Reading::default() }).unwrap();
+        assert_eq!(translation.own, own, "{text}");
+        assert_eq!(translation.changes.is_empty(), own, "threads for each CPU are a default of ACT's: {text}");
+    }
+}
+
+#[test]
+fn a_file_that_fits_both_tests_is_one_of_storage_and_that_is_known() {
+    let read = |text: &str, test| read("a.conf", text.as_bytes(), &Reading { test, ..Reading::default() }).unwrap();
+    let both = "device-names: a\ntest-duration-sec: 5\nread-reqs-per-sec: 5\n";
+    let translation = read(both, None);
+    assert_eq!((translation.config.test(), translation.test_by_default), (Test::Storage, true));
+    assert!(!read(both, Some(Test::Index)).test_by_default);
+    assert!(!read(&format!("{both}record-bytes: 5\n"), None).test_by_default);
+    let index = read(&format!("{both}cache-threads: 5\n"), None);
+    assert_eq!((index.config.test(), index.test_by_default), (Test::Index, false));
+}
