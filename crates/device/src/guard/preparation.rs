@@ -102,6 +102,11 @@ impl Records {
         self.path(identity).is_some_and(|path| fs::metadata(path).map_or_else(|error| !absent(error.kind()), |_| true))
     }
 
+    /// Where the record of a device is, if something is there that cannot be used.
+    pub fn unusable(&self, identity: &str) -> Option<PathBuf> {
+        if self.has(identity) && self.find(identity).is_none() { self.path(identity) } else { None }
+    }
+
     /// Writes or updates the record of a device and returns the key to stamp with.
     ///
     /// The key stays the same for as long as the device keeps its identity and size, so that what
@@ -290,8 +295,10 @@ mod tests {
         records.keep("serial s", 1, "x").unwrap();
         fs::write(records.path("serial s").unwrap(), "{ not json").unwrap();
         assert!(records.find("serial s").is_none() && records.has("serial s") && !records.has("serial t"));
+        assert_eq!((records.unusable("serial s"), records.unusable("serial t")), (records.path("serial s"), None));
         let key = records.keep("serial s", 1, "x").unwrap();
         assert_eq!(records.find("serial s").unwrap().key, key);
+        assert_eq!(records.unusable("serial s"), None);
     }
 
     #[test]

@@ -104,6 +104,9 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     if !cannot.is_empty() {
         return Err(Failure::environment(cannot.join("\n")));
     }
+    for facts in &facts {
+        tell_unusable(&records, &facts.path, facts.identity().as_deref());
+    }
     let requests: Vec<_> = facts.iter().map(request).collect();
     let consents = devices::consent(&requests, &args.erase)?;
     let drives = consents.into_iter().zip(courses).zip(&facts);
@@ -193,6 +196,16 @@ fn check_same_key(course: &Course, consent: &WriteConsent) -> Result<(), String>
     }
 }
 
+/// Says where a record is that cannot be used, because it is as good as none then.
+fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
+    if let Some(path) = identity.and_then(|identity| records.unusable(identity)) {
+        say::warning(&format!(
+            "{name}: its record {} is damaged, or of a later flashproof, and counts as none",
+            path.display()
+        ));
+    }
+}
+
 /// Opens devices for reading that are recorded as prepared.
 pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     let records = Records::open(None);
@@ -202,6 +215,7 @@ pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
         let cannot = |why: String| format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})");
         let identity =
             facts.identity().ok_or_else(|| cannot("it has no lasting name, so nothing is recorded of it".into()))?;
+        tell_unusable(&records, name, Some(&identity));
         let record = records.find(&identity).filter(|record| record.prepared.is_some());
         let record = record.ok_or_else(|| cannot(format!("there is no record of a preparation of {identity}")))?;
         let key = record.key;
