@@ -243,6 +243,10 @@ fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
     let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "index"], "1\n/dev/nvme90n1\ny\n2\n\n1\nn\n");
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("\ntest-duration-sec: 7200\n") && stdout.contains("\ncache-threads: 8\n"), "{stdout}");
+    // The last answer names a file that is there already: the others are not lost.
+    let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("act_storage_3x_1d.conf") && stdout.contains("\nread-reqs-per-sec: 6000\n"), "{stdout}");
     let broken = &answers[..answers.len() - 3];
     let (code, stdout, stderr) = answered(&bench, &["--ask", "--out", "y.conf"], "storage\n1\n/dev/nvme9");
     assert_eq!((code, stdout.as_str()), (Some(2), ""));

@@ -42,7 +42,8 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let mut wishes = Wishes::of(args)?;
     let base = given.map(|path| translated(path, args)).transpose()?;
     output(&wishes, args).check()?;
-    if args.ask || base.is_none() && wishes.is_empty() {
+    let asked = args.ask || base.is_none() && wishes.is_empty();
+    if asked {
         if !args.ask && !io::stdin().is_terminal() {
             return Err(Failure::usage(
                 "nothing says what to configure, and there is no terminal to ask on - give CONFIG, or --device and \
@@ -52,10 +53,15 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         ask::ask(&mut wishes, io::stdin().lock(), io::stderr())?;
     }
     let output = output(&wishes, args);
-    output.check()?;
     let plan = Plan::new(base, &wishes, args)?;
     let text = plan.document(args)?;
-    output.write(&text)?;
+    if let Err(failure) = output.write(&text) {
+        // Nobody answers all of it twice: what cannot be saved is shown.
+        if asked {
+            say::result(&text)?;
+        }
+        return Err(failure);
+    }
     if let Output::File { path, .. } = &output {
         say::note(&format!("{} is written; run it with: flashproof {} {0}", path.display(), plan.config.test().name()));
     }
