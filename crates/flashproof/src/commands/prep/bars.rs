@@ -106,7 +106,7 @@ impl Bars {
 /// What a step does, in ACT's way of speaking.
 fn doing(step: Step) -> Option<&'static str> {
     Some(match step {
-        Step::Waiting | Step::Ended => return None,
+        Step::Waiting | Step::Done | Step::BrokenOff => return None,
         Step::Discard => "discarding",
         Step::Zeros => "cleaning",
         Step::Salt(_) => "salting",
@@ -119,7 +119,8 @@ fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
     let name = name.get(tail..).unwrap_or(name);
     let step = match status.step {
         Step::Waiting => "waiting".to_owned(),
-        Step::Ended => return format!("{name:width$}  ended"),
+        Step::Done => return format!("{name:width$}  done"),
+        Step::BrokenOff => return format!("{name:width$}  broken off"),
         Step::Discard => "discard".to_owned(),
         Step::Zeros => "zeros".to_owned(),
         Step::Salt(number) => format!("salt {number}"),
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!(line(status), "/dev/x    salt 2     [######..................]  25 %       0 MB/s  00:02:55 left");
         let begun = Status { rate: None, done: 0, step: Step::Zeros, ..status };
         assert_eq!(line(begun), "/dev/x    zeros      [........................]   0 %       - MB/s  --:--:-- left");
-        assert_eq!(line(Status { step: Step::Ended, ..status }), "/dev/x    ended");
+        assert_eq!(line(Status { step: Step::Done, ..status }), "/dev/x    done");
+        assert_eq!(line(Status { step: Step::BrokenOff, ..status }), "/dev/x    broken off");
     }
 }

@@ -89,7 +89,7 @@ fn work(jobs: Vec<Job>, args: &PrepArgs, style: Style, simulated: bool) -> Resul
             let (status, verify) = (job.status.clone(), args.verify);
             thread::Builder::new().name("prep".into()).spawn(move || {
                 let ended = if verify { job.verify_only() } else { job.prepare() };
-                status.end();
+                status.end(ended.is_ok());
                 (ended, begun.elapsed().as_secs())
             })
         })

@@ -18,8 +18,10 @@ pub enum Step {
     Salt(u32),
     /// Reading back a sample.
     ReadBack,
-    /// Done, or broken off.
-    Ended,
+    /// All done.
+    Done,
+    /// Broken off, by a failure or because it was asked for.
+    BrokenOff,
 }
 
 /// How far a device is.
@@ -89,8 +91,8 @@ impl Shared {
     }
 
     /// Ends the last step.
-    pub fn end(&self) {
-        self.lock().now.step = Step::Ended;
+    pub fn end(&self, done: bool) {
+        self.lock().now.step = if done { Step::Done } else { Step::BrokenOff };
     }
 
     /// As it is now.
