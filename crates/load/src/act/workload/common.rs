@@ -4,11 +4,13 @@
 use super::{Choices, DeviceShape};
 use crate::act::choice::Arrival as Arrivals;
 use crate::act::configuration::{SERVICE_THREADS_PER_DEVICE, Terms};
-use crate::plan::{Arrival, Limit, Plan};
+use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
 use crate::stream::Pattern;
 use device::random::Random;
+use measure::buckets::ActScale;
+use measure::cell::{Layout, StreamInfo};
 
 /// Memory for the buffers of the operations that clients wait for, over all devices, when the
 /// configuration does not say how many may be in flight.
@@ -63,8 +65,73 @@ impl Common<'_> {
         Some(Arrival::Scheduled(schedule))
     }
 
+    /// The arrivals on a device of this shard's part of a stream that `shards` of them share.
+    pub(super) fn arrival_on(
+        &self,
+        stream: usize,
+        rate: Rate,
+        index: usize,
+        shard: u32,
+        shards: u32,
+    ) -> Option<Arrival> {
+        let devices = self.devices.len() as u64;
+        self.arrival(stream, rate, u64::from(shard) * devices + index as u64, devices * u64::from(shards))
+    }
+
+    /// Random numbers of a stream on a device (or of a thread), on this shard.
+    pub(super) fn random(&self, stream: usize, index: usize, shard: u32) -> Random {
+        Random::for_part(self.choices.seed, random_part(stream, index, shard))
+    }
+
+    /// What is recorded of `streams`, on every device.
+    pub(super) fn layout(&self, streams: Vec<StreamInfo>) -> Layout {
+        Layout {
+            streams,
+            devices: self.devices.iter().map(|device| device.name.clone()).collect(),
+            scale: match self.terms.microsecond_histograms {
+                true => ActScale::Microseconds,
+                false => ActScale::Milliseconds,
+            },
+            thresholds_ns: self.choices.thresholds_ns.clone(),
+        }
+    }
+
+    /// Threads of ACT, `threads` over all shards: each does the operations of its `pattern` one at a time
+    /// and has its part of the arrivals.
+    pub(super) fn act_threads(
+        &self,
+        shard: u32,
+        threads: u32,
+        (stream, rate, name): (usize, Rate, u32),
+        plan: &mut Plan<Pattern>,
+        pattern: impl Fn(usize) -> Pattern,
+    ) {
+        for thread in (shard..threads).step_by(self.shards as usize) {
+            let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
+            let limit = plan.limits.len() as u32;
+            // Their number is ACT's choice or the user's, in no case the device's.
+            plan.limits.push(Limit { slots: 1, configured: true });
+            plan.lanes.push(Lane { stream: pattern(thread as usize), arrival, limit, name });
+        }
+    }
+
+    /// Adds the limits of what clients wait for, and gives the one of each device: one for all when
+    /// `service-threads` is given, else one for each.
+    pub(super) fn client_limits(&self, shard: u32, plan: &mut Plan<Pattern>) -> Vec<u32> {
+        let devices = 0..self.devices.len();
+        match self.terms.service_threads {
+            Some(_) => vec![self.limit(plan, self.client_slots_total(), shard, true); devices.len()],
+            None => devices.map(|index| self.limit(plan, self.client_slots_on(index), shard, false)).collect(),
+        }
+    }
+
+    /// This shard's part of what a device is kept busy with when no rate is offered.
+    pub(super) fn closed_on(&self, index: usize, shard: u32) -> Arrival {
+        Arrival::Closed { depth: share(self.client_slots_on(index), self.shards, shard), think_ns: 0 }
+    }
+
     /// Adds a limit of this shard's part of `slots`.
-    pub(super) fn limit(&self, plan: &mut Plan<Pattern>, slots: u32, shard: u32, configured: bool) -> u32 {
+    fn limit(&self, plan: &mut Plan<Pattern>, slots: u32, shard: u32, configured: bool) -> u32 {
         plan.limits.push(Limit { slots: share(slots, self.shards, shard).max(1), configured });
         plan.limits.len() as u32 - 1
     }
@@ -118,6 +185,6 @@ pub(super) fn share(whole: u32, parts: u32, part: u32) -> u32 {
 }
 
 /// Streams of random numbers: one for each stream, device (or thread) and shard.
-pub(super) fn random_part(stream: usize, index: usize, shard: u32) -> u64 {
+fn random_part(stream: usize, index: usize, shard: u32) -> u64 {
     ((stream as u64) << 48) | ((index as u64) << 16) | u64::from(shard)
 }

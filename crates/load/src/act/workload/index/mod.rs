@@ -6,18 +6,17 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, SALTED_AHEAD, random_part, share};
+use super::common::{Common, SALTED_AHEAD, share};
 use super::{Choices, DeviceShape, Workload, WorkloadError};
 use crate::act::choice::Arrival as Arrivals;
 use crate::act::configuration::Fields;
 use crate::act::index::{IndexConfig, IndexDerived, PAGE_BYTES};
 use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
-use crate::stream::{Extent, Pattern, Uniform, Updates};
+use crate::stream::{Extent, Mixed, Pattern, Uniform, Updates};
 use device::op::Kind;
 use device::random::Random;
 use device::salt::Salt;
-use measure::buckets::ActScale;
 use measure::cell::{Layout, StreamInfo};
 
 /// The streams that are recorded, in the order of the layout.
@@ -76,7 +75,8 @@ impl Workload {
             other_slots: config.cache_threads.div_ceil(devices.len() as u32),
             shards: 1,
         };
-        let mut builder = Builder { common, config, derived, layout: layout(config, derived, devices, choices) };
+        let layout = common.layout(streams(config, derived));
+        let mut builder = Builder { common, config, derived, layout };
         let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
         builder.common.shards = builder.common.shards_wanted(iops, builder.common.client_slots_total());
         let shards = (0..builder.common.shards).map(|shard| builder.plan(shard)).collect();
@@ -85,7 +85,7 @@ impl Workload {
 }
 
 /// What is recorded: the verdict is about reads, which include all that a client waits for.
-fn layout(config: &IndexConfig, derived: &IndexDerived, devices: &[DeviceShape], choices: &Choices) -> Layout {
+fn streams(config: &IndexConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     let stream = |stream: usize, offered_iops: f64| StreamInfo {
         name: STREAMS[stream].to_owned(),
         judged: stream == READS,
@@ -100,12 +100,7 @@ fn layout(config: &IndexConfig, derived: &IndexDerived, devices: &[DeviceShape],
         _ => derived.service_read_rate.per_sec_f64() + updates_iops,
     };
     let writes = (!derived.update_rate.is_zero()).then(|| stream(WRITES, updates_iops));
-    Layout {
-        streams: [stream(READS, reads_iops)].into_iter().chain(writes).collect(),
-        devices: devices.iter().map(|device| device.name.clone()).collect(),
-        scale: if config.microsecond_histograms { ActScale::Microseconds } else { ActScale::Milliseconds },
-        thresholds_ns: choices.thresholds_ns.clone(),
-    }
+    [stream(READS, reads_iops)].into_iter().chain(writes).collect()
 }
 
 impl Builder<'_> {
@@ -154,26 +149,15 @@ impl Builder<'_> {
             .expect("a page fits the device, as was checked")
     }
 
-    fn random(&self, stream: usize, index: usize, shard: u32) -> Random {
-        Random::for_part(self.common.choices.seed, random_part(stream, index, shard))
-    }
-
     /// Reads that clients wait for, by device: each has this shard's part of its schedule.
     fn service_reads(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let common = &self.common;
-        let (devices, shards) = (common.devices.len(), common.shards);
-        let together =
-            self.config.service_threads.map(|_| common.limit(plan, common.client_slots_total(), shard, true));
-        for index in 0..devices {
-            let slots = common.client_slots_on(index);
-            let limit = together.unwrap_or_else(|| common.limit(plan, slots, shard, false));
-            let arrival = if self.config.arrival == Arrivals::Closed {
-                Some(crate::plan::Arrival::Closed { depth: share(slots, shards, shard), think_ns: 0 })
-            } else {
-                let part = u64::from(shard) * devices as u64 + index as u64;
-                common.arrival(SERVICE, self.derived.service_read_rate, part, devices as u64 * u64::from(shards))
+        for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
+            let arrival = match self.config.arrival {
+                Arrivals::Closed => Some(common.closed_on(index, shard)),
+                _ => common.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, common.shards),
             };
-            let (extent, random) = (self.pages(READS, index), self.random(SERVICE, index, shard));
+            let (extent, random) = (self.pages(READS, index), common.random(SERVICE, index, shard));
             let stream = Pattern::Uniform(Uniform { extent, kind: Kind::Read, buffers: PAGE_READS, random });
             let name = self.cell(READS, index);
             plan.lanes.extend(arrival.map(|arrival| Lane { stream, arrival, limit, name }));
@@ -190,12 +174,10 @@ impl Builder<'_> {
         }
         let limit = plan.limits.len() as u32;
         plan.limits.push(Limit { slots: share(threads, shards, shard), configured: threads != ACT_CACHE_THREADS });
-        let devices = self.common.devices.len();
-        for index in 0..devices {
-            let part = u64::from(shard) * devices as u64 + index as u64;
-            let parts = devices as u64 * u64::from(shards);
-            if let Some(arrival) = self.common.arrival(UPDATES, self.derived.update_rate, part, parts) {
-                let stream = Pattern::Updates(self.update_stream(&[index], 1, self.random(UPDATES, index, shard)));
+        for index in 0..self.common.devices.len() {
+            if let Some(arrival) = self.common.arrival_on(UPDATES, self.derived.update_rate, index, shard, shards) {
+                let random = self.common.random(UPDATES, index, shard);
+                let stream = Pattern::Updates(self.update_stream(&[index], 1, random));
                 let name = self.other_names()[2] + index as u32;
                 plan.lanes.push(Lane { stream, arrival, limit, name });
             }
@@ -212,12 +194,12 @@ impl Builder<'_> {
     /// ACT's service threads: each reads one page at a time from any device.
     fn service_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let [name, ..] = self.other_names();
-        self.act_threads(
-            shard,
-            self.common.client_slots_total(),
-            (SERVICE, self.derived.service_read_rate, name),
-            plan,
-        );
+        let (threads, rate) = (self.common.client_slots_total(), self.derived.service_read_rate);
+        self.common.act_threads(shard, threads, (SERVICE, rate, name), plan, |thread| {
+            let reads = (0..self.common.devices.len()).map(|index| self.pages(READS, index)).collect();
+            let random = self.common.random(SERVICE, thread, shard);
+            Pattern::Mixed(Mixed { reads, writes: Vec::new(), split: (1, 1), buffers: PAGE_READS, random })
+        });
     }
 
     /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until it is
@@ -225,36 +207,11 @@ impl Builder<'_> {
     fn cache_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let [_, name, _] = self.other_names();
         let bundles = self.derived.update_rate.divided(ACT_BUNDLE.into()).unwrap_or(Rate::ZERO);
-        self.act_threads(shard, self.config.cache_threads, (UPDATES, bundles, name), plan);
-    }
-
-    /// `threads` of ACT, each with its part of the arrivals, one at a time.
-    fn act_threads(
-        &self,
-        shard: u32,
-        threads: u32,
-        (stream, rate, name): (usize, Rate, u32),
-        plan: &mut Plan<Pattern>,
-    ) {
         let devices: Vec<_> = (0..self.common.devices.len()).collect();
-        for thread in (shard..threads).step_by(self.common.shards as usize) {
-            let Some(arrival) = self.common.arrival(stream, rate, thread.into(), threads.into()) else { continue };
-            let random = self.random(stream, thread as usize, shard);
-            let pattern = match stream {
-                SERVICE => self.any_page(random),
-                _ => Pattern::Updates(self.update_stream(&devices, ACT_BUNDLE, random)),
-            };
-            let limit = plan.limits.len() as u32;
-            // Their number is ACT's choice or the user's, in no case the device's.
-            plan.limits.push(Limit { slots: 1, configured: true });
-            plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
-        }
-    }
-
-    /// Reads of any page of any device.
-    fn any_page(&self, random: Random) -> Pattern {
-        let reads = (0..self.common.devices.len()).map(|index| self.pages(READS, index)).collect();
-        Pattern::Mixed(crate::stream::Mixed { reads, writes: Vec::new(), split: (1, 1), buffers: PAGE_READS, random })
+        self.common.act_threads(shard, self.config.cache_threads, (UPDATES, bundles, name), plan, |thread| {
+            let random = self.common.random(UPDATES, thread, shard);
+            Pattern::Updates(self.update_stream(&devices, ACT_BUNDLE, random))
+        });
     }
 
     /// The buffers of a shard with `slots` operations in flight, of which `update_slots` are updates.
@@ -266,7 +223,7 @@ impl Builder<'_> {
         let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.common.devices.len() as u32;
         let count = (update_slots + update_slots.min(SALTED_AHEAD)).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.common.devices.iter().enumerate() {
-            let mut random = self.random(STREAMS.len(), page_writes(index).into(), shard);
+            let mut random = self.common.random(STREAMS.len(), page_writes(index).into(), shard);
             let salt = Salt::new(random.next_u64(), 100, device.stamp_key);
             classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
         }

@@ -4,14 +4,13 @@
 //! on each device, belong to the one shard that the device is given to.
 
 use super::super::DeviceShape;
-use super::super::common::{SALTED_AHEAD, random_part, share};
+use super::super::common::{SALTED_AHEAD, share};
 use super::{Builder, LARGE_BLOCK_READS, LARGE_BLOCK_WRITES, READS, STREAMS, TOMB_RAIDER, WRITES};
 use crate::act::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
 use device::op::Kind;
-use device::random::Random;
 use device::salt::Salt;
 
 /// Buffer classes for reads, by place in the plan; those for writes follow, two for each device.
@@ -76,7 +75,7 @@ impl Builder<'_> {
             READS | WRITES => self.records_on(stream, index),
             _ => self.blocks_on(stream, index),
         };
-        let random = Random::for_part(self.common.choices.seed, random_part(stream, index, shard));
+        let random = self.common.random(stream, index, shard);
         Pattern::Uniform(Uniform { extent, kind, buffers, random })
     }
 
@@ -104,22 +103,16 @@ impl Builder<'_> {
     /// Record operations, by device: each device has this shard's part of its schedule, or of its
     /// depth.
     fn records(&self, shard: u32, plan: &mut Plan<Pattern>) {
-        let (devices, shards) = (self.common.devices.len(), self.common.shards);
-        let together =
-            self.config.service_threads.map(|_| self.common.limit(plan, self.common.client_slots_total(), shard, true));
-        for index in 0..devices {
-            let slots = self.common.client_slots_on(index);
-            let limit = together.unwrap_or_else(|| self.common.limit(plan, slots, shard, false));
+        let common = &self.common;
+        for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
             if self.config.arrival == Arrivals::Closed {
                 let reads_or_writes = if self.derived.read_rate.is_zero() { WRITES } else { READS };
                 let (stream, name) = (self.mixed(&[index], index, shard), self.cell(reads_or_writes, index));
-                let arrival = Arrival::Closed { depth: share(slots, shards, shard), think_ns: 0 };
-                plan.lanes.push(Lane { stream, arrival, limit, name });
+                plan.lanes.push(Lane { stream, arrival: common.closed_on(index, shard), limit, name });
                 continue;
             }
-            let part = u64::from(shard) * devices as u64 + index as u64;
             for (stream, rate) in [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)] {
-                if let Some(arrival) = self.common.arrival(stream, rate, part, devices as u64 * u64::from(shards)) {
+                if let Some(arrival) = common.arrival_on(stream, rate, index, shard, common.shards) {
                     let (pattern, name) = (self.uniform(stream, index, shard), self.cell(stream, index));
                     plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
                 }
@@ -129,19 +122,11 @@ impl Builder<'_> {
 
     /// ACT's service threads: each does one operation at a time, read or write, on any device.
     fn service_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
-        let threads = self.common.client_slots_total();
-        let (reads, writes) = (self.derived.read_rate, self.derived.commit_write_rate);
+        let rate = sum(self.derived.read_rate, self.derived.commit_write_rate);
+        let (threads, name) = (self.common.client_slots_total(), self.layout.cells() as u32);
         let devices: Vec<_> = (0..self.common.devices.len()).collect();
-        for thread in (shard..threads).step_by(self.common.shards as usize) {
-            let limit = plan.limits.len() as u32;
-            // Their number is ACT's choice or the user's, in no case the device's.
-            plan.limits.push(Limit { slots: 1, configured: true });
-            let rate = sum(reads, writes);
-            if let Some(arrival) = self.common.arrival(READS, rate, thread.into(), threads.into()) {
-                let (stream, name) = (self.mixed(&devices, thread as usize, shard), self.layout.cells() as u32);
-                plan.lanes.push(Lane { stream, arrival, limit, name });
-            }
-        }
+        self.common
+            .act_threads(shard, threads, (READS, rate, name), plan, |thread| self.mixed(&devices, thread, shard));
     }
 
     /// Reads and writes on `devices` in the proportion of their rates.
@@ -153,7 +138,7 @@ impl Builder<'_> {
             writes: on(writes).map(|index| (self.records_on(WRITES, index), record_writes(index))).collect(),
             split: proportion(reads, writes),
             buffers: RECORD_READS,
-            random: Random::for_part(self.common.choices.seed, random_part(READS, index, shard)),
+            random: self.common.random(READS, index, shard),
         })
     }
 
@@ -219,8 +204,7 @@ impl Builder<'_> {
             for (class, len_bytes, count) in
                 [(record_writes(index), record_bytes, commits), (block_writes(index), block_bytes, blocks)]
             {
-                let mut random =
-                    Random::for_part(self.common.choices.seed, random_part(STREAMS.len(), class.into(), shard));
+                let mut random = self.common.random(STREAMS.len(), class.into(), shard);
                 let salt = Salt::new(random.next_u64(), self.config.compress_pct, device.stamp_key);
                 classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
             }

@@ -14,7 +14,6 @@ use crate::act::derive::Derived;
 use crate::act::storage::StorageConfig;
 use crate::rate::Rate;
 use crate::sizes::SizeTable;
-use measure::buckets::ActScale;
 use measure::cell::{Layout, StreamInfo};
 use std::sync::Arc;
 
@@ -56,7 +55,7 @@ impl Workload {
             other_slots: 2 * config.large_block_concurrency + 1,
             shards: 1,
         };
-        let layout = layout(config, derived, devices, choices);
+        let layout = common.layout(streams(config, derived));
         let mut builder = Builder { common, config, derived, layout, tables: Vec::new() };
         builder.check()?;
         builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
@@ -72,7 +71,7 @@ impl Workload {
 }
 
 /// What is recorded: the streams that the configuration has, on every device.
-fn layout(config: &StorageConfig, derived: &Derived, devices: &[DeviceShape], choices: &Choices) -> Layout {
+fn streams(config: &StorageConfig, derived: &Derived) -> Vec<StreamInfo> {
     let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
     // ACT's log has the large blocks of a load with writes, at whatever rate they come out.
     let has_large_blocks = config.write_reqs_per_sec > 0;
@@ -100,12 +99,7 @@ fn layout(config: &StorageConfig, derived: &Derived, devices: &[DeviceShape], ch
         (!writes.is_zero()).then(|| records(WRITES, writes)),
         config.tomb_raider.then(|| blocks(TOMB_RAIDER, false, Rate::ZERO)),
     ];
-    Layout {
-        streams: streams.into_iter().flatten().collect(),
-        devices: devices.iter().map(|device| device.name.clone()).collect(),
-        scale: if config.microsecond_histograms { ActScale::Microseconds } else { ActScale::Milliseconds },
-        thresholds_ns: choices.thresholds_ns.clone(),
-    }
+    streams.into_iter().flatten().collect()
 }
 
 impl Builder<'_> {
