@@ -242,7 +242,7 @@ fn lines_of_act(end: &End) -> Vec<String> {
             };
             vec![format!("{who} can't keep up"), what.to_owned(), end.to_string()]
         }
-        End::Completed | End::Interrupted { .. } => Vec::new(),
+        End::Completed | End::Enough { .. } | End::Interrupted { .. } => Vec::new(),
         other => vec![other.to_string()],
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
     let (outcome, reasons) = weigh(judge, end, findings, judged.as_ref());
     let plan = &judge.plan;
     let ran_sec = judge.ran_ns as f64 / 1e9;
-    let full_sec = if end.is_complete() { plan.duration_sec } else { judge.ran_ns / 1_000_000_000 };
+    let full_sec = if *end == End::Completed { plan.duration_sec } else { judge.ran_ns / 1_000_000_000 };
     debug_assert!(!too_slow || outcome != Outcome::Pass);
     // A closed loop hides stalls, so however long, it certifies nothing.
     let closed = closed_and_judged(judge).next().is_some();
@@ -90,6 +90,7 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
             over: judge.gaps_over,
             max_ns: judge.gap_max_ns,
         },
+        blame: Vec::new(),
     }
 }
 

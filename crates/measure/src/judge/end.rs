@@ -31,6 +31,11 @@ impl fmt::Display for Whose {
 pub enum End {
     /// After its full time.
     Completed,
+    /// Before it, because enough had been seen: it lasted as long as it should.
+    Enough {
+        /// What had been seen, a phrase: `the judged shares were steady`.
+        why: String,
+    },
     /// By a signal.
     Interrupted {
         /// Its name: `SIGINT`.
@@ -80,7 +85,7 @@ pub enum End {
 impl End {
     /// Whether the run lasted as long as it should.
     pub fn is_complete(&self) -> bool {
-        *self == Self::Completed
+        matches!(self, Self::Completed | Self::Enough { .. })
     }
 
     /// Whether the end itself means that the load was not held.
@@ -102,6 +107,7 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed => f.write_str("completed"),
+            Self::Enough { why } => write!(f, "ended because enough was seen: {why}"),
             Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
             Self::DeviceGone { device } => write!(f, "{device} is gone"),
             Self::TooManyErrors { errors, errors_max } => {

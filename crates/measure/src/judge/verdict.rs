@@ -1,6 +1,7 @@
 //! The verdict, as data: what `verdict.json` holds.
 
 use super::End;
+use crate::blame::Blame;
 use serde::{Deserialize, Serialize};
 
 /// Version of the verdict's fields. Raised when one changes its meaning.
@@ -181,12 +182,16 @@ pub struct Verdict {
     pub streams: Vec<StreamTotals>,
     /// Gaps between two looks at the completion queue.
     pub gaps: GapSummary,
+    /// Where the time went in slices over a threshold; empty if none was, or if nobody asked. What
+    /// stands here explains and never decides.
+    #[serde(default)]
+    pub blame: Vec<Blame>,
 }
 
 impl Verdict {
     /// Whether both say the same, whatever words they use: a later version may explain better.
     pub fn agrees_with(&self, other: &Self) -> bool {
-        let wordless = |verdict: &Self| Self { reasons: Vec::new(), ..verdict.clone() };
+        let wordless = |verdict: &Self| Self { reasons: Vec::new(), blame: Vec::new(), ..verdict.clone() };
         wordless(self) == wordless(other)
     }
 }

@@ -4,6 +4,7 @@ use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
 use crate::buckets::ActScale;
 use crate::cell::{Layout, StreamInfo};
+use crate::finding::Finding;
 use crate::judge::{Judge, Plan, Sla};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,6 +63,36 @@ pub struct Manifest {
     pub host_facts: Value,
     /// What carried out the operations (engine, why it was chosen, shards...).
     pub engine_facts: Value,
+    /// Length of a round, seconds: what steadiness is looked at in. Whole report intervals; 0 in
+    /// directories that do not say.
+    #[serde(default)]
+    pub round_sec: u64,
+    /// What the run was for, if it was part of a series: `stage 1`, `30x`.
+    #[serde(default)]
+    pub purpose: Option<String>,
+    /// The load as a multiple of 1x, where the run was part of a series.
+    #[serde(default)]
+    pub multiple: Option<f64>,
+    /// What was found about host and devices before the run.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// What could not be measured, and why, each one sentence.
+    #[serde(default)]
+    pub unmeasured: Vec<String>,
+    /// The process that runs it, for whoever asks whether it still does.
+    #[serde(default)]
+    pub process: Option<Process>,
+}
+
+/// A process, told from every other one that ever had its number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it began, clock ticks since the machine started. Source: proc_pid_stat(5), field 22.
+    pub start_ticks: u64,
+    /// Of the machine's present start. Source: /proc/sys/kernel/random/boot_id.
+    pub boot_id: String,
 }
 
 impl Manifest {
@@ -89,6 +120,12 @@ impl Manifest {
             device_facts: Vec::new(),
             host_facts: Value::Null,
             engine_facts: Value::Null,
+            round_sec: 0,
+            purpose: None,
+            multiple: None,
+            findings: Vec::new(),
+            unmeasured: Vec::new(),
+            process: None,
         }
     }
 

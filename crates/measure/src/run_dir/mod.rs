@@ -31,9 +31,11 @@ mod write;
 
 pub use error::RunDirError;
 pub use hlog::{HlogKind, Window, each_window};
-pub use manifest::{Config, Manifest};
+pub use manifest::{Config, Manifest, Process};
+pub(crate) use read::json as read_json;
 pub use read::{IntervalRecord, Intervals, Run, read};
 pub use space::space_needed_bytes;
+pub(crate) use write::write_json;
 pub use write::{Writer, check_usable};
 
 /// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when

@@ -88,7 +88,7 @@ fn no_manifest(path: &Path) -> RunDirError {
 }
 
 /// A JSON file of a known version; `None` when there is no such file.
-fn json<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
+pub(crate) fn json<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -224,6 +224,11 @@ fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
     }
 }
 
+/// Writes `value` to `dir/name`, whole or not at all.
+pub(crate) fn write_json<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
+    write_whole(dir, name, &json(value))
+}
+
 /// Pretty, because people read these files; with an end of line, because tools want it.
 fn json<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("maps have text keys and a vector takes any bytes");

@@ -1,0 +1,60 @@
+//! Where the time went in a slice that was over a threshold.
+//!
+//! A judgement about causes, not a measurement: it weighs what the run recorded of itself (wait, lag,
+//! service), what the kernel's tracepoints showed in samples, and what the host and the drive did
+//! meanwhile. It never changes an outcome; it explains one.
+
+use serde::{Deserialize, Serialize};
+
+/// Who or what made operations slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// This program issued late.
+    OurLag,
+    /// Operations waited for a slot under the limit of operations in flight.
+    SlotWait,
+    /// The kernel held requests before it issued them to the device (throttling, scheduler, tags).
+    KernelQueue,
+    /// The device took long, from issue to completion.
+    Device,
+    /// The host: stolen time, no CPU free, all interrupts on one CPU.
+    Host,
+    /// The drive throttled itself because it was hot.
+    Heat,
+    /// What was recorded does not tell.
+    Unknown,
+}
+
+/// One cause with its part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Who or what.
+    pub cause: Cause,
+    /// Its part of the time (or of the operations) over the threshold, a fraction in [0, 1]; `None`
+    /// where there is evidence for it but no number.
+    pub share: Option<f64>,
+    /// The evidence with its numbers and units, a phrase.
+    pub evidence: String,
+}
+
+/// The blame for one slice of one judged stream that was over one threshold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Blame {
+    /// The stream.
+    pub stream: String,
+    /// The device; `None` for all together.
+    pub device: Option<String>,
+    /// The slice, from 1.
+    pub slice: u64,
+    /// The threshold whose limit was reached, nanoseconds.
+    pub threshold_ns: u64,
+    /// Operations over it.
+    pub over: u64,
+    /// Operations wanted.
+    pub wanted: u64,
+    /// Causes, the largest part first; never empty.
+    pub parts: Vec<Part>,
+    /// All of it in one sentence, for a verdict.
+    pub sentence: String,
+}

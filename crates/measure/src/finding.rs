@@ -1,0 +1,52 @@
+//! What was found about a host or a device before or beside a run, and what to do about it.
+//!
+//! Found by those who can look (the crate `device`), kept with every run, shown by reports. A finding
+//! never changes a verdict; it tells who reads one what else was so.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How much a finding weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// Worth knowing; it spoils nothing.
+    Note,
+    /// It could not be looked at. Never taken for [`Level::Ok`].
+    Unknown,
+    /// It may spoil the result.
+    Warning,
+    /// It will spoil the result, or makes it meaningless.
+    Problem,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        })
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Finding {
+    /// What was looked at, a stable name for programs: `io-scheduler`.
+    pub check: String,
+    /// How much it weighs.
+    pub level: Level,
+    /// The device that it is about, as the user named it; `None` for the host.
+    pub device: Option<String>,
+    /// What was found, with its number: `the scheduler of nvme0n1 is mq-deadline`.
+    pub finding: String,
+    /// Why that matters to a result; empty for [`Level::Ok`].
+    pub reason: String,
+    /// What to do about it, if possible as a command; empty for [`Level::Ok`].
+    pub remedy: String,
+}
