@@ -6,24 +6,26 @@ use crate::discover::Roots;
 use crate::guard::{IoCounters, users_of};
 use std::time::Duration;
 
+/// Name of the check.
+pub const IN_USE: &str = "in-use";
+
 /// Asks the guard who uses the device: mounts, swap, RAID, volumes, processes.
 pub(super) fn check(patient: &Patient, roots: &Roots, sheet: &mut Sheet) {
-    const CHECK: &str = "in-use";
     let users = users_of(&patient.resolved, &patient.facts, roots);
     for reason in &users.reasons {
         let text = reason.to_string();
         // The guard's lines end in what to do, behind the last semicolon.
         let (finding, remedy) = text.rsplit_once("; ").unwrap_or((&text, ""));
         let why = "a test that writes is refused; in one that reads, the other user's operations are in every latency";
-        sheet.problem(CHECK, finding, why, remedy);
+        sheet.problem(IN_USE, finding, why, remedy);
     }
     if !users.reasons.is_empty() {
         return;
     }
     match users.notes.is_empty() {
-        true => sheet.ok(CHECK, "nobody uses it: not mounted, not held, not open"),
+        true => sheet.ok(IN_USE, "nobody uses it: not mounted, not held, not open"),
         false => sheet.unknown(
-            CHECK,
+            IN_USE,
             format!("nobody was seen to use it, but {}", users.notes.join("; ")),
             "a user that was not seen would be in every latency",
             "run as root",

@@ -29,6 +29,7 @@ mod temperature;
 #[cfg(test)]
 mod tests;
 
+pub use in_use::IN_USE;
 pub use smart::{SmartReader, SmartView};
 
 use crate::discover::{DeviceFacts, Roots};
