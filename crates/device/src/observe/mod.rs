@@ -20,5 +20,7 @@ pub mod telemetry;
 mod test_loop;
 pub mod trace;
 
+pub(crate) use hwmon::{controllers, drive_monitor};
+
 /// A block device's number: major, minor.
 pub type DeviceNumber = (u32, u32);
