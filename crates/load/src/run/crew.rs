@@ -84,7 +84,7 @@ where
     M: Fn(&Plan<S>) -> io::Result<W> + Sync,
 {
     thread::scope(|scope| {
-        let start = |(shard, plan)| start_shard(scope, run, shard, plan, &world);
+        let start = |(number, plan)| start_shard(scope, run, number, plan, &world);
         let shards: Vec<_> = plans.into_iter().enumerate().map(start).collect();
         let ready: Vec<_> = shards.iter().enumerate().map(|(shard, member)| member.ready(shard)).collect();
         // Dropping the shards' ends of the channels, on any error, sends the threads home.
@@ -132,6 +132,7 @@ impl Member {
 fn start_shard<'scope, W, S, M>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope Run,
+    number: usize,
     plan: Plan<S>,
     make_world: &'scope M,
 ) -> Member
@@ -160,7 +161,7 @@ where
         }
     };
     // Telemetry finds the issuing threads by this name.
-    let spawned = thread::Builder::new().name(format!("issue-{shard}")).spawn_scoped(scope, body);
+    let spawned = thread::Builder::new().name(format!("issue-{number}")).spawn_scoped(scope, body);
     if let Err(error) = spawned {
         let _ = tell_failed.send(Err(NotReady::World(error)));
     }
