@@ -15,6 +15,7 @@ mod engine;
 mod failure;
 mod progress;
 mod recording;
+mod runner;
 mod say;
 mod signals;
 
