@@ -109,7 +109,7 @@ fn a_recovery_lasts_until_the_earlier_shares_return() {
         step(Target::Return(earlier.shares.clone()), RATE, |round| 45_u64.saturating_sub(5 * round).max(20));
     assert_eq!(
         enough.as_deref(),
-        Some("the earlier shares returned after 7 rounds"),
+        Some("the earlier shares returned after 6 rounds"),
         "2.5 % is within a tenth of the limit"
     );
     assert_eq!((judged.seen, judged.why.as_str()), (Seen::Held, "the earlier shares returned"));
