@@ -7,6 +7,7 @@
 //! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
 
 use super::DeviceNumber;
+use super::controllers::controllers;
 use super::procfile::ProcFile;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,20 +50,6 @@ fn watches(monitor: &Path, places: &[PathBuf]) -> bool {
     let known = fs::read_to_string(monitor.join("name")).is_ok_and(|name| DRIVERS.contains(&name.trim()));
     let device = fs::canonicalize(monitor.join("device"));
     known && device.is_ok_and(|device| places.iter().any(|place| place.starts_with(&device)))
-}
-
-/// The NVMe controllers that the subsystem of `block` links to.
-pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {
-    let links = fs::read_dir(block.join("device")).into_iter().flatten().flatten();
-    let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    let links = links.filter(|entry| {
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("nvme"));
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
-    });
-    let mut controllers: Vec<PathBuf> = links.filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
-    controllers.sort_unstable();
-    controllers
 }
 
 #[cfg(test)]
