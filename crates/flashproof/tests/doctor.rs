@@ -102,7 +102,8 @@ fn bad_names_are_problems_with_what_to_do() {
     ] {
         let ended = bench.flashproof(&["doctor", name]).expect(1);
         let first = ended.stdout.lines().next().unwrap();
-        assert_eq!(first, format!("problem  device              {name}: {why}"), "{}", ended.stdout);
+        let shown = if name.is_empty() { "\"\"" } else { name };
+        assert_eq!(first, format!("problem  device              {shown}: {why}"), "{}", ended.stdout);
     }
     let ended = bench.flashproof(&["doctor", "sim:", "--json"]).expect(0);
     assert_eq!(finding(&ended, "device").0, "note");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::discover::tests::fake_nvme;
+use crate::observe::nvme::Smart;
 use measure::finding::Level::{self, Note, Ok, Problem, Unknown, Warning};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -46,10 +47,12 @@ impl Machine {
             ("proc/1/comm", "systemd\n"),
             ("proc/77/comm", "irqbalance\n"),
             ("proc/swaps", "Filename Type Size Used Priority\n"),
-            (
-                "proc/interrupts",
-                "           CPU0       CPU4\n 30:  1  0  MSI  0-edge  nvme0q0\n 31:  40000  0  MSI  1-edge  nvme0q1\n 32:  0  41000  MSI  2-edge  nvme0q2\n",
-            ),
+            ("sys/kernel/irq/30/actions", "nvme0q0\n"),
+            ("sys/kernel/irq/31/actions", "nvme0q1\n"),
+            ("sys/kernel/irq/32/actions", "nvme0q2\n"),
+            ("sys/kernel/irq/30/per_cpu_count", "1,0,0,0,0,0,0,0\n"),
+            ("sys/kernel/irq/31/per_cpu_count", "40000,0,0,0,0,0,0,0\n"),
+            ("sys/kernel/irq/32/per_cpu_count", "0,0,0,0,41000,0,0,0\n"),
             ("proc/irq/30/effective_affinity_list", "0\n"),
             ("proc/irq/31/effective_affinity_list", "0\n"),
             ("proc/irq/32/effective_affinity_list", "4\n"),
@@ -102,8 +105,8 @@ impl Machine {
     }
 
     fn doctor(&self) -> Doctor<'static> {
-        let healthy = SmartView { available_spare_pct: 100, spare_threshold_pct: 10, ..SmartView::default() };
-        Doctor::new(self.0.path()).with_smart(Box::new(move |_: &DeviceFacts| std::result::Result::Ok(healthy)))
+        // Spare at its threshold, and nothing else to tell.
+        Doctor::new(self.0.path()).with_smart(Box::new(|_| std::result::Result::Ok(Smart::parse(&[0; 512]))))
     }
 
     fn examine(&self, device: &str) -> Vec<Finding> {
@@ -202,6 +205,7 @@ fn each_bad_state_is_told_by_its_check() {
         (pci("current_link_speed"), None, "pcie-link", Unknown, "does not tell the speed"),
         (format!("sys/{PCI}/nvme/nvme0/firmware_rev"), None, "firmware", Unknown, "ACME Fast 1TB is not told"),
         (format!("sys/{PCI}/nvme/nvme0/transport"), Some("tcp\n"), "device-kind", Warning, "over a network (nvme-tcp)"),
+        (disk("size"), Some("0\n"), "device", Problem, "nothing is attached"),
         (
             format!("sys/{PCI}/nvme/nvme0/model"),
             Some("Amazon Elastic Block Store\n"),
@@ -393,5 +397,5 @@ fn a_run_directory_on_the_device_under_test_is_told() {
     let number = crate::discover::DevNum::of_stat(fs::metadata(dir.path()).unwrap().dev());
     machine.write(&format!("sys/{DISK}/nvme0n1p2/dev"), &format!("{number}\n"));
     let told = place(machine.doctor().examine(&[DRIVE], Some(&dir.path().join("not/yet/there"))));
-    assert!(told.contains("is on /dev/nvme0n1, the device under test"), "{told}");
+    assert!(told.contains("the run directory is on the device under test"), "{told}");
 }
