@@ -155,7 +155,7 @@ pub struct Trace {
 }
 
 /// Whether `disk` has requests, which is what the events of issue and completion are about. Drivers that take
-/// bios as they come (zram, device-mapper, md) have none, and only their bios could be seen.
+/// bios as they come (zram, device-mapper, md, NVMe with several paths) have none, and only their bios could be seen.
 ///
 /// `root` is `/` but in tests. Source: the kernel makes `mq` for every disk with a request queue
 /// (`block/blk-mq-sysfs.c`).
