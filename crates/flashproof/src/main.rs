@@ -18,6 +18,7 @@ mod recording;
 mod runner;
 mod say;
 mod signals;
+mod tracing;
 
 use args::{Invocation, Task, parse};
 use commands::Manner;

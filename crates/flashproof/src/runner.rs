@@ -55,6 +55,8 @@ pub struct Order<'a> {
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
+    /// Sample the block layer's tracepoints, where that can be done.
+    pub trace: bool,
 }
 
 /// What a run is part of, for its manifest. Of a single run: nothing.
@@ -85,8 +87,20 @@ pub enum Ended {
 ///
 /// Errors: the run did not begin.
 pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<Ended, Failure> {
-    let Order { mut model, text, dir, consents, sla, slice_sec, round_sec: round, max_errors, part, quiet, act_log } =
-        order;
+    let Order {
+        mut model,
+        text,
+        dir,
+        consents,
+        sla,
+        slice_sec,
+        round_sec: round,
+        max_errors,
+        part,
+        quiet,
+        act_log,
+        trace,
+    } = order;
     // Before anybody is asked what may be erased.
     check_usable(&dir).map_err(Failure::environment)?;
     let terms = model.terms();
@@ -129,7 +143,7 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
         control: control.clone(),
     };
     let _armed = switch.arm(vec![control.clone()]);
-    let options = Options { quiet, act_log, settings };
+    let options = Options { quiet, act_log, trace, settings };
     let mut recording = Recording::new(dir, manifest, &devices, &facts, control, options, watch);
     match engine.run(&what, workload.shards, &devices, seed, &facts, &mut recording) {
         Ok(()) => {
