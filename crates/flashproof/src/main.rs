@@ -16,6 +16,7 @@ mod failure;
 mod progress;
 mod recording;
 mod say;
+mod screen;
 mod signals;
 
 use args::{Invocation, Task, parse};

@@ -1,4 +1,4 @@
-//! Signals: the first ends the run cleanly, the second at once.
+//! Signals: the first ends the run cleanly, the second at once. A terminal that goes away ends nothing.
 
 use crate::say;
 use load::run::{Cause, Control};
@@ -11,8 +11,11 @@ use std::thread;
 /// Exit code of a run that was broken off: it is invalid.
 const BROKEN_OFF: i32 = 4;
 
-/// Has SIGINT, SIGTERM and SIGHUP end the run that `control` controls. One that was ignored when the
-/// program began stays so: that is what nohup and a shell's `&` are for.
+/// Has SIGINT and SIGTERM end the run that `control` controls. One that was ignored when the program
+/// began stays so: that is what nohup and a shell's `&` are for.
+///
+/// SIGHUP says that the terminal is gone. A day's run goes on without: what it finds is in its run
+/// directory, and `flashproof status` tells how it goes.
 pub fn end_run_on_signal(control: Arc<Control>) -> io::Result<()> {
     end_runs_on_signal(vec![control], "the run directory has no verdict and says so")
 }
@@ -23,8 +26,16 @@ pub fn end_runs_on_signal(controls: Vec<Arc<Control>>, left: &'static str) -> io
     let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let mut signals = Signals::new(heard)?;
     thread::spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            if count > 0 {
+        let mut ends = 0;
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                say::note(
+                    "\nthe terminal is gone; the work goes on without it (flashproof status DIR tells how it goes)",
+                );
+                continue;
+            }
+            ends += 1;
+            if ends > 1 {
                 say::error(&format!("ended at once by a second signal - {left}"));
                 std::process::exit(BROKEN_OFF);
             }
@@ -42,7 +53,7 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// A signal's name.
+/// A signal's name; one that ended a run in older versions included.
 pub fn name(signal: i32) -> String {
     match signal {
         SIGINT => "SIGINT".to_owned(),
