@@ -5,6 +5,7 @@ use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::runner::Watch;
 use crate::say;
 use crate::signals;
 use device::observe::telemetry::Sampler;
@@ -43,10 +44,11 @@ pub struct Recording<'a> {
     act_log: bool,
     failures_told: u32,
     stopped: Option<Instant>,
+    watch: &'a mut Watch<'a>,
 }
 
 impl<'a> Recording<'a> {
-    /// A recording into `dir` of the run that `manifest` describes. `act`: print ACT's log, too.
+    /// A recording into `dir` of the run that `manifest` describes, which ends when `watch` has seen enough.
     pub fn new(
         dir: PathBuf,
         manifest: Manifest,
@@ -54,6 +56,7 @@ impl<'a> Recording<'a> {
         engine: &'a EngineFacts,
         control: Arc<Control>,
         options: Options,
+        watch: &'a mut Watch<'a>,
     ) -> Self {
         let layout = manifest.layout();
         Self {
@@ -75,6 +78,7 @@ impl<'a> Recording<'a> {
             sampler: None,
             failures_told: 0,
             stopped: None,
+            watch,
         }
     }
 
@@ -109,6 +113,7 @@ impl<'a> Recording<'a> {
         match self.control.cause() {
             None => End::Completed,
             Some(Cause::Asked { signal }) => End::Interrupted { signal: signals::name(signal) },
+            Some(Cause::Enough { why }) => End::Enough { why },
             Some(Cause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
                 lane,
                 whose,
@@ -185,6 +190,9 @@ impl Sink for Recording<'_> {
             if matches!(self.devices, Devices::Real(_)) {
                 writer.sync()?;
             }
+        }
+        if let Some(why) = (self.watch)(interval) {
+            self.control.stop(Cause::Enough { why });
         }
         Ok(())
     }

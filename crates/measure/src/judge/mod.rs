@@ -30,8 +30,9 @@ mod verdict;
 
 pub use counts::{CellCounts, IntervalCounts};
 pub use end::{End, Whose};
+pub(crate) use sla::ThresholdText;
 pub use sla::{Limit, Sla, SlaError};
-pub use slices::{Judge, Plan, whole_slice_sec};
+pub use slices::{Judge, Plan, round_sec, whole_slice_sec};
 pub use text::Grouped;
 pub use verdict::{
     Class, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
