@@ -17,6 +17,7 @@ mod progress;
 mod recording;
 mod runner;
 mod say;
+mod screen;
 mod signals;
 mod tracing;
 
