@@ -13,6 +13,8 @@ const ADD: Duration = Duration::from_secs(10);
 /// Tells how the run is going, on standard error.
 pub struct Progress {
     layout: Layout,
+    /// What it is part of, before each line: `stage 2 of 4, ends about 14:05 UTC`.
+    heading: Option<String>,
     duration_ns: u64,
     terminal: bool,
     simulated: bool,
@@ -35,7 +37,22 @@ impl Progress {
     pub fn new(layout: &Layout, duration_ns: u64, simulated: bool, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
         let terminal = io::stderr().is_terminal();
-        Self { layout: layout.clone(), duration_ns, terminal, simulated, quiet, told: None, since, errors: 0 }
+        Self {
+            layout: layout.clone(),
+            heading: None,
+            duration_ns,
+            terminal,
+            simulated,
+            quiet,
+            told: None,
+            since,
+            errors: 0,
+        }
+    }
+
+    /// As it is, with a heading before each line.
+    pub fn headed(self, heading: Option<String>) -> Self {
+        Self { heading, ..self }
     }
 
     /// Takes in an interval; tells, if it is time to.
@@ -49,7 +66,10 @@ impl Progress {
             return;
         }
         self.told = Some(Instant::now());
-        let line = self.line(interval.end_ns);
+        let line = match &self.heading {
+            Some(heading) => format!("{heading}: {}", self.line(interval.end_ns)),
+            None => self.line(interval.end_ns),
+        };
         let (before, after) = if self.terminal { ("\r", "\x1b[K") } else { ("", "\n") };
         let mut out = io::stderr();
         let _ = write!(out, "{before}{line}{after}").and_then(|()| out.flush());

@@ -67,7 +67,8 @@ impl<'a> Recording<'a> {
                 manifest.duration_sec.saturating_mul(1_000_000_000),
                 manifest.simulated,
                 options.quiet,
-            ),
+            )
+            .headed(options.heading),
             act_log: options.act_log,
             manifest,
             devices,
@@ -152,6 +153,8 @@ impl<'a> Recording<'a> {
 pub struct Options {
     /// Do not tell progress.
     pub quiet: bool,
+    /// What stands before each line of progress.
+    pub heading: Option<String>,
     /// Print ACT's log on standard output.
     pub act_log: bool,
     /// The bounds of the run.

@@ -65,6 +65,8 @@ pub struct Part {
     pub multiple: Option<f64>,
     /// What was found before the series; `None`: look again.
     pub findings: Option<Vec<Finding>>,
+    /// What stands before each line of progress: `stage 2 of 4, ends about 14:05 UTC`.
+    pub heading: Option<String>,
 }
 
 /// How a run came to an end of which there is a verdict.
@@ -127,7 +129,7 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
         control: control.clone(),
     };
     let _armed = switch.arm(vec![control.clone()]);
-    let options = Options { quiet, act_log, settings };
+    let options = Options { quiet, heading: part.heading, act_log, settings };
     let mut recording = Recording::new(dir, manifest, &devices, &facts, control, options, watch);
     match engine.run(&what, workload.shards, &devices, seed, &facts, &mut recording) {
         Ok(()) => {

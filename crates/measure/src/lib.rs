@@ -13,6 +13,7 @@
 //! * [`finding`]: what was found about host and devices, and what to do about it
 //! * [`certify`]: the stages of a certification, and what may be said of it
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
+//! * [`series_lock`]: one process runs a series at a time
 
 #![forbid(unsafe_code)]
 
@@ -25,4 +26,5 @@ pub mod finding;
 pub mod judge;
 pub mod run_dir;
 pub mod series;
+pub mod series_lock;
 pub mod times;

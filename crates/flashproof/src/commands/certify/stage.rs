@@ -1,0 +1,119 @@
+//! One stage: its run, what came of it, and the state on disk before and after.
+
+use super::asked::{Asked, now_unix_ms};
+use super::place::Place;
+use super::tell;
+use crate::args::CertifyArgs;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::runner::{self, Order, Part};
+use crate::say;
+use crate::signals::Switch;
+use measure::certify::{self, Judged, Linearity};
+use measure::judge::{End, Outcome, Verdict};
+use measure::run_dir;
+use measure::series::{Rule, State, Step};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// How a stage ended.
+pub enum Ended {
+    /// With an outcome.
+    Judged(Outcome),
+    /// By a signal.
+    Interrupted,
+}
+
+/// Runs the stage of this number. Errors: it did not begin, or could not be recorded; it is marked as
+/// interrupted then, and the same command runs it again.
+pub fn run(
+    args: &CertifyArgs,
+    asked: &Asked,
+    place: &mut Place,
+    index: usize,
+    switch: &Switch,
+) -> Result<Ended, Failure> {
+    certify::begin(&mut place.series.steps[index], now_unix_ms());
+    place.save()?;
+    tell::stage_begins(place, index);
+    let order = order(args, asked, place, index)?;
+    let failed = |place: &mut Place, failure: Failure| {
+        certify::interrupt(&mut place.series.steps[index], failure.message.lines().next().unwrap_or_default());
+        place.save().and(Err(failure))
+    };
+    let verdict = match runner::run(order, switch, &mut |_| None) {
+        Ok(runner::Ended::Recorded(verdict)) => verdict,
+        Ok(runner::Ended::Unrecorded { failure, .. }) => return failed(place, failure),
+        Err(failure) => return failed(place, failure),
+    };
+    let step = &mut place.series.steps[index];
+    step.ended_unix_ms = Some(now_unix_ms());
+    if let End::Interrupted { signal } = &verdict.end {
+        certify::interrupt(step, &format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
+        place.save()?;
+        return Ok(Ended::Interrupted);
+    }
+    let Judged { outcome, reason } = certify::judge_stage(step.rule, &verdict);
+    step.state = State::Done;
+    step.outcome = Some(outcome);
+    step.reason = reason;
+    step.details = details(&verdict);
+    if let Some(linearity) = linearity(place, index) {
+        say::note(&format!("\n{linearity}"));
+        place.series.steps[index].details["linearity"] = json!(linearity);
+    }
+    place.save()?;
+    tell::stage_ended(place, index);
+    Ok(Ended::Judged(outcome))
+}
+
+fn order<'a>(args: &'a CertifyArgs, asked: &Asked, place: &Place, index: usize) -> Result<Order<'a>, Failure> {
+    let step = &place.series.steps[index];
+    let load = asked.load(step)?;
+    load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
+    Ok(Order {
+        model: load.model,
+        text: load.text,
+        dir: place.dir.join(&step.dir),
+        consents: Consents { erase: &args.erase, shared: false },
+        sla: args.sla.clone(),
+        slice_sec: args.slice,
+        round_sec: None,
+        max_errors: args.max_errors,
+        part: Part {
+            purpose: Some(step.name.clone()),
+            multiple: Some(step.multiple),
+            findings: Some(place.series.findings.clone()),
+            heading: Some(tell::heading(place, index)),
+        },
+        quiet: args.quiet,
+        act_log: false,
+    })
+}
+
+/// What the conclusion and a report want to know of a run without reading its directory.
+fn details(verdict: &Verdict) -> Value {
+    json!({
+        "verdict": verdict.outcome,
+        "decided_by": verdict.decided_by,
+        "ran_sec": verdict.ran_sec,
+        "streams": verdict.streams,
+    })
+}
+
+/// How the devices of a stage at the load compare with the one that was alone, if several were in it.
+fn linearity(place: &Place, index: usize) -> Option<Linearity> {
+    let step = &place.series.steps[index];
+    if step.rule != Rule::Limits || step.devices.len() < 2 {
+        return None;
+    }
+    let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
+    let alone = place.series.steps.iter().find(is_alone)?;
+    let numbers = |dir: &Path| run_dir::read(dir).and_then(|run| certify::device_numbers(&run));
+    let compared = numbers(&place.dir.join(&alone.dir))
+        .and_then(|alone| Ok(certify::linearity(&alone, &numbers(&place.dir.join(&step.dir))?)));
+    compared.unwrap_or_else(|error| {
+        say::warning(&format!("the devices in company cannot be compared with one alone: {error}"));
+        None
+    })
+}
