@@ -37,6 +37,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     let asked = Asked::of(args)?;
     let drives = Drives::look(&asked, args.no_prep)?;
     let mut place = Place::open(args, &asked, &drives)?;
+    stage::settle(&mut place);
     if certify::next(&place.series, args.all_stages).is_none() && place.series.conclusion.is_some() {
         say::note(&format!(
             "the series in {} ended before, and this is what came of it; --fresh begins anew",

@@ -7,10 +7,9 @@ use super::asked::{Asked, NAMED, NOT_PREPARED};
 use super::drives::Drives;
 use crate::args::CertifyArgs;
 use crate::failure::Failure;
-use crate::say;
 use measure::certify::{self, Claim, Differs};
 use measure::run_dir::MANIFEST;
-use measure::series::{Series, State};
+use measure::series::Series;
 use measure::series_lock::SeriesLock;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,10 +82,6 @@ fn gone_on(dir: &Path, then: Series, mut now: Series, claim: Claim) -> Result<(S
     let mut series = then;
     // The same drives may have other names by now.
     series.devices = now.devices;
-    certify::settle(&mut series);
-    for step in series.steps.iter().filter(|step| step.state == State::Interrupted) {
-        say::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
-    }
     Ok((series, claim))
 }
 

@@ -46,25 +46,52 @@ pub fn run(
         Ok(runner::Ended::Unrecorded { failure, .. }) => return failed(place, failure),
         Err(failure) => return failed(place, failure),
     };
+    let ended = take(place, index, &verdict, now_unix_ms());
+    place.save()?;
+    if let Ended::Judged(_) = ended {
+        tell::stage_ended(place, index);
+    }
+    Ok(ended)
+}
+
+/// Settles what an earlier process left running: a stage whose run is recorded to its end is done,
+/// whatever came between its verdict and our note of it; any other was interrupted.
+pub fn settle(place: &mut Place) {
+    for index in 0..place.series.steps.len() {
+        let step = &place.series.steps[index];
+        if step.state != State::Running {
+            continue;
+        }
+        let run = run_dir::read(&place.dir.join(&step.dir));
+        if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
+            let ended_unix_ms = run.manifest.started_unix_ms + (run.verdict.ran_sec * 1e3) as u64;
+            take(place, index, &run.verdict, ended_unix_ms);
+        }
+    }
+    certify::settle(&mut place.series);
+    for step in place.series.steps.iter().filter(|step| step.state == State::Interrupted) {
+        say::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
+    }
+}
+
+/// Takes in the verdict on the run of a stage.
+fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Ended {
     let step = &mut place.series.steps[index];
-    step.ended_unix_ms = Some(now_unix_ms());
+    step.ended_unix_ms = Some(ended_unix_ms);
     if let End::Interrupted { signal } = &verdict.end {
         certify::interrupt(step, &format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
-        place.save()?;
-        return Ok(Ended::Interrupted);
+        return Ended::Interrupted;
     }
-    let Judged { outcome, reason } = certify::judge_stage(step.rule, &verdict);
+    let Judged { outcome, reason } = certify::judge_stage(step.rule, verdict);
     step.state = State::Done;
     step.outcome = Some(outcome);
     step.reason = reason;
-    step.details = details(&verdict);
+    step.details = details(verdict);
     if let Some(linearity) = linearity(place, index) {
         say::note(&format!("\n{linearity}"));
         place.series.steps[index].details["linearity"] = json!(linearity);
     }
-    place.save()?;
-    tell::stage_ended(place, index);
-    Ok(Ended::Judged(outcome))
+    Ended::Judged(outcome)
 }
 
 fn order<'a>(args: &'a CertifyArgs, asked: &Asked, place: &Place, index: usize) -> Result<Order<'a>, Failure> {
