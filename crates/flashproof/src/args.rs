@@ -2,11 +2,13 @@
 
 mod certify;
 mod config;
+mod doctor;
 mod latency;
 mod prep;
 
 pub use certify::CertifyArgs;
 pub use config::{ConfigArgs, seconds};
+pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
 
@@ -40,6 +42,10 @@ pub enum Task {
     Config(Box<ConfigArgs>),
     /// `flashproof certify`
     Certify(Box<CertifyArgs>),
+    /// `flashproof doctor`
+    Doctor(DoctorArgs),
+    /// `flashproof devices`
+    Devices(DevicesArgs),
 }
 
 #[derive(Parser)]
@@ -71,6 +77,10 @@ enum Command {
     Config(Box<ConfigArgs>),
     /// Certify devices for a load, in stages of a day, and go on after any interruption; ERASES them
     Certify(Box<CertifyArgs>),
+    /// Show what about this host and its devices will spoil a result, and what to do about it
+    Doctor(DoctorArgs),
+    /// Show the block devices of this machine, what is on them, and whether they are safe to test
+    Devices(DevicesArgs),
 }
 
 #[derive(Parser)]
@@ -198,7 +208,9 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
         .mut_subcommand("config", config::with_examples)
-        .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES));
+        .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
+        .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
+        .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) => Task::Test(Test::Storage, args),
@@ -208,6 +220,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Report(args) => Task::Report(args),
         Command::Config(args) => Task::Config(args),
         Command::Certify(args) => Task::Certify(args),
+        Command::Doctor(args) => Task::Doctor(args),
+        Command::Devices(args) => Task::Devices(args),
     }
 }
 

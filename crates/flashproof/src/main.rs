@@ -35,6 +35,8 @@ fn main() -> ExitCode {
         Task::Latency(args) => commands::latency::run(&args),
         Task::Config(args) => commands::config::run(&args),
         Task::Certify(args) => commands::certify::run(&args),
+        Task::Doctor(args) => commands::doctor::run(&args),
+        Task::Devices(args) => commands::devices::run(&args),
         Task::Report(args) => commands::report::run(&args),
     };
     let code = ended.unwrap_or_else(|failure| {

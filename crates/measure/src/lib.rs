@@ -9,6 +9,7 @@
 //! * [`act_log`]: ACT 6.6's log, written and read
 //! * [`run_dir`]: the run directory, written and read
 //! * [`judge`]: slices, shares over thresholds, the verdict
+//! * [`steady`]: rounds, whether what is measured still changes, when it jumped
 //! * [`blame`]: where the time went in a slice over a threshold
 //! * [`finding`]: what was found about host and devices, and what to do about it
 //! * [`certify`]: the stages of a certification, and what may be said of it
@@ -27,4 +28,5 @@ pub mod judge;
 pub mod run_dir;
 pub mod series;
 pub mod series_lock;
+pub mod steady;
 pub mod times;

@@ -2,6 +2,8 @@
 
 pub mod certify;
 pub mod config;
+pub mod devices;
+pub mod doctor;
 pub mod latency;
 pub mod prep;
 pub mod report;

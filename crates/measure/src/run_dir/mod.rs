@@ -8,6 +8,7 @@
 //! service.hlog    HdrHistogram interval logs, at least every 10 s
 //! wait.hlog
 //! lag.hlog
+//! trace.csv       samples of the block layer, where it could be traced
 //! verdict.json    the verdict                            written last, whole or not at all
 //! ```
 //!
@@ -24,17 +25,21 @@ mod file;
 mod hlog;
 mod lines;
 mod manifest;
+mod place;
 mod read;
 mod space;
 mod tables;
+mod trace;
 mod write;
 
 pub use error::RunDirError;
 pub use hlog::{HlogKind, Window, each_window};
 pub use manifest::{Config, Manifest, Process};
+pub use place::{Holds, holds, run_dirs_below};
 pub(crate) use read::json as read_json;
-pub use read::{IntervalRecord, Intervals, Run, read};
+pub use read::{IntervalRecord, Intervals, Run, manifest, read};
 pub use space::space_needed_bytes;
+pub use trace::{LARGE_BYTES, Samples, Spread, TraceKind, TraceLine, TraceSize, TraceWriter, read_trace};
 pub(crate) use write::write_json;
 pub use write::{Writer, check_usable};
 
@@ -48,6 +53,8 @@ pub const MANIFEST: &str = "manifest.json";
 pub const INTERVALS: &str = "intervals.csv";
 /// One line an interval.
 pub const TELEMETRY: &str = "telemetry.csv";
+/// Samples of the block layer.
+pub const TRACE: &str = "trace.csv";
 /// ACT's log.
 pub const ACT_LOG: &str = "act.log";
 /// The verdict.

@@ -3,7 +3,7 @@
 use super::file::{AppendFile, sync_dir, temporary_name, write_whole};
 use super::hlog::{HlogKind, Hlogs, window_intervals};
 use super::tables::{self, TelemetryLine};
-use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT, space};
+use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, space};
 use crate::act_log::{Totals, write_error_line, write_header};
 use crate::cell::{Interval, Layout};
 use crate::judge::{IntervalCounts, Verdict};
@@ -216,7 +216,7 @@ pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
 
 /// Refuses a directory in which any file of a run is, a half-written one included.
 fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
-    let names = [MANIFEST, INTERVALS, TELEMETRY, ACT_LOG, VERDICT].into_iter();
+    let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, VERDICT].into_iter();
     let names = names.chain(HlogKind::ALL.map(HlogKind::file_name)).map(str::to_owned);
     let mut names = names.chain([MANIFEST, VERDICT].map(temporary_name));
     match names.find(|name| dir.join(name).symlink_metadata().is_ok()) {

@@ -5,6 +5,7 @@
 //! options, CONFIG -> Asked     load, devices, terms; nothing touched
 //!                 -> Drives    which drives they are, and whether they are prepared
 //!                 -> Place     the directory of the series, its lock, its state: begun or gone on with
+//!                 -> doctor    what will spoil the result: shown and recorded, never in the way
 //!                 -> prep      where a drive is not on record as prepared
 //!                 -> stages    one after another; series.json before and after each
 //!                 -> conclusion
@@ -19,17 +20,18 @@ mod stage;
 mod tell;
 
 use crate::args::{CertifyArgs, PrepArgs};
-use crate::commands::{Manner, prep};
+use crate::commands::{Manner, doctor, prep};
 use crate::failure::Failure;
 use crate::say;
 use crate::signals::Switch;
 use asked::Asked;
 use drives::Drives;
 use measure::certify;
+use measure::finding::{Finding, Level};
 use measure::judge::Outcome;
-use measure::series::State;
 use place::Place;
 use stage::Ended;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Certifies devices, from where the state on disk says that it is.
@@ -46,8 +48,18 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         return tell::conclusion(&place);
     }
     let switch = Switch::install("the stage will be run again from its beginning; the same command does")?;
-    if let Some(code) = prepare(args, &drives, &place, &switch)? {
-        return Ok(code);
+    place.series.findings = examined(&place);
+    let told = doctor::listed(&place.series.findings, Level::Warning);
+    if !told.is_empty() {
+        say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
+    }
+    let names = to_prepare(args, &drives, &place);
+    if !names.is_empty() {
+        if let Some(code) = prepare(args, names, &switch)? {
+            return Ok(code);
+        }
+        // What was found of drives that were not prepared is no longer so.
+        place.series.findings = examined(&place);
     }
     place.series.conclusion = None;
     place.save()?;
@@ -65,14 +77,23 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     tell::conclusion(&place)
 }
 
-/// Prepares the drives that are not on record as prepared. Gives an exit code where that did not come to
-/// its end.
-fn prepare(args: &CertifyArgs, drives: &Drives, place: &Place, switch: &Switch) -> Result<Option<ExitCode>, Failure> {
-    let begun = place.series.steps.iter().any(|step| step.attempts > 0 || step.state != State::Planned);
-    let names = drives.to_prepare(begun);
-    if args.no_prep || names.is_empty() {
-        return Ok(None);
+/// What was found about host and devices. Simulated drives have neither.
+fn examined(place: &Place) -> Vec<Finding> {
+    if place.claim.simulated {
+        return Vec::new();
     }
+    let names: Vec<&str> = place.series.devices.iter().map(|device| device.name.as_str()).collect();
+    device::doctor::examine(Path::new("/"), &names, Some(&place.dir))
+}
+
+/// The devices to prepare now.
+fn to_prepare(args: &CertifyArgs, drives: &Drives, place: &Place) -> Vec<String> {
+    let begun = place.series.steps.iter().any(|step| step.attempts > 0);
+    if args.no_prep { Vec::new() } else { drives.to_prepare(begun) }
+}
+
+/// Prepares the devices of these names. Gives an exit code where that did not come to its end.
+fn prepare(args: &CertifyArgs, names: Vec<String>, switch: &Switch) -> Result<Option<ExitCode>, Failure> {
     say::note(&format!(
         "not on record as prepared: {}; preparing first, because an empty drive is faster than it will be in use",
         names.join(", ")

@@ -36,7 +36,11 @@ pub fn run(
     certify::begin(&mut place.series.steps[index], now_unix_ms());
     place.save()?;
     tell::stage_begins(place, index);
-    let order = order(args, asked, place, index)?;
+    let names: Vec<_> =
+        place.series.steps[index].devices.iter().map(|device| &place.series.devices[*device].name).collect();
+    // Names of devices of other stages would be warned of as devices of no configuration.
+    let erase: Vec<_> = args.erase.iter().filter(|name| names.contains(name)).cloned().collect();
+    let order = order(args, asked, place, index, &erase)?;
     let failed = |place: &mut Place, failure: Failure| {
         certify::interrupt(&mut place.series.steps[index], failure.message.lines().next().unwrap_or_default());
         place.save().and(Err(failure))
@@ -94,7 +98,13 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     Ended::Judged(outcome)
 }
 
-fn order<'a>(args: &'a CertifyArgs, asked: &Asked, place: &Place, index: usize) -> Result<Order<'a>, Failure> {
+fn order<'a>(
+    args: &CertifyArgs,
+    asked: &Asked,
+    place: &Place,
+    index: usize,
+    erase: &'a [String],
+) -> Result<Order<'a>, Failure> {
     let step = &place.series.steps[index];
     let load = asked.load(step)?;
     load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
@@ -102,7 +112,7 @@ fn order<'a>(args: &'a CertifyArgs, asked: &Asked, place: &Place, index: usize) 
         model: load.model,
         text: load.text,
         dir: place.dir.join(&step.dir),
-        consents: Consents { erase: &args.erase, shared: false },
+        consents: Consents { erase, shared: false },
         sla: args.sla.clone(),
         slice_sec: args.slice,
         round_sec: None,
