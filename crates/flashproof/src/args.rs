@@ -5,12 +5,14 @@ mod config;
 mod doctor;
 mod latency;
 mod prep;
+mod rate;
 
 pub use certify::CertifyArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
+pub use rate::RateArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -42,6 +44,8 @@ pub enum Task {
     Config(Box<ConfigArgs>),
     /// `flashproof certify`
     Certify(Box<CertifyArgs>),
+    /// `flashproof rate`
+    Rate(Box<RateArgs>),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -77,6 +81,8 @@ enum Command {
     Config(Box<ConfigArgs>),
     /// Certify devices for a load, in stages of a day, and go on after any interruption; ERASES them
     Certify(Box<CertifyArgs>),
+    /// Find the highest load that devices hold, step by step from below; ERASES them
+    Rate(Box<RateArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -213,6 +219,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
         .mut_subcommand("config", config::with_examples)
         .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
+        .mut_subcommand("rate", |rate| rate.after_help(rate::EXAMPLES))
         .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
         .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
@@ -224,6 +231,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Report(args) => Task::Report(args),
         Command::Config(args) => Task::Config(args),
         Command::Certify(args) => Task::Certify(args),
+        Command::Rate(args) => Task::Rate(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
     }

@@ -6,6 +6,7 @@ pub mod devices;
 pub mod doctor;
 pub mod latency;
 pub mod prep;
+pub mod rate;
 pub mod report;
 pub mod test;
 
