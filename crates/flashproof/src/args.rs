@@ -6,6 +6,7 @@ mod doctor;
 mod latency;
 mod prep;
 mod rate;
+mod report;
 
 pub use certify::CertifyArgs;
 pub use config::{ConfigArgs, seconds};
@@ -13,6 +14,7 @@ pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
+pub use report::ReportArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -75,7 +77,7 @@ enum Command {
     Latency(LatencyArgs),
     /// Write devices from end to end, so that a test meets a drive in use; ERASES them
     Prep(PrepArgs),
-    /// Judge a run again, from its run directory alone
+    /// Judge runs again, from their directories alone: as text, HTML with charts, Markdown, JSON
     Report(ReportArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
     Config(Box<ConfigArgs>),
@@ -154,16 +156,6 @@ pub struct TestArgs {
     pub quiet: bool,
 }
 
-/// Options of a report.
-#[derive(Args, Debug)]
-pub struct ReportArgs {
-    /// A run directory
-    pub dir: PathBuf,
-    /// Print all of it as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 const STORAGE_EXAMPLES: &str = "\
 Examples:
   flashproof storage act_storage.conf                     a device that holds nothing, or only our own data
@@ -186,11 +178,6 @@ Examples:
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
 names devices as --erase does.";
-
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  flashproof report runs/demo
-  flashproof report runs/demo --json | jq .verdict.outcome";
 
 /// Reads the command line. Prints help or usage errors and exits where that is all there is to do.
 pub fn parse() -> Invocation {
@@ -216,7 +203,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
-        .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
+        .mut_subcommand("report", |report| report.after_help(report::EXAMPLES))
         .mut_subcommand("config", config::with_examples)
         .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
         .mut_subcommand("rate", |rate| rate.after_help(rate::EXAMPLES))
