@@ -17,6 +17,7 @@ mod progress;
 mod recording;
 mod runner;
 mod say;
+mod screen;
 mod signals;
 mod tracing;
 
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
         Task::Config(args) => commands::config::run(&args),
+        Task::Doctor(args) => commands::doctor::run(&args),
+        Task::Devices(args) => commands::devices::run(&args),
         Task::Report(args) => commands::report::run(&args),
     };
     let code = ended.unwrap_or_else(|failure| {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The NVMe controllers that the subsystem of `block` links to, sorted; none for any other device.
 ///
 /// `block` is the directory of a block device in /sys, links resolved.
-pub(super) fn controllers(block: &Path) -> Vec<PathBuf> {
+pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {
     let links = fs::read_dir(block.join("device")).into_iter().flatten().flatten();
     let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     let links = links.filter(|entry| entry.file_name().to_str().is_some_and(is_controller));

@@ -23,15 +23,8 @@ pub(super) struct Thermometer {
 
 impl Thermometer {
     /// Looks for one below `root`; `None` if the drive has none that the kernel knows.
-    pub(super) fn find(root: &Path, (major, minor): DeviceNumber) -> Option<Self> {
-        let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
-        let places = [vec![block.clone()], controllers(&block)].concat();
-        let mut monitors: Vec<PathBuf> =
-            fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
-        monitors.sort_unstable();
-        let monitor = monitors.into_iter().find(|monitor| watches(monitor, &places))?;
-        // For both drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
-        Some(Self { input: ProcFile::open(&monitor, "temp1_input").ok()? })
+    pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
+        Some(Self { input: ProcFile::open(&drive_monitor(root, number)?, "temp1_input").ok()? })
     }
 
     /// Degrees Celsius now; `None` if the drive does not answer.
@@ -39,6 +32,17 @@ impl Thermometer {
         // The kernel's hwmon/sysfs-interface.rst: millidegrees.
         Some(self.input.read().ok()?.trim().parse::<i64>().ok()? as f64 / 1_000.0)
     }
+}
+
+/// Directory of the monitor in a drive, below `root`; `None` if it has none that the kernel knows. For all
+/// drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
+pub(crate) fn drive_monitor(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
+    let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+    let places = [vec![block.clone()], controllers(&block)].concat();
+    let mut monitors: Vec<PathBuf> =
+        fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
+    monitors.sort_unstable();
+    monitors.into_iter().find(|monitor| watches(monitor, &places))
 }
 
 /// Whether `monitor` is that of a drive in one of `places`.

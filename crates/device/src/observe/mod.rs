@@ -25,5 +25,8 @@ pub mod telemetry;
 mod test_loop;
 pub mod trace;
 
+pub(crate) use controllers::controllers;
+pub(crate) use hwmon::drive_monitor;
+
 /// A block device's number: major, minor.
 pub type DeviceNumber = (u32, u32);

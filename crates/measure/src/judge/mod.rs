@@ -30,6 +30,7 @@ mod verdict;
 
 pub use counts::{CellCounts, IntervalCounts};
 pub use end::{End, Whose};
+pub(crate) use sla::ThresholdText;
 pub use sla::{Limit, Sla, SlaError};
 pub use slices::{Judge, Plan, round_sec, whole_slice_sec};
 pub use text::Grouped;

@@ -1,6 +1,11 @@
 //! Reading a run directory, and judging the run again from what is in it.
+//!
+//! What is damaged ends what is whole: nothing behind a line that is not what it should be is looked
+//! at, because nobody can tell where the damage ends. It is said where, and how much is whole. A
+//! verdict on the part before it can be a failure; it is never a pass.
 
 use super::lines::{Tail, WholeLines};
+use super::place::no_run;
 use super::tables::{self, TelemetryLine};
 use super::{FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT};
 use crate::cell::Layout;
@@ -28,6 +33,8 @@ pub struct Run {
     /// What a reader should know before trusting the run, each one sentence: that it is incomplete,
     /// what was dropped, that the verdicts differ.
     pub remarks: Vec<String>,
+    /// What is damaged, each one sentence; these are among the remarks, too.
+    pub damage: Vec<String>,
 }
 
 impl Run {
@@ -44,12 +51,19 @@ impl Run {
 
 /// Reads the run in `dir` and judges it again.
 ///
-/// Memory does not grow with the run's intervals. What is torn at the end is dropped and remarked.
-/// Errors: no manifest, a later format, or a line in the middle that is not what it should be.
+/// Memory does not grow with the run's intervals. What is torn at the end is dropped and remarked; so
+/// is what lies behind a damaged line. Errors: no manifest or a damaged one, a later format, or the
+/// system refuses.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
-    let path = dir.join(MANIFEST);
-    let manifest: Manifest = json(&path, FORMAT_VERSION)?.ok_or_else(|| no_manifest(&path))?;
-    let written: Option<Verdict> = json(&dir.join(VERDICT), VERDICT_FORMAT_VERSION)?;
+    let manifest = manifest(dir)?;
+    let mut damage = Vec::new();
+    let written: Option<Verdict> = match json(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
+        Err(RunDirError::Damaged { why, .. }) => {
+            damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is not known"));
+            None
+        }
+        other => other?,
+    };
     let mut records = Intervals::open(dir, &manifest)?;
     let mut judge = manifest.judge();
     let mut intervals = 0;
@@ -57,34 +71,40 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
         judge.add_counts(&record.counts);
         intervals += 1;
     }
+    damage.extend(records.damage().map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let mut verdict = judge.verdict(&end);
-    let mut remarks = records.remarks;
-    match &written {
-        None => remarks.insert(
-            0,
-            format!(
-                "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it goes on still"
-            ),
-        ),
-        Some(written) if !written.agrees_with(&verdict) => {
-            let why = format!(
-                "the verdict in {VERDICT} is not the one that follows from {INTERVALS} and {TELEMETRY}: do not trust it"
-            );
-            // What was cut off or edited may have been the part that failed.
-            if verdict.outcome == Outcome::Pass {
-                verdict.outcome = Outcome::Invalid;
-                verdict.reasons.insert(0, why.clone());
-            }
-            remarks.insert(0, why);
-        }
-        Some(_) => {}
+    let first = match &written {
+        None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
+        None => Some(format!(
+            "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it goes on still"
+        )),
+        Some(written) if !written.agrees_with(&verdict) => Some(format!(
+            "the verdict in {VERDICT} ({}) is not the one that follows from {INTERVALS} and {TELEMETRY}: do not \
+             trust it",
+            written.outcome
+        )),
+        Some(_) => None,
+    };
+    // What was cut off, edited or damaged may have been the part that failed.
+    let doubt = first.iter().chain(&damage).next();
+    if let Some(doubt) = doubt.filter(|_| verdict.outcome == Outcome::Pass) {
+        verdict.outcome = Outcome::Invalid;
+        verdict.reasons.insert(0, doubt.clone());
     }
-    Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks })
+    let remarks = first.into_iter().chain(damage.iter().cloned()).chain(records.remarks).collect();
+    Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
 }
 
-fn no_manifest(path: &Path) -> RunDirError {
-    RunDirError::io("reading", path, ErrorKind::NotFound.into())
+/// Reads what was run in `dir`. Errors: it is no run directory (which says what it is instead), the
+/// manifest is damaged or of a later version.
+pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
+    match json(&dir.join(MANIFEST), FORMAT_VERSION) {
+        Ok(Some(manifest)) => Ok(manifest),
+        Ok(None) => Err(no_run(dir)),
+        Err(RunDirError::Io { .. }) if dir.is_file() => Err(no_run(dir)),
+        Err(error) => Err(error),
+    }
 }
 
 /// A JSON file of a known version; `None` when there is no such file.
@@ -130,23 +150,40 @@ pub struct Intervals {
     next_index: u64,
     ended: bool,
     remarks: Vec<String>,
+    damage: Option<String>,
 }
 
 impl Intervals {
-    /// Opens both tables of the run in `dir`.
+    /// Opens both tables of the run in `dir`. Errors: the system refuses. A first line that is not what
+    /// it should be is damage like any other: see [`Self::damage`].
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let mut cells = WholeLines::open(dir.join(INTERVALS))?;
-        let mut telemetry = WholeLines::open(dir.join(TELEMETRY))?;
-        let expected = tables::intervals_header(&manifest.sla);
-        if cells.next()?.is_some_and(|header| header != expected) {
-            return Err(cells.error(format!("the columns {expected}")));
-        }
-        let columns = telemetry.next()?.map(tables::telemetry_columns);
-        let Some(columns) = columns.unwrap_or_else(|| Some(Vec::new())) else {
-            return Err(telemetry.error(format!("the columns {} and more", tables::telemetry_header(&[]))));
+        let mut this = Self {
+            layout: manifest.layout(),
+            cells: WholeLines::open(dir.join(INTERVALS))?,
+            telemetry: WholeLines::open(dir.join(TELEMETRY))?,
+            columns: Vec::new(),
+            record: IntervalRecord::default(),
+            next_index: 0,
+            ended: false,
+            remarks: Vec::new(),
+            damage: None,
         };
-        let (layout, record, remarks) = (manifest.layout(), IntervalRecord::default(), Vec::new());
-        Ok(Self { layout, cells, telemetry, columns, record, next_index: 0, ended: false, remarks })
+        if let Err(error) = this.read_headers(&tables::intervals_header(&manifest.sla)) {
+            this.damaged(error)?;
+        }
+        Ok(this)
+    }
+
+    fn read_headers(&mut self, expected: &str) -> Result<(), RunDirError> {
+        if self.cells.next()?.is_some_and(|header| header != expected) {
+            return Err(self.cells.error(format!("the columns {expected}")));
+        }
+        let columns = self.telemetry.next()?.map(tables::telemetry_columns);
+        let Some(columns) = columns.unwrap_or_else(|| Some(Vec::new())) else {
+            return Err(self.telemetry.error(format!("the columns {} and more", tables::telemetry_header(&[]))));
+        };
+        self.columns = columns;
+        Ok(())
     }
 
     /// Names of the telemetry values.
@@ -159,7 +196,14 @@ impl Intervals {
         &self.remarks
     }
 
-    /// The next interval, or `None` at the end of what was recorded completely.
+    /// The line at which the tables ceased to be what they should be, and how much is whole before it;
+    /// known once [`Self::next`] has given `None`.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
+    /// The next interval, or `None` at the end of what was recorded completely: the end of the tables,
+    /// or the first damaged line. Errors: the system refuses.
     ///
     /// Not an iterator: the record is lent, so that a day of a large run needs no memory.
     #[expect(clippy::should_implement_trait, reason = "it lends, which iterators cannot")]
@@ -167,25 +211,49 @@ impl Intervals {
         if self.ended {
             return Ok(None);
         }
-        let Some(line) = self.telemetry.next()? else { return self.end(None) };
+        match self.read_interval() {
+            Ok(Read::Whole) => {
+                self.next_index += 1;
+                Ok(Some(&self.record))
+            }
+            Ok(Read::End { cut_sec }) => self.end(cut_sec).map(|()| None),
+            Err(error) => self.damaged(error).map(|()| None),
+        }
+    }
+
+    /// Reads the next interval into `record`. An error about a line is damage.
+    fn read_interval(&mut self) -> Result<Read, RunDirError> {
+        let Some(line) = self.telemetry.next()? else { return Ok(Read::End { cut_sec: None }) };
         let closing = match TelemetryLine::read(line, self.columns.len()) {
             Ok(closing) => closing,
             Err(expected) => return Err(self.telemetry.error(expected)),
         };
-        if closing.interval != self.next_index || closing.after_sec <= self.record.counts.after_sec {
-            return Err(self
-                .telemetry
-                .error(format!("interval {} after more than {} s", self.next_index, self.record.counts.after_sec)));
+        let before_sec = self.record.counts.after_sec;
+        if closing.interval != self.next_index || closing.after_sec <= before_sec {
+            return Err(self.telemetry.error(format!("interval {} after more than {before_sec} s", self.next_index)));
         }
         self.begin_record(&closing);
         for _ in 0..closing.lines {
-            let Some(line) = self.cells.next()? else { return self.end(Some(closing.after_sec)) };
+            let Some(line) = self.cells.next()? else { return Ok(Read::End { cut_sec: Some(closing.after_sec) }) };
             if let Err(expected) = tables::read_cell(line, &mut self.record.counts, &self.layout) {
+                self.record.counts.after_sec = before_sec;
                 return Err(self.cells.error(expected));
             }
         }
-        self.next_index += 1;
-        Ok(Some(&self.record))
+        Ok(Read::Whole)
+    }
+
+    /// Ends here, because of a line that is not what it should be. Gives other errors back.
+    fn damaged(&mut self, error: RunDirError) -> Result<(), RunDirError> {
+        let RunDirError::Line { path, line, expected, found } = error else { return Err(error) };
+        self.ended = true;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.damage = Some(format!(
+            "{name} is damaged at line {line}: expected {expected}, found {found}; {} intervals ({} s) before it are \
+             whole, and nothing behind it is looked at",
+            self.next_index, self.record.counts.after_sec
+        ));
+        Ok(())
     }
 
     fn begin_record(&mut self, closing: &TelemetryLine) {
@@ -204,11 +272,15 @@ impl Intervals {
     }
 
     /// Notes how both tables ended. `cut_sec`: the interval whose counts are not all there.
-    fn end(&mut self, cut_sec: Option<u64>) -> Result<Option<&IntervalRecord>, RunDirError> {
+    fn end(&mut self, cut_sec: Option<u64>) -> Result<(), RunDirError> {
         self.ended = true;
-        let mut unclosed = 0;
-        while self.cells.next()?.is_some() {
-            unclosed += 1;
+        let mut unclosed: u64 = 0;
+        loop {
+            match self.cells.next() {
+                Ok(Some(_)) => unclosed += 1,
+                Ok(None) => break,
+                Err(error) => return self.damaged(error),
+            }
         }
         for table in [&self.cells, &self.telemetry] {
             match table.tail() {
@@ -225,6 +297,14 @@ impl Intervals {
             let name = self.cells.name();
             self.remarks.push(format!("the last {unclosed} lines of {name} are of an interval not closed: dropped"));
         }
-        Ok(None)
+        Ok(())
     }
+}
+
+/// What there was to read.
+enum Read {
+    /// An interval with all its lines.
+    Whole,
+    /// The end of a table; within the interval after `cut_sec`, if that was begun.
+    End { cut_sec: Option<u64> },
 }
