@@ -1,14 +1,18 @@
 //! The command line: commands, their options and their help.
 
+mod compare;
 mod config;
 mod doctor;
 mod latency;
 mod prep;
+mod status;
 
+pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
+pub use status::StatusArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -36,6 +40,10 @@ pub enum Task {
     Latency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
+    /// `flashproof compare`
+    Compare(CompareArgs),
+    /// `flashproof status`
+    Status(StatusArgs),
     /// `flashproof config`
     Config(Box<ConfigArgs>),
     /// `flashproof doctor`
@@ -69,6 +77,10 @@ enum Command {
     Prep(PrepArgs),
     /// Judge a run again, from its run directory alone
     Report(ReportArgs),
+    /// Show how a run or a series stands, from another terminal, while it runs or afterwards
+    Status(StatusArgs),
+    /// Lay runs or series side by side: what each held, at what wear and price, and among published ratings
+    Compare(CompareArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
     Config(Box<ConfigArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
@@ -130,6 +142,10 @@ pub struct TestArgs {
     /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
+    /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
+    /// part of a latency from the device's
+    #[arg(long)]
+    pub no_trace: bool,
     /// Show the configuration as resolved and the rates that follow, and touch no device
     #[arg(long)]
     pub dry_run: bool,
@@ -201,6 +217,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
+        .mut_subcommand("status", |status| status.after_help(status::EXAMPLES))
+        .mut_subcommand("compare", |compare| compare.after_help(compare::EXAMPLES))
         .mut_subcommand("config", config::with_examples)
         .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
         .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
@@ -211,6 +229,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Prep(args) => Task::Prep(args),
         Command::Report(args) => Task::Report(args),
+        Command::Status(args) => Task::Status(args),
+        Command::Compare(args) => Task::Compare(args),
         Command::Config(args) => Task::Config(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),

@@ -19,6 +19,7 @@ mod runner;
 mod say;
 mod screen;
 mod signals;
+mod tracing;
 
 use args::{Invocation, Task, parse};
 use commands::Manner;
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
         Task::Config(args) => commands::config::run(&args),
+        Task::Status(args) => commands::status::run(&args),
+        Task::Compare(args) => commands::compare::run(&args),
         Task::Doctor(args) => commands::doctor::run(&args),
         Task::Devices(args) => commands::devices::run(&args),
         Task::Report(args) => commands::report::run(&args),
