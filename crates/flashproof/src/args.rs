@@ -174,7 +174,8 @@ Examples:
   flashproof storage act_storage.conf --sla \"5%>1ms,1%>8ms\"
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does.";
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+how it goes.";
 
 const INDEX_EXAMPLES: &str = "\
 Examples:
@@ -185,7 +186,8 @@ Examples:
   flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does.";
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+how it goes.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:

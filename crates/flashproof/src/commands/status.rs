@@ -3,6 +3,7 @@
 use crate::args::StatusArgs;
 use crate::failure::Failure;
 use crate::say;
+use crate::screen::columns;
 use device::observe::process::{Alive, is_alive};
 use measure::run_dir::Process;
 use report::status::{Seen, Status};
@@ -29,16 +30,30 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
             (true, false) => serde_json::to_string_pretty(&status).map_err(Failure::environment)? + "\n",
             (false, _) => status.to_string(),
         };
-        let redraw = args.watch && !args.json && io::stdout().is_terminal();
-        let over_the_last =
-            if redraw && drawn_lines > 0 { format!("\x1b[{drawn_lines}A\x1b[J") } else { String::new() };
-        drawn_lines = text.lines().count();
-        say::result(&format!("{over_the_last}{text}"))?;
-        if !args.watch || status.is_over() {
+        let read = if args.watch && !args.json && io::stdout().is_terminal() {
+            let (drawing, lines) = drawing(&text, drawn_lines);
+            drawn_lines = lines;
+            say::result_if_read(&drawing)?
+        } else {
+            say::result_if_read(&text)?
+        };
+        if !args.watch || !read || status.is_over() {
             return Ok(ExitCode::from(status.exit_code()));
         }
         thread::sleep(RENEW.max(began.elapsed() * READING_PART));
     }
+}
+
+/// `text` over the `drawn` lines of the time before, cut to the terminal: a line that is broken in two
+/// would be counted as one. Gives its lines, too.
+fn drawing(text: &str, drawn: usize) -> (String, usize) {
+    let width = columns(io::stdout());
+    let mut drawing = if drawn > 0 { format!("\x1b[{drawn}A\x1b[J") } else { String::new() };
+    for line in text.lines() {
+        drawing.extend(line.chars().take(width));
+        drawing.push('\n');
+    }
+    (drawing, text.lines().count())
 }
 
 /// What is known here of a process.

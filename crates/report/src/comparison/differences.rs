@@ -5,9 +5,17 @@ use measure::run_dir::{Manifest, Run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Settings of a run that do not change what was tested.
-const NO_MATTER: [&str; 7] =
-    ["device-names", "num-devices", "report-interval-sec", "microsecond-histograms", "seed", "shards", "engine"];
+/// Settings of a run that do not change what was tested, or that are said in other words.
+const NO_MATTER: [&str; 8] = [
+    "device-names",
+    "num-devices",
+    "report-interval-sec",
+    "microsecond-histograms",
+    "seed",
+    "shards",
+    "engine",
+    "test-duration-sec",
+];
 
 /// Settings that are the load itself, which is what is compared.
 const LOAD: [&str; 3] = ["read-reqs-per-sec", "write-reqs-per-sec", "service-threads"];
@@ -33,10 +41,13 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     say("the length of a slice", &m(|manifest| format!("{} s", manifest.slice_sec)));
     say("the number of devices", &m(|manifest| manifest.devices.len().to_string()));
     say("reads to writes", &m(mix));
+    // Another test has other settings; that it is another one is said already.
+    let common = |key: &str| runs.iter().all(|(_, run)| setting(&run.manifest, key).is_some());
+    let same_test = runs.windows(2).all(|pair| pair[0].1.manifest.test == pair[1].1.manifest.test);
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in runs.iter().flat_map(|(_, run)| settings(&run.manifest)) {
-        let skipped = NO_MATTER.contains(&key) || LOAD.contains(&key) || key == "test-duration-sec";
-        if !skipped && !keys.contains(&key) {
+        let skipped = NO_MATTER.contains(&key) || LOAD.contains(&key);
+        if !skipped && !keys.contains(&key) && (same_test || common(key)) {
             keys.push(key);
         }
     }
