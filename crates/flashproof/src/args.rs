@@ -1,20 +1,24 @@
 //! The command line: commands, their options and their help.
 
 mod certify;
+mod compare;
 mod config;
 mod doctor;
 mod latency;
 mod prep;
 mod rate;
 mod report;
+mod status;
 
 pub use certify::CertifyArgs;
+pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use report::ReportArgs;
+pub use status::StatusArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -42,6 +46,10 @@ pub enum Task {
     Latency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
+    /// `flashproof compare`
+    Compare(CompareArgs),
+    /// `flashproof status`
+    Status(StatusArgs),
     /// `flashproof config`
     Config(Box<ConfigArgs>),
     /// `flashproof certify`
@@ -79,6 +87,10 @@ enum Command {
     Prep(PrepArgs),
     /// Judge runs again, from their directories alone: as text, HTML with charts, Markdown, JSON
     Report(ReportArgs),
+    /// Show how a run or a series stands, from another terminal, while it runs or afterwards
+    Status(StatusArgs),
+    /// Lay runs or series side by side: what each held, at what wear and price, and among published ratings
+    Compare(CompareArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
     Config(Box<ConfigArgs>),
     /// Certify devices for a load, in stages of a day, and go on after any interruption; ERASES them
@@ -166,7 +178,8 @@ Examples:
   flashproof storage act_storage.conf --sla \"5%>1ms,1%>8ms\"
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does.";
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+how it goes.";
 
 const INDEX_EXAMPLES: &str = "\
 Examples:
@@ -177,7 +190,8 @@ Examples:
   flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does.";
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+how it goes.";
 
 /// Reads the command line. Prints help or usage errors and exits where that is all there is to do.
 pub fn parse() -> Invocation {
@@ -204,6 +218,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
         .mut_subcommand("report", |report| report.after_help(report::EXAMPLES))
+        .mut_subcommand("status", |status| status.after_help(status::EXAMPLES))
+        .mut_subcommand("compare", |compare| compare.after_help(compare::EXAMPLES))
         .mut_subcommand("config", config::with_examples)
         .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
         .mut_subcommand("rate", |rate| rate.after_help(rate::EXAMPLES))
@@ -216,6 +232,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Prep(args) => Task::Prep(args),
         Command::Report(args) => Task::Report(args),
+        Command::Status(args) => Task::Status(args),
+        Command::Compare(args) => Task::Compare(args),
         Command::Config(args) => Task::Config(args),
         Command::Certify(args) => Task::Certify(args),
         Command::Rate(args) => Task::Rate(args),

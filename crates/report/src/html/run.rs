@@ -74,7 +74,13 @@ fn summary(run: &RunReport) -> String {
 
 /// Links to the sections.
 fn contents(run: &RunReport, place: &str) -> String {
-    let own = [("steady", "Steady state"), ("findings", "Findings"), ("unmeasured", "Not measured"), ("run", "What was run"), ("method", "Method")];
+    let own = [
+        ("steady", "Steady state"),
+        ("findings", "Findings"),
+        ("unmeasured", "Not measured"),
+        ("run", "What was run"),
+        ("method", "Method"),
+    ];
     let sections = run.sections.iter().map(|section| (section.id.as_str(), section.title.as_str()));
     let links = sections.chain(own).map(|(id, title)| format!("<a href=\"#{place}{id}\">{}</a>\n", text(title)));
     format!("<nav aria-label=\"Contents\">\n{}</nav>\n", links.collect::<String>())

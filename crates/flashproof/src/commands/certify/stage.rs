@@ -126,6 +126,7 @@ fn order<'a>(
         },
         quiet: args.quiet,
         act_log: false,
+        trace: true,
     })
 }
 
