@@ -36,7 +36,7 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
     assert!(!ended.stdout.contains("certified"), "{}", ended.stdout);
     assert!(ended.stdout.contains("this is a screening, because the drives are simulated"), "{}", ended.stdout);
     assert!(ended.stderr.contains("stage 2 of 2: PASS: ran to completion"), "{}", ended.stderr);
-    for file in ["series.json", "stage-1/verdict.json", "stage-2/verdict.json"] {
+    for file in ["series.json", "report.html", "stage-1/verdict.json", "stage-2/verdict.json"] {
         assert!(bench.exists(&format!("flashproof-certify-sim-1x/{file}")), "{file}");
     }
     let again = certify(&bench, &[]).expect(0);

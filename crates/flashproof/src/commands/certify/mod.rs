@@ -8,7 +8,7 @@
 //!                 -> doctor    what will spoil the result: shown and recorded, never in the way
 //!                 -> prep      where a drive is not on record as prepared
 //!                 -> stages    one after another; series.json before and after each
-//!                 -> conclusion
+//!                 -> conclusion, report.html
 //! ```
 //! What the stages are, what passes one and what may be said of it is in `measure::certify`; the load of
 //! a stage is `load::act::staged`'s; a run is the runner's. This joins them, and keeps the state on disk.
@@ -30,9 +30,14 @@ use measure::certify;
 use measure::finding::{Finding, Level};
 use measure::judge::Outcome;
 use place::Place;
+use report::document::Document;
 use stage::Ended;
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+
+/// The report in the directory of a series.
+const REPORT: &str = "report.html";
 
 /// Certifies devices, from where the state on disk says that it is.
 pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
@@ -74,7 +79,22 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     }
     place.series.conclusion = Some(certify::conclude(&place.series, &place.claim));
     place.save()?;
+    write_report(&place.dir);
     tell::conclusion(&place)
+}
+
+/// Writes the report on the series beside its stages. That it cannot be is no reason to lose the result:
+/// `flashproof report` makes it at any time.
+fn write_report(dir: &Path) {
+    let written = Document::read(&[dir])
+        .map_err(|error| error.to_string())
+        .and_then(|document| fs::write(dir.join(REPORT), document.html()).map_err(|error| error.to_string()));
+    if let Err(error) = written {
+        say::warning(&format!(
+            "{} is not written - {error} - \"flashproof report\" makes it",
+            dir.join(REPORT).display()
+        ));
+    }
 }
 
 /// What was found about host and devices. Simulated drives have neither.

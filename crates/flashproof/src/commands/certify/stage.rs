@@ -125,6 +125,7 @@ fn order<'a>(
         },
         quiet: args.quiet,
         act_log: false,
+        trace: !args.no_trace,
     })
 }
 

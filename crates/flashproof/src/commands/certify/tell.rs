@@ -98,6 +98,10 @@ fn table(place: &Place) -> String {
         let _ = writeln!(text, "{}", cells.join("  ").trim_end());
     }
     let _ = writeln!(text, "\nseries: {}", place.dir.display());
+    let report = place.dir.join(super::REPORT);
+    if place.series.conclusion.is_some() && report.exists() {
+        let _ = writeln!(text, "report: {}", report.display());
+    }
     text
 }
 
