@@ -40,14 +40,22 @@ impl Progress {
     pub fn new(layout: &Layout, duration_ns: u64, simulated: bool, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
         let screen = if !quiet && io::stderr().is_terminal() { Screen::new() } else { None };
-        let layout = layout.clone();
-        Self { layout, heading: None, duration_ns, screen, simulated, quiet, told: None, since, errors: 0 }
+        Self {
+            layout: layout.clone(),
+            heading: None,
+            duration_ns,
+            screen,
+            simulated,
+            quiet,
+            told: None,
+            since,
+            errors: 0,
+        }
     }
 
-    /// As it is, with a heading in each line.
-    pub fn headed(mut self, heading: Option<String>) -> Self {
-        self.heading = heading;
-        self
+    /// As it is, with a heading before each line.
+    pub fn headed(self, heading: Option<String>) -> Self {
+        Self { heading, ..self }
     }
 
     /// Takes in an interval; tells, if it is time to.
@@ -91,13 +99,13 @@ impl Progress {
         let errors = if self.errors > 0 { format!("{} I/O errors", self.errors) } else { String::new() };
         let left = clock(self.duration_ns.saturating_sub(end_ns));
         let parts = [
-            (5, self.heading.clone().unwrap_or_default()),
+            (4, self.heading.clone().unwrap_or_default()),
             (4, clock(end_ns)),
             (3, format!("{rate:.0} ops/s")),
             (2, format!("service p99 {}", p99(&self.since.judged))),
             (1, format!("lag p99 {}", p99(&self.since.lag))),
-            (7, errors),
-            (6, format!("{left} left{}", if self.simulated { ", of simulated time" } else { "" })),
+            (6, errors),
+            (5, format!("{left} left{}", if self.simulated { ", of simulated time" } else { "" })),
         ];
         fitted(&parts, columns)
     }

@@ -6,7 +6,7 @@ use super::tell;
 use crate::args::CertifyArgs;
 use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::runner::{self, Order, Part};
+use crate::runner::{self, Order, Part, Unwatched};
 use crate::say;
 use crate::signals::Switch;
 use measure::certify::{self, Judged, Linearity};
@@ -45,7 +45,7 @@ pub fn run(
         certify::interrupt(&mut place.series.steps[index], failure.message.lines().next().unwrap_or_default());
         place.save().and(Err(failure))
     };
-    let verdict = match runner::run(order, switch, &mut |_| None) {
+    let verdict = match runner::run(order, switch, &mut Unwatched) {
         Ok(runner::Ended::Recorded(verdict)) => verdict,
         Ok(runner::Ended::Unrecorded { failure, .. }) => return failed(place, failure),
         Err(failure) => return failed(place, failure),
