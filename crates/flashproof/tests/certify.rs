@@ -144,6 +144,8 @@ fn what_cannot_be_certified_is_refused_before_anything_is_made() {
     certify(&bench, &["/dev/not-there"]).expect_error(3, &["cannot certify /dev/not-there"]);
     let left: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
+    bench.write("file", [0; 4096]);
+    certify(&bench, &["file"]).expect_error(2, &["cannot certify file - it is a file, not a device"]);
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Place {
             Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"))
         })?;
         let lock = SeriesLock::take(&dir).map_err(Failure::environment)?;
-        let claim = Claim { files: drives.files, unprepared: drives.left_unprepared.clone(), ..asked.claim.clone() };
+        let claim = Claim { unprepared: drives.left_unprepared.clone(), ..asked.claim.clone() };
         let now = asked.series(drives.identities.clone(), &claim);
         match Series::read(&dir).map_err(Failure::environment)? {
             None => Ok(Self { dir, series: now, claim, _lock: lock }),
