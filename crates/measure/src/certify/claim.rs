@@ -78,11 +78,9 @@ impl Claim {
             true => String::new(),
             false => format!(" within limits of its own ({})", self.sla),
         };
-        let slices =
-            match self.slice_sec == SLICE_SEC || self.slice_sec >= self.stage_sec && self.stage_sec <= SLICE_SEC {
-                true => String::new(),
-                false => format!(" in slices of {}", span(self.slice_sec)),
-            };
+        // A slice as long as the stage is all that a short stage has.
+        let is_usual = self.slice_sec == SLICE_SEC || self.slice_sec.min(SLICE_SEC) >= self.stage_sec;
+        let slices = if is_usual { String::new() } else { format!(" in slices of {}", span(self.slice_sec)) };
         format!("{}{limits}{slices}", self.load())
     }
 
@@ -143,7 +141,8 @@ impl Claim {
         }
         if !self.as_act {
             remarks.push(
-                "not comparable with published ratings: operations were paced evenly, ACT starts them in bursts (--as-act)"
+                "not comparable with published ratings: operations were paced evenly, ACT starts them in bursts \
+                 (--as-act)"
                     .to_owned(),
             );
         }
