@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
+pub mod certify;
 pub mod config;
 pub mod devices;
 pub mod doctor;
 pub mod latency;
 pub mod prep;
+pub mod rate;
 pub mod report;
 pub mod test;
 
