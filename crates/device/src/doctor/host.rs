@@ -47,13 +47,15 @@ fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, sheet:
     match (attempt, disabled) {
         (Some(Ok(())), _) => sheet.ok(CHECK, "io_uring works"),
         (Some(Err(error)), Some(disabled @ 1..)) => {
-            sheet.warning(CHECK, format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})"), WHY, ALLOW);
+            let finding = format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})");
+            sheet.warning(CHECK, finding, WHY, ALLOW);
         }
         (Some(Err(error)), _) => sheet.warning(
             CHECK,
             format!("io_uring cannot be set up ({error})"),
             WHY,
-            "in a container allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); it needs Linux 5.11",
+            "in a container allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); \
+             it needs Linux 5.11",
         ),
         (None, Some(0)) => sheet.ok(CHECK, "kernel.io_uring_disabled is 0"),
         (None, Some(disabled)) => {
@@ -85,8 +87,8 @@ fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, sheet:
 
 fn check_governor(facts: &HostFacts, sheet: &mut Sheet) {
     const CHECK: &str = "cpu-governor";
-    const WHY: &str = "a CPU that slows down between operations issues the next one late and sees it complete late: tens of \
-                       microseconds that look like the device's";
+    const WHY: &str = "a CPU that slows down between operations issues the next one late and sees it complete \
+                       late: tens of microseconds that look like the device's";
     match (facts.cpu_governor.as_deref(), &facts.hypervisor) {
         (Some("performance"), _) => sheet.ok(CHECK, "all CPUs run at the governor performance"),
         (Some(others), _) => sheet.warning(
