@@ -1,17 +1,21 @@
 //! The command line: commands, their options and their help.
 
+mod certify;
 mod compare;
 mod config;
 mod doctor;
 mod latency;
 mod prep;
+mod rate;
 mod status;
 
+pub use certify::CertifyArgs;
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
+pub use rate::RateArgs;
 pub use status::StatusArgs;
 
 use crate::commands::Manner;
@@ -46,6 +50,10 @@ pub enum Task {
     Status(StatusArgs),
     /// `flashproof config`
     Config(Box<ConfigArgs>),
+    /// `flashproof certify`
+    Certify(Box<CertifyArgs>),
+    /// `flashproof rate`
+    Rate(Box<RateArgs>),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -83,6 +91,10 @@ enum Command {
     Compare(CompareArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
     Config(Box<ConfigArgs>),
+    /// Certify devices for a load, in stages of a day, and go on after any interruption; ERASES them
+    Certify(Box<CertifyArgs>),
+    /// Find the highest load that devices hold, step by step from below; ERASES them
+    Rate(Box<RateArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -131,7 +143,7 @@ pub struct TestArgs {
     #[arg(long)]
     pub shared: bool,
     /// What the verdict allows: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default())]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), value_parser = Sla::wanted)]
     pub sla: Sla,
     /// Length of a slice of the verdict, in seconds; the worst slice decides
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
@@ -222,6 +234,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("status", |status| status.after_help(status::EXAMPLES))
         .mut_subcommand("compare", |compare| compare.after_help(compare::EXAMPLES))
         .mut_subcommand("config", config::with_examples)
+        .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
+        .mut_subcommand("rate", |rate| rate.after_help(rate::EXAMPLES))
         .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
         .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
@@ -234,6 +248,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Status(args) => Task::Status(args),
         Command::Compare(args) => Task::Compare(args),
         Command::Config(args) => Task::Config(args),
+        Command::Certify(args) => Task::Certify(args),
+        Command::Rate(args) => Task::Rate(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
     }

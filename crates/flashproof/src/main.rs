@@ -18,6 +18,7 @@ mod recording;
 mod runner;
 mod say;
 mod screen;
+mod series;
 mod signals;
 mod tracing;
 
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
         Task::Config(args) => commands::config::run(&args),
+        Task::Certify(args) => commands::certify::run(&args),
+        Task::Rate(args) => commands::rate::run(&args),
         Task::Status(args) => commands::status::run(&args),
         Task::Compare(args) => commands::compare::run(&args),
         Task::Doctor(args) => commands::doctor::run(&args),
