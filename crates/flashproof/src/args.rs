@@ -7,6 +7,7 @@ mod doctor;
 mod latency;
 mod prep;
 mod rate;
+mod report;
 mod status;
 
 pub use certify::CertifyArgs;
@@ -16,6 +17,7 @@ pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
+pub use report::ReportArgs;
 pub use status::StatusArgs;
 
 use crate::commands::Manner;
@@ -83,7 +85,7 @@ enum Command {
     Latency(LatencyArgs),
     /// Write devices from end to end, so that a test meets a drive in use; ERASES them
     Prep(PrepArgs),
-    /// Judge a run again, from its run directory alone
+    /// Judge runs again, from their directories alone: as text, HTML with charts, Markdown, JSON
     Report(ReportArgs),
     /// Show how a run or a series stands, from another terminal, while it runs or afterwards
     Status(StatusArgs),
@@ -166,16 +168,6 @@ pub struct TestArgs {
     pub quiet: bool,
 }
 
-/// Options of a report.
-#[derive(Args, Debug)]
-pub struct ReportArgs {
-    /// A run directory
-    pub dir: PathBuf,
-    /// Print all of it as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 const STORAGE_EXAMPLES: &str = "\
 Examples:
   flashproof storage act_storage.conf                     a device that holds nothing, or only our own data
@@ -201,11 +193,6 @@ Reading needs no consent. Writing does: see docs/guard.md. The environment varia
 names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
 how it goes.";
 
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  flashproof report runs/demo
-  flashproof report runs/demo --json | jq .verdict.outcome";
-
 /// Reads the command line. Prints help or usage errors and exits where that is all there is to do.
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -230,7 +217,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
-        .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
+        .mut_subcommand("report", |report| report.after_help(report::EXAMPLES))
         .mut_subcommand("status", |status| status.after_help(status::EXAMPLES))
         .mut_subcommand("compare", |compare| compare.after_help(compare::EXAMPLES))
         .mut_subcommand("config", config::with_examples)

@@ -12,8 +12,6 @@ use measure::series::Identity;
 pub struct Drives {
     /// What tells each from every other.
     pub identities: Vec<Identity>,
-    /// Whether any is a file.
-    pub files: bool,
     /// Devices that nobody prepares and that are not on record as prepared.
     pub left_unprepared: Vec<String>,
     /// Devices that are to be prepared.
@@ -33,12 +31,7 @@ impl Drives {
     /// Errors: a device that is not there, or is none.
     pub fn look(base: &Base, no_prep: bool) -> Result<Self, Failure> {
         let terms = base.config().terms();
-        let mut drives = Self {
-            identities: Vec::new(),
-            files: terms.file_size_mbytes.is_some(),
-            left_unprepared: Vec::new(),
-            wanting: Vec::new(),
-        };
+        let mut drives = Self { identities: Vec::new(), left_unprepared: Vec::new(), wanting: Vec::new() };
         for name in &terms.device_names {
             if terms.is_simulated() {
                 drives.identities.push(simulated(name)?);
@@ -48,6 +41,12 @@ impl Drives {
             } else {
                 let facts = discover(name, &Roots::default())
                     .map_err(|error| Failure::environment(format!("cannot test {name} - {error}")))?;
+                if facts.kind == Kind::RegularFile {
+                    return Err(Failure::usage(format!(
+                        "cannot test {name} - it is a file, not a device - to screen files give a --config with \
+                         file-size-mbytes in it"
+                    )));
+                }
                 drives.add(&facts, no_prep);
             }
         }
@@ -57,7 +56,6 @@ impl Drives {
 
     fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
         self.identities.push(identity(facts));
-        self.files |= facts.kind == Kind::RegularFile;
         if is_prepared(facts) {
             return;
         }

@@ -4,12 +4,18 @@
 //! on with the newest.
 
 use crate::failure::Failure;
+use crate::say;
 use measure::certify::{self, Differs};
+use measure::finding::Finding;
 use measure::run_dir::MANIFEST;
 use measure::series::{Identity, Series};
 use measure::series_lock::SeriesLock;
+use report::document::Document;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The report in the directory of a series.
+const REPORT: &str = "report.html";
 
 /// Longest name of drives in the name of a directory, in characters.
 const NAME_CHARS_MAX: usize = 120;
@@ -55,6 +61,35 @@ impl Kept {
     /// Whether the series made a run before.
     pub fn has_begun(&self) -> bool {
         self.series.steps.iter().any(|step| step.attempts > 0)
+    }
+
+    /// What is found about host and devices. Simulated drives have neither.
+    pub fn examined(&self) -> Vec<Finding> {
+        if self.series.devices.iter().any(|device| device.simulated) {
+            return Vec::new();
+        }
+        let names: Vec<&str> = self.series.devices.iter().map(|device| device.name.as_str()).collect();
+        device::doctor::examine(Path::new("/"), &names, Some(&self.dir))
+    }
+
+    /// Writes the report on the series beside its runs. That it cannot be is no reason to lose the result:
+    /// `flashproof report` makes it at any time.
+    pub fn write_report(&self) {
+        let path = self.dir.join(REPORT);
+        let written = Document::read(&[&self.dir])
+            .map_err(|error| error.to_string())
+            .and_then(|document| fs::write(&path, document.html()).map_err(|error| error.to_string()));
+        if let Err(error) = written {
+            say::warning(&format!("{} is not written - {error} - \"flashproof report\" makes it", path.display()));
+        }
+    }
+
+    /// Where the series is, and its report if it has one, a line each.
+    pub fn places(&self) -> String {
+        let report = self.dir.join(REPORT);
+        let told = self.series.conclusion.is_some() && report.exists();
+        let report = if told { format!("report: {}\n", report.display()) } else { String::new() };
+        format!("series: {}\n{report}", self.dir.display())
     }
 
     /// Puts the state on disk.

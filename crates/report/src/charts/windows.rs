@@ -87,7 +87,7 @@ impl Durations {
         for value in histogram.iter_recorded() {
             let row = (value.value_iterated_to().max(1) as f64).log10() * ROWS_PER_DECADE;
             if let Some(count) = rows.get_mut((row.floor() as usize).min(ROWS - 1)) {
-                *count += value.count_at_value();
+                *count += u64::from(value.count_at_value());
             }
         }
     }

@@ -73,6 +73,7 @@ impl Asked {
             multiple: factor.to_string(),
             config: args.config.as_deref().filter(|_| !base.is_acts()).map(file_name),
             sla: args.sla.clone(),
+            slice_sec: args.slice,
             stage_sec: stage_sec.into(),
             simulated,
             files: terms.file_size_mbytes.is_some(),

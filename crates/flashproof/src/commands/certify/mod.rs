@@ -8,7 +8,7 @@
 //!                 -> doctor    what will spoil the result: shown and recorded, never in the way
 //!                 -> prep      where a drive is not on record as prepared
 //!                 -> stages    one after another; series.json before and after each
-//!                 -> conclusion
+//!                 -> conclusion, report.html
 //! ```
 //! What the stages are, what passes one and what may be said of it is in `measure::certify`; the load of
 //! a stage is `load::act::staged`'s; a run is the runner's. This joins them, and keeps the state on disk.
@@ -26,11 +26,10 @@ use crate::series::{Drives, prepare};
 use crate::signals::Switch;
 use asked::Asked;
 use measure::certify;
-use measure::finding::{Finding, Level};
+use measure::finding::Level;
 use measure::judge::Outcome;
 use place::Place;
 use stage::Ended;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Certifies devices, from where the state on disk says that it is.
@@ -47,7 +46,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         return tell::conclusion(&place);
     }
     let switch = Switch::install("the stage will be run again from its beginning; the same command does")?;
-    place.kept.series.findings = examined(&place);
+    place.kept.series.findings = place.kept.examined();
     let told = doctor::listed(&place.kept.series.findings, Level::Warning);
     if !told.is_empty() {
         say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
@@ -57,7 +56,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
             return Ok(code);
         }
         // What was found of drives that were not prepared is no longer so.
-        place.kept.series.findings = examined(&place);
+        place.kept.series.findings = place.kept.examined();
     }
     place.kept.series.conclusion = None;
     place.kept.save()?;
@@ -72,14 +71,6 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     }
     place.kept.series.conclusion = Some(certify::conclude(&place.kept.series, &place.claim));
     place.kept.save()?;
+    place.kept.write_report();
     tell::conclusion(&place)
-}
-
-/// What was found about host and devices. Simulated drives have neither.
-fn examined(place: &Place) -> Vec<Finding> {
-    if place.claim.simulated {
-        return Vec::new();
-    }
-    let names: Vec<&str> = place.kept.series.devices.iter().map(|device| device.name.as_str()).collect();
-    device::doctor::examine(Path::new("/"), &names, Some(&place.kept.dir))
 }

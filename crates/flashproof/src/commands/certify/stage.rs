@@ -37,10 +37,10 @@ pub fn run(
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
     tell::stage_begins(place, index);
-    let names: Vec<_> =
-        place.kept.series.steps[index].devices.iter().map(|device| &place.kept.series.devices[*device].name).collect();
     // Names of devices of other stages would be warned of as devices of no configuration.
-    let erase: Vec<_> = args.erase.iter().filter(|name| names.contains(name)).cloned().collect();
+    let (numbers, names) = (&place.kept.series.steps[index].devices, asked.base.config().device_names());
+    let is_loaded = |name: &&String| numbers.iter().any(|number| names.get(*number) == Some(*name));
+    let erase: Vec<_> = args.erase.iter().filter(is_loaded).cloned().collect();
     let order = order(args, asked, place, index, &erase)?;
     let failed = |place: &mut Place, failure: Failure| {
         certify::interrupt(&mut place.kept.series.steps[index], failure.message.lines().next().unwrap_or_default());
@@ -69,7 +69,7 @@ pub fn settle(place: &mut Place) {
         }
         let run = run_dir::read(&place.kept.dir.join(&step.dir));
         if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
-            let ended_unix_ms = run.manifest.started_unix_ms + (run.verdict.ran_sec * 1e3) as u64;
+            let ended_unix_ms = run.manifest.started_unix_ms.saturating_add((run.verdict.ran_sec * 1e3) as u64);
             take(place, index, &run.verdict, ended_unix_ms);
         }
     }
@@ -126,6 +126,7 @@ fn order<'a>(
         },
         quiet: args.quiet,
         act_log: false,
+        trace: !args.no_trace,
     })
 }
 

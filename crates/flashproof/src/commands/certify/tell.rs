@@ -92,9 +92,9 @@ pub fn interruption(place: &Place, index: usize) -> Result<ExitCode, Failure> {
 /// The stages in a table, and where they are recorded.
 fn stages(place: &Place) -> String {
     let head = ["stage", "load", "devices", "length", "outcome", "run directory"].map(str::to_owned).to_vec();
-    let rows: Vec<_> =
-        std::iter::once(head).chain(place.kept.series.steps.iter().map(|step| row(place, step))).collect();
-    format!("\n{}\nseries: {}\n", table(&rows), place.kept.dir.display())
+    let rows = place.kept.series.steps.iter().map(|step| row(place, step));
+    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+    format!("\n{}\n{}", table(&rows), place.kept.places())
 }
 
 fn row(place: &Place, step: &Step) -> Vec<String> {

@@ -43,9 +43,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     {
         return Ok(code);
     }
-    if !asked.simulated {
-        kept.series.findings = crate::runner::findings(&asked.base.config().terms(), &kept.dir);
-    }
+    kept.series.findings = kept.examined();
     kept.series.conclusion = None;
     kept.save()?;
     tell::beginning(&kept, &asked);
@@ -63,5 +61,6 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let standing = asked.standing(kept.term(NOT_PREPARED));
     kept.series.conclusion = Some(conclude(&kept.series, &finding, &args.sla, &standing));
     kept.save()?;
+    kept.write_report();
     tell::conclusion(&kept)
 }

@@ -62,7 +62,7 @@ pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
 fn steps(kept: &Kept) -> String {
     let head = ["step", "shown", "rounds", "worst share", "run directory"].map(str::to_owned).to_vec();
     let rows: Vec<_> = std::iter::once(head).chain(kept.series.steps.iter().map(row)).collect();
-    format!("\n{}\nseries: {}\n", table(&rows), kept.dir.display())
+    format!("\n{}\n{}", table(&rows), kept.places())
 }
 
 fn row(step: &Step) -> Vec<String> {
