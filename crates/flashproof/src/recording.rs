@@ -9,7 +9,6 @@ use crate::runner::Watch;
 use crate::say;
 use crate::signals;
 use crate::tracing::{self, Tracing};
-use device::observe::process::this_process;
 use device::observe::telemetry::Sampler;
 use device::op::Kind;
 use device::sys::ioctl;
@@ -178,7 +177,6 @@ impl Sink for Recording<'_> {
         // A clock before 1970 is no reason not to test a drive.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.manifest.started_unix_ms = since_1970.as_millis() as u64;
-        self.manifest.process = this_process();
         if matches!(self.devices, Devices::Real(_)) {
             let sampler = Sampler::new(&self.devices.numbers());
             self.sampler =
