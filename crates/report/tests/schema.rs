@@ -45,11 +45,14 @@ fn mistakes(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String
             "properties" => {
                 for (name, schema) in rule.as_object().unwrap() {
                     let property = value.get(name);
-                    found.extend(property.into_iter().flat_map(|it| mistakes(root, schema, it, &format!("{at}/{name}"))));
+                    found.extend(
+                        property.into_iter().flat_map(|it| mistakes(root, schema, it, &format!("{at}/{name}"))),
+                    );
                 }
             }
             "required" => {
-                let missing = rule.as_array().unwrap().iter().filter(|name| value.get(name.as_str().unwrap()).is_none());
+                let missing =
+                    rule.as_array().unwrap().iter().filter(|name| value.get(name.as_str().unwrap()).is_none());
                 found.extend(missing.map(|name| format!("{at}: {name} is missing")));
             }
             "additionalProperties" => {

@@ -56,9 +56,8 @@ fn chart(of: &str, samples: &[TraceLine], limits: &[Limit], detail: Detail) -> C
     let each = samples.len().div_ceil(detail.points_max.max(1)).max(1);
     let chunks: Vec<&[TraceLine]> = samples.chunks(each).collect();
     let x: Vec<f64> = chunks.iter().filter_map(|chunk| chunk.last()).map(|line| line.at_sec).collect();
-    let highest_ms = |lines: &[TraceLine], value: fn(&TraceLine) -> u64| {
-        lines.iter().map(value).max().map(|ns| ns as f64 / 1e6)
-    };
+    let highest_ms =
+        |lines: &[TraceLine], value: fn(&TraceLine) -> u64| lines.iter().map(value).max().map(|ns| ns as f64 / 1e6);
     for (number, (name, value)) in DRAWN.iter().enumerate() {
         let y = chunks.iter().map(|chunk| highest_ms(chunk, *value)).collect();
         let line = Line { name: (*name).to_owned(), x: Points::Each(x.clone()), y, style: Style::line(number) };

@@ -85,7 +85,8 @@ impl Durations {
         }
         let Some(rows) = self.columns.get_mut(column) else { return };
         for value in histogram.iter_recorded() {
-            let row = (value.value_iterated_to().max(1) as f64).log10() * ROWS_PER_DECADE;
+            let middle_ns = histogram.median_equivalent(value.value_iterated_to());
+            let row = (middle_ns.max(1) as f64).log10() * ROWS_PER_DECADE;
             if let Some(count) = rows.get_mut((row.floor() as usize).min(ROWS - 1)) {
                 *count += u64::from(value.count_at_value());
             }
@@ -114,14 +115,7 @@ impl Durations {
 impl Windows {
     /// Reads what is whole of the log of `kind` in `dir`, whose run lasted `ran_sec`. With `heat`, counts
     /// for heat maps are kept.
-    pub(crate) fn read(
-        dir: &Path,
-        layout: &Layout,
-        kind: HlogKind,
-        ran_sec: f64,
-        detail: Detail,
-        heat: bool,
-    ) -> Self {
+    pub(crate) fn read(dir: &Path, layout: &Layout, kind: HlogKind, ran_sec: f64, detail: Detail, heat: bool) -> Self {
         let devices = layout.devices.len().max(1);
         let cells = if devices > 1 { layout.cells() } else { 0 };
         let mut this = Self {

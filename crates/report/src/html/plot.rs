@@ -197,7 +197,7 @@ mod tests {
         assert!(!json.contains('<') && json.contains("&lt;/script&gt;"), "{json}");
         let parsed: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(parsed[0]["data"][0]["y"], json!([0.001, null, 2.0]), "gaps stay gaps");
-        assert_eq!(parsed[0]["layout"]["xaxis"]["range"], json!([0.0, 30.0]));
+        assert_eq!(parsed[0]["layout"]["xaxis"]["range"], json!([0, 30.0]));
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub fn write_run(dir: &Path, shape: Shape<'_>) {
         report_interval_sec: shape.interval_sec,
         slice_sec: duration_sec.min(3_600),
         round_sec: (duration_sec / 12).clamp(1, 60),
-        device_facts: shape.devices.iter().map(|_| json!({"model": "M", "size_bytes": 1 << 36})).collect(),
+        device_facts: shape.devices.iter().map(|_| json!({"model": "M", "size_bytes": 1_u64 << 36})).collect(),
         host_facts: json!({"kernel": HOSTILE}),
         findings: vec![Finding {
             check: "io-scheduler".into(),
