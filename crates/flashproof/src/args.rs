@@ -1,16 +1,24 @@
 //! The command line: commands, their options and their help.
 
+mod certify;
+mod compare;
 mod config;
 mod doctor;
 mod latency;
 mod prep;
+mod rate;
 mod report;
+mod status;
 
+pub use certify::CertifyArgs;
+pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
+pub use rate::RateArgs;
 pub use report::ReportArgs;
+pub use status::StatusArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -38,8 +46,16 @@ pub enum Task {
     Latency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
+    /// `flashproof compare`
+    Compare(CompareArgs),
+    /// `flashproof status`
+    Status(StatusArgs),
     /// `flashproof config`
     Config(Box<ConfigArgs>),
+    /// `flashproof certify`
+    Certify(Box<CertifyArgs>),
+    /// `flashproof rate`
+    Rate(Box<RateArgs>),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -71,8 +87,16 @@ enum Command {
     Prep(PrepArgs),
     /// Judge runs again, from their directories alone: as text, HTML with charts, Markdown, JSON
     Report(ReportArgs),
+    /// Show how a run or a series stands, from another terminal, while it runs or afterwards
+    Status(StatusArgs),
+    /// Lay runs or series side by side: what each held, at what wear and price, and among published ratings
+    Compare(CompareArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
     Config(Box<ConfigArgs>),
+    /// Certify devices for a load, in stages of a day, and go on after any interruption; ERASES them
+    Certify(Box<CertifyArgs>),
+    /// Find the highest load that devices hold, step by step from below; ERASES them
+    Rate(Box<RateArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -121,7 +145,7 @@ pub struct TestArgs {
     #[arg(long)]
     pub shared: bool,
     /// What the verdict allows: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default())]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), value_parser = Sla::wanted)]
     pub sla: Sla,
     /// Length of a slice of the verdict, in seconds; the worst slice decides
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
@@ -132,6 +156,10 @@ pub struct TestArgs {
     /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
+    /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
+    /// part of a latency from the device's
+    #[arg(long)]
+    pub no_trace: bool,
     /// Show the configuration as resolved and the rates that follow, and touch no device
     #[arg(long)]
     pub dry_run: bool,
@@ -150,7 +178,8 @@ Examples:
   flashproof storage act_storage.conf --sla \"5%>1ms,1%>8ms\"
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does.";
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+how it goes.";
 
 const INDEX_EXAMPLES: &str = "\
 Examples:
@@ -161,7 +190,8 @@ Examples:
   flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does.";
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+how it goes.";
 
 /// Reads the command line. Prints help or usage errors and exits where that is all there is to do.
 pub fn parse() -> Invocation {
@@ -188,7 +218,11 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
         .mut_subcommand("report", |report| report.after_help(report::EXAMPLES))
+        .mut_subcommand("status", |status| status.after_help(status::EXAMPLES))
+        .mut_subcommand("compare", |compare| compare.after_help(compare::EXAMPLES))
         .mut_subcommand("config", config::with_examples)
+        .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
+        .mut_subcommand("rate", |rate| rate.after_help(rate::EXAMPLES))
         .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
         .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
@@ -198,7 +232,11 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Prep(args) => Task::Prep(args),
         Command::Report(args) => Task::Report(args),
+        Command::Status(args) => Task::Status(args),
+        Command::Compare(args) => Task::Compare(args),
         Command::Config(args) => Task::Config(args),
+        Command::Certify(args) => Task::Certify(args),
+        Command::Rate(args) => Task::Rate(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
     }

@@ -17,7 +17,10 @@ mod progress;
 mod recording;
 mod runner;
 mod say;
+mod screen;
+mod series;
 mod signals;
+mod tracing;
 
 use args::{Invocation, Task, parse};
 use commands::Manner;
@@ -34,6 +37,10 @@ fn main() -> ExitCode {
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
         Task::Config(args) => commands::config::run(&args),
+        Task::Certify(args) => commands::certify::run(&args),
+        Task::Rate(args) => commands::rate::run(&args),
+        Task::Status(args) => commands::status::run(&args),
+        Task::Compare(args) => commands::compare::run(&args),
         Task::Doctor(args) => commands::doctor::run(&args),
         Task::Devices(args) => commands::devices::run(&args),
         Task::Report(args) => commands::report::run(&args),

@@ -8,6 +8,8 @@ use crate::progress::Progress;
 use crate::runner::Watch;
 use crate::say;
 use crate::signals;
+use crate::tracing::{self, Tracing};
+use device::observe::process::this_process;
 use device::observe::telemetry::Sampler;
 use device::op::Kind;
 use device::sys::ioctl;
@@ -40,11 +42,14 @@ pub struct Recording<'a> {
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
+    /// Samples the block layer, if that is wanted and can be done.
+    tracing: Option<Tracing>,
+    trace: bool,
     /// ACT's log on standard output, for ACT's scripts.
     act_log: bool,
     failures_told: u32,
     stopped: Option<Instant>,
-    watch: &'a mut Watch<'a>,
+    watch: &'a mut dyn Watch,
 }
 
 impl<'a> Recording<'a> {
@@ -56,7 +61,7 @@ impl<'a> Recording<'a> {
         engine: &'a EngineFacts,
         control: Arc<Control>,
         options: Options,
-        watch: &'a mut Watch<'a>,
+        watch: &'a mut dyn Watch,
     ) -> Self {
         let layout = manifest.layout();
         Self {
@@ -67,8 +72,11 @@ impl<'a> Recording<'a> {
                 manifest.duration_sec.saturating_mul(1_000_000_000),
                 manifest.simulated,
                 options.quiet,
-            ),
+            )
+            .headed(options.heading),
             act_log: options.act_log,
+            trace: options.trace,
+            tracing: None,
             manifest,
             devices,
             engine,
@@ -95,6 +103,8 @@ impl<'a> Recording<'a> {
         for line in lines_of_act(&end) {
             self.act_error(&line);
         }
+        // Its last sample is in the directory before the verdict is.
+        drop(self.tracing.take());
         let verdict = self.judge.verdict(&end);
         if let Some(writer) = self.writer.take() {
             writer.finish(&verdict).map_err(Failure::environment)?;
@@ -152,8 +162,12 @@ impl<'a> Recording<'a> {
 pub struct Options {
     /// Do not tell progress.
     pub quiet: bool,
+    /// What stands before each line of progress.
+    pub heading: Option<String>,
     /// Print ACT's log on standard output.
     pub act_log: bool,
+    /// Sample the block layer's tracepoints, where that can be done.
+    pub trace: bool,
     /// The bounds of the run.
     pub settings: Settings,
 }
@@ -164,16 +178,20 @@ impl Sink for Recording<'_> {
         // A clock before 1970 is no reason not to test a drive.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.manifest.started_unix_ms = since_1970.as_millis() as u64;
+        self.manifest.process = this_process();
         if matches!(self.devices, Devices::Real(_)) {
             let sampler = Sampler::new(&self.devices.numbers());
             self.sampler =
                 sampler.inspect_err(|error| say::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
         }
+        self.watch.begins(&self.manifest);
+        let plan = tracing::plan(self.devices, self.trace, &mut self.manifest.unmeasured);
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         let writer = Writer::create(&self.dir, &self.manifest, columns)?;
         say::note(&format!("run directory: {}", self.dir.display()));
         print_act(self.act_log, &writer)?;
         self.writer = Some(writer);
+        self.tracing = plan.and_then(|plan| Tracing::start(plan, &self.dir, &self.manifest));
         Ok(())
     }
 
@@ -191,7 +209,7 @@ impl Sink for Recording<'_> {
                 writer.sync()?;
             }
         }
-        if let Some(why) = (self.watch)(interval) {
+        if let Some(why) = self.watch.interval(interval) {
             self.control.stop(Cause::Enough { why });
         }
         Ok(())

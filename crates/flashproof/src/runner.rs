@@ -8,13 +8,14 @@ use crate::devices::{Consents, Devices};
 use crate::engine::{Engine, EngineFacts};
 use crate::failure::Failure;
 use crate::recording::{Options, Recording};
+use crate::say;
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
 use load::act::workload::{Choices, DeviceShape, Workload};
 use load::act::{Model, Terms};
 use load::run::{Control, Run, Settings};
 use measure::cell::Interval;
-use measure::finding::Finding;
+use measure::finding::{Finding, Level};
 use measure::judge::{Sla, Verdict, round_sec, whole_slice_sec};
 use measure::run_dir::{Config, Manifest, check_usable};
 use std::path::{Path, PathBuf};
@@ -27,8 +28,25 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// sets no bound.
 const DRAIN_NS: u64 = 10 * NS_PER_SEC;
 
-/// Sees each interval of a run as it ends; gives a phrase that says what was seen once that is enough.
-pub type Watch<'a> = dyn FnMut(&Interval) -> Option<String> + 'a;
+/// Sees a run while it goes on, and can end it.
+pub trait Watch {
+    /// The run begins that `manifest` describes.
+    fn begins(&mut self, manifest: &Manifest);
+
+    /// An interval is over; gives a phrase that says what was seen once that is enough.
+    fn interval(&mut self, interval: &Interval) -> Option<String>;
+}
+
+/// Nobody watches: the run lasts its time.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn begins(&mut self, _: &Manifest) {}
+
+    fn interval(&mut self, _: &Interval) -> Option<String> {
+        None
+    }
+}
 
 /// What to run, and how.
 pub struct Order<'a> {
@@ -54,6 +72,8 @@ pub struct Order<'a> {
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
+    /// Sample the block layer's tracepoints, where that can be done.
+    pub trace: bool,
 }
 
 /// What a run is part of, for its manifest. Of a single run: nothing.
@@ -65,6 +85,8 @@ pub struct Part {
     pub multiple: Option<f64>,
     /// What was found before the series; `None`: look again.
     pub findings: Option<Vec<Finding>>,
+    /// What stands before each line of progress: `stage 2 of 4, ends about 14:05 UTC`.
+    pub heading: Option<String>,
 }
 
 /// How a run came to an end of which there is a verdict.
@@ -83,14 +105,27 @@ pub enum Ended {
 /// Runs the test. `watch` may end it early. A signal ends it by way of `switch`.
 ///
 /// Errors: the run did not begin.
-pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<Ended, Failure> {
-    let Order { mut model, text, dir, consents, sla, slice_sec, round_sec: round, max_errors, part, quiet, act_log } =
-        order;
+pub fn run(order: Order<'_>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
+    let Order {
+        mut model,
+        text,
+        dir,
+        consents,
+        sla,
+        slice_sec,
+        round_sec: round,
+        max_errors,
+        part,
+        quiet,
+        act_log,
+        trace,
+    } = order;
     // Before anybody is asked what may be erased.
     check_usable(&dir).map_err(Failure::environment)?;
     let terms = model.terms();
     let seed = terms.seed.unwrap_or_else(fresh_seed);
     model.set_seed(seed);
+    let findings = part.findings.unwrap_or_else(|| findings(&terms, &dir));
     let devices = Devices::open(&terms, &consents, model.test(), model.writes(), model.unit_bytes().into())?;
     let engine = Engine::choose(terms.engine, &devices)?;
     let cpus = cpus();
@@ -116,7 +151,7 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
         round_sec: round_sec(round, slice_sec, interval_sec),
         purpose: part.purpose,
         multiple: part.multiple,
-        findings: part.findings.unwrap_or_default(),
+        findings,
         ..manifest(text, sla, &model, &devices, &shapes, &workload)
     };
     let settings = settings(&terms, &facts, max_errors);
@@ -127,7 +162,7 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
         control: control.clone(),
     };
     let _armed = switch.arm(vec![control.clone()]);
-    let options = Options { quiet, act_log, settings };
+    let options = Options { quiet, heading: part.heading, act_log, trace, settings };
     let mut recording = Recording::new(dir, manifest, &devices, &facts, control, options, watch);
     match engine.run(&what, workload.shards, &devices, seed, &facts, &mut recording) {
         Ok(()) => {
@@ -141,6 +176,24 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
             Ok(Ended::Unrecorded { verdict, failure: Failure::environment(error) })
         }
     }
+}
+
+/// What the doctor finds about the host and the devices of `terms`; nothing where they are simulated.
+pub fn findings(terms: &Terms, dir: &Path) -> Vec<Finding> {
+    if terms.is_simulated() {
+        return Vec::new();
+    }
+    let findings = device::doctor::examine(Path::new("/"), &terms.device_names, Some(dir));
+    let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
+    if problems + warnings > 0 {
+        say::note(&format!(
+            "doctor: {problems} problems, {warnings} warnings that may spoil the result - \"flashproof doctor {}\" shows \
+             them, and so does the report",
+            terms.device_names.join(" ")
+        ));
+    }
+    findings
 }
 
 fn settings(terms: &Terms, facts: &EngineFacts, max_errors: u64) -> Settings {
@@ -179,6 +232,7 @@ fn manifest(
             settings: model.settings(),
         },
         device_facts: devices.facts(),
+        process: device::observe::process::this_process(),
         // A record of plain values: it cannot fail, and what is not known is null.
         host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
         ..Manifest::new(&workload.layout, sla)

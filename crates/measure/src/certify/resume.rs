@@ -12,8 +12,11 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Differs {
     /// It is of another kind.
-    #[error("it holds a search for a rating (flashproof rate)")]
-    Purpose,
+    #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)" })]
+    Purpose {
+        /// In the record.
+        then: Purpose,
+    },
     /// It has another number of devices.
     #[error("it is of {then} devices, and {now} are named now")]
     Count {
@@ -48,8 +51,8 @@ pub enum Differs {
 ///
 /// Names of devices may differ: after a reboot a drive can have another one. Errors: every difference.
 pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<Differs>> {
-    if then.purpose != Purpose::Certify {
-        return Err(vec![Differs::Purpose]);
+    if then.purpose != now.purpose {
+        return Err(vec![Differs::Purpose { then: then.purpose }]);
     }
     let mut differs = Vec::new();
     if then.devices.len() != now.devices.len() {
@@ -63,6 +66,7 @@ pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<Differs>> {
         }));
     }
     differs.extend(terms(&then.terms, &now.terms));
+    differs.extend(terms(&keys(&then.config_1x), &keys(&now.config_1x)));
     if differs.is_empty() { Ok(()) } else { Err(differs) }
 }
 
@@ -79,6 +83,13 @@ fn told(drive: &Identity) -> String {
         None => format!("{} without a serial number", drive.name),
     };
     format!("{model}{serial} ({} bytes)", Grouped(drive.size_bytes))
+}
+
+/// The keys of a configuration, but for the devices, which are compared as drives.
+fn keys(config: &str) -> Vec<(String, String)> {
+    let lines = config.lines().filter_map(|line| line.split_once(':'));
+    let keys = lines.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+    keys.filter(|(key, _)| key != "device-names").collect()
 }
 
 /// Terms that are not equal; one that only one of both has counts as empty in the other.
@@ -224,9 +235,18 @@ mod tests {
     }
 
     #[test]
+    fn another_configuration_is_refused_by_the_keys_that_differ() {
+        let with = |text: &str| Series { config_1x: text.into(), ..series(1) };
+        let then = with("device-names: /dev/a\nread-reqs-per-sec: 2000\nrecord-bytes: 1536\n");
+        let now = with("device-names: /dev/b\nread-reqs-per-sec: 2500\nrecord-bytes: 1536\n");
+        let differs: Vec<_> = check_same(&then, &now).unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(differs, ["read-reqs-per-sec was \"2000\" then and is \"2500\" now"]);
+    }
+
+    #[test]
     fn another_number_of_devices_or_another_purpose_is_refused() {
         assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [Differs::Count { then: 1, now: 2 }]);
         let rating = Series { purpose: Purpose::Rate, ..series(1) };
-        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [Differs::Purpose]);
+        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [Differs::Purpose { then: Purpose::Rate }]);
     }
 }

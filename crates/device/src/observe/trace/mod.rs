@@ -34,7 +34,8 @@ pub struct Options {
     pub buffer_bytes: u64,
     /// Whether completions are recorded beside issues.
     pub complete: bool,
-    /// Whether bios entering the block layer are recorded too (for the time before issue).
+    /// Whether bios entering the block layer, and those that it sends back, are recorded too (for the time
+    /// before issue).
     pub queue: bool,
 }
 
@@ -154,6 +155,15 @@ pub struct Trace {
     gaps: u64,
 }
 
+/// Whether `disk` has requests, which is what the events of issue and completion are about. Drivers that take
+/// bios as they come (zram, device-mapper, md, NVMe with several paths) have none, and only their bios could be seen.
+///
+/// `root` is `/` but in tests. Source: the kernel makes `mq` for every disk with a request queue
+/// (`block/blk-mq-sysfs.c`).
+pub fn has_requests(root: &Path, (major, minor): DeviceNumber) -> bool {
+    root.join(format!("sys/dev/block/{major}:{minor}/mq")).is_dir()
+}
+
 /// The buffer of one CPU.
 #[derive(Debug)]
 struct CpuBuffer {
@@ -271,6 +281,7 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
         (EventKind::Issue, "block_rq_issue", true),
         (EventKind::Complete, "block_rq_complete", options.complete),
         (EventKind::Queue, "block_bio_queue", options.queue),
+        (EventKind::Refuse, "block_bio_complete", options.queue),
     ];
     let filter: Vec<String> = devices.iter().map(|device| format!("dev == {}", kernel_dev(*device))).collect();
     let filter = filter.join(" || ");
@@ -281,6 +292,10 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
             return Err(TraceError::NoEvent { event });
         }
         formats.push((kind, instance.get("reading the event format", &format!("{directory}/format"))?));
+        let filter = match kind {
+            EventKind::Refuse => format!("({filter}) && error != 0"),
+            _ => filter.clone(),
+        };
         instance.set("filtering the events by device", &format!("{directory}/filter"), &filter)?;
         instance.set("enabling the event", &format!("{directory}/enable"), "1")?;
     }

@@ -1,0 +1,76 @@
+//! `flashproof certify`: the stages of a certification on devices, one after another, whatever comes
+//! between.
+//!
+//! ```text
+//! options, CONFIG -> Asked     load, devices, terms; nothing touched
+//!                 -> Drives    which drives they are, and whether they are prepared
+//!                 -> Place     the directory of the series, its lock, its state: begun or gone on with
+//!                 -> doctor    what will spoil the result: shown and recorded, never in the way
+//!                 -> prep      where a drive is not on record as prepared
+//!                 -> stages    one after another; series.json before and after each
+//!                 -> conclusion, report.html
+//! ```
+//! What the stages are, what passes one and what may be said of it is in `measure::certify`; the load of
+//! a stage is `load::act::staged`'s; a run is the runner's. This joins them, and keeps the state on disk.
+
+mod asked;
+mod place;
+mod stage;
+mod tell;
+
+use crate::args::CertifyArgs;
+use crate::commands::doctor;
+use crate::failure::Failure;
+use crate::say;
+use crate::series::{Drives, prepare};
+use crate::signals::Switch;
+use asked::Asked;
+use measure::certify;
+use measure::finding::Level;
+use measure::judge::Outcome;
+use place::Place;
+use stage::Ended;
+use std::process::ExitCode;
+
+/// Certifies devices, from where the state on disk says that it is.
+pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
+    let asked = Asked::of(args)?;
+    let drives = Drives::look(&asked.base, args.no_prep)?;
+    let mut place = Place::open(args, &asked, &drives)?;
+    stage::settle(&mut place);
+    if certify::next(&place.kept.series, args.all_stages).is_none() && place.kept.series.conclusion.is_some() {
+        say::note(&format!(
+            "the series in {} ended before, and this is what came of it; --fresh begins anew",
+            place.kept.dir.display()
+        ));
+        return tell::conclusion(&place);
+    }
+    let switch = Switch::install("the stage will be run again from its beginning; the same command does")?;
+    place.kept.series.findings = place.kept.examined();
+    let told = doctor::listed(&place.kept.series.findings, Level::Warning);
+    if !told.is_empty() {
+        say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
+    }
+    if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {
+        if let Some(code) = prepare(&drives, place.kept.has_begun(), &args.erase, args.quiet, &switch)? {
+            return Ok(code);
+        }
+        // What was found of drives that were not prepared is no longer so.
+        place.kept.series.findings = place.kept.examined();
+    }
+    place.kept.series.conclusion = None;
+    place.kept.save()?;
+    tell::beginning(&place);
+    while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
+        match stage::run(args, &asked, &mut place, index, &switch)? {
+            // Nothing would be other in another run now; the same command tries again.
+            Ended::Judged(Outcome::Invalid) => break,
+            Ended::Judged(_) => {}
+            Ended::Interrupted => return tell::interruption(&place, index),
+        }
+    }
+    place.kept.series.conclusion = Some(certify::conclude(&place.kept.series, &place.claim));
+    place.kept.save()?;
+    place.kept.write_report();
+    tell::conclusion(&place)
+}
