@@ -12,12 +12,7 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
-    let sources = format!(
-        "<script type=\"text/javascript\">{}</script>",
-        fs::read_to_string(
-            "/root/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/plotly-0.14.1/resource/plotly.min.js"
-        )?
-    );
+    let sources = plotly::Plot::offline_js_sources();
     let mut scripts = sources.split("</script>").filter_map(|script| Some(script.split_once('>')?.1));
     let plotly = scripts.find(|script| script.trim_start().starts_with("/**\n* plotly.js v"));
     let plotly = plotly.ok_or("the crate plotly embeds no script that begins with the name of plotly.js")?;

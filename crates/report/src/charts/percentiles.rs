@@ -79,7 +79,8 @@ fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &
         name: name.to_owned(),
         x: windows.points(),
         y: durations.moments.iter().map(value).collect(),
-        style: Style::line(style),
+        // The longest of neighbouring points have little to do with each other.
+        style: Style { joined: moment != MAX, symbols: moment == MAX, ..Style::line(style) },
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
         seen.push(change.at_sec);
         chart.marks.push(Mark { x: change.at_sec as f64, name: format!("change: {}", change.metric) });
     }
+    if !chart.marks.is_empty() {
+        chart.caption += " Dotted vertical lines are change points: see the steady state.";
+    }
 }
 
 /// A change point in one sentence.

@@ -187,8 +187,7 @@ fn title(manifest: &Manifest) -> String {
         [one] => one.clone(),
         several => words::count(several.len(), "device", "devices"),
     };
-    let test = manifest.test;
-    format!("{purpose}{} test of {devices}", format!("{test:?}").to_lowercase())
+    format!("{purpose}{:?} test of {devices}", manifest.test)
 }
 
 fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
