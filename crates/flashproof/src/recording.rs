@@ -11,8 +11,9 @@ use device::observe::telemetry::Sampler;
 use device::op::Kind;
 use device::sys::ioctl;
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
+use measure::blame::Blamer;
 use measure::cell::Interval;
-use measure::judge::{End, Judge, Verdict};
+use measure::judge::{End, IntervalCounts, Judge, Verdict};
 use measure::run_dir::{Manifest, Writer};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +34,9 @@ pub struct Recording<'a> {
     engine: &'a EngineFacts,
     control: Arc<Control>,
     judge: Judge,
+    /// Explains slices over a limit; there once the columns of telemetry are known.
+    blamer: Option<Blamer>,
+    counts: IntervalCounts,
     progress: Progress,
     settings: Settings,
     /// Where the run is recorded, once it has begun.
@@ -59,6 +63,8 @@ impl<'a> Recording<'a> {
         Self {
             dir,
             judge: manifest.judge(),
+            blamer: None,
+            counts: IntervalCounts::default(),
             progress: Progress::new(
                 &layout,
                 manifest.duration_sec.saturating_mul(1_000_000_000),
@@ -91,7 +97,7 @@ impl<'a> Recording<'a> {
         for line in lines_of_act(&end) {
             self.act_error(&line);
         }
-        let verdict = self.judge.verdict(&end);
+        let verdict = self.verdict(&end);
         if let Some(writer) = self.writer.take() {
             writer.finish(&verdict).map_err(Failure::environment)?;
         }
@@ -101,7 +107,12 @@ impl<'a> Recording<'a> {
     /// The verdict on what was seen, of a run whose directory cannot be completed.
     pub fn verdict_unrecorded(mut self, why: &str) -> Verdict {
         self.progress.end();
-        self.judge.verdict(&End::RecordingFailed { why: why.to_owned() })
+        self.verdict(&End::RecordingFailed { why: why.to_owned() })
+    }
+
+    fn verdict(&self, end: &End) -> Verdict {
+        let blame = self.blamer.as_ref().map(|blamer| blamer.blame(&self.judge)).unwrap_or_default();
+        Verdict { blame, ..self.judge.verdict(end) }
     }
 
     /// How the run ended, in the words of the verdict.
@@ -166,6 +177,7 @@ impl Sink for Recording<'_> {
         }
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         let writer = Writer::create(&self.dir, &self.manifest, columns)?;
+        self.blamer = Some(self.manifest.blamer(&self.judge, columns));
         say::note(&format!("run directory: {}", self.dir.display()));
         print_act(self.act_log, &writer)?;
         self.writer = Some(writer);
@@ -177,7 +189,11 @@ impl Sink for Recording<'_> {
             Some(sampler) => sampler.sample().cells(),
             None => Vec::new(),
         };
-        self.judge.add(interval);
+        self.counts.set(interval, self.manifest.sla.tightest_ns());
+        self.judge.add_counts(&self.counts);
+        if let Some(blamer) = &mut self.blamer {
+            blamer.interval(&self.counts, &telemetry);
+        }
         self.progress.interval(interval);
         if let Some(writer) = &mut self.writer {
             writer.write_interval(interval, &telemetry)?;

@@ -58,7 +58,7 @@ impl fmt::Display for Limit {
 
 /// A threshold in the largest unit that needs no fraction: `8ms`, `500us`; with `{:#}` as `8 ms`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ThresholdText(pub(super) u64);
+pub(crate) struct ThresholdText(pub(crate) u64);
 
 impl fmt::Display for ThresholdText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@
 //! manifest.json   what was run, on what, by whom         written first, whole or not at all
 //! intervals.csv   exact counts by interval, stream, device
 //! telemetry.csv   one line an interval; it closes the interval
+//! trace.csv       what the kernel's tracepoints showed in samples; not in every run
 //! act.log         service times as ACT 6.6 logs them
 //! service.hlog    HdrHistogram interval logs, at least every 10 s
 //! wait.hlog
@@ -19,6 +20,7 @@
 //! Written off the issuing threads by one [`Writer`]. What the columns mean to an engineer stands in
 //! `docs/run-directory.md`; how a verdict comes about in [`crate::judge`].
 
+mod cells;
 mod error;
 mod file;
 mod hlog;
@@ -27,6 +29,7 @@ mod manifest;
 mod read;
 mod space;
 mod tables;
+mod trace;
 mod write;
 
 pub use error::RunDirError;
@@ -35,6 +38,7 @@ pub use manifest::{Config, Manifest, Process};
 pub(crate) use read::json as read_json;
 pub use read::{IntervalRecord, Intervals, Run, read};
 pub use space::space_needed_bytes;
+pub use trace::{LARGE_BYTES_MIN, RequestKind, RequestSize, Spread, TraceLine, TraceLines};
 pub(crate) use write::write_json;
 pub use write::{Writer, check_usable};
 
@@ -48,6 +52,8 @@ pub const MANIFEST: &str = "manifest.json";
 pub const INTERVALS: &str = "intervals.csv";
 /// One line an interval.
 pub const TELEMETRY: &str = "telemetry.csv";
+/// What the kernel's tracepoints showed in samples.
+pub const TRACE: &str = "trace.csv";
 /// ACT's log.
 pub const ACT_LOG: &str = "act.log";
 /// The verdict.

@@ -1,8 +1,11 @@
 //! Reading a run directory, and judging the run again from what is in it.
 
+use super::cells::{self, Columns};
 use super::lines::{Tail, WholeLines};
 use super::tables::{self, TelemetryLine};
+use super::trace::{TraceLine, TraceLines};
 use super::{FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT};
+use crate::blame::Blamer;
 use crate::cell::Layout;
 use crate::judge::{CellCounts, End, IntervalCounts, Outcome, VERDICT_FORMAT_VERSION, Verdict};
 use serde::de::DeserializeOwned;
@@ -52,14 +55,20 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let written: Option<Verdict> = json(&dir.join(VERDICT), VERDICT_FORMAT_VERSION)?;
     let mut records = Intervals::open(dir, &manifest)?;
     let mut judge = manifest.judge();
+    let mut blamer = manifest.blamer(&judge, records.columns());
+    let mut trace = Trace::open(dir, &manifest);
     let mut intervals = 0;
     while let Some(record) = records.next()? {
         judge.add_counts(&record.counts);
+        trace.feed(record.counts.end_ns, &mut blamer);
+        blamer.interval(&record.counts, &record.telemetry);
         intervals += 1;
     }
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let mut verdict = judge.verdict(&end);
+    verdict.blame = blamer.blame(&judge);
     let mut remarks = records.remarks;
+    remarks.extend(trace.damage);
     match &written {
         None => remarks.insert(
             0,
@@ -81,6 +90,47 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
         Some(_) => {}
     }
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks })
+}
+
+/// The lines of trace.csv on their way to the blamer, in the order of time. A trace that is damaged
+/// only costs explanations, so it is remarked and done without.
+struct Trace {
+    lines: Option<TraceLines>,
+    next: Option<TraceLine>,
+    damage: Option<String>,
+}
+
+impl Trace {
+    fn open(dir: &Path, manifest: &Manifest) -> Self {
+        let mut trace = Self { lines: None, next: None, damage: None };
+        match TraceLines::open(dir, manifest) {
+            Ok(lines) => trace.lines = Some(lines),
+            Err(error) => trace.damage = Some(error.to_string()),
+        }
+        trace.advance();
+        trace
+    }
+
+    fn advance(&mut self) {
+        self.next = None;
+        if let Some(lines) = &mut self.lines {
+            match lines.next() {
+                Ok(next) => self.next = next,
+                Err(error) => {
+                    self.damage = Some(error.to_string());
+                    self.lines = None;
+                }
+            }
+        }
+    }
+
+    /// Gives the blamer what begins before `end_ns`.
+    fn feed(&mut self, end_ns: u64, blamer: &mut Blamer) {
+        while let Some(line) = self.next.filter(|line| line.at_sec * 1e9 < end_ns as f64) {
+            blamer.trace(&line);
+            self.advance();
+        }
+    }
 }
 
 fn no_manifest(path: &Path) -> RunDirError {
@@ -124,6 +174,7 @@ pub struct IntervalRecord {
 pub struct Intervals {
     layout: Layout,
     cells: WholeLines,
+    cell_columns: Columns,
     telemetry: WholeLines,
     columns: Vec<String>,
     record: IntervalRecord,
@@ -137,16 +188,18 @@ impl Intervals {
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let mut cells = WholeLines::open(dir.join(INTERVALS))?;
         let mut telemetry = WholeLines::open(dir.join(TELEMETRY))?;
-        let expected = tables::intervals_header(&manifest.sla);
-        if cells.next()?.is_some_and(|header| header != expected) {
-            return Err(cells.error(format!("the columns {expected}")));
-        }
+        let written = cells::header(&manifest.sla);
+        // Without a header there is no line either.
+        let header = cells.next()?.unwrap_or(&written);
+        let Some(cell_columns) = Columns::read(header, &manifest.sla) else {
+            return Err(cells.error(format!("the columns {written}")));
+        };
         let columns = telemetry.next()?.map(tables::telemetry_columns);
         let Some(columns) = columns.unwrap_or_else(|| Some(Vec::new())) else {
             return Err(telemetry.error(format!("the columns {} and more", tables::telemetry_header(&[]))));
         };
         let (layout, record, remarks) = (manifest.layout(), IntervalRecord::default(), Vec::new());
-        Ok(Self { layout, cells, telemetry, columns, record, next_index: 0, ended: false, remarks })
+        Ok(Self { layout, cells, cell_columns, telemetry, columns, record, next_index: 0, ended: false, remarks })
     }
 
     /// Names of the telemetry values.
@@ -180,7 +233,7 @@ impl Intervals {
         self.begin_record(&closing);
         for _ in 0..closing.lines {
             let Some(line) = self.cells.next()? else { return self.end(Some(closing.after_sec)) };
-            if let Err(expected) = tables::read_cell(line, &mut self.record.counts, &self.layout) {
+            if let Err(expected) = self.cell_columns.read_cell(line, &mut self.record.counts, &self.layout) {
                 return Err(self.cells.error(expected));
             }
         }
@@ -193,6 +246,7 @@ impl Intervals {
         counts.index = closing.interval;
         counts.after_sec = closing.after_sec;
         counts.end_ns = closing.end_ns;
+        counts.timed = self.cell_columns.timed();
         counts.gaps = closing.gaps;
         counts.gaps_over = closing.gaps_over;
         counts.gap_max_ns = closing.gap_max_ns;
