@@ -128,10 +128,7 @@ fn each_stretch_of_time_gets_its_share() {
     let mut run = Run::new(1, 1, true, &[]);
     run.second(&[(900, fast()), (100, times(1_800 * US, 900 * US, 900 * US)), (10, times(0, 0, 90 * US))], &[]);
     let blame = run.only();
-    assert_eq!(
-        causes(&blame),
-        [(Cause::SlotWait, Some(50)), (Cause::OurLag, Some(25)), (Cause::Device, Some(25))]
-    );
+    assert_eq!(causes(&blame), [(Cause::SlotWait, Some(50)), (Cause::OurLag, Some(25)), (Cause::Device, Some(25))]);
     assert_eq!((blame.over, blame.wanted, blame.slice, blame.threshold_ns), (100, 1010, 1, MS));
 }
 

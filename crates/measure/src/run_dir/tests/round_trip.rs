@@ -3,7 +3,6 @@
 use super::*;
 use crate::act_log::{Entry, Reader};
 use crate::cell::{Latencies, latencies};
-use crate::judge::IntervalCounts;
 use base64::Engine;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
