@@ -4,6 +4,7 @@
 //! * [`world`]: the seam; a clock and all targets behind one interface
 //! * [`uring`], [`threads`]: the real worlds; [`sim`]: the simulated one
 //! * [`discover`]: what a device is; [`guard`]: whether it may be erased
+//! * [`doctor`]: what about host and devices will spoil a result
 //! * [`salt`]: the bytes that are written; [`random`]: where chance comes from
 //! * [`observe`]: diskstats, block tracepoints, host facts
 //! * [`sys`]: the only folder with `unsafe` code in the whole project
@@ -11,6 +12,7 @@
 #![deny(unsafe_code)]
 
 pub mod discover;
+pub mod doctor;
 pub mod guard;
 pub mod observe;
 pub mod op;

@@ -1,10 +1,12 @@
 //! The command line: commands, their options and their help.
 
 mod config;
+mod doctor;
 mod latency;
 mod prep;
 
 pub use config::{ConfigArgs, seconds};
+pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
 
@@ -36,6 +38,10 @@ pub enum Task {
     Report(ReportArgs),
     /// `flashproof config`
     Config(Box<ConfigArgs>),
+    /// `flashproof doctor`
+    Doctor(DoctorArgs),
+    /// `flashproof devices`
+    Devices(DevicesArgs),
 }
 
 #[derive(Parser)]
@@ -65,6 +71,10 @@ enum Command {
     Report(ReportArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
     Config(Box<ConfigArgs>),
+    /// Show what about this host and its devices will spoil a result, and what to do about it
+    Doctor(DoctorArgs),
+    /// Show the block devices of this machine, what is on them, and whether they are safe to test
+    Devices(DevicesArgs),
 }
 
 #[derive(Parser)]
@@ -191,7 +201,9 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
-        .mut_subcommand("config", config::with_examples);
+        .mut_subcommand("config", config::with_examples)
+        .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
+        .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) => Task::Test(Test::Storage, args),
@@ -200,6 +212,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Prep(args) => Task::Prep(args),
         Command::Report(args) => Task::Report(args),
         Command::Config(args) => Task::Config(args),
+        Command::Doctor(args) => Task::Doctor(args),
+        Command::Devices(args) => Task::Devices(args),
     }
 }
 

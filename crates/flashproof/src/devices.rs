@@ -1,6 +1,5 @@
 //! From device names to open targets or simulated drives.
 
-use crate::args::TestArgs;
 use crate::failure::Failure;
 use crate::say;
 use device::discover::DeviceFacts;
@@ -19,6 +18,15 @@ const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 
 const MIB: u64 = 1 << 20;
 
+/// What the user allows, by options, to be written to.
+#[derive(Debug, Clone, Copy)]
+pub struct Consents<'a> {
+    /// Devices that may be erased, by name.
+    pub erase: &'a [String],
+    /// Whether other runs that say so too may use the devices at the same time.
+    pub shared: bool,
+}
+
 /// The devices of a run, open.
 pub enum Devices {
     /// Block devices and files.
@@ -31,10 +39,16 @@ impl Devices {
     /// Opens the devices of `terms`: for writing, with the guard's consent, if the load `writes`.
     ///
     /// `block_bytes`: what at least has to fit on each.
-    pub fn open(terms: &Terms, args: &TestArgs, test: Test, writes: bool, block_bytes: u64) -> Result<Self, Failure> {
+    pub fn open(
+        terms: &Terms,
+        consents: &Consents<'_>,
+        test: Test,
+        writes: bool,
+        block_bytes: u64,
+    ) -> Result<Self, Failure> {
         if !terms.is_simulated() {
             let targets = match writes {
-                true => open_to_write(terms, args, test, block_bytes)?,
+                true => open_to_write(terms, consents, test, block_bytes)?,
                 false => open_to_read(terms, block_bytes)?,
             };
             for target in &targets {
@@ -88,19 +102,19 @@ fn open_to_read(terms: &Terms, block_bytes: u64) -> Result<Vec<Target>, Failure>
     opened.collect::<Result<_, _>>().map_err(Failure::environment)
 }
 
-fn open_to_write(terms: &Terms, args: &TestArgs, test: Test, block_bytes: u64) -> Result<Vec<Target>, Failure> {
+fn open_to_write(terms: &Terms, consents: &Consents<'_>, test: Test, block_bytes: u64) -> Result<Vec<Target>, Failure> {
     let requests: Vec<_> = terms
         .device_names
         .iter()
         .map(|name| Request {
             file_size_bytes: terms.file_size_mbytes.map(|mbytes| u64::from(mbytes) * MIB),
             min_size_bytes: block_bytes,
-            shared: args.shared,
+            shared: consents.shared,
             odsync: !terms.disable_odsync,
             ..Request::new(name, format!("{} test", test.name()))
         })
         .collect();
-    Ok(consent(&requests, &args.erase)?.into_iter().map(Target::writable).collect())
+    Ok(consent(&requests, consents.erase)?.into_iter().map(Target::writable).collect())
 }
 
 /// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be.

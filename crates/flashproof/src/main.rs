@@ -15,6 +15,7 @@ mod engine;
 mod failure;
 mod progress;
 mod recording;
+mod runner;
 mod say;
 mod signals;
 
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
         Task::Config(args) => commands::config::run(&args),
+        Task::Doctor(args) => commands::doctor::run(&args),
+        Task::Devices(args) => commands::devices::run(&args),
         Task::Report(args) => commands::report::run(&args),
     };
     let code = ended.unwrap_or_else(|failure| {

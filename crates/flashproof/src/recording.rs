@@ -5,16 +5,16 @@ use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::runner::Watch;
 use crate::say;
 use crate::signals;
 use device::observe::telemetry::Sampler;
 use device::op::Kind;
 use device::sys::ioctl;
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
-use measure::blame::Blamer;
 use measure::cell::Interval;
-use measure::judge::{End, IntervalCounts, Judge, Verdict};
-use measure::run_dir::{Manifest, Writer};
+use measure::judge::{End, Judge, Verdict};
+use measure::run_dir::{self, Manifest, Writer};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -34,9 +34,6 @@ pub struct Recording<'a> {
     engine: &'a EngineFacts,
     control: Arc<Control>,
     judge: Judge,
-    /// Explains slices over a limit; there once the columns of telemetry are known.
-    blamer: Option<Blamer>,
-    counts: IntervalCounts,
     progress: Progress,
     settings: Settings,
     /// Where the run is recorded, once it has begun.
@@ -47,10 +44,11 @@ pub struct Recording<'a> {
     act_log: bool,
     failures_told: u32,
     stopped: Option<Instant>,
+    watch: &'a mut Watch<'a>,
 }
 
 impl<'a> Recording<'a> {
-    /// A recording into `dir` of the run that `manifest` describes. `act`: print ACT's log, too.
+    /// A recording into `dir` of the run that `manifest` describes, which ends when `watch` has seen enough.
     pub fn new(
         dir: PathBuf,
         manifest: Manifest,
@@ -58,13 +56,12 @@ impl<'a> Recording<'a> {
         engine: &'a EngineFacts,
         control: Arc<Control>,
         options: Options,
+        watch: &'a mut Watch<'a>,
     ) -> Self {
         let layout = manifest.layout();
         Self {
             dir,
             judge: manifest.judge(),
-            blamer: None,
-            counts: IntervalCounts::default(),
             progress: Progress::new(
                 &layout,
                 manifest.duration_sec.saturating_mul(1_000_000_000),
@@ -81,6 +78,7 @@ impl<'a> Recording<'a> {
             sampler: None,
             failures_told: 0,
             stopped: None,
+            watch,
         }
     }
 
@@ -110,8 +108,10 @@ impl<'a> Recording<'a> {
         self.verdict(&End::RecordingFailed { why: why.to_owned() })
     }
 
+    /// The verdict with its explanations. These come from the directory, because the samples of the
+    /// trace do; what cannot be read costs explanations only.
     fn verdict(&self, end: &End) -> Verdict {
-        let blame = self.blamer.as_ref().map(|blamer| blamer.blame(&self.judge)).unwrap_or_default();
+        let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
         Verdict { blame, ..self.judge.verdict(end) }
     }
 
@@ -120,6 +120,7 @@ impl<'a> Recording<'a> {
         match self.control.cause() {
             None => End::Completed,
             Some(Cause::Asked { signal }) => End::Interrupted { signal: signals::name(signal) },
+            Some(Cause::Enough { why }) => End::Enough { why },
             Some(Cause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
                 lane,
                 whose,
@@ -177,7 +178,6 @@ impl Sink for Recording<'_> {
         }
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         let writer = Writer::create(&self.dir, &self.manifest, columns)?;
-        self.blamer = Some(self.manifest.blamer(&self.judge, columns));
         say::note(&format!("run directory: {}", self.dir.display()));
         print_act(self.act_log, &writer)?;
         self.writer = Some(writer);
@@ -189,11 +189,7 @@ impl Sink for Recording<'_> {
             Some(sampler) => sampler.sample().cells(),
             None => Vec::new(),
         };
-        self.counts.set(interval, self.manifest.sla.tightest_ns());
-        self.judge.add_counts(&self.counts);
-        if let Some(blamer) = &mut self.blamer {
-            blamer.interval(&self.counts, &telemetry);
-        }
+        self.judge.add(interval);
         self.progress.interval(interval);
         if let Some(writer) = &mut self.writer {
             writer.write_interval(interval, &telemetry)?;
@@ -201,6 +197,9 @@ impl Sink for Recording<'_> {
             if matches!(self.devices, Devices::Real(_)) {
                 writer.sync()?;
             }
+        }
+        if let Some(why) = (self.watch)(interval) {
+            self.control.stop(Cause::Enough { why });
         }
         Ok(())
     }

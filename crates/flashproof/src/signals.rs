@@ -1,38 +1,76 @@
 //! Signals: the first ends the run cleanly, the second at once.
 
+use crate::failure::Failure;
 use crate::say;
 use load::run::{Cause, Control};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Exit code of a run that was broken off: it is invalid.
 const BROKEN_OFF: i32 = 4;
 
-/// Has SIGINT, SIGTERM and SIGHUP end the run that `control` controls. One that was ignored when the
-/// program began stays so: that is what nohup and a shell's `&` are for.
-pub fn end_run_on_signal(control: Arc<Control>) -> io::Result<()> {
-    end_runs_on_signal(vec![control], "the run directory has no verdict and says so")
+/// What signals end at the moment: the runs that are armed. Installed once for a command, whose runs
+/// come one after another.
+#[derive(Clone)]
+pub struct Switch {
+    armed: Arc<Mutex<Vec<Arc<Control>>>>,
 }
 
-/// As [`end_run_on_signal`] for several runs. `left` says what a second signal leaves behind.
-pub fn end_runs_on_signal(controls: Vec<Arc<Control>>, left: &'static str) -> io::Result<()> {
-    let ignored = ignored();
-    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let mut signals = Signals::new(heard)?;
-    thread::spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            if count > 0 {
-                say::error(&format!("ended at once by a second signal - {left}"));
-                std::process::exit(BROKEN_OFF);
+/// Runs that a signal ends, for as long as this lives.
+pub struct Armed(Switch);
+
+impl Switch {
+    /// Listens to SIGINT, SIGTERM and SIGHUP. One that was ignored when the program began stays so: that
+    /// is what nohup and a shell's `&` are for. `left` says what a second signal leaves behind.
+    pub fn install(left: &'static str) -> Result<Self, Failure> {
+        let switch = Self { armed: Arc::default() };
+        let ignored = ignored();
+        let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        let mut signals = Signals::new(heard)
+            .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;
+        let listening = switch.clone();
+        thread::spawn(move || {
+            for (count, signal) in signals.forever().enumerate() {
+                if count > 0 {
+                    say::error(&format!("ended at once by a second signal - {left}"));
+                    std::process::exit(BROKEN_OFF);
+                }
+                if !listening.ask(signal) {
+                    // Nothing runs: a question waits for its answer, or a run is being set up.
+                    say::note(&format!("\n{}: ended", name(signal)));
+                    std::process::exit(BROKEN_OFF);
+                }
+                say::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
             }
-            say::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
-            controls.iter().for_each(|control| control.stop(Cause::Asked { signal }));
-        }
-    });
-    Ok(())
+        });
+        Ok(switch)
+    }
+
+    /// Has the next signal end the runs of `controls`. One that comes while nothing is armed ends the
+    /// program.
+    pub fn arm(&self, controls: Vec<Arc<Control>>) -> Armed {
+        *self.lock() = controls;
+        Armed(self.clone())
+    }
+
+    /// Ends the runs that are armed; tells whether there are any.
+    fn ask(&self, signal: i32) -> bool {
+        let controls = self.lock();
+        controls.iter().for_each(|control| control.stop(Cause::Asked { signal }));
+        !controls.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Control>>> {
+        self.armed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        self.0.lock().clear();
+    }
 }
 
 /// The signals that this process ignores, signal n as bit n - 1. Source: proc_pid_status(5), `SigIgn`.

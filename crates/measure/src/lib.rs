@@ -10,8 +10,10 @@
 //! * [`act_log`]: ACT 6.6's log, written and read
 //! * [`run_dir`]: the run directory, written and read
 //! * [`judge`]: slices, shares over thresholds, the verdict
+//! * [`steady`]: rounds, whether what is measured still changes, when it jumped
 //! * [`blame`]: where the time went in a slice over a threshold
 //! * [`finding`]: what was found about host and devices, and what to do about it
+//! * [`certify`]: the stages of a certification, and what may be said of it
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
 
 #![forbid(unsafe_code)]
@@ -20,9 +22,11 @@ pub mod act_log;
 pub mod blame;
 pub mod buckets;
 pub mod cell;
+pub mod certify;
 pub mod finding;
 pub mod judge;
 pub mod run_dir;
 pub mod series;
 pub mod slow;
+pub mod steady;
 pub mod times;

@@ -6,11 +6,13 @@
 
 mod drives;
 mod facts;
+mod list;
 mod resolve;
 mod sysfs;
 
 pub use drives::{Drive, drives_of};
 pub use facts::{DeviceFacts, Kind, LoopBacking, Partition};
+pub use list::{Listed, list};
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
 pub(crate) use sysfs::SysDir;
 

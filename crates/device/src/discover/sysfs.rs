@@ -17,6 +17,22 @@ impl SysDir {
         fs::canonicalize(root.join("dev/block").join(number.to_string())).ok().map(Self)
     }
 
+    /// The directory at `path`, whether it exists or not.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Last component of what the link `name` leads to: `driver` to the driver's name.
+    pub(crate) fn link_name(&self, name: &str) -> Option<String> {
+        let to = fs::read_link(self.0.join(name)).ok()?;
+        Some(to.file_name()?.to_string_lossy().into_owned())
+    }
+
     /// The directory `name` in here, whether it exists or not.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self(self.0.join(name))

@@ -5,11 +5,12 @@
 
 use super::refusal::Reason;
 use crate::discover::SysDir;
+use std::fmt;
 use std::time::Duration;
 
 /// The counters that tell use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counters {
+pub(crate) struct Counters {
     reads: u64,
     writes: u64,
     in_flight: u64,
@@ -18,8 +19,28 @@ struct Counters {
 }
 
 impl Counters {
+    /// Those of the device at `dir` now; `None` if it keeps none.
+    pub(crate) fn read(dir: &SysDir) -> Option<Self> {
+        Self::parse(&dir.text("stat")?)
+    }
+
+    /// What happened since `before`; `in_flight` stays the present number.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            reads: self.reads.wrapping_sub(before.reads),
+            writes: self.writes.wrapping_sub(before.writes),
+            in_flight: self.in_flight,
+            others: self.others.wrapping_sub(before.others),
+        }
+    }
+
+    /// Of a difference: whether nothing happened, and nothing is about to.
+    pub(crate) fn is_still(self) -> bool {
+        self.reads | self.writes | self.others | self.in_flight == 0
+    }
+
     /// Reads the text of `stat`. Old kernels have no discards (before 4.18) or flushes (before 5.5).
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
         let optional = |at: usize| fields.get(at).copied().unwrap_or(0);
         Some(Self {
@@ -31,12 +52,18 @@ impl Counters {
     }
 }
 
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reads, writes, others, in_flight } = self;
+        write!(f, "it did {reads} reads, {writes} writes and {others} discards and flushes, with {in_flight} in flight")
+    }
+}
+
 /// Watches the device at `dir` for `watch`. An error when it moved, `Ok(false)` when it keeps no counters.
 pub(super) fn watch(dir: &SysDir, watch: Duration) -> Result<bool, Reason> {
-    let counters = || dir.text("stat").as_deref().and_then(Counters::parse);
-    let Some(before) = counters() else { return Ok(false) };
+    let Some(before) = Counters::read(dir) else { return Ok(false) };
     std::thread::sleep(watch);
-    let Some(after) = counters() else { return Ok(false) };
+    let Some(after) = Counters::read(dir) else { return Ok(false) };
     match moved(before, after, watch) {
         Some(reason) => Err(reason),
         None => Ok(true),
@@ -44,15 +71,9 @@ pub(super) fn watch(dir: &SysDir, watch: Duration) -> Result<bool, Reason> {
 }
 
 fn moved(before: Counters, after: Counters, watch: Duration) -> Option<Reason> {
-    let (reads, writes) = (after.reads.wrapping_sub(before.reads), after.writes.wrapping_sub(before.writes));
-    let others = after.others.wrapping_sub(before.others);
-    (reads + writes + others + after.in_flight > 0).then_some(Reason::Moving {
-        watched_ms: watch.as_millis(),
-        reads,
-        writes,
-        others,
-        in_flight: after.in_flight,
-    })
+    let done = after.since(before);
+    let Counters { reads, writes, others, in_flight } = done;
+    (!done.is_still()).then_some(Reason::Moving { watched_ms: watch.as_millis(), reads, writes, others, in_flight })
 }
 
 #[cfg(test)]

@@ -101,16 +101,7 @@ fn directory_of(path: &Path) -> &Path {
 
 /// Runs all checks on what was found. Errors: everything that stands against it.
 pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<Examined, Vec<Reason>> {
-    let mut findings = Findings::default();
-    let prepared = if request.whole { None } else { Part::of(&found.facts, &guard.records) };
-    check_fit(request, &found, prepared.as_ref(), &mut findings);
-    if let Some(subject) = found.door.subject() {
-        subject.check_kernel_users(&guard.roots, &mut findings);
-        subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
-    }
-    if !findings.reasons.is_empty() {
-        return Err(findings.reasons);
-    }
+    let (prepared, mut findings) = check_from_outside(guard, request, &found)?;
     let one = |reason| vec![reason];
     let manner = Manner { shared: request.shared, odsync: request.odsync, settle: guard.settle };
     let (opened, size_bytes) = match &found.door {
@@ -134,6 +125,41 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
         None => Vec::new(),
     };
     Ok(Examined { request: request.clone(), found, opened, size_bytes, used_bytes, evidence, notes })
+}
+
+/// As [`examine`], of a device that is not to be taken: it is opened for reading only. Gives what is on it,
+/// and notes.
+pub(super) fn look_without_claim(
+    guard: &Guard,
+    request: &Request,
+    found: &Found,
+) -> Result<(Vec<Evidence>, Vec<String>), Vec<Reason>> {
+    let (prepared, mut findings) = check_from_outside(guard, request, found)?;
+    let one = |reason| vec![reason];
+    let Door::Device { node, dir, subject, .. } = &found.door else { return Err(vec![Reason::FileWithoutSize]) };
+    let file = claim::look(node, guard.settle).map_err(one)?;
+    let size_bytes = device_size(&file, request).map_err(one)?;
+    watch(guard, request, dir, subject, &mut findings).map_err(one)?;
+    let mut notes = findings.notes;
+    notes.extend(prepared.as_ref().map(ToString::to_string));
+    let evidence = look(guard, &file, found, size_bytes, prepared, &mut notes).map_err(one)?;
+    Ok((evidence, notes))
+}
+
+/// The checks that open nothing. Gives the part that is used, if it is not all, and notes.
+fn check_from_outside(
+    guard: &Guard,
+    request: &Request,
+    found: &Found,
+) -> Result<(Option<Part>, Findings), Vec<Reason>> {
+    let mut findings = Findings::default();
+    let prepared = if request.whole { None } else { Part::of(&found.facts, &guard.records) };
+    check_fit(request, found, prepared.as_ref(), &mut findings);
+    if let Some(subject) = found.door.subject() {
+        subject.check_kernel_users(&guard.roots, &mut findings);
+        subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
+    }
+    if findings.reasons.is_empty() { Ok((prepared, findings)) } else { Err(findings.reasons) }
 }
 
 /// Finds what is too small, read-only or does not fit, and a file that would grow out of its record.

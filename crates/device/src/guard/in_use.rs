@@ -7,7 +7,7 @@
 use super::mark::Mark;
 use super::processes::{Opener, scan};
 use super::refusal::{Findings, Reason};
-use crate::discover::{DevNum, DeviceFacts, Roots, SysDir, generic_of_block};
+use crate::discover::{DevNum, DeviceFacts, Resolved, Roots, SysDir, generic_of_block};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -32,6 +32,16 @@ pub(super) enum Subject {
 }
 
 impl Subject {
+    /// What shares bytes with the device or file of `facts`; `None` of a device that sysfs does not know.
+    pub(super) fn of(resolved: &Resolved, facts: &DeviceFacts, roots: &Roots) -> Option<Self> {
+        match resolved {
+            Resolved::Block { number, .. } => {
+                Some(Self::of_device(facts, *number, &SysDir::of_block(&roots.sys, *number)?, roots))
+            }
+            Resolved::File { metadata } => Some(Self::of_file(metadata)),
+        }
+    }
+
     /// What shares bytes with the block device of `facts`, whose directory in sysfs is `dir`.
     pub(super) fn of_device(facts: &DeviceFacts, number: DevNum, dir: &SysDir, roots: &Roots) -> Self {
         let mut nodes = vec![Node { number, which: "it".to_owned(), dir: dir.clone() }];

@@ -23,6 +23,7 @@ mod in_use;
 #[cfg(test)]
 mod loop_tests;
 mod mark;
+mod outlook;
 mod preparation;
 mod prepared;
 mod processes;
@@ -32,9 +33,12 @@ pub mod stamp;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use activity::Counters as IoCounters;
 pub use ask::{Answers, Asker, Question, ask_on_terminal, erase_names};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
+pub(crate) use outlook::users_of;
+pub use outlook::{Outlook, Safety};
 pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
 pub(crate) use prepared::Part;
 pub use prepared::{Prepared, Sampled};

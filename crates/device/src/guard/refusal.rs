@@ -39,9 +39,9 @@ fn lines(refusals: &[Refusal]) -> String {
 
 /// What the checks found: what stands against writing, and what could not be looked at.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    pub(super) reasons: Vec<Reason>,
-    pub(super) notes: Vec<String>,
+pub(crate) struct Findings {
+    pub(crate) reasons: Vec<Reason>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Findings {

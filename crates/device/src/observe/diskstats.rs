@@ -12,6 +12,8 @@ use std::time::Duration;
 /// Bytes in a sector of /proc/diskstats, whatever the device's own sectors are.
 pub const SECTOR_BYTES: u64 = 512;
 
+const KIB_PER_SECTOR: f64 = SECTOR_BYTES as f64 / 1024.0;
+
 /// What the kernel counts for one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -204,10 +206,16 @@ pub struct Rates {
     pub write_kib_per_sec: f64,
     /// `r_await`: mean milliseconds of a read, in queue and device; `None` without reads (iostat prints 0)
     pub read_await_ms: Option<f64>,
-    /// `w_await`: likewise
+    /// `w_await`: likewise of a write
     pub write_await_ms: Option<f64>,
+    /// `f_await`: likewise of a flush
+    pub flush_await_ms: Option<f64>,
     /// `await` of `iostat -xs`: reads, writes and discards together
     pub await_ms: Option<f64>,
+    /// `rareq-sz`: mean size of a read, of 1,024 bytes; `None` without reads (iostat prints 0)
+    pub read_request_kib: Option<f64>,
+    /// `wareq-sz`: likewise of a write
+    pub write_request_kib: Option<f64>,
     /// `aqu-sz`: mean number of requests in flight
     pub average_queue: f64,
     /// `%util`: share of the time in which something was in flight. No measure of how much more a
@@ -225,9 +233,10 @@ impl Rates {
             return None;
         }
         let per_sec = |count: u64| count as f64 / seconds;
-        let kib_per_sec = |sectors: u64| per_sec(sectors) * SECTOR_BYTES as f64 / 1024.0;
-        let mean_ms = |time_ms: u64, count: u64| (count > 0).then(|| time_ms as f64 / count as f64);
-        let discard = delta.discard.unwrap_or_default();
+        let kib_per_sec = |sectors: u64| per_sec(sectors) * KIB_PER_SECTOR;
+        let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
+        let mean_kib = |sectors: u64, count: u64| mean(sectors, count).map(|mean| mean * KIB_PER_SECTOR);
+        let (discard, flush) = (delta.discard.unwrap_or_default(), delta.flush.unwrap_or_default());
         Some(Self {
             reads_per_sec: per_sec(delta.read.completed),
             writes_per_sec: per_sec(delta.write.completed),
@@ -235,12 +244,15 @@ impl Rates {
             flushes_per_sec: delta.flush.map(|flush| per_sec(flush.completed)),
             read_kib_per_sec: kib_per_sec(delta.read.sectors),
             write_kib_per_sec: kib_per_sec(delta.write.sectors),
-            read_await_ms: mean_ms(delta.read.time_ms, delta.read.completed),
-            write_await_ms: mean_ms(delta.write.time_ms, delta.write.completed),
-            await_ms: mean_ms(
+            read_await_ms: mean(delta.read.time_ms, delta.read.completed),
+            write_await_ms: mean(delta.write.time_ms, delta.write.completed),
+            flush_await_ms: mean(flush.time_ms, flush.completed),
+            await_ms: mean(
                 delta.read.time_ms + delta.write.time_ms + discard.time_ms,
                 delta.read.completed + delta.write.completed + discard.completed,
             ),
+            read_request_kib: mean_kib(delta.read.sectors, delta.read.completed),
+            write_request_kib: mean_kib(delta.write.sectors, delta.write.completed),
             average_queue: per_sec(delta.queue_ms) / 1000.0,
             util_pct: per_sec(delta.busy_ms) / 10.0,
         })
@@ -303,7 +315,7 @@ mod tests {
     fn the_rates_are_those_of_iostat() {
         // In 2 s: 400 reads of 8 sectors taking 600 ms, 100 writes of 256 sectors taking 1,000 ms.
         let before = counters("8 0 sda 1000 5 9000 100 50 7 800 40 3 700 900 0 0 0 0 10 5");
-        let after = counters("8 0 sda 1400 5 12200 700 150 7 26400 1040 1 1700 2500 20 0 80 20 16 5");
+        let after = counters("8 0 sda 1400 5 12200 700 150 7 26400 1040 1 1700 2500 20 0 80 20 16 8");
         let rates = Rates::over(&after.since(&before).unwrap(), Duration::from_secs(2)).unwrap();
         let expected = Rates {
             reads_per_sec: 200.0,
@@ -314,7 +326,10 @@ mod tests {
             write_kib_per_sec: 6_400.0,
             read_await_ms: Some(1.5),
             write_await_ms: Some(10.0),
+            flush_await_ms: Some(0.5),
             await_ms: Some(1620.0 / 520.0),
+            read_request_kib: Some(4.0),
+            write_request_kib: Some(128.0),
             average_queue: 0.8,
             util_pct: 50.0,
         };
@@ -325,6 +340,7 @@ mod tests {
     fn no_operations_have_no_mean_time() {
         let idle = Rates::over(&Counters::default(), Duration::from_secs(1)).unwrap();
         assert_eq!((idle.read_await_ms, idle.write_await_ms, idle.await_ms), (None, None, None));
+        assert_eq!((idle.flush_await_ms, idle.read_request_kib, idle.write_request_kib), (None, None, None));
         assert_eq!(Rates::over(&Counters::default(), Duration::ZERO), None);
     }
 

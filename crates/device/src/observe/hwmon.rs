@@ -7,6 +7,7 @@
 //! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
 
 use super::DeviceNumber;
+use super::controllers::controllers;
 use super::procfile::ProcFile;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,15 +23,8 @@ pub(super) struct Thermometer {
 
 impl Thermometer {
     /// Looks for one below `root`; `None` if the drive has none that the kernel knows.
-    pub(super) fn find(root: &Path, (major, minor): DeviceNumber) -> Option<Self> {
-        let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
-        let places = [vec![block.clone()], controllers(&block)].concat();
-        let mut monitors: Vec<PathBuf> =
-            fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
-        monitors.sort_unstable();
-        let monitor = monitors.into_iter().find(|monitor| watches(monitor, &places))?;
-        // For both drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
-        Some(Self { input: ProcFile::open(&monitor, "temp1_input").ok()? })
+    pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
+        Some(Self { input: ProcFile::open(&drive_monitor(root, number)?, "temp1_input").ok()? })
     }
 
     /// Degrees Celsius now; `None` if the drive does not answer.
@@ -40,25 +34,22 @@ impl Thermometer {
     }
 }
 
+/// Directory of the monitor in a drive, below `root`; `None` if it has none that the kernel knows. For all
+/// drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
+pub(crate) fn drive_monitor(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
+    let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+    let places = [vec![block.clone()], controllers(&block)].concat();
+    let mut monitors: Vec<PathBuf> =
+        fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
+    monitors.sort_unstable();
+    monitors.into_iter().find(|monitor| watches(monitor, &places))
+}
+
 /// Whether `monitor` is that of a drive in one of `places`.
 fn watches(monitor: &Path, places: &[PathBuf]) -> bool {
     let known = fs::read_to_string(monitor.join("name")).is_ok_and(|name| DRIVERS.contains(&name.trim()));
     let device = fs::canonicalize(monitor.join("device"));
     known && device.is_ok_and(|device| places.iter().any(|place| place.starts_with(&device)))
-}
-
-/// The NVMe controllers that the subsystem of `block` links to.
-fn controllers(block: &Path) -> Vec<PathBuf> {
-    let links = fs::read_dir(block.join("device")).into_iter().flatten().flatten();
-    let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    let links = links.filter(|entry| {
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("nvme"));
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
-    });
-    let mut controllers: Vec<PathBuf> = links.filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
-    controllers.sort_unstable();
-    controllers
 }
 
 #[cfg(test)]

@@ -1,7 +1,12 @@
-//! What this program itself uses: CPU time and memory.
+//! What this program itself uses: CPU time and memory. Below it: which process it is, and whether one
+//! that was recorded still runs.
 //!
 //! A tool that measures others has to say what it costs. CPU time is that of all threads; divided by
 //! the operations done it is the cost of one.
+
+mod alive;
+
+pub use alive::{Alive, is_alive, this_process};
 
 use super::procfile::ProcFile;
 use crate::sys::usage::{page_bytes, usage};

@@ -7,6 +7,7 @@
 pub mod buffer;
 pub mod ioctl;
 pub mod mount;
+pub mod nvme;
 pub mod open;
 pub mod process;
 pub mod ring;

@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
 pub mod config;
+pub mod devices;
+pub mod doctor;
 pub mod latency;
 pub mod prep;
 pub mod report;

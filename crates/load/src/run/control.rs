@@ -12,6 +12,11 @@ pub enum Cause {
         /// Signal number; 0 for none.
         signal: i32,
     },
+    /// Whoever takes in what the run yields has seen enough: a regular end.
+    Enough {
+        /// What was seen, a phrase.
+        why: String,
+    },
     /// A lane fell further behind its schedule than allowed.
     Lag {
         /// Name of the lane.

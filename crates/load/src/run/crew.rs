@@ -84,7 +84,8 @@ where
     M: Fn(&Plan<S>) -> io::Result<W> + Sync,
 {
     thread::scope(|scope| {
-        let shards: Vec<_> = plans.into_iter().map(|plan| start_shard(scope, run, plan, &world)).collect();
+        let start = |(number, plan)| start_shard(scope, run, number, plan, &world);
+        let shards: Vec<_> = plans.into_iter().enumerate().map(start).collect();
         let ready: Vec<_> = shards.iter().enumerate().map(|(shard, member)| member.ready(shard)).collect();
         // Dropping the shards' ends of the channels, on any error, sends the threads home.
         let now_ns = ready.into_iter().try_fold(0, |latest, now_ns| Ok::<u64, RunError>(now_ns?.max(latest)))?;
@@ -131,6 +132,7 @@ impl Member {
 fn start_shard<'scope, W, S, M>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope Run,
+    number: usize,
     plan: Plan<S>,
     make_world: &'scope M,
 ) -> Member
@@ -142,7 +144,8 @@ where
     let (recorder, feed) = Recorder::new(&run.layout, run.interval_ns, run.settings.duration_ns, W::VIRTUAL);
     let (tell_ready, ready) = channel();
     let (go, start) = channel();
-    scope.spawn(move || {
+    let tell_failed = tell_ready.clone();
+    let body = move || {
         process::sharpen_timers();
         let shard = make_world(&plan).map_err(NotReady::World).and_then(|world| {
             Shard::new(world, plan, run.settings, recorder, run.control.clone()).map_err(NotReady::NoMemory)
@@ -156,7 +159,12 @@ where
         if let Ok(start_ns) = start.recv() {
             shard.run(start_ns);
         }
-    });
+    };
+    // Telemetry finds the issuing threads by this name.
+    let spawned = thread::Builder::new().name(format!("issue-{number}")).spawn_scoped(scope, body);
+    if let Err(error) = spawned {
+        let _ = tell_failed.send(Err(NotReady::World(error)));
+    }
     Member { ready, go, feed }
 }
 

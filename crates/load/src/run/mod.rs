@@ -521,11 +521,11 @@ impl<W: World, S: Stream> Shard<W, S> {
         self.control.stop(cause);
     }
 
-    /// Ends this shard's part now. When the run was merely asked to end, what is late or in flight is
-    /// still done, as at the regular end.
+    /// Ends this shard's part now. When the run was merely asked to end, or enough was seen, what is late
+    /// or in flight is still done, as at the regular end.
     fn end(&mut self, cause: &Cause) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
-        self.abandoned |= !matches!(cause, Cause::Asked { .. });
+        self.abandoned |= !matches!(cause, Cause::Asked { .. } | Cause::Enough { .. });
     }
 
     /// Ends the run if any lane is too far behind, and says whose doing that is.

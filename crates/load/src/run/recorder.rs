@@ -63,8 +63,11 @@ pub struct Recorder {
     clean: Receiver<Box<Interval>>,
     interval_ns: u64,
     duration_ns: u64,
-    /// Wait for a clean interval instead of making one: for virtual time, which nothing delays.
+    /// Go on only when the interval before was taken in: for virtual time, which nothing delays, and where
+    /// whoever takes it in can then end the run at the same instant each time.
     patient: bool,
+    /// A clean interval that came back already.
+    spare: Option<Box<Interval>>,
     failures_told: u32,
     cpu_ns: u64,
     /// Intervals made beyond the spares.
@@ -77,7 +80,8 @@ impl Recorder {
     pub fn new(layout: &Layout, interval_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
-        for _ in 0..SPARES {
+        // A patient recorder needs one to fill while another is away.
+        for _ in 0..if patient { 1 } else { SPARES } {
             // Cannot fail: the receiver is right here.
             let _ = to_shard.send(Box::new(Interval::new(layout)));
         }
@@ -89,6 +93,7 @@ impl Recorder {
             interval_ns,
             duration_ns,
             patient,
+            spare: None,
             failures_told: 0,
             cpu_ns: 0,
             extra: 0,
@@ -158,10 +163,16 @@ impl Recorder {
         clean.index = next_index;
         let full = std::mem::replace(&mut self.current, clean);
         let _ = self.messages.send(Message::Interval(full));
+        if self.patient
+            && let Ok(returned) = self.clean.recv()
+        {
+            // The very one that was sent: for the next time.
+            self.spare = Some(returned);
+        }
     }
 
     fn take_clean(&mut self) -> Box<Interval> {
-        let clean = if self.patient { self.clean.recv().ok() } else { self.clean.try_recv().ok() };
+        let clean = self.spare.take().or_else(|| self.clean.try_recv().ok());
         if clean.is_some() && self.extra > 0 && self.clean.try_recv().is_ok() {
             // The disk is quick again: what was made beyond the spares goes, one at a time.
             self.extra -= 1;

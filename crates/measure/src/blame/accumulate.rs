@@ -6,7 +6,7 @@ use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
 use super::{Blame, explain};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::judge::{IntervalCounts, Judge, Plan};
-use crate::run_dir::{RequestKind, TraceLine};
+use crate::run_dir::{TraceKind, TraceLine};
 
 /// What host and drive did while operations of one stream on one device were over one threshold:
 /// means over the operations, not over the time.
@@ -65,10 +65,10 @@ pub(super) struct DeviceSlice {
 }
 
 impl DeviceSlice {
-    pub(super) fn requests(&self, kind: RequestKind) -> Requests {
+    pub(super) fn requests(&self, kind: TraceKind) -> Requests {
         match kind {
-            RequestKind::Read => self.reads,
-            RequestKind::Write => self.writes,
+            TraceKind::Read => self.reads,
+            TraceKind::Write => self.writes,
         }
     }
 }

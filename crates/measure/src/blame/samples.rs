@@ -6,7 +6,7 @@
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::judge::IntervalCounts;
-use crate::run_dir::{RequestKind, RequestSize, TraceLine};
+use crate::run_dir::{TraceKind, TraceLine, TraceSize};
 use std::collections::VecDeque;
 
 /// Intervals remembered for samples that are told of late.
@@ -29,13 +29,13 @@ impl Traced {
     fn add_line(&mut self, line: &TraceLine) {
         let one = Self {
             samples: 1,
-            length_ms: line.length_ms,
+            length_ms: line.length_ms as f64,
             requests: line.requests,
             lost: line.lost,
             queue_p99_ns: line.queue.p99_ns,
             device_p99_ns: line.device_time.p99_ns,
-            device_over: line.device_over,
-            total_over: line.total_over,
+            device_over: padded(&line.device_over),
+            total_over: padded(&line.total_over),
         };
         self.merge(&one);
     }
@@ -70,6 +70,12 @@ impl Touched {
     }
 }
 
+fn padded(counts: &[u64]) -> [u64; THRESHOLDS_MAX] {
+    let mut all = [0; THRESHOLDS_MAX];
+    all.iter_mut().zip(counts).for_each(|(all, count)| *all = *count);
+    all
+}
+
 fn add_all(mine: &mut [u64], theirs: &[u64]) {
     mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
 }
@@ -96,7 +102,7 @@ pub(super) struct SliceSamples {
 
 impl SliceSamples {
     /// What was seen of the requests of a kind and size on a device.
-    pub(super) fn traced(&self, device: usize, kind: RequestKind, size: RequestSize) -> Traced {
+    pub(super) fn traced(&self, device: usize, kind: TraceKind, size: TraceSize) -> Traced {
         self.traced.get(index(device, kind, size)).copied().unwrap_or_default()
     }
 
@@ -106,8 +112,8 @@ impl SliceSamples {
     }
 }
 
-fn index(device: usize, kind: RequestKind, size: RequestSize) -> usize {
-    device * 4 + usize::from(kind == RequestKind::Write) * 2 + usize::from(size == RequestSize::Large)
+fn index(device: usize, kind: TraceKind, size: TraceSize) -> usize {
+    device * 4 + usize::from(kind == TraceKind::Write) * 2 + usize::from(size == TraceSize::Large)
 }
 
 /// Brings samples and intervals together.
@@ -145,9 +151,9 @@ impl Samples {
     /// Takes in a line of the trace: at once, or when the interval that it ends in is over.
     pub(super) fn line(&mut self, line: &TraceLine, slices: &mut [SliceSamples]) {
         let from_ns = (line.at_sec * 1e9) as u64;
-        let end_ns = from_ns.saturating_add((line.length_ms * 1e6) as u64);
+        let end_ns = from_ns.saturating_add(line.length_ms.saturating_mul(1_000_000));
         if self.recent.back().is_none_or(|last| last.end_ns < end_ns) {
-            self.pending.push(*line);
+            self.pending.push(line.clone());
             return;
         }
         // Told of so late that its intervals are forgotten: nothing to compare it with.

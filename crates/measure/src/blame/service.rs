@@ -13,7 +13,7 @@ use super::Cause;
 use super::explain::{Shares, Subject};
 use super::samples::{Touched, Traced};
 use super::sentence::{duration, number, percent};
-use crate::run_dir::{RequestKind, RequestSize};
+use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
 
 /// So much of the service time has to lie outside all requests to be blamed on the kernel. Less could
 /// be requests that carry two operations each, as the kernel merges neighbours.
@@ -82,11 +82,11 @@ fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
     format!(", with {} of waiting, {wait} on average, for slots held by such operations", percent(shares.behind))
 }
 
-fn kind(subject: &Subject<'_>) -> Option<RequestKind> {
+fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
     let name = &subject.plan.streams[subject.group.stream].name;
     match () {
-        () if name.contains("read") => Some(RequestKind::Read),
-        () if name.contains("write") => Some(RequestKind::Write),
+        () if name.contains("read") => Some(TraceKind::Read),
+        () if name.contains("write") => Some(TraceKind::Write),
         () => None,
     }
 }
@@ -115,7 +115,7 @@ impl Outside {
             return None;
         }
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
-        let column = if kind == RequestKind::Read { "r_await" } else { "w_await" };
+        let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
         Some(Self { fraction, service_ns, requests_ms, column })
     }
 
@@ -146,7 +146,8 @@ impl Sampled {
     /// `Err` says why the samples say nothing.
     fn of(subject: &Subject<'_>) -> Result<Self, String> {
         let kind = kind(subject).ok_or("its requests are of no known kind")?;
-        let size = RequestSize::of_bytes(subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0));
+        let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
+        let size = if mean_bytes < LARGE_BYTES { TraceSize::Small } else { TraceSize::Large };
         let samples = subject.blamer.samples(subject.slice);
         let (mut traced, mut touched) = (Traced::default(), Touched::default());
         for device in subject.devices() {

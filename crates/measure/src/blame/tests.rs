@@ -4,7 +4,7 @@ use super::*;
 use crate::buckets::ActScale;
 use crate::cell::{Interval, Layout, StreamInfo};
 use crate::judge::{End, IntervalCounts, Judge, Plan, Sla};
-use crate::run_dir::{RequestKind, RequestSize, Spread, TraceLine};
+use crate::run_dir::{Spread, TraceKind, TraceLine, TraceSize};
 use crate::times::Times;
 
 const US: u64 = 1_000;
@@ -71,17 +71,13 @@ impl Run {
 
     /// A sample of half a second, in this second, of a thousand small reads of device 0.
     fn sample(&mut self, second: u64, device_over: u64, total_over: u64) -> &mut Self {
-        let over = |count| {
-            let mut over = [0; crate::buckets::THRESHOLDS_MAX];
-            over[0] = count;
-            over
-        };
+        let over = |count| vec![count, 0, 0];
         self.blamer.trace(&TraceLine {
             at_sec: second as f64 + 0.25,
-            length_ms: 500.0,
+            length_ms: 500,
             device: 0,
-            kind: RequestKind::Read,
-            size: RequestSize::Small,
+            kind: TraceKind::Read,
+            size: TraceSize::Small,
             requests: 1_000,
             lost: 0,
             queue: Spread { p50_ns: 5 * US, p99_ns: 9 * US, max_ns: MS },

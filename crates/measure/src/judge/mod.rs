@@ -33,7 +33,7 @@ pub use end::{End, Whose};
 pub(crate) use sla::ThresholdText;
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;
-pub use slices::{Judge, Plan, whole_slice_sec};
+pub use slices::{Judge, Plan, round_sec, whole_slice_sec};
 pub use text::Grouped;
 pub(crate) use text::{percent, plain};
 pub use verdict::{

@@ -96,6 +96,21 @@ pub enum SlaError {
         /// The threshold that is named twice.
         threshold: String,
     },
+    /// A limit that can never decide.
+    #[error(
+        "reading SLA {sla:?} - {larger} allows more than {smaller}, although whatever takes over {threshold} took over \
+         the smaller threshold too: it could never be reached first; give the larger threshold the smaller share"
+    )]
+    NotMonotonic {
+        /// The whole text.
+        sla: String,
+        /// The limit at the smaller threshold.
+        smaller: String,
+        /// The limit at the larger one.
+        larger: String,
+        /// The larger threshold.
+        threshold: String,
+    },
     /// More limits than cells can count.
     #[error("reading SLA {sla:?} - {count} limits, at most {THRESHOLDS_MAX} are counted; leave some out")]
     TooMany {
@@ -116,6 +131,25 @@ impl Default for Sla {
 }
 
 impl Sla {
+    /// Reads limits that a user asks for: besides being limits at all they must allow less at larger
+    /// thresholds. Records are read without that, because nothing that was ever run may become
+    /// unreadable.
+    ///
+    /// Errors: why it is no SLA, or which limit could never decide.
+    pub fn wanted(text: &str) -> Result<Self, SlaError> {
+        let sla: Self = text.parse()?;
+        let pairs = sla.limits.iter().zip(&sla.limits[1..]);
+        match pairs.into_iter().find(|(smaller, larger)| larger.share_max_ppb > smaller.share_max_ppb) {
+            None => Ok(sla),
+            Some((smaller, larger)) => Err(SlaError::NotMonotonic {
+                sla: text.to_owned(),
+                smaller: smaller.to_string(),
+                larger: larger.to_string(),
+                threshold: larger.threshold_text(),
+            }),
+        }
+    }
+
     /// The limits, by ascending threshold.
     pub fn limits(&self) -> &[Limit] {
         &self.limits
@@ -236,6 +270,20 @@ mod tests {
         assert_eq!(sla, Sla::default());
         assert_eq!("100%>1500ns".parse::<Sla>().unwrap().to_string(), "100%>1500ns");
         assert_eq!("0.0000001%>2s".parse::<Sla>().unwrap().to_string(), "0.0000001%>2s");
+    }
+
+    #[test]
+    fn a_larger_threshold_with_a_larger_share_is_refused_to_users_and_read_from_records() {
+        let error = Sla::wanted("1%>8ms,0.5%>1ms").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "reading SLA \"1%>8ms,0.5%>1ms\" - 1%>8ms allows more than 0.5%>1ms, although whatever takes over 8ms took \
+             over the smaller threshold too: it could never be reached first; give the larger threshold the smaller share"
+        );
+        assert!("1%>8ms,0.5%>1ms".parse::<Sla>().is_ok());
+        assert_eq!(Sla::wanted("5%>1ms,1%>8ms,0.1%>64ms"), Ok(Sla::default()));
+        assert!(Sla::wanted("5%>1ms,5%>8ms").is_ok(), "an equal share says nothing new, and nothing wrong");
+        assert!(Sla::wanted("5>1ms").is_err());
     }
 
     #[test]

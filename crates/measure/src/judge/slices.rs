@@ -30,6 +30,19 @@ pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
 }
 
+/// Longest round, seconds, unless asked for: short enough that five of them are soon over.
+const ROUND_SEC_MAX: u64 = 60;
+/// Rounds in a slice at least.
+const ROUNDS_IN_SLICE: u64 = 12;
+
+/// The length of a round, in which steadiness is looked at: `wanted_sec`, or else a twelfth of the slice
+/// and at most a minute; rounded up to whole report intervals.
+pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
+    let interval_sec = report_interval_sec.max(1);
+    let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
+    round_sec.max(1).div_ceil(interval_sec).saturating_mul(interval_sec)
+}
+
 /// Counts of one judged stream on one device, or on all of them, by slice.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupCounts {
@@ -168,6 +181,16 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_are_whole_report_intervals_a_twelfth_of_the_slice_and_at_most_a_minute() {
+        assert_eq!(round_sec(None, 3600, 1), 60);
+        assert_eq!(round_sec(None, 120, 1), 10);
+        assert_eq!(round_sec(None, 5, 1), 1);
+        assert_eq!(round_sec(None, 3600, 7), 63);
+        assert_eq!(round_sec(Some(300), 3600, 1), 300);
+        assert_eq!(round_sec(Some(0), 3600, 1), 1);
+    }
 
     #[test]
     fn slices_are_whole_report_intervals_and_fit_into_the_run() {

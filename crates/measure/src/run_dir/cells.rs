@@ -80,6 +80,13 @@ pub(super) fn header(sla: &Sla) -> String {
 }
 
 impl Columns {
+    /// The columns as they are written.
+    pub(super) fn written(sla: &Sla) -> Self {
+        let single = SINGLE.iter().map(|(_, column)| *column);
+        let by_threshold = |index| (0..BY_THRESHOLD.len()).map(move |which| Column::Over(which, index));
+        Self { columns: single.chain((0..sla.limits().len()).flat_map(by_threshold)).collect(), timed: true }
+    }
+
     /// The columns that `header` names. `None` if one is missing that every version wrote, or is there
     /// twice.
     pub(super) fn read(header: &str, sla: &Sla) -> Option<Self> {
@@ -236,7 +243,7 @@ mod tests {
         let sla = Sla::default();
         let header = header(&sla);
         assert!(header.contains("unissued,judged_over_1ms,judged_least_over_1ms,response_over_1ms,"), "{header}");
-        assert!(Columns::read(&header, &sla).unwrap().timed());
+        assert_eq!(Columns::read(&header, &sla), Some(Columns::written(&sla)));
         assert!(!Columns::read(FIRST_VERSION, &sla).unwrap().timed());
         assert_eq!(Columns::read(&FIRST_VERSION.replace(",errors", ""), &sla), None);
         assert_eq!(Columns::read(&FIRST_VERSION.replace(",errors", ",ops"), &sla), None);

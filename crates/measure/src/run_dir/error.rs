@@ -51,6 +51,16 @@ pub enum RunDirError {
         /// The earlier error.
         earlier: String,
     },
+    /// There is no run where one was looked for.
+    #[error("reading {} - {why}; {what_to_do}", .path.display())]
+    NoRun {
+        /// The path that was looked at.
+        path: PathBuf,
+        /// What is there instead.
+        why: String,
+        /// What to do.
+        what_to_do: String,
+    },
     /// A file is of a later version.
     #[error(
         "reading {} - it has format version {found} and this program knows versions up to {known}; use a newer flashproof",

@@ -29,9 +29,17 @@ const UNIT_NS: u64 = 1024;
 /// The tools' own convention for the maximum, beside histograms in nanoseconds.
 const NS_PER_MS: f64 = 1e6;
 
-/// Report intervals in one window.
-pub(super) fn window_intervals(report_interval_sec: u64) -> u64 {
-    WINDOW_SEC_MIN.div_ceil(report_interval_sec.max(1))
+/// Report intervals in one window: as few as make 10 s or more, and such that a round of `round_sec` is
+/// whole windows, or one window where it is shorter. `round_sec` is whole report intervals, or 0 where
+/// there are no rounds.
+pub(super) fn window_intervals(report_interval_sec: u64, round_sec: u64) -> u64 {
+    let interval_sec = report_interval_sec.max(1);
+    let least = WINDOW_SEC_MIN.div_ceil(interval_sec);
+    match round_sec / interval_sec {
+        0 => least,
+        round if round <= least => round,
+        round => (least..=round).find(|window| round.is_multiple_of(*window)).unwrap_or(round),
+    }
 }
 
 /// Which of the three durations a log is of.
@@ -135,7 +143,7 @@ impl Hlogs {
         layout: &Layout,
         tool: &str,
         started_unix_ms: u64,
-        report_interval_sec: u64,
+        window_intervals: u64,
     ) -> Result<Self, RunDirError> {
         let create = |kind: HlogKind| {
             let mut file = AppendFile::create(dir.join(kind.file_name()))?;
@@ -146,7 +154,7 @@ impl Hlogs {
         Ok(Self {
             logs: [create(service)?, create(wait)?, create(lag)?],
             tags: (0..layout.cells()).map(|cell| tag(layout, cell)).collect(),
-            window_intervals: window_intervals(report_interval_sec),
+            window_intervals,
             intervals: 0,
             from_ns: 0,
             to_ns: 0,
@@ -244,4 +252,19 @@ fn window(line: &IntervalLogHistogram, tags: &[String], from: &mut Deserializer)
     let histogram = from.deserialize(&mut bytes.as_slice()).map_err(|error| format!("{at}: {error}"))?;
     let (from_sec, length_sec) = (line.start_timestamp().as_secs_f64(), line.duration().as_secs_f64());
     Ok(Window { cell, from_sec, length_sec, histogram })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::window_intervals;
+
+    #[test]
+    fn windows_take_ten_seconds_and_divide_the_round() {
+        assert_eq!(window_intervals(1, 0), 10, "no rounds");
+        assert_eq!(window_intervals(1, 60), 10);
+        assert_eq!(window_intervals(1, 5), 5, "a round shorter than a window");
+        assert_eq!(window_intervals(7, 63), 3, "9 intervals: 2 do not divide them");
+        assert_eq!(window_intervals(1, 23), 23);
+        assert_eq!(window_intervals(60, 60), 1);
+    }
 }

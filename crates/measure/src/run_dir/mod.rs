@@ -4,11 +4,11 @@
 //! manifest.json   what was run, on what, by whom         written first, whole or not at all
 //! intervals.csv   exact counts by interval, stream, device
 //! telemetry.csv   one line an interval; it closes the interval
-//! trace.csv       what the kernel's tracepoints showed in samples; not in every run
 //! act.log         service times as ACT 6.6 logs them
 //! service.hlog    HdrHistogram interval logs, at least every 10 s
 //! wait.hlog
 //! lag.hlog
+//! trace.csv       samples of the block layer, where it could be traced
 //! verdict.json    the verdict                            written last, whole or not at all
 //! ```
 //!
@@ -26,7 +26,9 @@ mod file;
 mod hlog;
 mod lines;
 mod manifest;
+mod place;
 mod read;
+mod replay;
 mod space;
 mod tables;
 mod trace;
@@ -35,10 +37,12 @@ mod write;
 pub use error::RunDirError;
 pub use hlog::{HlogKind, Window, each_window};
 pub use manifest::{Config, Manifest, Process};
+pub use place::{Holds, holds, run_dirs_below};
 pub(crate) use read::json as read_json;
-pub use read::{IntervalRecord, Intervals, Run, read};
+pub use read::{IntervalRecord, Intervals, Run, manifest, read};
+pub use replay::blame;
 pub use space::space_needed_bytes;
-pub use trace::{LARGE_BYTES_MIN, RequestKind, RequestSize, Spread, TraceLine, TraceLines};
+pub use trace::{LARGE_BYTES, Samples, Spread, TraceKind, TraceLine, TraceSize, TraceWriter, read_trace};
 pub(crate) use write::write_json;
 pub use write::{Writer, check_usable};
 
@@ -52,7 +56,7 @@ pub const MANIFEST: &str = "manifest.json";
 pub const INTERVALS: &str = "intervals.csv";
 /// One line an interval.
 pub const TELEMETRY: &str = "telemetry.csv";
-/// What the kernel's tracepoints showed in samples.
+/// Samples of the block layer.
 pub const TRACE: &str = "trace.csv";
 /// ACT's log.
 pub const ACT_LOG: &str = "act.log";

@@ -1,13 +1,17 @@
 //! Reading a run directory, and judging the run again from what is in it.
+//!
+//! What is damaged ends what is whole: nothing behind a line that is not what it should be is looked
+//! at, because nobody can tell where the damage ends. It is said where, and how much is whole. A
+//! verdict on the part before it can be a failure; it is never a pass.
 
 use super::cells::{self, Columns};
 use super::lines::{Tail, WholeLines};
+use super::place::no_run;
+use super::replay::{Replay, replay};
 use super::tables::{self, TelemetryLine};
-use super::trace::{TraceLine, TraceLines};
 use super::{FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT};
-use crate::blame::Blamer;
 use crate::cell::Layout;
-use crate::judge::{CellCounts, End, IntervalCounts, Outcome, VERDICT_FORMAT_VERSION, Verdict};
+use crate::judge::{CellCounts, End, IntervalCounts, Outcome, Sla, VERDICT_FORMAT_VERSION, Verdict};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::ErrorKind;
@@ -31,6 +35,8 @@ pub struct Run {
     /// What a reader should know before trusting the run, each one sentence: that it is incomplete,
     /// what was dropped, that the verdicts differ.
     pub remarks: Vec<String>,
+    /// What is damaged, each one sentence; these are among the remarks, too.
+    pub damage: Vec<String>,
 }
 
 impl Run {
@@ -47,94 +53,54 @@ impl Run {
 
 /// Reads the run in `dir` and judges it again.
 ///
-/// Memory does not grow with the run's intervals. What is torn at the end is dropped and remarked.
-/// Errors: no manifest, a later format, or a line in the middle that is not what it should be.
+/// Memory does not grow with the run's intervals. What is torn at the end is dropped and remarked; so
+/// is what lies behind a damaged line. Errors: no manifest or a damaged one, a later format, or the
+/// system refuses.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
-    let path = dir.join(MANIFEST);
-    let manifest: Manifest = json(&path, FORMAT_VERSION)?.ok_or_else(|| no_manifest(&path))?;
-    let written: Option<Verdict> = json(&dir.join(VERDICT), VERDICT_FORMAT_VERSION)?;
-    let mut records = Intervals::open(dir, &manifest)?;
-    let mut judge = manifest.judge();
-    let mut blamer = manifest.blamer(&judge, records.columns());
-    let mut trace = Trace::open(dir, &manifest);
-    let mut intervals = 0;
-    while let Some(record) = records.next()? {
-        judge.add_counts(&record.counts);
-        trace.feed(record.counts.end_ns, &mut blamer);
-        blamer.interval(&record.counts, &record.telemetry);
-        intervals += 1;
-    }
+    let manifest = manifest(dir)?;
+    let mut damage = Vec::new();
+    let written: Option<Verdict> = match json(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
+        Err(RunDirError::Damaged { why, .. }) => {
+            damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is not known"));
+            None
+        }
+        other => other?,
+    };
+    let Replay { judge, blamer, records, intervals, remarks: of_samples } = replay(dir, &manifest)?;
+    damage.extend(records.damage().map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
-    let mut verdict = judge.verdict(&end);
-    verdict.blame = blamer.blame(&judge);
-    let mut remarks = records.remarks;
-    remarks.extend(trace.damage);
-    match &written {
-        None => remarks.insert(
-            0,
-            format!(
-                "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it goes on still"
-            ),
-        ),
-        Some(written) if !written.agrees_with(&verdict) => {
-            let why = format!(
-                "the verdict in {VERDICT} is not the one that follows from {INTERVALS} and {TELEMETRY}: do not trust it"
-            );
-            // What was cut off or edited may have been the part that failed.
-            if verdict.outcome == Outcome::Pass {
-                verdict.outcome = Outcome::Invalid;
-                verdict.reasons.insert(0, why.clone());
-            }
-            remarks.insert(0, why);
-        }
-        Some(_) => {}
+    let mut verdict = Verdict { blame: blamer.blame(&judge), ..judge.verdict(&end) };
+    let first = match &written {
+        None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
+        None => Some(format!(
+            "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it goes on still"
+        )),
+        Some(written) if !written.agrees_with(&verdict) => Some(format!(
+            "the verdict in {VERDICT} ({}) is not the one that follows from {INTERVALS} and {TELEMETRY}: do not \
+             trust it",
+            written.outcome
+        )),
+        Some(_) => None,
+    };
+    // What was cut off, edited or damaged may have been the part that failed.
+    let doubt = first.iter().chain(&damage).next();
+    if let Some(doubt) = doubt.filter(|_| verdict.outcome == Outcome::Pass) {
+        verdict.outcome = Outcome::Invalid;
+        verdict.reasons.insert(0, doubt.clone());
     }
-    Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks })
+    let remarks = first.into_iter().chain(damage.iter().cloned()).chain(records.remarks).chain(of_samples).collect();
+    Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
 }
 
-/// The lines of trace.csv on their way to the blamer, in the order of time. A trace that is damaged
-/// only costs explanations, so it is remarked and done without.
-struct Trace {
-    lines: Option<TraceLines>,
-    next: Option<TraceLine>,
-    damage: Option<String>,
-}
-
-impl Trace {
-    fn open(dir: &Path, manifest: &Manifest) -> Self {
-        let mut trace = Self { lines: None, next: None, damage: None };
-        match TraceLines::open(dir, manifest) {
-            Ok(lines) => trace.lines = Some(lines),
-            Err(error) => trace.damage = Some(error.to_string()),
-        }
-        trace.advance();
-        trace
+/// Reads what was run in `dir`. Errors: it is no run directory (which says what it is instead), the
+/// manifest is damaged or of a later version.
+pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
+    match json(&dir.join(MANIFEST), FORMAT_VERSION) {
+        Ok(Some(manifest)) => Ok(manifest),
+        Ok(None) => Err(no_run(dir)),
+        Err(RunDirError::Io { .. }) if dir.is_file() => Err(no_run(dir)),
+        Err(error) => Err(error),
     }
-
-    fn advance(&mut self) {
-        self.next = None;
-        if let Some(lines) = &mut self.lines {
-            match lines.next() {
-                Ok(next) => self.next = next,
-                Err(error) => {
-                    self.damage = Some(error.to_string());
-                    self.lines = None;
-                }
-            }
-        }
-    }
-
-    /// Gives the blamer what begins before `end_ns`.
-    fn feed(&mut self, end_ns: u64, blamer: &mut Blamer) {
-        while let Some(line) = self.next.filter(|line| line.at_sec * 1e9 < end_ns as f64) {
-            blamer.trace(&line);
-            self.advance();
-        }
-    }
-}
-
-fn no_manifest(path: &Path) -> RunDirError {
-    RunDirError::io("reading", path, ErrorKind::NotFound.into())
 }
 
 /// A JSON file of a known version; `None` when there is no such file.
@@ -181,25 +147,44 @@ pub struct Intervals {
     next_index: u64,
     ended: bool,
     remarks: Vec<String>,
+    damage: Option<String>,
 }
 
 impl Intervals {
-    /// Opens both tables of the run in `dir`.
+    /// Opens both tables of the run in `dir`. Errors: the system refuses. A first line that is not what
+    /// it should be is damage like any other: see [`Self::damage`].
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let mut cells = WholeLines::open(dir.join(INTERVALS))?;
-        let mut telemetry = WholeLines::open(dir.join(TELEMETRY))?;
-        let written = cells::header(&manifest.sla);
-        // Without a header there is no line either.
-        let header = cells.next()?.unwrap_or(&written);
-        let Some(cell_columns) = Columns::read(header, &manifest.sla) else {
-            return Err(cells.error(format!("the columns {written}")));
+        let mut this = Self {
+            layout: manifest.layout(),
+            cells: WholeLines::open(dir.join(INTERVALS))?,
+            cell_columns: Columns::written(&manifest.sla),
+            telemetry: WholeLines::open(dir.join(TELEMETRY))?,
+            columns: Vec::new(),
+            record: IntervalRecord::default(),
+            next_index: 0,
+            ended: false,
+            remarks: Vec::new(),
+            damage: None,
         };
-        let columns = telemetry.next()?.map(tables::telemetry_columns);
+        if let Err(error) = this.read_headers(&manifest.sla) {
+            this.damaged(error)?;
+        }
+        Ok(this)
+    }
+
+    fn read_headers(&mut self, sla: &Sla) -> Result<(), RunDirError> {
+        if let Some(header) = self.cells.next()? {
+            let Some(columns) = Columns::read(header, sla) else {
+                return Err(self.cells.error(format!("the columns {}", cells::header(sla))));
+            };
+            self.cell_columns = columns;
+        }
+        let columns = self.telemetry.next()?.map(tables::telemetry_columns);
         let Some(columns) = columns.unwrap_or_else(|| Some(Vec::new())) else {
-            return Err(telemetry.error(format!("the columns {} and more", tables::telemetry_header(&[]))));
+            return Err(self.telemetry.error(format!("the columns {} and more", tables::telemetry_header(&[]))));
         };
-        let (layout, record, remarks) = (manifest.layout(), IntervalRecord::default(), Vec::new());
-        Ok(Self { layout, cells, cell_columns, telemetry, columns, record, next_index: 0, ended: false, remarks })
+        self.columns = columns;
+        Ok(())
     }
 
     /// Names of the telemetry values.
@@ -212,7 +197,14 @@ impl Intervals {
         &self.remarks
     }
 
-    /// The next interval, or `None` at the end of what was recorded completely.
+    /// The line at which the tables ceased to be what they should be, and how much is whole before it;
+    /// known once [`Self::next`] has given `None`.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
+    /// The next interval, or `None` at the end of what was recorded completely: the end of the tables,
+    /// or the first damaged line. Errors: the system refuses.
     ///
     /// Not an iterator: the record is lent, so that a day of a large run needs no memory.
     #[expect(clippy::should_implement_trait, reason = "it lends, which iterators cannot")]
@@ -220,25 +212,49 @@ impl Intervals {
         if self.ended {
             return Ok(None);
         }
-        let Some(line) = self.telemetry.next()? else { return self.end(None) };
+        match self.read_interval() {
+            Ok(Read::Whole) => {
+                self.next_index += 1;
+                Ok(Some(&self.record))
+            }
+            Ok(Read::End { cut_sec }) => self.end(cut_sec).map(|()| None),
+            Err(error) => self.damaged(error).map(|()| None),
+        }
+    }
+
+    /// Reads the next interval into `record`. An error about a line is damage.
+    fn read_interval(&mut self) -> Result<Read, RunDirError> {
+        let Some(line) = self.telemetry.next()? else { return Ok(Read::End { cut_sec: None }) };
         let closing = match TelemetryLine::read(line, self.columns.len()) {
             Ok(closing) => closing,
             Err(expected) => return Err(self.telemetry.error(expected)),
         };
-        if closing.interval != self.next_index || closing.after_sec <= self.record.counts.after_sec {
-            return Err(self
-                .telemetry
-                .error(format!("interval {} after more than {} s", self.next_index, self.record.counts.after_sec)));
+        let before_sec = self.record.counts.after_sec;
+        if closing.interval != self.next_index || closing.after_sec <= before_sec {
+            return Err(self.telemetry.error(format!("interval {} after more than {before_sec} s", self.next_index)));
         }
         self.begin_record(&closing);
         for _ in 0..closing.lines {
-            let Some(line) = self.cells.next()? else { return self.end(Some(closing.after_sec)) };
+            let Some(line) = self.cells.next()? else { return Ok(Read::End { cut_sec: Some(closing.after_sec) }) };
             if let Err(expected) = self.cell_columns.read_cell(line, &mut self.record.counts, &self.layout) {
+                self.record.counts.after_sec = before_sec;
                 return Err(self.cells.error(expected));
             }
         }
-        self.next_index += 1;
-        Ok(Some(&self.record))
+        Ok(Read::Whole)
+    }
+
+    /// Ends here, because of a line that is not what it should be. Gives other errors back.
+    fn damaged(&mut self, error: RunDirError) -> Result<(), RunDirError> {
+        let RunDirError::Line { path, line, expected, found } = error else { return Err(error) };
+        self.ended = true;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.damage = Some(format!(
+            "{name} is damaged at line {line}: expected {expected}, found {found}; {} intervals ({} s) before it are \
+             whole, and nothing behind it is looked at",
+            self.next_index, self.record.counts.after_sec
+        ));
+        Ok(())
     }
 
     fn begin_record(&mut self, closing: &TelemetryLine) {
@@ -258,11 +274,15 @@ impl Intervals {
     }
 
     /// Notes how both tables ended. `cut_sec`: the interval whose counts are not all there.
-    fn end(&mut self, cut_sec: Option<u64>) -> Result<Option<&IntervalRecord>, RunDirError> {
+    fn end(&mut self, cut_sec: Option<u64>) -> Result<(), RunDirError> {
         self.ended = true;
-        let mut unclosed = 0;
-        while self.cells.next()?.is_some() {
-            unclosed += 1;
+        let mut unclosed: u64 = 0;
+        loop {
+            match self.cells.next() {
+                Ok(Some(_)) => unclosed += 1,
+                Ok(None) => break,
+                Err(error) => return self.damaged(error),
+            }
         }
         for table in [&self.cells, &self.telemetry] {
             match table.tail() {
@@ -279,6 +299,14 @@ impl Intervals {
             let name = self.cells.name();
             self.remarks.push(format!("the last {unclosed} lines of {name} are of an interval not closed: dropped"));
         }
-        Ok(None)
+        Ok(())
     }
+}
+
+/// What there was to read.
+enum Read {
+    /// An interval with all its lines.
+    Whole,
+    /// The end of a table; within the interval after `cut_sec`, if that was begun.
+    End { cut_sec: Option<u64> },
 }

@@ -1,10 +1,9 @@
 //! How much room a run needs, and how much there is.
 
-use super::RunDirError;
 use super::hlog::{HlogKind, window_intervals};
+use super::{Manifest, RunDirError};
 use crate::act_log::histogram_names;
 use crate::buckets::ActScale;
-use crate::cell::Layout;
 use std::path::Path;
 
 /// Bytes of one bucket in ACT's log, ` (00: 0123456789)` and its share of line ends.
@@ -40,14 +39,10 @@ fn window_bytes(kind: HlogKind) -> u64 {
 ///
 /// Shape: an estimate from above for the devices that runs are made on; a device with a very broad
 /// spread of latencies may take a third more. `telemetry_columns` is how many the caller adds.
-pub fn space_needed_bytes(
-    layout: &Layout,
-    telemetry_columns: usize,
-    report_interval_sec: u64,
-    duration_sec: u64,
-) -> u64 {
-    let intervals = duration_sec.div_ceil(report_interval_sec.max(1));
-    let windows = intervals.div_ceil(window_intervals(report_interval_sec));
+pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 {
+    let (layout, interval_sec) = (&manifest.layout(), manifest.report_interval_sec.max(1));
+    let intervals = manifest.duration_sec.div_ceil(interval_sec);
+    let windows = intervals.div_ceil(window_intervals(interval_sec, manifest.round_sec));
     let cells = layout.cells() as u64;
     let histogram = |name: &String| name.len() as u64 + ACT_TOTAL_BYTES + act_buckets(layout.scale) * ACT_BUCKET_BYTES;
     let chunk = ACT_TOTAL_BYTES + histogram_names(layout).iter().map(histogram).sum::<u64>();

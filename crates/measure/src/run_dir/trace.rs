@@ -1,196 +1,324 @@
-//! trace.csv, line by line: what the kernel's tracepoints showed of the requests in short samples.
+//! trace.csv: samples of how long the kernel kept requests and how long the devices took.
 //!
-//! One line for each sample, device, kind and size of requests in which any completed. Times are the
-//! kernel's own, so they tell what the service time of an operation cannot: how long the kernel held
-//! a request, and how long the device had it.
+//! One line a sample, device, kind and size in which requests completed. It is written beside the run
+//! by whoever samples, never by the [`Writer`](super::Writer): a sample that fails costs the run nothing,
+//! and a directory without this file is as complete as one with it. Nothing in it touches a verdict.
 
-use super::lines::WholeLines;
+use super::file::AppendFile;
+use super::lines::{Tail, WholeLines};
 use super::{Manifest, RunDirError, TRACE};
-use crate::buckets::THRESHOLDS_MAX;
 use crate::judge::Sla;
-use std::fmt::{self, Write as _};
+use std::fmt::Write;
 use std::path::Path;
-
-/// Requests of this many bytes and more are large.
-pub const LARGE_BYTES_MIN: u64 = 64 * 1024;
+use std::str::FromStr;
 
 /// Columns before those of the thresholds.
 const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,queue_p99_ns,queue_max_ns,\
                        device_p50_ns,device_p99_ns,device_max_ns";
 
-/// What stands before the name of each threshold.
-const BY_THRESHOLD: [&str; 3] = ["queue_over_", "device_over_", "total_over_"];
+/// Requests of this many bytes and more are large.
+pub const LARGE_BYTES: u64 = 64 << 10;
 
 /// What a request does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RequestKind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TraceKind {
     /// It reads.
     Read,
     /// It writes.
     Write,
 }
 
-/// How large a request is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RequestSize {
-    /// Below [`LARGE_BYTES_MIN`].
+/// How much a request moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TraceSize {
+    /// Less than [`LARGE_BYTES`].
     Small,
-    /// [`LARGE_BYTES_MIN`] and more.
+    /// That or more.
     Large,
 }
 
-impl RequestKind {
-    /// Both, with their names in the table.
+impl TraceKind {
     const NAMES: [(&str, Self); 2] = [("read", Self::Read), ("write", Self::Write)];
+
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        name_of(&Self::NAMES, self)
+    }
 }
 
-impl RequestSize {
-    /// Both, with their names in the table.
+impl TraceSize {
     const NAMES: [(&str, Self); 2] = [("small", Self::Small), ("large", Self::Large)];
 
-    /// The size of a request of `bytes`.
-    pub fn of_bytes(bytes: u64) -> Self {
-        if bytes < LARGE_BYTES_MIN { Self::Small } else { Self::Large }
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        name_of(&Self::NAMES, self)
     }
 }
 
-impl fmt::Display for RequestKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name))
-    }
+fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], of: T) -> &'static str {
+    names.iter().find(|(_, value)| *value == of).map_or("", |(name, _)| name)
 }
 
-impl fmt::Display for RequestSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES.iter().find(|(_, size)| size == self).map_or("", |(name, _)| name))
-    }
+fn named<T: Copy>(names: &[(&str, T)], name: &str) -> Option<T> {
+    names.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// Three numbers for many durations, nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How times were spread, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// Median.
+    /// The median.
     pub p50_ns: u64,
-    /// 99th percentile.
+    /// 99 % took this or less.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
-/// One line of trace.csv.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Requests of one device, kind and size in one sample.
+#[derive(Debug, Clone, PartialEq)]
 pub struct TraceLine {
     /// Beginning of the sample, seconds since the run began.
     pub at_sec: f64,
-    /// Its length, milliseconds.
-    pub length_ms: f64,
-    /// Number of the device, from 0, in the manifest's order.
+    /// Length of the sample, milliseconds: requests that were queued within it are counted.
+    pub length_ms: u64,
+    /// Number of the device, in the manifest's order.
     pub device: usize,
     /// What the requests do.
-    pub kind: RequestKind,
-    /// How large they are.
-    pub size: RequestSize,
-    /// Requests that completed in the sample, and whose beginning was seen.
+    pub kind: TraceKind,
+    /// How much they move.
+    pub size: TraceSize,
+    /// Requests that completed.
     pub requests: u64,
-    /// Events that were lost, so that requests are missing here.
+    /// Events of the whole sample, all devices, that the kernel lost: then requests are missing.
     pub lost: u64,
-    /// From block_bio_queue to block_rq_issue.
+    /// From block_bio_queue to block_rq_issue: with the kernel.
     pub queue: Spread,
-    /// From block_rq_issue to block_rq_complete.
+    /// From block_rq_issue to block_rq_complete: with the device.
     pub device_time: Spread,
-    /// By threshold, then zeros: requests that the kernel held for so long.
-    pub queue_over: [u64; THRESHOLDS_MAX],
-    /// Likewise: that the device had for so long.
-    pub device_over: [u64; THRESHOLDS_MAX],
-    /// Likewise: that took so long in all.
-    pub total_over: [u64; THRESHOLDS_MAX],
+    /// Requests whose time with the kernel reached each threshold of the SLA.
+    pub queue_over: Vec<u64>,
+    /// Likewise with the device.
+    pub device_over: Vec<u64>,
+    /// Likewise both together.
+    pub total_over: Vec<u64>,
 }
 
-/// First line of trace.csv.
+/// Appends samples to trace.csv. Belongs to the thread that samples.
+#[derive(Debug)]
+pub struct TraceWriter {
+    file: AppendFile,
+    text: String,
+}
+
+impl TraceWriter {
+    /// Begins the file in the directory of a run. Errors: it is there already, or the system refuses.
+    pub fn create(dir: &Path, sla: &Sla) -> Result<Self, RunDirError> {
+        let mut file = AppendFile::create(dir.join(TRACE))?;
+        file.append(format!("{}\n", header(sla)).as_bytes())?;
+        Ok(Self { file, text: String::new() })
+    }
+
+    /// Appends the lines of one sample and waits until they are on the disk.
+    pub fn append(&mut self, lines: &[TraceLine]) -> Result<(), RunDirError> {
+        self.text.clear();
+        lines.iter().for_each(|line| line.push(&mut self.text));
+        self.file.append(self.text.as_bytes())?;
+        self.file.sync()
+    }
+}
+
+/// The samples of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Samples {
+    /// In the order in which they were taken.
+    pub lines: Vec<TraceLine>,
+    /// What was dropped at the end, each one sentence.
+    pub remarks: Vec<String>,
+}
+
+/// Reads the samples of the run in `dir`. A run without the file has none, and a torn last line is dropped.
+///
+/// Errors: the system refuses, or a line is not what it should be.
+pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirError> {
+    let mut input = WholeLines::open(dir.join(TRACE))?;
+    let mut samples = Samples::default();
+    let expected = header(&manifest.sla);
+    if input.next()?.is_some_and(|found| found != expected) {
+        return Err(input.error(format!("the columns {expected}")));
+    }
+    let (devices, thresholds) = (manifest.devices.len(), manifest.sla.thresholds_ns().len());
+    while let Some(text) = input.next()? {
+        match TraceLine::read(text, devices, thresholds) {
+            Ok(line) => samples.lines.push(line),
+            Err(expected) => return Err(input.error(expected)),
+        }
+    }
+    if input.tail() == Tail::Torn {
+        samples.remarks.push(format!("the last line of {TRACE} is torn and was dropped"));
+    }
+    Ok(samples)
+}
+
 fn header(sla: &Sla) -> String {
     let mut line = COLUMNS.to_owned();
-    for limit in sla.limits() {
-        for prefix in BY_THRESHOLD {
-            // Writing to a string cannot fail.
-            let _ = write!(line, ",{prefix}{}", limit.threshold_text());
+    for what in ["queue", "device", "total"] {
+        for limit in sla.limits() {
+            // Writing to a string cannot fail, here and below.
+            let _ = write!(line, ",{what}_over_{}", limit.threshold_text());
         }
     }
     line
 }
 
-/// The lines of a run's trace.csv, one by one.
-#[derive(Debug)]
-pub struct TraceLines {
-    lines: WholeLines,
-    /// For each column that is looked at, its position; by the order of [`header`].
-    positions: Vec<usize>,
-    devices: usize,
-    thresholds: usize,
+impl TraceLine {
+    fn push(&self, text: &mut String) {
+        let (kind, size) = (self.kind.name(), self.size.name());
+        let _ = write!(text, "{:.3},{},{},{kind},{size},{}", self.at_sec, self.length_ms, self.device, self.requests);
+        let _ = write!(text, ",{}", self.lost);
+        for Spread { p50_ns, p99_ns, max_ns } in [self.queue, self.device_time] {
+            let _ = write!(text, ",{p50_ns},{p99_ns},{max_ns}");
+        }
+        for over in [&self.queue_over, &self.device_over, &self.total_over].into_iter().flatten() {
+            let _ = write!(text, ",{over}");
+        }
+        text.push('\n');
+    }
+
+    /// Reads a line. `Err` says what should stand there.
+    fn read(line: &str, devices: usize, thresholds: usize) -> Result<Self, String> {
+        let mut fields = line.split(',');
+        let at_sec = parsed::<f64>(fields.next()).filter(|at_sec| at_sec.is_finite() && *at_sec >= 0.0);
+        let at_sec = at_sec.ok_or("seconds since the run began")?;
+        let length_ms = parsed(fields.next()).ok_or("the length of the sample in milliseconds")?;
+        let device = parsed(fields.next()).filter(|device| *device < devices).ok_or("the number of a device from 0")?;
+        let kind = fields.next().and_then(|name| named(&TraceKind::NAMES, name)).ok_or("read or write")?;
+        let size = fields.next().and_then(|name| named(&TraceSize::NAMES, name)).ok_or("small or large")?;
+        let mut next = || parsed::<u64>(fields.next()).ok_or("a whole number in each column".to_owned());
+        let (requests, lost) = (next()?, next()?);
+        let mut spread = || Ok::<_, String>(Spread { p50_ns: next()?, p99_ns: next()?, max_ns: next()? });
+        let (queue, device_time) = (spread()?, spread()?);
+        let mut over = || (0..thresholds).map(|_| next()).collect::<Result<Vec<_>, _>>();
+        let (queue_over, device_over, total_over) = (over()?, over()?, over()?);
+        if fields.next().is_some() {
+            return Err("no more columns than the first line names".to_owned());
+        }
+        if [&queue_over, &device_over, &total_over].into_iter().flatten().any(|over| *over > requests) {
+            return Err("at most as many requests over a threshold as there are".to_owned());
+        }
+        Ok(Self {
+            at_sec,
+            length_ms,
+            device,
+            kind,
+            size,
+            requests,
+            lost,
+            queue,
+            device_time,
+            queue_over,
+            device_over,
+            total_over,
+        })
+    }
 }
 
-impl TraceLines {
-    /// Opens the table of the run in `dir`; a run without one has no lines.
-    ///
-    /// Errors: the system refuses, or the first line does not name the columns.
-    pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let mut lines = WholeLines::open(dir.join(TRACE))?;
-        let expected = header(&manifest.sla);
-        let positions = match lines.next()? {
-            None => Some(Vec::new()),
-            Some(found) => {
-                let found: Vec<_> = found.split(',').collect();
-                expected.split(',').map(|name| found.iter().position(|column| *column == name)).collect()
-            }
-        };
-        let Some(positions) = positions else { return Err(lines.error(format!("the columns {expected}"))) };
-        Ok(Self { lines, positions, devices: manifest.devices.len(), thresholds: manifest.sla.limits().len() })
-    }
-
-    /// The next line. A torn last one is dropped.
-    #[expect(clippy::should_implement_trait, reason = "it can fail")]
-    pub fn next(&mut self) -> Result<Option<TraceLine>, RunDirError> {
-        let Some(line) = self.lines.next()? else { return Ok(None) };
-        let fields: Vec<_> = line.split(',').collect();
-        let read = self.positions.iter().map(|position| fields.get(*position).copied()).collect::<Option<Vec<_>>>();
-        match read.and_then(|fields| parse(&fields, self.devices, self.thresholds)) {
-            Some(line) => Ok(Some(line)),
-            None => Err(self.lines.error("a sample's time, device, kind, size, counts and nanoseconds")),
-        }
-    }
+fn parsed<T: FromStr>(field: Option<&str>) -> Option<T> {
+    field?.parse().ok()
 }
 
-/// Reads the fields of a line, in the order of [`header`].
-fn parse(fields: &[&str], devices: usize, thresholds: usize) -> Option<TraceLine> {
-    let mut fields = fields.iter().copied();
-    let seconds = |field: Option<&str>| field?.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-    let (at_sec, length_ms) = (seconds(fields.next())?, seconds(fields.next())?);
-    let device = fields.next()?.parse().ok().filter(|device| *device < devices)?;
-    let (kind, size) = (fields.next()?, fields.next()?);
-    let (_, kind) = *RequestKind::NAMES.iter().find(|(name, _)| *name == kind)?;
-    let (_, size) = *RequestSize::NAMES.iter().find(|(name, _)| *name == size)?;
-    let mut next = || fields.next()?.parse::<u64>().ok();
-    let (requests, lost) = (next()?, next()?);
-    let mut spread = || Some(Spread { p50_ns: next()?, p99_ns: next()?, max_ns: next()? });
-    let (queue, device_time) = (spread()?, spread()?);
-    let mut over = [[0; THRESHOLDS_MAX]; BY_THRESHOLD.len()];
-    for index in 0..thresholds {
-        for counts in &mut over {
-            *counts.get_mut(index)? = next().filter(|count| *count <= requests)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buckets::ActScale;
+    use crate::cell::Layout;
+    use std::fs;
+
+    fn manifest() -> Manifest {
+        let sla: Sla = "5%>1ms,1%>8ms".parse().unwrap();
+        let devices = vec!["a".to_owned(), "b".to_owned()];
+        let layout =
+            Layout { streams: Vec::new(), devices, scale: ActScale::Milliseconds, thresholds_ns: sla.thresholds_ns() };
+        Manifest::new(&layout, sla)
+    }
+
+    fn line(at_sec: f64, device: usize, kind: TraceKind) -> TraceLine {
+        TraceLine {
+            at_sec,
+            length_ms: 500,
+            device,
+            kind,
+            size: TraceSize::Large,
+            requests: 100,
+            lost: 3,
+            queue: Spread { p50_ns: 1, p99_ns: 2, max_ns: 3 },
+            device_time: Spread { p50_ns: 40, p99_ns: 50, max_ns: 60 },
+            queue_over: vec![7, 0],
+            device_over: vec![8, 1],
+            total_over: vec![20, 2],
         }
     }
-    let [queue_over, device_over, total_over] = over;
-    Some(TraceLine {
-        at_sec,
-        length_ms,
-        device,
-        kind,
-        size,
-        requests,
-        lost,
-        queue,
-        device_time,
-        queue_over,
-        device_over,
-        total_over,
-    })
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest());
+        let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();
+        let lines = [line(1.004, 0, TraceKind::Read), line(1.004, 1, TraceKind::Write), line(31.0, 1, TraceKind::Read)];
+        writer.append(&lines[..2]).unwrap();
+        writer.append(&[]).unwrap();
+        writer.append(&lines[2..]).unwrap();
+        let text = fs::read_to_string(dir.path().join(TRACE)).unwrap();
+        assert!(text.starts_with("at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,"), "{text}");
+        assert!(text.contains(",device_max_ns,queue_over_1ms,queue_over_8ms,device_over_1ms,"), "{text}");
+        assert!(text.contains("\n1.004,500,0,read,large,100,3,1,2,3,40,50,60,7,0,8,1,20,2\n"), "{text}");
+        let samples = read_trace(dir.path(), &manifest).unwrap();
+        assert_eq!(samples, Samples { lines: lines.to_vec(), remarks: vec![] });
+    }
+
+    #[test]
+    fn a_run_without_samples_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read_trace(dir.path(), &manifest()).unwrap(), Samples::default());
+        fs::write(dir.path().join(TRACE), "").unwrap();
+        assert_eq!(read_trace(dir.path(), &manifest()).unwrap(), Samples::default());
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_its_whole_lines() {
+        let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest());
+        let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();
+        writer.append(&[line(1.0, 0, TraceKind::Read), line(31.0, 1, TraceKind::Write)]).unwrap();
+        let path = dir.path().join(TRACE);
+        let whole = fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            let ends = whole[..length].iter().filter(|byte| **byte == b'\n').count();
+            let samples = read_trace(dir.path(), &manifest).unwrap();
+            assert_eq!(samples.lines.len(), ends.saturating_sub(1), "{length} bytes");
+            let torn = length > 0 && whole[length - 1] != b'\n';
+            assert_eq!(samples.remarks.len(), usize::from(torn), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest());
+        let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();
+        writer.append(&[line(1.0, 0, TraceKind::Read)]).unwrap();
+        let path = dir.path().join(TRACE);
+        let good = fs::read_to_string(&path).unwrap();
+        for (from, to, expected) in [
+            ("1.000,", "x,", "seconds"),
+            ("500,0,read", "500,2,read", "number of a device"),
+            ("read", "trim", "read or write"),
+            ("large", "huge", "small or large"),
+            ("20,2\n", "20\n", "a whole number in each column"),
+            ("20,2\n", "20,2,0\n", "no more columns"),
+            ("20,2\n", "101,2\n", "at most as many requests"),
+            ("at_sec", "at", "the columns at_sec"),
+        ] {
+            fs::write(&path, good.replacen(from, to, 1)).unwrap();
+            let error = read_trace(dir.path(), &manifest).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains(TRACE), "{error}");
+        }
+    }
 }

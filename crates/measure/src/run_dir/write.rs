@@ -1,9 +1,9 @@
 //! Writing a run directory, interval by interval.
 
 use super::file::{AppendFile, sync_dir, temporary_name, write_whole};
-use super::hlog::{HlogKind, Hlogs};
+use super::hlog::{HlogKind, Hlogs, window_intervals};
 use super::tables::{self, TelemetryLine};
-use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT, cells, space};
+use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, cells, space};
 use crate::act_log::{Totals, write_error_line, write_header};
 use crate::cell::{Interval, Layout};
 use crate::judge::{IntervalCounts, Verdict};
@@ -49,9 +49,9 @@ impl Writer {
         fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
         refuse_occupied(dir)?;
         let layout = manifest.layout();
-        let (interval_sec, duration_sec) = (manifest.report_interval_sec, manifest.duration_sec);
+        let interval_sec = manifest.report_interval_sec;
         let columns = telemetry_columns.len();
-        let room = space::check(dir, space::space_needed_bytes(&layout, columns, interval_sec, duration_sec));
+        let room = space::check(dir, space::space_needed_bytes(manifest, columns));
         if room.is_err() && made {
             // It is empty, and nothing will be in it; that it stays is all that can go wrong.
             let _ = fs::remove_dir(dir);
@@ -71,7 +71,8 @@ impl Writer {
         let mut act_text = Vec::new();
         write_header(&mut act_text, &manifest.act_header()).expect("a vector takes any bytes");
         act_log.append(&act_text)?;
-        let hlogs = Hlogs::create(dir, &layout, &manifest.tool, manifest.started_unix_ms, interval_sec)?;
+        let window = window_intervals(interval_sec, manifest.round_sec);
+        let hlogs = Hlogs::create(dir, &layout, &manifest.tool, manifest.started_unix_ms, window)?;
         let totals = Totals::new(&layout);
         let (tightest_ns, counts, text) = (manifest.sla.tightest_ns(), IntervalCounts::default(), String::new());
         let mut files = Files {
@@ -215,7 +216,7 @@ pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
 
 /// Refuses a directory in which any file of a run is, a half-written one included.
 fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
-    let names = [MANIFEST, INTERVALS, TELEMETRY, ACT_LOG, VERDICT].into_iter();
+    let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, VERDICT].into_iter();
     let names = names.chain(HlogKind::ALL.map(HlogKind::file_name)).map(str::to_owned);
     let mut names = names.chain([MANIFEST, VERDICT].map(temporary_name));
     match names.find(|name| dir.join(name).symlink_metadata().is_ok()) {

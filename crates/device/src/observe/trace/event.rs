@@ -154,15 +154,15 @@ pub(super) fn kernel_dev((major, minor): DeviceNumber) -> u32 {
 ///
 /// Source: `blk_fill_rwbs` in `kernel/trace/blktrace.c`.
 #[derive(Debug, PartialEq, Eq)]
-struct Rwbs {
-    op: EventOp,
-    sync: bool,
-    fua: bool,
-    preflush: bool,
+pub(super) struct Rwbs {
+    pub(super) op: EventOp,
+    pub(super) sync: bool,
+    pub(super) fua: bool,
+    pub(super) preflush: bool,
 }
 
 impl Rwbs {
-    fn parse(text: &[u8]) -> Self {
+    pub(super) fn parse(text: &[u8]) -> Self {
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         // A leading F is a flush before only if a letter for an operation follows; else it is the operation.
         let (preflush, rest) = match text {

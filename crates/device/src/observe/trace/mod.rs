@@ -6,15 +6,17 @@
 //! ```
 //!
 //! It is independent of what the run loop believes: the times are taken by the kernel, and lost
-//! events are counted and reported. It needs root. It does not pair issues with completions, and
-//! it does not judge.
+//! events are counted and reported. It needs root. [`Pairing`] makes requests of events. Nothing here
+//! judges.
 
 mod event;
 mod format;
 mod page;
+mod pair;
 mod tracefs;
 
 pub use event::{Event, EventKind, EventOp, sort_by_time};
+pub use pair::{Pairing, Request};
 
 use super::DeviceNumber;
 use event::{Decoder, kernel_dev};

@@ -17,7 +17,8 @@ use crate::args::PrepArgs;
 use crate::commands::Manner;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::{say, signals};
+use crate::say;
+use crate::signals::Switch;
 use bars::{Bars, Style, clock};
 use device::guard::{Prepared, unix_s};
 use device::sim::PREFIX;
@@ -55,9 +56,8 @@ pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
     };
     let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drives[0].devices)?);
     let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(args, engine.clone())).collect();
-    let controls = jobs.iter().map(|job| job.control.clone()).collect();
-    signals::end_runs_on_signal(controls, "what was recorded before holds; the same command goes on from there")
-        .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;
+    let switch = Switch::install("what was recorded before holds; the same command goes on from there")?;
+    let _armed = switch.arm(jobs.iter().map(|job| job.control.clone()).collect());
     let style = match manner {
         _ if args.quiet => Style::Quiet,
         Manner::Own => Style::Bars,

@@ -85,7 +85,7 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
         discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = all(looked, Failure::environment)?;
-    let (seed, unix_s) = (crate::commands::test::fresh_seed(), unix_s());
+    let (seed, unix_s) = (crate::runner::fresh_seed(), unix_s());
     // Which passes to write is a question of options; whether the device takes a discard is not.
     let courses = facts
         .iter()
@@ -243,7 +243,7 @@ pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
 /// Simulated drives, of which nothing is recorded.
 pub fn simulate(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     let nowhere = Records::nowhere();
-    let beginning = Beginning { seed: crate::commands::test::fresh_seed(), unix_s: unix_s() };
+    let beginning = Beginning { seed: crate::runner::fresh_seed(), unix_s: unix_s() };
     let drives = args.devices.iter().map(|name| {
         let spec: DriveSpec = name.parse().map_err(|error| format!("{error}"))?;
         let subject = Subject { path: name.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };

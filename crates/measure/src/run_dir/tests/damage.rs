@@ -1,6 +1,7 @@
 //! Directories that are occupied, cut, edited, or on a disk that is full.
 
 use super::*;
+use crate::judge::Outcome;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -110,39 +111,89 @@ fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirErr
 }
 
 #[test]
-fn an_edited_line_is_an_error_that_names_it() {
+fn an_edited_line_ends_what_is_whole_and_is_named() {
     let dir = tempfile::tempdir().unwrap();
     write_run(dir.path(), &manifest(2, 3, 1), 3);
-    for (name, from, to, expected) in [
+    for (name, from, to, whole, expected) in [
         (
             INTERVALS,
             "\n1,reads,0,",
             "\n1,reads,9,",
-            "line 2 - expected the number of a device from 0, found \"1,reads,9,",
+            0,
+            "line 2: expected the number of a device from 0, found \"1,reads,9,",
         ),
-        (INTERVALS, "\n1,reads,0,", "\n1,reeds,0,", "the name of a stream of the manifest"),
-        (INTERVALS, "\n1,reads,0,", "\n1,reads,1,", "each stream and device once"),
-        (INTERVALS, "\n1,reads,0,", "\n2,reads,0,", "counts of the interval after 1 s"),
-        (INTERVALS, "\n1,reads,0,", "\n1,reads,0,-", "a whole number in each column"),
+        (INTERVALS, "\n2,reads,0,", "\n2,reeds,0,", 1, "the name of a stream of the manifest"),
+        (INTERVALS, "\n1,reads,0,", "\n1,reads,1,", 0, "each stream and device once"),
+        (INTERVALS, "\n1,reads,0,", "\n2,reads,0,", 0, "counts of the interval after 1 s"),
+        (INTERVALS, "\n3,reads,0,", "\n3,reads,0,-", 2, "a whole number in each column"),
         (
             INTERVALS,
             "\n1,reads,0,",
             "\n1,reads,0,1,1,0,0,2,",
+            0,
             "at most as many operations over a threshold as there are",
         ),
-        (INTERVALS, "judged_over_1ms", "judged_over_2ms", "line 1 - expected the columns after_sec,stream"),
-        (TELEMETRY, "\n1,2,", "\n2,2,", "line 3 - expected interval 1 after more than 1 s"),
-        (TELEMETRY, "\n1,2,", "\n1,1,", "line 3 - expected interval 1 after more than 1 s"),
-        (TELEMETRY, ",0.5,", ",0.5", "line 2 - expected 11 columns"),
-        (TELEMETRY, "interval,", "Interval,", "line 1 - expected the columns interval,after_sec"),
+        (INTERVALS, "judged_over_1ms", "judged_over_2ms", 0, "line 1: expected the columns after_sec,stream"),
+        (TELEMETRY, "\n1,2,", "\n2,2,", 1, "line 3: expected interval 1 after more than 1 s"),
+        (TELEMETRY, "\n1,2,", "\n1,1,", 1, "line 3: expected interval 1 after more than 1 s"),
+        (TELEMETRY, ",0.5,", ",0.5", 0, "line 2: expected 11 columns"),
+        (TELEMETRY, "interval,", "Interval,", 0, "line 1: expected the columns interval,after_sec"),
+    ] {
+        let run = edited(dir.path(), name, from, to).unwrap_or_else(|error| panic!("{expected}: {error}"));
+        let [damage] = &run.damage[..] else { panic!("{expected}: {:?}", run.damage) };
+        assert!(damage.starts_with(name) && damage.contains(expected), "{expected}: {damage}");
+        assert!(damage.contains(&format!("{whole} intervals ({whole} s) before it are whole")), "{damage}");
+        assert!(run.remarks.contains(damage), "{:?}", run.remarks);
+        assert_eq!(run.intervals, whole, "{expected}");
+        assert_ne!(run.verdict.outcome, Outcome::Pass, "{expected}");
+    }
+    for (name, from, to, expected) in [
         (MANIFEST, "\"seed\"", "\"seeds\"", "missing field `seed`"),
         (MANIFEST, "0.1%>64ms", "0.1%<64ms", "no \">\" between share and threshold"),
         (MANIFEST, "\"format_version\": 1", "\"format_version\": 2", "it has format version 2 and this program knows"),
-        (VERDICT, "{", "[", "expected u64 at line 2"),
+        (VERDICT, "\"format_version\": 1", "\"format_version\": 2", "it has format version 2 and this program knows"),
     ] {
         let error = edited(dir.path(), name, from, to).map(|_| ()).expect_err(expected).to_string();
         assert!(error.contains(expected) && error.contains(name), "{expected}: {error}");
     }
+}
+
+/// A run of three intervals that passes.
+fn passed(dir: &Path) -> Manifest {
+    let manifest = Manifest { sla: "100%>10s".parse().unwrap(), ..manifest(1, 3, 1) };
+    let verdict = write_run(dir, &manifest, 3);
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert_eq!(read(dir).unwrap().verdict.outcome, Outcome::Pass);
+    manifest
+}
+
+#[test]
+fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    passed(dir.path());
+    // Even where all counts are whole and only something foreign stands behind them.
+    for table in [INTERVALS, TELEMETRY] {
+        let path = dir.path().join(table);
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, [&text[..], b"\xff\xfe\n"].concat()).unwrap();
+        let run = read(dir.path()).unwrap();
+        assert_eq!((run.intervals, run.verdict.outcome), (3, Outcome::Invalid), "{table}");
+        assert!(run.verdict.reasons[0].starts_with(&format!("{table} is damaged at line ")), "{:?}", run.verdict);
+        fs::write(&path, text).unwrap();
+    }
+    let run = edited(dir.path(), VERDICT, "{", "[").unwrap();
+    assert_eq!((run.is_complete(), run.intervals, run.verdict.outcome), (false, 3, Outcome::Invalid));
+    assert!(run.remarks[0].starts_with("verdict.json is damaged (") && run.remarks.len() == 1, "{:?}", run.remarks);
+}
+
+#[test]
+fn what_failed_before_the_damage_has_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = Manifest { slice_sec: 1, ..manifest(1, 3, 1) };
+    assert_eq!(write_run(dir.path(), &manifest, 3).outcome, Outcome::Fail);
+    let run = edited(dir.path(), TELEMETRY, "\n2,3,", "\n2,x,").unwrap();
+    assert_eq!((run.intervals, run.verdict.outcome), (2, Outcome::Fail));
+    assert!(run.remarks[0].contains("(FAIL) is not the one that follows"), "{:?}", run.remarks);
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Which block devices there are, by sysfs: nothing is opened.
+
+use super::{Roots, SysDir};
+use std::fs;
+
+/// A whole disk and its partitions, by the names of their nodes: `/dev/sda`, `/dev/cciss/c0d0`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The disk.
+    pub disk: String,
+    /// Its partitions, in their order on it.
+    pub partitions: Vec<String>,
+}
+
+/// All block devices that hold anything, in the order of their names, numbers counted as such. The second
+/// value is the number of those that hold nothing: drives without a medium, loop devices without a file.
+///
+/// Shape: empty, also where sysfs is not there.
+pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
+    let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_by_cached_key(|name| natural(name));
+    let all = names.len();
+    let listed: Vec<Listed> = names.iter().filter_map(|name| listed(name, roots)).collect();
+    let empty = all - listed.len();
+    (listed, empty)
+}
+
+fn listed(name: &str, roots: &Roots) -> Option<Listed> {
+    let dir = SysDir::new(roots.sys.join("block").join(name));
+    dir.number::<u64>("size").filter(|sectors| *sectors > 0)?;
+    let mut partitions: Vec<(u64, String)> = dir
+        .children()
+        .into_iter()
+        .filter(|child| dir.child(child).text("partition").is_some())
+        .map(|child| (dir.child(&child).number("start").unwrap_or(0), node(&child)))
+        .collect();
+    partitions.sort();
+    Some(Listed { disk: node(name), partitions: partitions.into_iter().map(|(_, node)| node).collect() })
+}
+
+/// The node of a device: sysfs writes `!` where the name has a slash.
+fn node(name: &str) -> String {
+    format!("/dev/{}", name.replace('!', "/"))
+}
+
+/// A key that puts `nvme2n1` before `nvme10n1`: texts and numbers in turn.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits_at = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, tail) = rest.split_at(digits_at);
+        let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        parts.push((text.to_owned(), tail[..end].parse().unwrap_or(0)));
+        rest = &tail[end..];
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_come_in_the_order_of_their_numbers_with_their_partitions() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join("block").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for (name, text) in [
+            ("nvme10n1/size", "8"),
+            ("nvme2n1/size", "8"),
+            ("nvme2n1/nvme2n1p2/partition", "2"),
+            ("nvme2n1/nvme2n1p2/start", "2"),
+            ("nvme2n1/nvme2n1p10/partition", "10"),
+            ("nvme2n1/nvme2n1p10/start", "4"),
+            ("nvme2n1/queue/scheduler", "none"),
+            ("cciss!c0d0/size", "8"),
+            ("loop0/size", "0"),
+        ] {
+            write(name, text);
+        }
+        let (disks, empty) = list(&Roots { sys: dir.path().to_path_buf(), ..Roots::default() });
+        let names: Vec<&str> = disks.iter().map(|listed| listed.disk.as_str()).collect();
+        assert_eq!((names, empty), (vec!["/dev/cciss/c0d0", "/dev/nvme2n1", "/dev/nvme10n1"], 1));
+        assert_eq!(disks[1].partitions, ["/dev/nvme2n1p2", "/dev/nvme2n1p10"]);
+        assert_eq!(list(&Roots { sys: dir.path().join("none"), ..Roots::default() }), (Vec::new(), 0));
+    }
+}

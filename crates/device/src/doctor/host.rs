@@ -1,0 +1,188 @@
+//! What of the host decides over a result, whatever the device: io_uring, locked memory, the CPUs'
+//! frequency, the clock, a hypervisor.
+
+use super::sheet::Sheet;
+use crate::observe::host::{HostFacts, MemlockLimit};
+use io_uring::IoUring;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Memory for buffers that a run may register with io_uring, and as much again for what else it locks.
+const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
+
+/// Capability to lock memory without limit (`CAP_IPC_LOCK` of linux/capability.h).
+const CAP_IPC_LOCK: u32 = 14;
+
+/// Clocks that are read without leaving user space (vDSO). Others cost a system call or a slow register.
+const FAST_CLOCKS: [&str; 7] =
+    ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource", "timebase", "tod"];
+
+const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
+
+/// All checks of the host that need one look.
+pub(super) fn check(root: &Path, sheet: &mut Sheet) {
+    let facts = HostFacts::read(root);
+    let attempt = (root == Path::new("/")).then(|| IoUring::new(2).map(drop));
+    check_io_uring(facts.io_uring_disabled, attempt, sheet);
+    check_memlock(facts.memlock_limit, has_capability(root, CAP_IPC_LOCK), sheet);
+    check_governor(&facts, sheet);
+    check_clock(root, sheet);
+    if let Some(name) = &facts.hypervisor {
+        sheet.note(
+            "hypervisor",
+            format!("this is a virtual machine ({name})"),
+            "its neighbours take CPU and its timers cost more; CPU steal and our own lag tell how much",
+            "compare its results with those of machines of the same kind only",
+        );
+    } else {
+        sheet.ok("hypervisor", "no hypervisor shows itself");
+    }
+}
+
+fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, sheet: &mut Sheet) {
+    const CHECK: &str = "io-uring";
+    const WHY: &str = "without io_uring operations go through threads, which costs CPU and adds lag at high rates";
+    const ALLOW: &str = "sysctl -w kernel.io_uring_disabled=0";
+    match (attempt, disabled) {
+        (Some(Ok(())), _) => sheet.ok(CHECK, "io_uring works"),
+        (Some(Err(error)), Some(disabled @ 1..)) => {
+            sheet.warning(CHECK, format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})"), WHY, ALLOW);
+        }
+        (Some(Err(error)), _) => sheet.warning(
+            CHECK,
+            format!("io_uring cannot be set up ({error})"),
+            WHY,
+            "in a container allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); it needs Linux 5.11",
+        ),
+        (None, Some(0)) => sheet.ok(CHECK, "kernel.io_uring_disabled is 0"),
+        (None, Some(disabled)) => {
+            sheet.warning(CHECK, format!("kernel.io_uring_disabled is {disabled}"), WHY, ALLOW);
+        }
+        (None, None) => sheet.unknown(CHECK, "whether io_uring is allowed is not told", WHY, ""),
+    }
+}
+
+fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, sheet: &mut Sheet) {
+    const CHECK: &str = "memlock";
+    match (limit, may_lock_all) {
+        (Some(MemlockLimit::Unlimited), _) => sheet.ok(CHECK, "memory may be locked without limit"),
+        (_, Some(true)) => sheet.ok(CHECK, "memory may be locked without limit (CAP_IPC_LOCK)"),
+        (Some(MemlockLimit::Bytes(bytes)), _) if bytes >= MEMLOCK_WANTED_BYTES => {
+            sheet.ok(CHECK, format!("{} MiB may be locked", bytes >> 20));
+        }
+        (Some(MemlockLimit::Bytes(bytes)), _) => sheet.warning(
+            CHECK,
+            format!("only {} KiB may be locked, {} MiB are wanted", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
+            "buffers cannot be registered with io_uring then, and each operation pins its pages anew",
+            "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit), or run as root",
+        ),
+        (None, _) => sheet.unknown(CHECK, "the limit of locked memory is not told", "", "ulimit -l shows it"),
+    }
+}
+
+fn check_governor(facts: &HostFacts, sheet: &mut Sheet) {
+    const CHECK: &str = "cpu-governor";
+    match (facts.cpu_governor.as_deref(), &facts.hypervisor) {
+        (Some("performance"), _) => sheet.ok(CHECK, "all CPUs run at the governor performance"),
+        (Some(others), _) => sheet.warning(
+            CHECK,
+            format!("CPUs run at the governor {others}"),
+            "a CPU that slows down between operations takes longer to issue the next and to see it complete: tens of \
+             microseconds that look like the device's",
+            "cpupower frequency-set -g performance",
+        ),
+        (None, Some(_)) => {
+            sheet.note(CHECK, "the CPUs' frequency is the hypervisor's matter", "it cannot be looked at", "")
+        }
+        (None, None) => sheet.unknown(
+            CHECK,
+            "no frequency governor is shown",
+            "a CPU that slows down between operations adds tens of microseconds",
+            "look into the firmware's power profile: it should say performance",
+        ),
+    }
+}
+
+fn check_clock(root: &Path, sheet: &mut Sheet) {
+    const CHECK: &str = "clock-source";
+    const WHY: &str = "time is read several times for each operation; this clock costs a microsecond or more each time";
+    let read = |name: &str| fs::read_to_string(root.join(CLOCK_DIR).join(name)).ok().map(|text| text.trim().to_owned());
+    let Some(clock) = read("current_clocksource").filter(|clock| !clock.is_empty()) else {
+        return sheet.unknown(
+            CHECK,
+            "the clock source is not told",
+            WHY,
+            format!("cat /{CLOCK_DIR}/current_clocksource"),
+        );
+    };
+    if FAST_CLOCKS.contains(&clock.as_str()) {
+        return sheet.ok(CHECK, format!("the clock is {clock}"));
+    }
+    let has_tsc = read("available_clocksource").is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
+    let remedy = match has_tsc {
+        true => format!("echo tsc > /{CLOCK_DIR}/current_clocksource"),
+        false => "dmesg | grep -i -e clocksource -e tsc says why the kernel gave up tsc".to_owned(),
+    };
+    sheet.warning(CHECK, format!("the clock is {clock}"), WHY, remedy);
+}
+
+/// Whether this process has the capability numbered `bit`. Source: proc_pid_status(5), `CapEff`.
+fn has_capability(root: &Path, bit: u32) -> Option<bool> {
+    let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim();
+    Some(u64::from_str_radix(mask, 16).ok()? >> bit & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::only;
+    use super::*;
+    use measure::finding::Level;
+
+    #[test]
+    fn io_uring_is_what_the_attempt_says() {
+        let denied = || Some(Err(io::Error::from_raw_os_error(libc::EPERM)));
+        for (disabled, attempt, level, says) in [
+            (Some(1), Some(Ok(())), Level::Ok, "works"),
+            (Some(2), denied(), Level::Warning, "kernel.io_uring_disabled is 2"),
+            (None, denied(), Level::Warning, "cannot be set up"),
+            (Some(0), denied(), Level::Warning, "cannot be set up"),
+            (Some(0), None, Level::Ok, "is 0"),
+            (Some(2), None, Level::Warning, "is 2"),
+            (None, None, Level::Unknown, "not told"),
+        ] {
+            let finding = only(|sheet| check_io_uring(disabled, attempt, sheet));
+            assert!(finding.level == level && finding.finding.contains(says), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn too_little_locked_memory_is_told_unless_the_limit_does_not_bind() {
+        let bytes = |bytes| Some(MemlockLimit::Bytes(bytes));
+        for (limit, may_lock_all, level) in [
+            (Some(MemlockLimit::Unlimited), None, Level::Ok),
+            (bytes(8 << 20), Some(true), Level::Ok),
+            (bytes(128 << 20), Some(false), Level::Ok),
+            (bytes((128 << 20) - 1), Some(false), Level::Warning),
+            (bytes(64 << 10), None, Level::Warning),
+            (None, Some(false), Level::Unknown),
+        ] {
+            assert_eq!(only(|sheet| check_memlock(limit, may_lock_all, sheet)).level, level, "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn one_cpu_that_saves_power_is_enough_for_a_warning() {
+        let governor = |governor: Option<&str>, hypervisor: Option<&str>| {
+            let own = |text: &str| text.to_owned();
+            let facts =
+                HostFacts { cpu_governor: governor.map(own), hypervisor: hypervisor.map(own), ..HostFacts::default() };
+            only(|sheet| check_governor(&facts, sheet)).level
+        };
+        assert_eq!(governor(Some("performance"), None), Level::Ok);
+        assert_eq!(governor(Some("performance,powersave"), None), Level::Warning);
+        assert_eq!(governor(None, Some("KVM")), Level::Note);
+        assert_eq!(governor(None, None), Level::Unknown);
+    }
+}

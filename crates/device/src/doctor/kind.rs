@@ -1,0 +1,164 @@
+//! What a device really is: a drive, or something virtual or networked that looks like one.
+
+use super::patient::Patient;
+use super::sheet::Sheet;
+use crate::discover::Kind;
+use measure::finding::Level;
+
+const CHECK: &str = "device-kind";
+
+/// What stands behind a device that is no drive of its own.
+struct Behind {
+    what: &'static str,
+    level: Level,
+    reason: &'static str,
+    remedy: &'static str,
+}
+
+const MEMORY: Behind = Behind {
+    what: "a device in memory",
+    level: Level::Warning,
+    reason: "what is measured is memory and CPU, not flash",
+    remedy: "name the drive to be judged",
+};
+const LOOP: Behind = Behind {
+    what: "a loop device: a file",
+    level: Level::Warning,
+    reason: "what is measured is a file system, its page cache and a kernel thread, and whatever lies below",
+    remedy: "name the drive to be judged",
+};
+const NETWORK: Behind = Behind {
+    what: "reached over a network",
+    level: Level::Warning,
+    reason: "every latency has the network and the other machine's load in it; both vary, and limits of rate may apply",
+    remedy: "judge the drive on the machine that it is in, or read the verdict as one on the service",
+};
+const VIRTUAL: Behind = Behind {
+    what: "a virtual disk",
+    level: Level::Note,
+    reason: "what is measured is the hypervisor's storage at this time; neighbours, caches and limits of rate belong to it",
+    remedy: "read the verdict as one on this instance type; run longer, and more than once",
+};
+const STACKED: Behind = Behind {
+    what: "made by the kernel of other devices",
+    level: Level::Warning,
+    reason: "mapping and RAID split, copy and order operations, and every drive below is in the result",
+    remedy: "name the drives below it, one by one",
+};
+const TEST: Behind = Behind {
+    what: "a test device of the kernel",
+    level: Level::Warning,
+    reason: "what is measured is a driver, not flash",
+    remedy: "name the drive to be judged",
+};
+
+/// Kernel names by their beginning, which a number or letters follow.
+const NAMES: [(&str, &Behind); 16] = [
+    ("loop", &LOOP),
+    ("zram", &MEMORY),
+    ("ram", &MEMORY),
+    ("nullb", &TEST),
+    ("nbd", &NETWORK),
+    ("rbd", &NETWORK),
+    ("drbd", &NETWORK),
+    ("rnbd", &NETWORK),
+    ("etherd", &NETWORK),
+    ("dm-", &STACKED),
+    ("md", &STACKED),
+    ("bcache", &STACKED),
+    ("ublkb", &VIRTUAL),
+    ("vd", &VIRTUAL),
+    ("xvd", &VIRTUAL),
+    ("pmem", &MEMORY),
+];
+
+/// Models that clouds and emulators give to disks that look like NVMe or SCSI drives: as they begin.
+const MODELS: [(&str, &Behind); 11] = [
+    ("Amazon Elastic Block Store", &NETWORK),
+    ("Amazon EC2 NVMe Instance Storage", &VIRTUAL),
+    ("nvme_card-pd", &NETWORK),
+    ("nvme_card", &VIRTUAL),
+    ("MSFT NVMe Accelerator", &NETWORK),
+    ("Microsoft NVMe Direct Disk", &VIRTUAL),
+    ("PersistentDisk", &NETWORK),
+    ("Virtual Disk", &VIRTUAL),
+    ("Virtual disk", &VIRTUAL),
+    ("VMware Virtual NVMe Disk", &VIRTUAL),
+    ("QEMU", &VIRTUAL),
+];
+
+/// Says what stands behind the device.
+pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
+    let facts = &patient.facts;
+    if facts.kind == Kind::RegularFile {
+        return sheet.note(
+            CHECK,
+            "it is a file in a file system",
+            "what is measured has the file system in it: its allocation, its journal, and what else it does",
+            "name a drive or a partition to judge the drive",
+        );
+    }
+    let transport = facts.transport.as_deref().unwrap_or("unknown");
+    match behind(patient) {
+        Some((behind, by)) => {
+            sheet.add(behind.level, CHECK, format!("it is {} ({by})", behind.what), behind.reason, behind.remedy);
+        }
+        None if patient.is_hardware() => {
+            sheet.ok(CHECK, format!("it is a drive of this machine (attached by {transport})"))
+        }
+        None => sheet.unknown(
+            CHECK,
+            "how it is attached is not told",
+            "it may be virtual or networked",
+            "lsblk -o NAME,TRAN,MODEL",
+        ),
+    }
+}
+
+fn behind(patient: &Patient) -> Option<(&'static Behind, String)> {
+    let facts = &patient.facts;
+    if let Some(backing) = &facts.loop_backing {
+        return Some((&LOOP, backing.file.clone()));
+    }
+    let name = patient.disk_name().unwrap_or_default();
+    if let Some((_, behind)) = NAMES.iter().find(|(prefix, _)| is_called(name, prefix)) {
+        return Some((behind, name.to_owned()));
+    }
+    let model = facts.model.as_deref().unwrap_or_default();
+    if let Some((_, behind)) = MODELS.iter().find(|(prefix, _)| model.starts_with(prefix)) {
+        return Some((behind, format!("model {model}")));
+    }
+    let transport = facts.transport.as_deref().unwrap_or_default();
+    if ["nvme-tcp", "nvme-rdma", "nvme-fc", "nvme-loop"].contains(&transport) {
+        return Some((&NETWORK, transport.to_owned()));
+    }
+    if transport == "virtio" {
+        return Some((&VIRTUAL, transport.to_owned()));
+    }
+    let parts: Vec<String> = patient.disk.iter().flat_map(|disk| disk.components().collect::<Vec<_>>()).collect();
+    let any = |is: fn(&str) -> bool| parts.iter().find(|part| is(part));
+    // iSCSI sessions: `session1`; Fibre Channel: `rport-2:0-1`; Hyper-V: `VMBUS:00`, or GUIDs below vmbus.
+    if let Some(session) = any(|part| is_called(part, "session")) {
+        return Some((&NETWORK, format!("iSCSI {session}")));
+    }
+    if let Some(port) = any(|part| part.starts_with("rport-")) {
+        return Some((&NETWORK, format!("Fibre Channel {port}")));
+    }
+    if let Some(bus) = any(|part| part.to_ascii_lowercase().starts_with("vmbus")) {
+        return Some((&VIRTUAL, format!("Hyper-V {bus}")));
+    }
+    if any(|part| part == "pseudo" || is_called(part, "scsi_debug")).is_some() {
+        return Some((&TEST, "scsi_debug".to_owned()));
+    }
+    None
+}
+
+/// Whether `name` is `prefix` with a number or letters of its kind behind it: `vda`, `md127`, `dm-0`.
+fn is_called(name: &str, prefix: &str) -> bool {
+    let letters = matches!(prefix, "vd" | "xvd");
+    name.strip_prefix(prefix).is_some_and(|rest| {
+        rest.starts_with(
+            |c: char| if letters { c.is_ascii_lowercase() } else { c.is_ascii_digit() || c == '_' || c == '!' },
+        )
+    })
+}

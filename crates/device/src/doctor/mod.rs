@@ -1,0 +1,153 @@
+//! The doctor: what about this host and these devices will spoil a result, and what to do about it.
+//!
+//! ```text
+//! names -> Patient (facts, sysfs) -> one file per family of checks -> Sheet -> Vec<Finding>
+//! ```
+//! A check looks at one thing and leaves one [`Finding`], whatever it sees: what cannot be looked at is
+//! [`Level::Unknown`](measure::finding::Level) and says so. What is counted over time (CPU, I/O of others)
+//! is looked at twice, a [`MOMENT`] apart, for all devices at once.
+//!
+//! Nothing is written, and nothing decided: whether a device may be erased is [`crate::guard`]'s, whom
+//! the check `in-use` asks. docs/doctor.md tells of each check what it reads and why it matters.
+
+mod controller;
+mod cpu_list;
+mod cpu_time;
+mod host;
+mod in_use;
+mod interrupts;
+mod kind;
+mod media;
+mod numa;
+mod patient;
+mod pcie;
+mod queue;
+mod sheet;
+mod smart;
+mod space;
+mod temperature;
+#[cfg(test)]
+mod tests;
+
+pub use in_use::IN_USE;
+pub use smart::{SmartReader, SmartView};
+
+use crate::discover::{DeviceFacts, Roots};
+use crate::guard::Records;
+use crate::sim::PREFIX;
+use measure::finding::Finding;
+use patient::Patient;
+use sheet::Sheet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How far apart the two looks at counters are.
+pub const MOMENT: Duration = Duration::from_millis(300);
+
+/// Examines the host, the devices called `devices` and the place of the run directory `run_dir`, with
+/// what this machine offers. Takes well under a second, [`MOMENT`] of it asleep.
+///
+/// `root` is `/` but in tests; below another one, names are the kernel's (`/dev/nvme0n1`) and nothing is
+/// opened. A name that leads nowhere is a finding, too.
+///
+/// Shape: first the host's, then each device's in the order of `devices`; within, the order of the checks.
+pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
+    Doctor::new(root).examine(devices, run_dir)
+}
+
+/// Examines hosts and devices with chosen means.
+pub struct Doctor<'a> {
+    root: PathBuf,
+    roots: Roots,
+    records: Records,
+    smart: SmartReader<'a>,
+    moment: Duration,
+}
+
+impl<'a> Doctor<'a> {
+    /// A doctor of the machine at `root`. Only of the running one are records of preparations read.
+    pub fn new(root: &Path) -> Self {
+        let is_here = root == Path::new("/");
+        Self {
+            root: root.to_path_buf(),
+            roots: Roots { proc: root.join("proc"), sys: root.join("sys") },
+            records: if is_here { Records::open(None) } else { Records::nowhere() },
+            smart: Box::new(|_: &DeviceFacts| Err("this version does not ask drives for their SMART log".to_owned())),
+            moment: if is_here { MOMENT } else { Duration::ZERO },
+        }
+    }
+
+    /// Reads SMART logs with `smart`.
+    pub fn with_smart(self, smart: SmartReader<'a>) -> Self {
+        Self { smart, ..self }
+    }
+
+    /// Knows of preparations from `records`.
+    pub fn with_records(self, records: Records) -> Self {
+        Self { records, ..self }
+    }
+
+    /// As the function [`examine`].
+    pub fn examine<S: AsRef<str>>(&self, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
+        let names: Vec<&str> = devices.iter().map(AsRef::as_ref).collect();
+        let found: Vec<_> = names.iter().map(|name| (*name, Patient::find(name, &self.root, &self.roots))).collect();
+        let patients: Vec<&Patient> = found.iter().filter_map(|(_, patient)| patient.as_ref().ok()).collect();
+
+        let begun = Instant::now();
+        let cpu_before = cpu_time::CpuTimes::read(&self.roots);
+        let io_before: Vec<_> = patients.iter().map(|patient| patient.counters()).collect();
+
+        let mut host = Sheet::of_host();
+        host::check(&self.root, &mut host);
+        interrupts::check_host(&self.roots, &mut host);
+        let mut sheets: Vec<Sheet> = found.iter().map(|(name, patient)| self.check_device(name, patient)).collect();
+        if let Some(dir) = run_dir {
+            space::check(dir, &patients, &mut host);
+        }
+
+        std::thread::sleep(self.moment.saturating_sub(begun.elapsed()));
+        let apart = begun.elapsed();
+        cpu_time::check(cpu_before, cpu_time::CpuTimes::read(&self.roots), &mut host);
+        let with_patient =
+            sheets.iter_mut().zip(&found).filter_map(|(sheet, (_, found))| Some((sheet, found.as_ref().ok()?)));
+        for ((sheet, patient), before) in with_patient.zip(io_before) {
+            in_use::check_activity(before, patient.counters(), apart, sheet);
+        }
+        std::iter::once(host).chain(sheets).flat_map(Sheet::into_findings).collect()
+    }
+
+    fn check_device(&self, name: &str, patient: &Result<Patient, String>) -> Sheet {
+        let mut sheet = Sheet::of_device(name);
+        let patient = match patient {
+            Ok(patient) => patient,
+            Err(_) if name.starts_with(PREFIX) => {
+                sheet.note(
+                    "device",
+                    "it is simulated: there is nothing to examine",
+                    "its result is that of a model",
+                    "",
+                );
+                return sheet;
+            }
+            Err(why) => {
+                let (finding, remedy) =
+                    why.split_once("; ").unwrap_or((why, "`flashproof devices` lists what is here"));
+                sheet.problem("device", finding, "nothing can be measured on it", remedy);
+                return sheet;
+            }
+        };
+        in_use::check(patient, &self.roots, &mut sheet);
+        kind::check(patient, &mut sheet);
+        controller::check(patient, &mut sheet);
+        if patient.disk.is_some() {
+            queue::check(patient, &mut sheet);
+            pcie::check(patient, &mut sheet);
+            interrupts::check(patient, &self.roots, &mut sheet);
+            numa::check(patient, &self.roots, &mut sheet);
+            temperature::check(patient, &self.root, &mut sheet);
+            smart::check(patient, &self.smart, &mut sheet);
+        }
+        media::check(patient, &self.records, &mut sheet);
+        sheet
+    }
+}

@@ -1,0 +1,97 @@
+//! Whether a run can be recorded where it is to be: room, and not on the device under test.
+
+use super::patient::Patient;
+use super::sheet::Sheet;
+use crate::discover::DevNum;
+use crate::sys::open::free_bytes;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const CHECK: &str = "run-directory";
+
+/// A day of one device takes about 100 MB (docs/run-directory.md); a run also asks for its own need.
+const ENOUGH_BYTES: u64 = 1 << 30;
+
+/// Less than this does not last an hour with several devices.
+const LEAST_BYTES: u64 = 16 << 20;
+
+/// `f_type` of file systems in memory (linux/magic.h).
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+const RAMFS_MAGIC: i64 = 0x8584_58f6;
+
+/// Looks at the file system that `dir` is on, or will be.
+pub(super) fn check(dir: &Path, patients: &[&Patient], sheet: &mut Sheet) {
+    let place = existing(dir);
+    let opened = File::open(&place).and_then(|file| Ok((free_bytes(file.as_fd())?, file.metadata()?, file)));
+    let (free, metadata, file) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            let finding = format!("the free space of {} cannot be read ({error})", place.display());
+            return sheet.unknown(
+                CHECK,
+                finding,
+                "a run that cannot be recorded is no result",
+                "name another directory",
+            );
+        }
+    };
+    let name = dir.display();
+    let free_mib = free >> 20;
+    if free < LEAST_BYTES {
+        let finding = format!("only {free_mib} MiB are free for {name}");
+        sheet.problem(
+            CHECK,
+            finding,
+            "the recording ends when the disk is full, and the run with it",
+            "free space, or name another directory",
+        );
+    } else if free < ENOUGH_BYTES {
+        let finding = format!("{free_mib} MiB are free for {name}");
+        sheet.warning(
+            CHECK,
+            finding,
+            "a day takes about 100 MB for each device, more with telemetry",
+            "free space, or name another directory",
+        );
+    } else {
+        sheet.ok(CHECK, format!("{:.1} GB are free for {name}", free as f64 / 1e9));
+    }
+    check_place(DevNum::of_stat(metadata.dev()), patients, sheet);
+    let kind = rustix::fs::fstatfs(file.as_fd()).map(|stat| stat.f_type as i64);
+    if kind.is_ok_and(|kind| kind == TMPFS_MAGIC || kind == RAMFS_MAGIC) {
+        sheet.note(
+            "run-directory-place",
+            format!("{name} is in memory"),
+            "it is gone after a restart, and takes memory from the test",
+            "name a directory on a disk for a run that matters",
+        );
+    }
+}
+
+/// Whether the recording goes to a device under test.
+fn check_place(place: DevNum, patients: &[&Patient], sheet: &mut Sheet) {
+    let is_on = |patient: &&&Patient| {
+        let dirs = patient.disk.iter().flat_map(|disk| {
+            std::iter::once(disk.clone()).chain(disk.children().into_iter().map(|name| disk.child(&name)))
+        });
+        dirs.into_iter().any(|dir| dir.dev() == Some(place))
+    };
+    if let Some(patient) = patients.iter().find(is_on) {
+        sheet.warning(
+            "run-directory-place",
+            format!("the run directory is on {}, the device under test", patient.facts.path),
+            "each report interval is written and synced there, which is in the latencies",
+            "name a directory on another device (--out)",
+        );
+    }
+}
+
+/// The nearest directory above `dir` that exists, `dir` included.
+fn existing(dir: &Path) -> PathBuf {
+    let here = || PathBuf::from(".");
+    dir.ancestors()
+        .find(|place| place.exists())
+        .map_or_else(here, |place| if place.as_os_str().is_empty() { here() } else { place.to_path_buf() })
+}

@@ -1,0 +1,239 @@
+//! The interrupts of a device: which lines its controller has, and which CPUs they reach.
+//!
+//! ```text
+//! sys/dev/block/259:0 -> .../0000:01:00.0/nvme/nvme0/nvme0n1
+//!                        .../0000:01:00.0/msi_irqs/{41,42,...}      the lines
+//! sys/kernel/irq/41/per_cpu_count                                   how often each reached which CPU
+//! ```
+//!
+//! When all of them reach one CPU, that CPU is a part of every latency. The lines are those of the
+//! controller, so devices behind one (an HBA, namespaces of one drive) share them. Virtual devices
+//! (loop, zram, device-mapper) have none.
+
+use super::DeviceNumber;
+use super::controllers::controllers;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The numbers of the interrupt lines of the controller behind `device`, ascending; empty if there is
+/// none that the kernel tells of.
+///
+/// `root` is `/` but in tests. Sources: `msi_irqs` and `irq` in the kernel's
+/// `Documentation/ABI/testing/sysfs-bus-pci`. A drive with several paths has the lines of all of them.
+pub fn lines_of(root: &Path, (major, minor): DeviceNumber) -> Vec<u32> {
+    let Ok(block) = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))) else { return Vec::new() };
+    // The root may itself be reached over a link.
+    let top = fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
+    let mut lines = lines_above(&block, &top);
+    if lines.is_empty() {
+        lines = controllers(&block).iter().flat_map(|controller| lines_above(controller, &top)).collect();
+    }
+    lines.sort_unstable();
+    lines.dedup();
+    lines
+}
+
+/// The lines of the first device from `place` upwards that has any, below `top`.
+fn lines_above(place: &Path, top: &Path) -> Vec<u32> {
+    let above = place.ancestors().take_while(|place| place.starts_with(top) && *place != top);
+    above.map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()
+}
+
+/// The lines of one device in /sys: message-signalled ones, else the one wire of old.
+fn lines_at(place: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(place.join("msi_irqs")).into_iter().flatten().flatten();
+    let signalled: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    if !signalled.is_empty() {
+        return signalled;
+    }
+    let wired = fs::read_to_string(place.join("irq")).ok().and_then(|text| text.trim().parse().ok());
+    // The kernel shows 0 for a device without a line.
+    wired.filter(|line| *line != 0).into_iter().collect()
+}
+
+/// How many interrupts each CPU took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ByCpu {
+    /// One number a possible CPU, by its number; since boot, or in a span of time.
+    pub counts: Vec<u64>,
+}
+
+/// The CPU that took most of a device's interrupts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Busiest {
+    /// Its number.
+    pub cpu: usize,
+    /// Its part of them, 0 to 100.
+    pub share_pct: f64,
+}
+
+impl ByCpu {
+    /// Reads how often `lines` interrupted each CPU since boot; `None` if the kernel tells of none of them.
+    ///
+    /// Source: `/sys/kernel/irq/N/per_cpu_count` (Linux 4.9), one number for each possible CPU. It is read
+    /// line by line and not /proc/interrupts, which takes the kernel milliseconds on a large host.
+    pub fn read(root: &Path, lines: &[u32]) -> Option<Self> {
+        Counters::new(root, lines).read()
+    }
+
+    /// Interrupts on all CPUs together.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// What came since `earlier`; a count that went back started anew and counts from zero.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
+        let grown = |(now, before): (&u64, u64)| now.checked_sub(before).unwrap_or(*now);
+        Self { counts: self.counts.iter().zip(before).map(grown).collect() }
+    }
+
+    /// The CPU that took most of them, the first of equals; `None` when there was no interrupt.
+    pub fn busiest(&self) -> Option<Busiest> {
+        let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
+        let total = self.total();
+        (total > 0).then(|| Busiest { cpu, share_pct: *count as f64 * 100.0 / total as f64 })
+    }
+}
+
+/// The counters of some lines, read again and again.
+#[derive(Debug)]
+pub(super) struct Counters {
+    files: Vec<PathBuf>,
+}
+
+impl Counters {
+    /// Those of `lines` below `root`.
+    pub(super) fn new(root: &Path, lines: &[u32]) -> Self {
+        Self { files: lines.iter().map(|line| root.join(format!("sys/kernel/irq/{line}/per_cpu_count"))).collect() }
+    }
+
+    /// The sum over all lines that can be read; `None` if none can.
+    pub(super) fn read(&self) -> Option<ByCpu> {
+        let mut sum: Option<Vec<u64>> = None;
+        for counts in self.files.iter().filter_map(|file| parse_counts(&fs::read_to_string(file).ok()?)) {
+            let sum = sum.get_or_insert_default();
+            sum.resize(sum.len().max(counts.len()), 0);
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        sum.map(|counts| ByCpu { counts })
+    }
+}
+
+/// Numbers with commas between them. The kernel's counters of 32 bits wrap; [`ByCpu::since`] takes that
+/// for a new start, once in four thousand million interrupts.
+fn parse_counts(text: &str) -> Option<Vec<u64>> {
+    text.trim().split(',').map(|count| count.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const PCI: &str = "sys/devices/pci0000:00/0000:01:00.0";
+
+    struct FakeRoot(tempfile::TempDir);
+
+    impl FakeRoot {
+        fn new() -> Self {
+            let root = Self(tempfile::tempdir().unwrap());
+            root.dir("sys/dev/block");
+            root
+        }
+
+        fn dir(&self, name: &str) -> PathBuf {
+            let path = self.0.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            path
+        }
+
+        fn block(&self, number: &str, place: &str) {
+            symlink(self.dir(place), self.0.path().join("sys/dev/block").join(number)).unwrap();
+        }
+
+        fn line(&self, line: u32, counts: &str) {
+            fs::write(self.dir(&format!("sys/kernel/irq/{line}")).join("per_cpu_count"), counts).unwrap();
+        }
+
+        fn lines(&self, device: DeviceNumber) -> Vec<u32> {
+            lines_of(self.0.path(), device)
+        }
+    }
+
+    #[test]
+    fn a_partition_has_the_lines_of_its_controller() {
+        let root = FakeRoot::new();
+        root.block("259:1", &format!("{PCI}/nvme/nvme0/nvme0n1/nvme0n1p1"));
+        for line in ["42", "9", "41"] {
+            fs::write(root.dir(&format!("{PCI}/msi_irqs")).join(line), "msix\n").unwrap();
+        }
+        fs::write(root.dir(PCI).join("irq"), "41\n").unwrap();
+        fs::write(root.dir("sys/devices/pci0000:00").join("irq"), "7\n").unwrap();
+        assert_eq!(root.lines((259, 1)), [9, 41, 42]);
+    }
+
+    #[test]
+    fn a_wired_controller_has_one_line_and_a_virtual_device_none() {
+        let root = FakeRoot::new();
+        root.block("8:0", &format!("{PCI}/ata1/host0/target0:0:0/0:0:0:0/block/sda"));
+        fs::write(root.dir(PCI).join("irq"), "19\n").unwrap();
+        root.block("7:0", "sys/devices/virtual/block/loop0");
+        assert_eq!(root.lines((8, 0)), [19]);
+        assert!(root.lines((7, 0)).is_empty());
+        assert!(root.lines((7, 1)).is_empty(), "there is no such device");
+        fs::write(root.dir(PCI).join("irq"), "0\n").unwrap();
+        assert!(root.lines((8, 0)).is_empty(), "zero is the kernel's word for none");
+    }
+
+    #[test]
+    fn a_drive_with_several_paths_has_the_lines_of_each() {
+        let root = FakeRoot::new();
+        let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
+        root.block("259:0", &format!("{subsystem}/nvme0n1"));
+        symlink(root.dir(subsystem), root.dir(&format!("{subsystem}/nvme0n1")).join("device")).unwrap();
+        for (path, line) in [(0, "50"), (1, "60")] {
+            let pci = format!("sys/devices/pci0000:00/0000:0{path}:00.0");
+            fs::write(root.dir(&format!("{pci}/msi_irqs")).join(line), "msix\n").unwrap();
+            let controller = root.dir(&format!("{pci}/nvme/nvme{path}"));
+            symlink(controller, root.dir(subsystem).join(format!("nvme{path}"))).unwrap();
+        }
+        assert_eq!(root.lines((259, 0)), [50, 60]);
+    }
+
+    #[test]
+    fn counts_of_several_lines_are_added_by_cpu() {
+        let root = FakeRoot::new();
+        root.line(41, "10,0,5\n");
+        root.line(42, "1,2,3\n");
+        let counts = ByCpu::read(root.0.path(), &[41, 42, 43]).unwrap();
+        assert_eq!(counts.counts, [11, 2, 8]);
+        assert_eq!(counts.total(), 21);
+        assert_eq!(ByCpu::read(root.0.path(), &[43]), None);
+        assert_eq!(ByCpu::read(root.0.path(), &[]), None);
+    }
+
+    #[test]
+    fn the_busiest_cpu_is_that_of_the_time_in_between() {
+        let counts = |counts: &[u64]| ByCpu { counts: counts.to_vec() };
+        let since = counts(&[1_000, 90, 40]).since(&counts(&[1_000, 10, 20]));
+        assert_eq!(since.counts, [0, 80, 20]);
+        assert_eq!(since.busiest(), Some(Busiest { cpu: 1, share_pct: 80.0 }));
+        assert_eq!(counts(&[5, 5]).busiest(), Some(Busiest { cpu: 0, share_pct: 50.0 }));
+        assert_eq!(counts(&[0, 0]).busiest(), None);
+        assert_eq!(counts(&[3]).since(&counts(&[10])).counts, [3], "counted anew");
+    }
+
+    #[test]
+    fn this_host_tells_of_its_interrupts() {
+        let Some(line) = fs::read_dir("/sys/kernel/irq").ok().and_then(|entries| {
+            let mut lines = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+            lines.next()
+        }) else {
+            println!("skipped: this kernel shows no interrupts in /sys/kernel/irq");
+            return;
+        };
+        let counts = ByCpu::read("/".as_ref(), &[line]).unwrap();
+        assert!(counts.counts.len() >= std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
+    }
+}

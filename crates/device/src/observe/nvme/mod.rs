@@ -1,0 +1,116 @@
+//! What an NVMe drive says of its own health: the SMART log, and OCP's where the drive has it.
+//!
+//! ```text
+//! Controller::find -> /dev/nvme0, read-only -> Get Log Page 02h -> Smart
+//!                                              Get Log Page C0h -> OcpSmart (identified by its GUID)
+//! ```
+//!
+//! Nothing but Get Log Page is ever sent. It needs root. A drive that answers slowly makes the caller
+//! wait; whoever cannot wait asks from a thread of its own ([`poll`]).
+
+mod ocp;
+pub(super) mod poll;
+mod smart;
+
+pub use crate::sys::nvme::LogPageError;
+pub use ocp::OcpSmart;
+pub use smart::{CriticalWarning, Smart};
+
+use super::DeviceNumber;
+use super::controllers::controller_names;
+use crate::sys::nvme::{LogPage, log_page};
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// An NVMe controller, open for questions about its health.
+#[derive(Debug)]
+pub struct Controller {
+    name: String,
+    file: File,
+}
+
+impl Controller {
+    /// The controller of the block device `device`, found below `root` (`/` but in tests); the first
+    /// that can be opened of a drive with several paths. `None` if it is no NVMe drive, or not ours to open.
+    pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
+        let (major, minor) = device;
+        let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+        let names = controller_names(&block);
+        if names.is_empty() {
+            return None;
+        }
+        // Where a container has no node of the controller, that of the drive does as well.
+        let own = block.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        names.into_iter().chain(own).find_map(|name| {
+            let file = File::open(root.join("dev").join(&name)).ok()?;
+            Some(Self { name, file })
+        })
+    }
+
+    /// The name of the node that is asked: `nvme0`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads the SMART / Health Information log. Errors: the kernel or the drive refused.
+    pub fn smart(&self) -> Result<Smart, LogPageError> {
+        log_page(self.file.as_fd(), LogPage::Smart).map(|bytes| Smart::parse(&bytes))
+    }
+
+    /// Reads OCP's extended SMART log; `Ok(None)` if the page is something else on this drive.
+    ///
+    /// Errors: the kernel or the drive refused; most drives do not have the page.
+    pub fn ocp_smart(&self) -> Result<Option<OcpSmart>, LogPageError> {
+        log_page(self.file.as_fd(), LogPage::OcpSmart).map(|bytes| OcpSmart::parse(&bytes))
+    }
+}
+
+/// The unsigned number of N bytes at `at`, the lowest byte first.
+///
+/// Callers pass offsets of a page's own fields, which lie inside it.
+fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
+    let field = page.get(at..at + N).unwrap_or_default();
+    field.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn fake_root(block: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let place = root.path().join(block);
+        for dir in [place.as_path(), &root.path().join("sys/dev/block"), &root.path().join("dev")] {
+            fs::create_dir_all(dir).unwrap();
+        }
+        symlink(&place, root.path().join("sys/dev/block/259:0")).unwrap();
+        root
+    }
+
+    #[test]
+    fn the_controller_is_asked_before_the_drive() {
+        let root = fake_root("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme3/nvme3n1");
+        assert!(Controller::find(root.path(), (259, 0)).is_none(), "there is no node");
+        fs::write(root.path().join("dev/nvme3n1"), "").unwrap();
+        assert_eq!(Controller::find(root.path(), (259, 0)).unwrap().name(), "nvme3n1");
+        fs::write(root.path().join("dev/nvme3"), "").unwrap();
+        let controller = Controller::find(root.path(), (259, 0)).unwrap();
+        assert_eq!(controller.name(), "nvme3");
+        assert!(matches!(controller.smart(), Err(LogPageError::Io(_))), "a plain file takes no commands");
+    }
+
+    #[test]
+    fn another_kind_of_drive_is_not_asked() {
+        let root = fake_root("sys/devices/pci0000:00/0000:02:00.0/virtio1/block/vda");
+        fs::write(root.path().join("dev/vda"), "").unwrap();
+        assert!(Controller::find(root.path(), (259, 0)).is_none());
+    }
+
+    #[test]
+    fn numbers_are_read_from_their_lowest_byte() {
+        assert_eq!(little_endian::<2>(&[0, 0x34, 0x12], 1), 0x1234);
+        assert_eq!(little_endian::<16>(&[0xff; 16], 0), u128::MAX);
+    }
+}

@@ -1,0 +1,102 @@
+//! What an NVMe drive says of its health, every ten seconds; the rows between are empty.
+
+use super::super::DeviceNumber;
+use super::super::nvme::poll::{Drive, POLL_INTERVAL, Poller, Reading};
+use super::super::nvme::{Controller, OcpSmart, Smart};
+use std::path::Path;
+
+/// Columns of every NVMe drive. Data units are of 512,000 bytes. The throttle count is the number of times
+/// that heat slowed the drive: both levels of SMART, and OCP's own count.
+const SMART_COLUMNS: [&str; 8] = [
+    "smart.percentage_used",
+    "smart.critical_warning",
+    "smart.data_units_written",
+    "smart.data_units_read",
+    "smart.media_errors",
+    "smart.temperature_celsius",
+    "smart.throttle_count",
+    "smart.throttle_seconds",
+];
+
+/// Columns of a drive with OCP's log.
+const OCP_COLUMNS: [&str; 1] = ["ocp.physical_media_units_written_bytes"];
+
+/// One drive.
+#[derive(Debug)]
+pub(super) struct Health {
+    poller: Poller,
+}
+
+impl Health {
+    /// That of `number`; `None` if it is no NVMe drive or does not give its SMART log.
+    pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
+        Controller::find(root, number).and_then(Self::of)
+    }
+
+    pub(super) fn of(drive: impl Drive) -> Option<Self> {
+        Poller::start(drive, POLL_INTERVAL).map(|poller| Self { poller })
+    }
+
+    pub(super) fn columns(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let ocp = self.poller.has_ocp.then_some(OCP_COLUMNS);
+        SMART_COLUMNS.into_iter().chain(ocp.into_iter().flatten())
+    }
+
+    /// Adds the values of [`Health::columns`].
+    pub(super) fn sample(&mut self, values: &mut Vec<Option<f64>>) {
+        let Reading { smart, ocp } = self.poller.take();
+        values.extend(smart_values(smart.as_ref(), ocp.as_ref()));
+        if self.poller.has_ocp {
+            values.push(ocp.as_ref().map(|ocp| ocp.physical_media_units_written_bytes as f64));
+        }
+    }
+}
+
+/// The values of [`SMART_COLUMNS`].
+fn smart_values(smart: Option<&Smart>, ocp: Option<&OcpSmart>) -> [Option<f64>; SMART_COLUMNS.len()] {
+    let Some(smart) = smart else { return [None; SMART_COLUMNS.len()] };
+    let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
+    let throttled = sum(smart.thermal_transitions) + ocp.map_or(0.0, |ocp| f64::from(ocp.throttle_count));
+    [
+        Some(f64::from(smart.percentage_used)),
+        Some(f64::from(smart.critical_warning)),
+        Some(smart.data_units_written as f64),
+        Some(smart.data_units_read as f64),
+        Some(smart.media_errors as f64),
+        smart.temperature_celsius.map(f64::from),
+        Some(throttled),
+        Some(sum(smart.thermal_seconds)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::nvme::poll::tests::FakeDrive;
+    use super::*;
+
+    fn row(health: &mut Health) -> Vec<Option<f64>> {
+        let mut values = Vec::new();
+        health.sample(&mut values);
+        assert_eq!(values.len(), health.columns().count());
+        values
+    }
+
+    #[test]
+    fn the_first_row_has_the_health_at_the_beginning_and_the_next_is_empty() {
+        let mut health = Health::of(FakeDrive { with_ocp: true, ..FakeDrive::default() }).unwrap();
+        // The counters of the recorded pages: 216 + 220 transitions and OCP's 96; 224 + 228 seconds.
+        let physical_bytes = 18_446_744_073_709_551_616.0 + 1_234_567_890_123.0;
+        let read_units = 18_446_744_073_709_551_616.0 + 5.0;
+        let expected = [13.0, 2.0, 987_654_321.0, read_units, 2.0, 68.0, 532.0, 452.0, physical_bytes];
+        assert_eq!(row(&mut health), expected.map(Some));
+        assert_eq!(row(&mut health), [None; 9]);
+    }
+
+    #[test]
+    fn a_drive_without_ocps_log_has_no_column_for_it() {
+        let mut health = Health::of(FakeDrive::default()).unwrap();
+        assert!(health.columns().all(|column| column.starts_with("smart.")));
+        // Without OCP's count.
+        assert_eq!(row(&mut health)[6], Some(436.0));
+    }
+}

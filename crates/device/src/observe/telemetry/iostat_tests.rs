@@ -1,0 +1,104 @@
+//! Our columns against what sysstat's `iostat -x` prints of the same counters.
+
+use super::disk::COLUMNS;
+use super::*;
+use crate::observe::test_loop::LoopDevice;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// The columns that iostat has, too.
+const SHARED: usize = 12;
+
+/// iostat prints two decimals.
+const ROUNDING: f64 = 0.005 + 1e-9;
+
+/// The value of one of our columns in a line of iostat's JSON, where `%util` has no percent sign.
+fn printed(json: &str, column: &str) -> f64 {
+    let key = format!("\"{}\": ", column.trim_start_matches('%'));
+    let (_, rest) = json.split_once(&key).unwrap_or_else(|| panic!("no {column} in {json}"));
+    let end = rest.find([',', '}']).expect("the value ends");
+    rest[..end].parse().unwrap()
+}
+
+/// A sampler's values of [`SHARED`] columns; iostat has no word for a mean of nothing and prints 0.
+fn ours(row: &Row) -> Vec<(&'static str, f64)> {
+    COLUMNS.into_iter().zip(row.values()).take(SHARED).map(|(name, value)| (name, value.unwrap_or(0.0))).collect()
+}
+
+#[test]
+fn counters_as_recorded_give_what_iostat_printed_of_them() {
+    // /proc/diskstats of a loop device before and after a mixed load, with writes and flushes, that ran wholly inside
+    // one interval of iostat 12.6.1 on Linux 6.18; the interval was 5.01 s, as iostat knows it, and nothing else ran.
+    let recorded = include_str!("../../../tests/data/iostat-x-5.01s.txt");
+    let mut lines = recorded.lines();
+    let mut next = || lines.next().expect("three lines");
+    let (before, after, json) = (next(), next(), next());
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("diskstats"), before).unwrap();
+    let mut disk = Disk::new(root.path(), (7, 0));
+    disk.sample(before, Duration::ZERO);
+    let row = Row(disk.sample(after, Duration::from_millis(5_010)).to_vec());
+    for (column, value) in ours(&row) {
+        let expected = printed(json, column);
+        assert!((value - expected).abs() <= ROUNDING, "{column}: ours {value}, iostat {expected}");
+    }
+}
+
+/// A running iostat, ended with the test.
+struct Iostat(Child);
+
+impl Drop for Iostat {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
+    let Some(device) = LoopDevice::make(8 << 20) else { return };
+    let name = device.name();
+    let command = Command::new("iostat")
+        .args(["-dx", "-o", "JSON", &name, "1"])
+        .env("LC_ALL", "C")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut iostat) = command.map(Iostat) else {
+        println!("skipped: there is no iostat here (apt install sysstat)");
+        return;
+    };
+    let output = BufReader::new(iostat.0.stdout.take().expect("it is piped"));
+    let mut reports = output.lines().map_while(Result::ok).filter(|line| line.contains("disk_device"));
+    let mut sampler = Sampler::new(&[device.number()]).unwrap();
+    // The first report is about the time since boot, and shows that iostat has taken its first sample. A load that
+    // falls on the border between two reports is in neither whole: then another one is made.
+    reports.next().expect("a first report");
+    let mut last = reports.next().expect("a second one");
+    for _ in 0..20 {
+        let reads = 23_u32;
+        sampler.sample();
+        device.read_direct((0..u64::from(reads)).map(|index| (index * 65_536, 4096 << (index % 3))));
+        while printed(&last, "r/s") == 0.0 {
+            last = reports.next().expect("iostat goes on");
+        }
+        let following = reports.next().expect("iostat goes on");
+        let shown = std::mem::replace(&mut last, following);
+        // The same interval as iostat's, which prints it nowhere: what it divided by.
+        let interval = f64::from(reads) / printed(&shown, "r/s");
+        let row = sampler.sample_over(Duration::from_secs_f64(interval));
+        let alone = row.values()[0].is_some_and(|rate| (rate * interval - f64::from(reads)).abs() < 0.1);
+        if printed(&last, "r/s") != 0.0 || !alone {
+            continue;
+        }
+        assert!(interval > 0.9, "{interval} s, in {shown}");
+        for (column, value) in ours(&row) {
+            let expected = printed(&shown, column);
+            // The interval is as coarse as the rate that it was taken from.
+            let allowed = ROUNDING + 0.001 * expected;
+            assert!((value - expected).abs() <= allowed, "{column}: ours {value}, iostat {expected}, in {shown}");
+        }
+        return;
+    }
+    panic!("no load fell into one interval; the last report was {last}");
+}

@@ -1,0 +1,40 @@
+//! Where the interrupts of a device go: how many a second, and which CPU takes most of them.
+
+use super::super::DeviceNumber;
+use super::super::interrupts::{ByCpu, Counters, lines_of};
+use super::per_sec;
+use std::path::Path;
+use std::time::Duration;
+
+/// The number of the CPU that took most of the device's interrupts, its share of them in percent, and
+/// interrupts a second on all CPUs. Without an interrupt there is no such CPU.
+pub(super) const COLUMNS: [&str; 3] = ["irq.cpu_max", "irq.cpu_max_share_pct", "irq/s"];
+
+/// One device whose controller has interrupt lines.
+#[derive(Debug)]
+pub(super) struct Irq {
+    counters: Counters,
+    before: Option<ByCpu>,
+}
+
+impl Irq {
+    /// That of `number`; `None` if it has no lines, or the kernel does not count them.
+    pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
+        let counters = Counters::new(root, &lines_of(root, number));
+        counters.read().map(|_| Self { counters, before: None })
+    }
+
+    /// The values of [`COLUMNS`].
+    pub(super) fn sample(&mut self, interval: Duration) -> [Option<f64>; COLUMNS.len()] {
+        let now = self.counters.read();
+        let since = now.as_ref().zip(self.before.as_ref()).map(|(now, before)| now.since(before));
+        self.before = now;
+        let Some(since) = since else { return [None; COLUMNS.len()] };
+        let busiest = since.busiest();
+        [
+            busiest.map(|busiest| busiest.cpu as f64),
+            busiest.map(|busiest| busiest.share_pct),
+            per_sec(since.total(), interval),
+        ]
+    }
+}

@@ -1,0 +1,168 @@
+//! What this program itself uses, and whether it got the CPU when it wanted it.
+//!
+//! Threads that issue operations are told by their name ([`ISSUING_PREFIX`]); each has a column. Of the
+//! program's other threads only the sum is told, by the CPU time of the whole.
+
+use super::super::process::{CpuTime, ResidentMemory};
+use super::super::procfile::ProcFile;
+use super::{TelemetryError, share_pct};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Names of issuing threads begin so: `issue-0`.
+pub(super) const ISSUING_PREFIX: &str = "issue-";
+
+/// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to
+/// run and had no CPU, over all of them together, as a share of the interval; empty without such threads.
+const COLUMNS: [&str; 3] = ["process.rss_bytes", "process.cpu_pct", "process.runqueue_wait_pct"];
+
+/// This program.
+#[derive(Debug)]
+pub(super) struct Process {
+    resident: ResidentMemory,
+    cpu: Option<CpuTime>,
+    threads: Vec<Thread>,
+}
+
+impl Process {
+    /// Finds the issuing threads that are there now.
+    pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
+        let failed = |source| TelemetryError { path: root.join("proc/self/statm"), source };
+        let resident = ResidentMemory::open(root).map_err(failed)?;
+        Ok(Self { resident, cpu: None, threads: issuing_threads(root) })
+    }
+
+    pub(super) fn columns(&self) -> impl Iterator<Item = String> {
+        let threads = self.threads.iter().map(|thread| format!("thread.{}.cpu_pct", thread.name));
+        COLUMNS.into_iter().map(str::to_owned).chain(threads)
+    }
+
+    /// Adds the values of [`Process::columns`].
+    pub(super) fn sample(&mut self, interval: Duration, values: &mut Vec<Option<f64>>) {
+        let cpu = CpuTime::now().ok();
+        let used_ns = cpu.zip(self.cpu).map(|(now, before)| now.since(before).total_ns());
+        self.cpu = cpu;
+        let used: Vec<_> = self.threads.iter_mut().map(Thread::sample).collect();
+        // A thread that ended takes its part of the sum along: then the sum is unknown.
+        let waited_ns = used.iter().map(|used| used.map(|used| used.waited_ns)).sum::<Option<u64>>();
+        let waited_ns = waited_ns.filter(|_| !used.is_empty());
+        values.push(self.resident.bytes().ok().map(|bytes| bytes as f64));
+        values.push(used_ns.and_then(|ns| share_pct(ns, interval)));
+        values.push(waited_ns.and_then(|ns| share_pct(ns, interval)));
+        values.extend(used.iter().map(|used| used.and_then(|used| share_pct(used.ran_ns, interval))));
+    }
+}
+
+/// The issuing threads of this process, in the order of their numbers.
+fn issuing_threads(root: &Path) -> Vec<Thread> {
+    let tasks = fs::read_dir(root.join("proc/self/task")).into_iter().flatten().flatten();
+    let thread = |task: fs::DirEntry| {
+        let name = fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned();
+        let number = name.strip_prefix(ISSUING_PREFIX)?.parse::<u32>().ok()?;
+        let schedstat = ProcFile::open(&task.path(), "schedstat").ok()?;
+        Some((number, Thread { name, schedstat, before: None }))
+    };
+    let mut threads: Vec<_> = tasks.filter_map(thread).collect();
+    threads.sort_by_key(|(number, _)| *number);
+    threads.into_iter().map(|(_, thread)| thread).collect()
+}
+
+/// One issuing thread.
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    schedstat: ProcFile,
+    before: Option<Scheduled>,
+}
+
+/// What the scheduler did with a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Scheduled {
+    /// Time on a CPU.
+    ran_ns: u64,
+    /// Time ready to run and without a CPU.
+    waited_ns: u64,
+}
+
+impl Thread {
+    /// What happened since the last sample; `None` if this is the first, or the thread ended.
+    fn sample(&mut self) -> Option<Scheduled> {
+        let now = self.schedstat.read().ok().and_then(Scheduled::parse);
+        let since = now.zip(self.before).map(|(now, before)| Scheduled {
+            ran_ns: now.ran_ns.saturating_sub(before.ran_ns),
+            waited_ns: now.waited_ns.saturating_sub(before.waited_ns),
+        });
+        self.before = now;
+        since
+    }
+}
+
+impl Scheduled {
+    /// The first two numbers of schedstat, nanoseconds (Documentation/scheduler/sched-stats.rst).
+    fn parse(schedstat: &str) -> Option<Self> {
+        let mut words = schedstat.split_ascii_whitespace();
+        let mut next = || words.next()?.parse().ok();
+        Some(Self { ran_ns: next()?, waited_ns: next()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(root: &Path, id: u32, name: &str, schedstat: &str) {
+        let task = root.join(format!("proc/self/task/{id}"));
+        fs::create_dir_all(&task).unwrap();
+        fs::write(task.join("comm"), format!("{name}\n")).unwrap();
+        fs::write(task.join("schedstat"), schedstat).unwrap();
+    }
+
+    #[test]
+    fn each_issuing_thread_has_a_column_and_their_waits_add_up() {
+        let root = tempfile::tempdir().unwrap();
+        task(root.path(), 10, "flashproof", "1 1 1\n");
+        task(root.path(), 12, "issue-10", "1000000000 5000000 7\n");
+        task(root.path(), 11, "issue-2", "2000000000 0 7\n");
+        fs::write(root.path().join("proc/self/statm"), "900 100 50 1 0 80 0\n").unwrap();
+        let mut process = Process::open(root.path()).unwrap();
+        let columns: Vec<_> = process.columns().skip(2).collect();
+        assert_eq!(columns, ["process.runqueue_wait_pct", "thread.issue-2.cpu_pct", "thread.issue-10.cpu_pct"]);
+        process.sample(Duration::ZERO, &mut Vec::new());
+        task(root.path(), 12, "issue-10", "1500000000 105000000 9\n");
+        task(root.path(), 11, "issue-2", "2100000000 20000000 9\n");
+        let mut values = Vec::new();
+        process.sample(Duration::from_secs(1), &mut values);
+        assert_eq!(values[2..], [Some(12.0), Some(10.0), Some(50.0)]);
+        task(root.path(), 11, "issue-2", "");
+        values.clear();
+        process.sample(Duration::from_secs(1), &mut values);
+        assert_eq!(values[2..], [None, None, Some(0.0)], "a thread that ended is unknown");
+    }
+
+    #[test]
+    fn a_thread_of_that_name_is_seen_and_its_work_shows() {
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let busy = move || while told.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {};
+        let thread = std::thread::Builder::new().name("issue-4711".to_owned()).spawn(busy).unwrap();
+        let named = |process: &Process| process.columns().position(|column| column == "thread.issue-4711.cpu_pct");
+        let mut process = Process::open("/".as_ref()).unwrap();
+        // The name is set by the thread itself, when it first runs.
+        while named(&process).is_none() {
+            process = Process::open("/".as_ref()).unwrap();
+        }
+        let (at, mut ran) = (named(&process).unwrap(), 0.0);
+        for _ in 0..1_000 {
+            let mut values = Vec::new();
+            process.sample(Duration::from_secs(1), &mut values);
+            ran += values[at].unwrap_or(0.0);
+            if ran > 0.0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        tell.send(()).unwrap();
+        thread.join().unwrap();
+        assert!(ran > 0.0 || !Path::new("/proc/self/schedstat").exists(), "it ran and it does not show");
+    }
+}

@@ -1,0 +1,179 @@
+//! `flashproof devices`: the block devices of this machine, and which of them may be tested.
+//!
+//! Whether one may is the guard's to say ([`Guard::outlook`]); this is the table around it.
+
+use crate::args::DevicesArgs;
+use crate::failure::Failure;
+use crate::say;
+use device::discover::{self, Roots};
+use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+/// Titles of the columns.
+const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRANSPORT", "ON IT", "SAFE", "WHY"];
+
+/// Looks at every device and prints the table.
+pub fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
+    let (disks, empty) = discover::list(&Roots::default());
+    let paths: Vec<String> =
+        disks.into_iter().flat_map(|listed| std::iter::once(listed.disk).chain(listed.partitions)).collect();
+    let outlooks = Guard::new(None).outlook(&paths);
+    if args.json {
+        let devices: Vec<Value> = outlooks.iter().map(value).collect();
+        let json = json!({ "devices": devices, "empty_devices": empty });
+        say::result(&format!("{}\n", serde_json::to_string_pretty(&json).map_err(Failure::environment)?))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    say::result(&table(&outlooks.iter().map(row).collect::<Vec<_>>()))?;
+    // Most notes hold for all of them: who cannot look at one process cannot for any device.
+    let notes: BTreeSet<&String> = outlooks.iter().flat_map(|outlook| &outlook.notes).collect();
+    notes.iter().for_each(|note| say::note(note));
+    if empty > 0 {
+        let plural = if empty == 1 { "device holds" } else { "devices hold" };
+        say::note(&format!("{empty} {plural} nothing (no medium, no file, size 0) and are left out"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A device as a line of the table.
+fn row(outlook: &Outlook) -> [String; 9] {
+    let facts = outlook.facts.as_ref();
+    let is_partition = facts.is_some_and(|facts| facts.partition.is_some());
+    let indent = if is_partition { "  " } else { "" };
+    // What belongs to the disk stands in its line only.
+    let of_disk = |text: Option<&String>| {
+        if is_partition { String::new() } else { text.map_or("-".to_owned(), |text| text.trim().to_owned()) }
+    };
+    [
+        format!("{indent}{}", outlook.path),
+        facts.map_or("-".to_owned(), |facts| size(facts.size_bytes)),
+        of_disk(facts.and_then(|facts| facts.model.as_ref())),
+        of_disk(facts.and_then(|facts| facts.serial.as_ref())),
+        of_disk(facts.and_then(|facts| facts.firmware.as_ref())),
+        of_disk(facts.and_then(|facts| facts.transport.as_ref())),
+        content(&outlook.safety),
+        outlook.safety.to_string(),
+        why(outlook),
+    ]
+}
+
+/// What is on it, in a phrase.
+fn content(safety: &Safety) -> String {
+    let first_of = |evidence: &Evidence| {
+        let text = evidence.to_string();
+        text.split(" (").next().unwrap_or_default().to_owned()
+    };
+    match safety {
+        Safety::Yes => "nothing of others".to_owned(),
+        Safety::Asks(evidence) => evidence.iter().map(first_of).collect::<Vec<_>>().join(", "),
+        Safety::No(_) => "not looked at".to_owned(),
+    }
+}
+
+/// Why it is not simply safe, in a phrase.
+fn why(outlook: &Outlook) -> String {
+    match &outlook.safety {
+        Safety::Yes => String::new(),
+        Safety::Asks(_) => format!("it would be erased: needs --erase {}", outlook.path),
+        Safety::No(reasons) => {
+            let more = match reasons.len().saturating_sub(1) {
+                0 => String::new(),
+                n => format!(", and {n} more"),
+            };
+            format!("{}{more}", reasons.first().map(phrase).unwrap_or_default())
+        }
+    }
+}
+
+/// A reason without its advice, which stands behind the last semicolon.
+fn phrase(reason: &Reason) -> String {
+    let text = reason.to_string();
+    text.rsplit_once("; ").map_or(text.as_str(), |(why, _)| why).to_owned()
+}
+
+/// A device for programs.
+fn value(outlook: &Outlook) -> Value {
+    let texts = |texts: Vec<String>| json!(texts);
+    let (evidence, reasons) = match &outlook.safety {
+        Safety::Yes => (Vec::new(), Vec::new()),
+        Safety::Asks(evidence) => (evidence.iter().map(ToString::to_string).collect(), Vec::new()),
+        Safety::No(reasons) => (Vec::new(), reasons.iter().map(ToString::to_string).collect()),
+    };
+    json!({
+        "path": outlook.path,
+        "safe": outlook.safety.to_string(),
+        "on_it": texts(evidence),
+        "refused_because": texts(reasons),
+        "notes": outlook.notes,
+        "facts": outlook.facts,
+    })
+}
+
+/// Lines with columns as wide as their widest entry; the last one is not filled up.
+fn table(rows: &[[String; 9]]) -> String {
+    let titles = TITLES.map(str::to_owned);
+    let lines: Vec<&[String; 9]> = std::iter::once(&titles).chain(rows).collect();
+    let widths: Vec<usize> =
+        (0..TITLES.len()).map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0)).collect();
+    let line = |cells: &&[String; 9]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    lines.iter().map(line).collect()
+}
+
+/// Bytes in three digits or four, in units of a thousand, as drives are sold.
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 5] = [
+        ("PB", 1_000_000_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("GB", 1_000_000_000),
+        ("MB", 1_000_000),
+        ("kB", 1_000),
+    ];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => {
+            let value = bytes as f64 / *unit as f64;
+            let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+            format!("{value:.digits$} {name}")
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_on_the_label() {
+        let texts = [0, 512, 67_108_864, 512_110_190_592, 1_920_383_410_176, 30_700_000_000_000].map(size);
+        assert_eq!(texts, ["0 B", "512 B", "67.1 MB", "512 GB", "1.92 TB", "30.7 TB"]);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them_and_lines_end_where_their_text_does() {
+        let mut row: [String; 9] = Default::default();
+        row[0] = "/dev/nvme0n1".to_owned();
+        row[7] = "no".to_owned();
+        let text = table(&[row]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("DEVICE        SIZE  MODEL") && lines[0].ends_with("SAFE  WHY"), "{text}");
+        assert_eq!(lines[0].find("SAFE"), lines[1].find("no"));
+        assert!(lines[1].ends_with("no"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_is_one_phrase_and_the_number_of_others() {
+        let reasons = || vec![Reason::Claimed, Reason::FileWithoutSize];
+        let outlook = |safety| Outlook { path: "/dev/x".into(), facts: None, safety, notes: Vec::new() };
+        let text = why(&outlook(Safety::No(reasons())));
+        assert!(text.starts_with("the kernel has it reserved") && text.ends_with(", and 1 more"), "{text}");
+        assert!(!text.contains("name another device"), "{text}");
+        let asked = outlook(Safety::Asks(vec![Evidence::Signature { name: "ext4 file system", at: 1080 }]));
+        assert_eq!(content(&asked.safety), "ext4 file system");
+        assert_eq!(why(&asked), "it would be erased: needs --erase /dev/x");
+    }
+}

@@ -1,0 +1,164 @@
+//! `flashproof doctor`: what about this host and its devices will spoil a result, and what to do about it.
+//!
+//! The findings are [`device::doctor`]'s; here they are put in the order in which a reader needs them:
+//! what spoils first, what is as it should be only counted.
+
+use crate::args::DoctorArgs;
+use crate::failure::Failure;
+use crate::say;
+use device::discover::{self, Roots};
+use device::doctor;
+use measure::finding::{Finding, Level};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Most columns of a line of explanation.
+const WIDTH: usize = 110;
+
+/// Examines, prints, and tells by the exit code whether there is a problem.
+pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let findings = match args.devices.is_empty() {
+        true => of_every_disk(&args.out),
+        false => doctor::examine(Path::new("/"), &args.devices, Some(&args.out)),
+    };
+    if args.json {
+        let json = serde_json::to_string_pretty(&json!({ "findings": findings })).map_err(Failure::environment)?;
+        say::result(&format!("{json}\n"))?;
+    } else {
+        say::result(&page(&findings, args.all))?;
+    }
+    let problem = findings.iter().any(|finding| finding.level == Level::Problem);
+    Ok(ExitCode::from(u8::from(problem)))
+}
+
+fn of_every_disk(out: &Path) -> Vec<Finding> {
+    let (disks, _) = discover::list(&Roots::default());
+    let names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
+    if names.is_empty() {
+        say::warning("no disk was found below /sys/block - in a container it may be hidden - name the devices");
+    }
+    let mut findings = doctor::examine(Path::new("/"), &names, Some(out));
+    findings.iter_mut().for_each(relieve);
+    findings
+}
+
+/// That a disk is in use is a problem only where somebody wants to test it.
+fn relieve(finding: &mut Finding) {
+    if finding.check == doctor::IN_USE && finding.level == Level::Problem {
+        finding.level = Level::Note;
+        finding.reason = "it cannot be tested while it is".to_owned();
+    }
+}
+
+/// All findings worth a look, the weightiest first, and how many others there are.
+fn page(findings: &[Finding], all: bool) -> String {
+    let least = if all { Level::Ok } else { Level::Note };
+    let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= least).collect();
+    shown.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    let mut page = String::new();
+    shown.iter().for_each(|finding| write_finding(&mut page, finding));
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let counted = |level, one: &str, many: &str| match count(level) {
+        1 => format!("1 {one}"),
+        n => format!("{n} {many}"),
+    };
+    let hint = if all || count(Level::Ok) == 0 { "" } else { " (--all shows them)" };
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        page,
+        "{}, {}, {} unknown, {}; {} as it should be{hint}",
+        counted(Level::Problem, "problem", "problems"),
+        counted(Level::Warning, "warning", "warnings"),
+        count(Level::Unknown),
+        counted(Level::Note, "note", "notes"),
+        count(Level::Ok),
+    );
+    page
+}
+
+fn write_finding(page: &mut String, finding: &Finding) {
+    let about = finding.device.as_deref().unwrap_or("host");
+    // Writing to a string cannot fail.
+    let _ = writeln!(page, "{:<8} {:<19} {about}: {}", finding.level, finding.check, finding.finding);
+    for line in wrapped(&finding.reason, WIDTH - 9) {
+        let _ = writeln!(page, "         {line}");
+    }
+    // Commands are not broken: they are there to be pasted.
+    if !finding.remedy.is_empty() {
+        let _ = writeln!(page, "         -> {}", finding.remedy);
+    }
+}
+
+/// `text` in lines of at most `width` characters, broken between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width) {
+            Some(line) => line.extend([" ", word]),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(level: Level, check: &str, device: Option<&str>) -> Finding {
+        let text = |text: &str| if level == Level::Ok { String::new() } else { text.to_owned() };
+        Finding {
+            check: check.to_owned(),
+            level,
+            device: device.map(str::to_owned),
+            finding: "it is so".to_owned(),
+            reason: text("that is why"),
+            remedy: text("do this"),
+        }
+    }
+
+    #[test]
+    fn what_weighs_most_comes_first_and_what_is_right_is_counted() {
+        let findings = [
+            finding(Level::Ok, "a", None),
+            finding(Level::Note, "b", None),
+            finding(Level::Problem, "in-use", Some("/dev/x")),
+            finding(Level::Warning, "c", None),
+            finding(Level::Ok, "d", None),
+        ];
+        let expected = "\
+problem  in-use              /dev/x: it is so
+         that is why
+         -> do this
+warning  c                   host: it is so
+         that is why
+         -> do this
+note     b                   host: it is so
+         that is why
+         -> do this
+1 problem, 1 warning, 0 unknown, 1 note; 2 as it should be (--all shows them)
+";
+        assert_eq!(page(&findings, false), expected);
+        let all = page(&findings, true);
+        assert!(all.contains("ok       a                   host: it is so\nok       d "), "{all}");
+        assert!(all.ends_with("; 2 as it should be\n"), "{all}");
+    }
+
+    #[test]
+    fn a_disk_in_use_that_nobody_named_is_no_problem() {
+        let mut in_use = finding(Level::Problem, "in-use", Some("/dev/x"));
+        let mut other = finding(Level::Problem, "smart-critical", Some("/dev/x"));
+        relieve(&mut in_use);
+        relieve(&mut other);
+        assert_eq!((in_use.level, other.level), (Level::Note, Level::Problem));
+    }
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("incomprehensible", 7), ["incomprehensible"]);
+        assert!(wrapped("", 7).is_empty());
+    }
+}

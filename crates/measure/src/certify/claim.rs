@@ -1,0 +1,195 @@
+//! What may be said of a series: certification or screening, and for which load.
+//!
+//! All words that depend on it come from here, so that nothing calls certified what is not. ACT's
+//! README: six hours give a good idea, 24 hours certify. A drive fresh out of the box is never
+//! certified, nor is a simulated one or a file.
+
+use crate::judge::Sla;
+
+/// Least length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
+pub const STAGE_SEC: u64 = 86_400;
+
+/// What a series claims to test, as far as words depend on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// The multiple, as the user gave it: `30`.
+    pub multiple: String,
+    /// Name of the configuration whose load is multiplied; `None` for ACT's own load of 1x.
+    pub config: Option<String>,
+    /// The limits.
+    pub sla: Sla,
+    /// Length of a stage, seconds.
+    pub stage_sec: u64,
+    /// Whether the drives are simulated.
+    pub simulated: bool,
+    /// Whether files are tested instead of devices.
+    pub files: bool,
+    /// Devices that are not on record as prepared and are tested all the same.
+    pub unprepared: Vec<String>,
+    /// Whether operations start as ACT starts them.
+    pub as_act: bool,
+}
+
+impl Claim {
+    /// What keeps it from being a certification, each a phrase; empty for one.
+    pub fn shortfalls(&self) -> Vec<String> {
+        let mut shortfalls = Vec::new();
+        if self.simulated {
+            shortfalls.push("the drives are simulated".to_owned());
+        }
+        if self.files {
+            shortfalls.push("files are tested, not devices".to_owned());
+        }
+        if self.stage_sec < STAGE_SEC {
+            shortfalls.push(format!("a stage lasts {}, not {}", span(self.stage_sec), span(STAGE_SEC)));
+        }
+        if !self.unprepared.is_empty() {
+            shortfalls.push(format!("NOT PREPARED: {}", self.unprepared.join(", ")));
+        }
+        shortfalls
+    }
+
+    /// Whether all of it would make a certification.
+    pub fn is_certification(&self) -> bool {
+        self.shortfalls().is_empty()
+    }
+
+    /// `certification` or `screening`.
+    pub fn noun(&self) -> &'static str {
+        if self.is_certification() { "certification" } else { "screening" }
+    }
+
+    /// The load: `30x`, or `30 times my.conf`.
+    pub fn load(&self) -> String {
+        match &self.config {
+            None => format!("{}x", self.multiple),
+            Some(config) => format!("{} times {config}", self.multiple),
+        }
+    }
+
+    /// Load and, where they are not ACT's, the limits.
+    pub fn subject(&self) -> String {
+        match self.sla == Sla::default() {
+            true => self.load(),
+            false => format!("{} within limits of its own ({})", self.load(), self.sla),
+        }
+    }
+
+    /// The beginning of the sentence after a pass.
+    pub fn passed(&self) -> String {
+        match self.is_certification() {
+            true => format!("certified for {}", self.subject()),
+            false => format!("passed the screening for {}", self.subject()),
+        }
+    }
+
+    /// The beginning of the sentence after a failure.
+    pub fn failed(&self) -> String {
+        match self.is_certification() {
+            true => format!("not certified for {}", self.subject()),
+            false => format!("failed the screening for {}", self.subject()),
+        }
+    }
+
+    /// The beginning of the sentence when it cannot be told.
+    pub fn undecided(&self) -> String {
+        format!("the {} for {} is undecided", self.noun(), self.subject())
+    }
+
+    /// Whether a pass may be laid beside published ratings: those are of ACT's load, pacing and limits,
+    /// for a day.
+    pub fn is_comparable(&self) -> bool {
+        self.is_certification() && self.as_act && self.config.is_none() && self.sla == Sla::default()
+    }
+
+    /// What a reader must know of it, each one sentence.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let shortfalls = self.shortfalls();
+        if !shortfalls.is_empty() {
+            let day = span(STAGE_SEC);
+            remarks.push(format!(
+                "this is a screening, because {}; what counts is {day} a stage on real, prepared devices",
+                shortfalls.join(", and ")
+            ));
+        }
+        if !self.unprepared.is_empty() {
+            remarks.push(format!(
+                "NOT PREPARED: nothing on record says that {} was written full before, and an empty drive is faster than \
+                 it will be in use",
+                self.unprepared.join(", ")
+            ));
+        }
+        if let Some(config) = &self.config {
+            remarks.push(format!(
+                "the load of 1x is that of {config}, not ACT's of 2,000 reads and 1,000 writes a second"
+            ));
+        }
+        if !self.as_act {
+            remarks.push(
+                "not comparable with published ratings: operations were paced evenly, ACT starts them in bursts (--as-act)"
+                    .to_owned(),
+            );
+        }
+        remarks
+    }
+}
+
+/// A length of time in the largest unit that keeps it whole: `24 h`, `90 min`, `45 s`.
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        s if s > 0 && s.is_multiple_of(3_600) => format!("{} h", s / 3_600),
+        s if s > 0 && s.is_multiple_of(60) => format!("{} min", s / 60),
+        s => format!("{s} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::claim;
+    use super::*;
+
+    #[test]
+    fn a_day_a_stage_on_prepared_devices_certifies() {
+        let claim = claim();
+        assert!(claim.is_certification());
+        assert_eq!(claim.passed(), "certified for 30x");
+        assert_eq!(claim.failed(), "not certified for 30x");
+    }
+
+    #[test]
+    fn whatever_falls_short_is_named_a_screening_and_never_certified() {
+        for short in [
+            Claim { stage_sec: STAGE_SEC - 1, ..claim() },
+            Claim { simulated: true, ..claim() },
+            Claim { files: true, ..claim() },
+            Claim { unprepared: vec!["/dev/x".into()], ..claim() },
+        ] {
+            let words = [short.passed(), short.failed(), short.undecided(), short.remarks().join(" ")].join(" ");
+            assert!(!words.contains("certif"), "{words}");
+            assert!(words.contains("passed the screening for 30x") && words.contains("this is a screening"), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_load_and_limits_of_its_own_are_named() {
+        let own = Claim { config: Some("my.conf".into()), ..claim() };
+        assert_eq!(own.passed(), "certified for 30 times my.conf");
+        let lax = Claim { sla: "10%>1ms".parse().unwrap(), ..claim() };
+        assert_eq!(lax.passed(), "certified for 30x within limits of its own (10%>1ms)");
+    }
+
+    #[test]
+    fn only_acts_load_pacing_and_limits_for_a_day_are_comparable() {
+        assert!(!claim().is_comparable(), "paced evenly");
+        assert!(Claim { as_act: true, ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, config: Some("my.conf".into()), ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, stage_sec: 21_600, ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, sla: "6%>1ms".parse().unwrap(), ..claim() }.is_comparable());
+    }
+
+    #[test]
+    fn spans_are_whole_in_their_unit() {
+        assert_eq!([86_400, 21_600, 5_400, 45, 0].map(span), ["24 h", "6 h", "90 min", "45 s", "0 s"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! What came of a certification, from its stages.
+
+use super::{Claim, Linearity};
+use crate::judge::{Deciding, Outcome};
+use crate::series::{Conclusion, Rule, Series, State, Step};
+use serde_json::{Value, json};
+
+/// The conclusion of a series of which nothing more is to be run.
+///
+/// The first stage that failed decides; else the first of which nothing is known; else the stage at
+/// the load whose worst share was nearest to its limit is named. Errors: none, because a record that
+/// was edited is concluded as it is.
+pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
+    let steps = &series.steps;
+    let with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
+    let open = steps.iter().find(|step| step.state != State::Done);
+    let (outcome, sentence) = match (with(Outcome::Fail), with(Outcome::Invalid), open) {
+        (Some(failed), ..) => (Outcome::Fail, format!("{}: {}", claim.failed(), told(failed))),
+        (None, Some(unknown), _) => (Outcome::Invalid, format!("{}: {}", claim.undecided(), told(unknown))),
+        (None, None, Some(open)) => (Outcome::Invalid, format!("{}: {} was not run", claim.undecided(), open.name)),
+        (None, None, None) => {
+            let tightest = tightest(steps).map(|step| format!(": {}", told(step))).unwrap_or_default();
+            (Outcome::Pass, format!("{}{tightest}", claim.passed()))
+        }
+    };
+    let linearity = linearity_of(series);
+    let mut remarks = steps_remarks(series, outcome);
+    remarks.extend(linearity.as_ref().map(|linearity| linearity.sentence.clone()));
+    remarks.extend(claim.remarks());
+    Conclusion {
+        outcome,
+        sentence,
+        remarks,
+        rating: None,
+        comparable: outcome == Outcome::Pass && claim.is_comparable(),
+        details: linearity.map_or(Value::Null, |linearity| json!({ "linearity": linearity })),
+    }
+}
+
+fn told(step: &Step) -> String {
+    match step.outcome {
+        Some(Outcome::Fail) => format!("{} failed: {}", step.name, step.reason),
+        _ => format!("{}: {}", step.name, step.reason),
+    }
+}
+
+/// The stage at the load that came nearest to a limit.
+fn tightest(steps: &[Step]) -> Option<&Step> {
+    let of_limit = |step: &Step| {
+        let decided: Deciding = serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
+        Some(decided.share / decided.share_max)
+    };
+    let judged = steps.iter().filter(|step| step.rule == Rule::Limits);
+    // The first of several that are equal.
+    judged.rev().max_by(|one, other| of_limit(one).unwrap_or(0.0).total_cmp(&of_limit(other).unwrap_or(0.0)))
+}
+
+/// The linearity that a stage on several devices recorded.
+fn linearity_of(series: &Series) -> Option<Linearity> {
+    series.steps.iter().find_map(|step| serde_json::from_value(step.details.get("linearity")?.clone()).ok())
+}
+
+fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for step in series.steps.iter().filter(|step| step.rule == Rule::Completes && step.outcome == Some(Outcome::Pass)) {
+        remarks.push(format!("{}, at {} times the load of 1x, {}", step.name, step.multiple, step.reason));
+    }
+    let skipped: Vec<_> =
+        series.steps.iter().filter(|step| step.state == State::Planned).map(|step| &*step.name).collect();
+    if outcome == Outcome::Fail && !skipped.is_empty() {
+        remarks.push(format!(
+            "not run after the failure, which they could not make up for: {} (--all-stages runs them)",
+            skipped.join(", ")
+        ));
+    }
+    if let (true, Some(first)) = (series.devices.len() > 1, series.steps.first()) {
+        let alone = first.devices.first().and_then(|device| series.devices.get(*device));
+        remarks.extend(alone.map(|device| format!("tested alone, in the first two stages, was {} only", device.name)));
+    }
+    for step in series.steps.iter().filter(|step| step.attempts > 1) {
+        remarks.push(format!("{} was begun {} times; the last time counts", step.name, step.attempts));
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{claim, series};
+    use super::*;
+
+    fn done(step: &mut Step, outcome: Outcome, reason: &str) {
+        step.state = State::Done;
+        step.outcome = Some(outcome);
+        step.reason = reason.into();
+        step.attempts = 1;
+    }
+
+    #[test]
+    fn all_stages_passed_certify_with_the_deciding_number() {
+        let mut series = series(1);
+        done(&mut series.steps[0], Outcome::Pass, "2.70 % of reads");
+        done(&mut series.steps[1], Outcome::Pass, "ran to completion");
+        let conclusion = conclude(&series, &claim());
+        assert_eq!(conclusion.outcome, Outcome::Pass);
+        assert_eq!(conclusion.sentence, "certified for 30x: stage 1: 2.70 % of reads");
+        assert_eq!(conclusion.remarks[0], "stage 2, at 60 times the load of 1x, ran to completion");
+        assert!(!conclusion.comparable);
+        assert!(conclude(&series, &Claim { as_act: true, ..claim() }).comparable);
+    }
+
+    #[test]
+    fn the_stage_nearest_to_its_limit_is_the_one_that_is_named() {
+        let mut series = series(2);
+        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        let details = |share: f64| {
+            json!({"decided_by": {"stream": "reads", "device": null, "slice": 1, "threshold_ns": 1_000_000,
+                "over": 1, "wanted": 100, "share": share, "share_max": 0.05}})
+        };
+        series.steps[0].details = details(0.01);
+        series.steps[2].details = details(0.04);
+        assert_eq!(conclude(&series, &claim()).sentence, "certified for 30x: stage 3: so");
+        series.steps[0].details = details(0.04);
+        assert_eq!(conclude(&series, &claim()).sentence, "certified for 30x: stage 1: so");
+    }
+
+    #[test]
+    fn a_failed_first_stage_names_what_was_not_run() {
+        let mut series = series(1);
+        done(&mut series.steps[0], Outcome::Fail, "7.00 % of reads");
+        let conclusion = conclude(&series, &claim());
+        assert_eq!(
+            (conclusion.outcome, conclusion.sentence.as_str()),
+            (Outcome::Fail, "not certified for 30x: stage 1 failed: 7.00 % of reads")
+        );
+        assert!(conclusion.remarks[0].contains("stage 2 (--all-stages runs them)"), "{:?}", conclusion.remarks);
+    }
+
+    #[test]
+    fn nothing_unknown_passes() {
+        let mut series = series(1);
+        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Invalid, "nothing was run");
+        done(&mut series.steps[0], Outcome::Pass, "so");
+        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Invalid, "stage 2 was not run");
+        done(&mut series.steps[1], Outcome::Invalid, "our own lag");
+        let conclusion = conclude(&series, &claim());
+        assert_eq!(conclusion.sentence, "the certification for 30x is undecided: stage 2: our own lag");
+        done(&mut series.steps[0], Outcome::Fail, "7 %");
+        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Fail, "a failure outranks a doubt");
+    }
+
+    #[test]
+    fn which_device_was_alone_and_what_was_repeated_is_said() {
+        let mut series = series(2);
+        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        series.steps[0].attempts = 2;
+        let remarks = conclude(&series, &claim()).remarks.join("\n");
+        assert!(remarks.contains("tested alone, in the first two stages, was /dev/nvme0n1 only"), "{remarks}");
+        assert!(remarks.contains("stage 1 was begun 2 times"), "{remarks}");
+    }
+}

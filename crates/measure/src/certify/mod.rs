@@ -1,0 +1,33 @@
+//! A certification: which stages it has, what passes one, how it goes on, and what may be said of it.
+//!
+//! ```text
+//! Outline --stages()--> Vec<Step> --next()--> run --judge_stage()--> Step done ... --conclude()--> Conclusion
+//!    |                     ^   |                                                        ^
+//!    |                     |   +-- linearity(): each device in company against alone ---+
+//!    |                 series.json                                                      |
+//!    +---- Claim: certification or screening, and every word that depends on it --------+
+//! ```
+//!
+//! The process is that of ACT's README: a day at N times the load on one device, a day at twice that,
+//! and with several devices both again on all of them. The one idea: what decides and what is said
+//! follows from the record ([`crate::series::Series`]) alone, so the same command can go on after any
+//! end, and whoever reads the directory years later comes to the same words.
+//!
+//! Nothing is run here, and no load is computed: the multiples are those of a load of 1x, which the
+//! crate `load` knows.
+
+mod claim;
+mod conclude;
+mod linearity;
+mod outline;
+mod resume;
+mod stage;
+#[cfg(test)]
+mod testing;
+
+pub use claim::{Claim, STAGE_SEC, span};
+pub use conclude::conclude;
+pub use linearity::{ACHIEVED_MIN, DeviceNumbers, Linearity, P99_RATIO_MAX, Ratio, device_numbers, linearity};
+pub use outline::Outline;
+pub use resume::{Differs, begin, check_same, interrupt, next, settle};
+pub use stage::{Judged, judge_stage};

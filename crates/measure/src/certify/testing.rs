@@ -1,0 +1,95 @@
+//! Verdicts and series for tests.
+
+use super::{Claim, Outline};
+use crate::judge::{Deciding, End, GapSummary, Outcome, Sla, StreamTotals, VERDICT_FORMAT_VERSION, Verdict};
+use crate::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
+
+/// A stream of which `errors` operations failed.
+pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
+    StreamTotals {
+        name: name.into(),
+        judged: true,
+        offered_iops: 100.0,
+        achieved_iops: 100.0,
+        ops: 1_000,
+        bytes: 0,
+        errors,
+        overtime: 0,
+        unissued: 0,
+    }
+}
+
+/// A verdict of which `share` is the worst over 1 ms.
+pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
+    Verdict {
+        format_version: VERDICT_FORMAT_VERSION,
+        outcome,
+        class: crate::judge::Class::Screening,
+        partial: !end.is_complete(),
+        end,
+        reasons: vec!["the first reason".into()],
+        decided_by: Some(Deciding {
+            stream: "reads".into(),
+            device: Some("x".into()),
+            slice: 9,
+            threshold_ns: 1_000_000,
+            over: (share * 10_000.0) as u64,
+            wanted: 10_000,
+            share,
+            share_max: 0.05,
+        }),
+        sla: Sla::default().to_string(),
+        thresholds_ns: Sla::default().thresholds_ns().to_vec(),
+        slice_sec: 3_600,
+        duration_sec: 86_400,
+        ran_sec: 86_400.0,
+        groups: Vec::new(),
+        insufficient: Vec::new(),
+        streams: vec![total("reads", 0)],
+        gaps: GapSummary { count: 0, limit_ns: 0, over: 0, max_ns: 0 },
+        blame: Vec::new(),
+    }
+}
+
+/// A real drive with this serial number.
+pub(super) fn drive(name: &str, serial: Option<&str>) -> Identity {
+    Identity {
+        name: name.into(),
+        model: Some("M".into()),
+        serial: serial.map(str::to_owned),
+        size_bytes: 960_197_124_096,
+        simulated: false,
+    }
+}
+
+/// A series of `devices` drives, nothing of it done.
+pub(super) fn series(devices: usize) -> Series {
+    let outline = Outline { multiple: 30.0, devices, single: 0, stage_sec: 86_400 };
+    Series {
+        format_version: SERIES_FORMAT_VERSION,
+        tool: "flashproof".into(),
+        command: Vec::new(),
+        purpose: Purpose::Certify,
+        began_unix_ms: 1,
+        devices: (0..devices).map(|n| drive(&format!("/dev/nvme{n}n1"), Some(&format!("S{n}")))).collect(),
+        config_1x: String::new(),
+        terms: vec![("load".into(), "30x".into()), ("limits".into(), Sla::default().to_string())],
+        findings: Vec::new(),
+        steps: outline.stages(),
+        conclusion: None,
+    }
+}
+
+/// What a certification for 30x by the book claims.
+pub(super) fn claim() -> Claim {
+    Claim {
+        multiple: "30".into(),
+        config: None,
+        sla: Sla::default(),
+        stage_sec: 86_400,
+        simulated: false,
+        files: false,
+        unprepared: Vec::new(),
+        as_act: false,
+    }
+}

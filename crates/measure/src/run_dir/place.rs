@@ -1,0 +1,140 @@
+//! What a directory holds that somebody named: a run, a series of runs, or something else.
+//!
+//! For whoever gave the wrong directory at two in the morning: the message says what is there instead,
+//! and names the runs one level below.
+
+use super::hlog::HlogKind;
+use super::{ACT_LOG, INTERVALS, MANIFEST, RunDirError, TELEMETRY, VERDICT};
+use crate::series::SERIES;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Runs named in a message; more are counted.
+const NAMED_MAX: usize = 5;
+
+/// What a directory holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// One run.
+    Run,
+    /// A series of runs, each in a directory below.
+    Series,
+}
+
+/// Looks what is in `dir`. Errors: neither; says what it is instead, and where runs are.
+pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
+    match () {
+        () if dir.join(SERIES).is_file() => Ok(Holds::Series),
+        () if dir.join(MANIFEST).is_file() => Ok(Holds::Run),
+        () => Err(no_run(dir)),
+    }
+}
+
+/// Names of the directories in `dir` that hold a run or a series, in order; none if it cannot be listed.
+pub fn run_dirs_below(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut runs: Vec<PathBuf> =
+        entries.filter(|path| path.join(MANIFEST).is_file() || path.join(SERIES).is_file()).collect();
+    runs.sort();
+    runs
+}
+
+/// Why `dir`, which has no manifest, cannot be read as a run.
+pub(super) fn no_run(dir: &Path) -> RunDirError {
+    let error = |path: PathBuf, why: String, what_to_do: String| RunDirError::NoRun { path, why, what_to_do };
+    let manifest = dir.join(MANIFEST);
+    let listed = match fs::metadata(dir).and_then(|_| fs::read_dir(dir)) {
+        Ok(listed) => listed,
+        Err(_) if dir.is_file() => {
+            let what_to_do = match dir.file_name().filter(|name| ours(dir).any(|ours| **name == *ours)) {
+                Some(_) => format!("give the directory that it is in: {}", parent(dir).display()),
+                None => "give the directory of a run (--out of the run)".to_owned(),
+            };
+            return error(dir.to_owned(), "it is a file, and a run is a directory".to_owned(), what_to_do);
+        }
+        Err(why) => return error(dir.to_owned(), why.to_string(), "check the path".to_owned()),
+    };
+    let below = run_dirs_below(dir);
+    if dir.join(SERIES).is_file() {
+        let why = format!("this directory is of a series ({SERIES}), and has no {MANIFEST} of its own");
+        return error(manifest, why, format!("give the directory of one of its runs{}", named(&below)));
+    }
+    if let Some(found) = ours(dir).find(|name| dir.join(name).exists()) {
+        let why = format!("it is missing, though {found} is there: without it nobody can tell what was run");
+        return error(
+            manifest,
+            why,
+            "restore it from a copy; act.log reads without it (flashproof latency)".to_owned(),
+        );
+    }
+    if !below.is_empty() {
+        let why = "there is none in this directory, but runs are below it".to_owned();
+        return error(manifest, why, format!("give the directory of a run{}", named(&below)));
+    }
+    let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds something else" };
+    error(manifest, format!("there is none: {what}"), "give the directory of a run (--out of the run)".to_owned())
+}
+
+/// Files of a run other than the manifest; where `dir` is a file itself, the manifest too.
+fn ours(dir: &Path) -> impl Iterator<Item = &'static str> + use<> {
+    let manifest = dir.is_file().then_some(MANIFEST);
+    let hlogs = HlogKind::ALL.map(HlogKind::file_name);
+    [INTERVALS, TELEMETRY, ACT_LOG, VERDICT].into_iter().chain(hlogs).chain(manifest)
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// `: a, b and 3 more`; empty without any.
+fn named(runs: &[PathBuf]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = runs.iter().take(NAMED_MAX).map(|run| run.display().to_string()).collect();
+    let more = runs.len().saturating_sub(NAMED_MAX);
+    format!(": {}{}", names.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(dir: &Path) -> String {
+        holds(dir).unwrap_err().to_string().replace(&format!("{}", parent(dir).display()), "")
+    }
+
+    #[test]
+    fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("d");
+        assert_eq!(message(&dir), "reading /d - No such file or directory (os error 2); check the path");
+        fs::create_dir(&dir).unwrap();
+        assert_eq!(
+            message(&dir),
+            "reading /d/manifest.json - there is none: the directory is empty; give the directory of a run (--out of \
+             the run)"
+        );
+        fs::write(dir.join("holiday.jpg"), "").unwrap();
+        assert!(message(&dir).contains("there is none: the directory holds something else; give the directory of a"));
+        for run in ["b", "a", "c", "not"] {
+            fs::create_dir(dir.join(run)).unwrap();
+        }
+        for run in ["b", "a", "c"] {
+            fs::write(dir.join(run).join(MANIFEST), "").unwrap();
+        }
+        assert!(message(&dir).ends_with("but runs are below it; give the directory of a run: /d/a, /d/b, /d/c"));
+        fs::write(dir.join(INTERVALS), "").unwrap();
+        assert!(message(&dir).contains("it is missing, though intervals.csv is there: without it nobody can tell"));
+        let file = dir.join(INTERVALS);
+        let text = holds(&file).unwrap_err().to_string();
+        assert!(text.contains("it is a file, and a run is a directory; give the directory that it is in: /"), "{text}");
+        fs::write(dir.join(SERIES), "").unwrap();
+        assert_eq!(holds(&dir).unwrap(), Holds::Series);
+        assert!(no_run(&dir).to_string().contains("this directory is of a series (series.json)"));
+        assert_eq!(holds(&dir.join("a")).unwrap(), Holds::Run);
+    }
+}

@@ -1,0 +1,129 @@
+//! Steady state: whether what a run measures still changes, and when it jumped.
+//!
+//! ```text
+//! Interval ──Rounds──> series of each metric ──window──> steady or not, since when
+//!                                            ──change──> change points
+//! ```
+//!
+//! A run is cut into rounds of equal length. In each round every judged stream has, over all devices
+//! and on each, a few metrics: the share over each threshold, the 99th percentile of service times, the
+//! achieved rate. A drive is in its steady state when none of them moves any more over the last five
+//! rounds (`window`); a change point is where the level of one moved for good (`change`).
+//!
+//! Whether a drive is steady never changes a verdict. A rating is only given where it was.
+//!
+//! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state.
+
+mod change;
+mod rounds;
+mod window;
+
+pub use change::ChangePoint;
+pub use rounds::{Round, Rounds, Series};
+pub use window::{ROUNDS_IN_WINDOW, Settled, Window};
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum Metric {
+    /// The share of wanted operations whose `wait + service` was over a threshold, a fraction.
+    ShareOver {
+        /// The threshold, nanoseconds.
+        threshold_ns: u64,
+    },
+    /// The 99th percentile of service times, nanoseconds.
+    P99,
+    /// Operations a second that succeeded.
+    AchievedIops,
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShareOver { threshold_ns } => {
+                write!(f, "share over {:#}", crate::judge::ThresholdText(*threshold_ns))
+            }
+            Self::P99 => f.write_str("p99 of service times"),
+            Self::AchievedIops => f.write_str("achieved rate"),
+        }
+    }
+}
+
+/// Of which stream and device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// The judged stream.
+    pub stream: String,
+    /// The device; `None` for all together.
+    pub device: Option<String>,
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.device {
+            Some(device) => write!(f, "{} on {device}", self.stream),
+            None => write!(f, "{} on all devices", self.stream),
+        }
+    }
+}
+
+/// What the rounds of a run say about its steadiness.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Steadiness {
+    /// Length of a round, seconds.
+    pub round_sec: u64,
+    /// Whole rounds seen.
+    pub rounds: usize,
+    /// The round, from 1, at whose end every metric was first steady; `None`: it never was.
+    pub reached_round: Option<usize>,
+    /// Whether every metric was steady over the last rounds.
+    pub steady_at_end: bool,
+    /// Each metric over the last five rounds; empty if there are fewer.
+    pub windows: Vec<Window>,
+    /// Where levels moved, oldest first.
+    pub change_points: Vec<ChangePoint>,
+}
+
+impl Steadiness {
+    /// What the rounds in `rounds` say.
+    pub fn of(rounds: &Rounds) -> Self {
+        let (sla, count) = (rounds.sla(), rounds.len());
+        let steady = |end: usize| window::windows(rounds.series(), end, sla).all(|window| window.is_steady());
+        let reached_round = (ROUNDS_IN_WINDOW..=count).find(|end| steady(*end));
+        let windows: Vec<_> = window::windows(rounds.series(), count, sla).collect();
+        let steady_at_end = reached_round.is_some() && windows.iter().all(Window::is_steady);
+        let change_points = change::change_points(rounds.series(), rounds.round_sec(), sla);
+        Self { round_sec: rounds.round_sec(), rounds: count, reached_round, steady_at_end, windows, change_points }
+    }
+
+    /// The state in one sentence.
+    pub fn sentence(&self) -> String {
+        let minutes = |rounds: usize| rounds as f64 * self.round_sec as f64 / 60.0;
+        let (rounds, round_sec) = (self.rounds, self.round_sec);
+        let moving = self.windows.iter().find(|window| !window.is_steady());
+        match (self.reached_round, moving) {
+            _ if rounds < ROUNDS_IN_WINDOW => format!(
+                "steadiness cannot be told: {rounds} whole rounds of {round_sec} s, and {ROUNDS_IN_WINDOW} are needed"
+            ),
+            (Some(reached), None) => format!(
+                "steady from round {reached} of {rounds} on ({:.1} min; rounds of {round_sec} s)",
+                minutes(reached)
+            ),
+            (Some(reached), Some(moving)) => format!(
+                "steady at round {reached} ({:.1} min), but not at the end, after {rounds} rounds of {round_sec} s: \
+                 {moving}",
+                minutes(reached)
+            ),
+            (None, Some(moving)) => format!("not steady within {rounds} rounds of {round_sec} s: {moving}"),
+            (None, None) => format!(
+                "not steady: there were {rounds} rounds of {round_sec} s, and never was every metric steady at once"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! The rounds of a run: its intervals, gathered, as one series of numbers for each metric.
+//!
+//! Fed by a live run or from a run directory. Percentiles need histograms: those of a live run are
+//! there; a directory has them by windows, which divide its rounds.
+
+use super::{Group, Metric};
+use crate::buckets::THRESHOLDS_MAX;
+use crate::cell::{Interval, Latencies, latencies};
+use crate::judge::{CellCounts, IntervalCounts, Sla};
+use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
+use std::path::Path;
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+/// Clocks of intervals are whole seconds within this; a window's times have three decimals.
+const TOLERANCE_SEC: f64 = 0.01;
+
+/// One round of one group.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Round {
+    /// Operations wanted.
+    pub wanted: u64,
+    /// Operations a second that succeeded.
+    pub achieved_iops: f64,
+    /// Those wanted whose `wait + service` was over each threshold.
+    pub over: [u64; THRESHOLDS_MAX],
+    /// The 99th percentile of service times, nanoseconds; `None` where nothing succeeded or no histogram
+    /// could be read.
+    pub p99_ns: Option<u64>,
+}
+
+/// The rounds of one judged stream on one device, or on all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Whose.
+    pub group: Group,
+    /// Oldest first; whole rounds only.
+    pub rounds: Vec<Round>,
+    stream: usize,
+    device: Option<usize>,
+}
+
+impl Series {
+    /// The numbers of one metric, one for each round; `None` where it could not be measured.
+    pub fn values(&self, metric: Metric, sla: &Sla) -> Vec<Option<f64>> {
+        self.rounds.iter().map(|round| metric.of(round, sla)).collect()
+    }
+}
+
+impl Metric {
+    /// The metric in one round, in its unit; `None` where it could not be measured.
+    pub fn of(self, round: &Round, sla: &Sla) -> Option<f64> {
+        match self {
+            Self::ShareOver { threshold_ns } => {
+                let index = sla.limits().iter().position(|limit| limit.threshold_ns == threshold_ns)?;
+                (round.wanted > 0).then(|| round.over[index] as f64 / round.wanted as f64)
+            }
+            Self::P99 => round.p99_ns.map(|ns| ns as f64),
+            Self::AchievedIops => Some(round.achieved_iops),
+        }
+    }
+}
+
+/// Gathers intervals into rounds.
+#[derive(Debug, Clone)]
+pub struct Rounds {
+    sla: Sla,
+    round_sec: u64,
+    devices: usize,
+    series: Vec<Series>,
+    /// By series, what the round under way has so far.
+    current: Vec<(CellCounts, Latencies)>,
+    counts: IntervalCounts,
+}
+
+impl Rounds {
+    /// Rounds of the run that `manifest` describes; none yet.
+    pub fn new(manifest: &Manifest) -> Self {
+        let devices = &manifest.devices;
+        let judged = manifest.streams.iter().enumerate().filter(|(_, stream)| stream.judged);
+        let series: Vec<_> = judged
+            .flat_map(|(stream, info)| {
+                let all = (devices.len() > 1).then_some(None);
+                let each = all.into_iter().chain((0..devices.len()).map(Some));
+                each.map(move |device| Series {
+                    group: Group { stream: info.name.clone(), device: device.map(|device| devices[device].clone()) },
+                    rounds: Vec::new(),
+                    stream,
+                    device,
+                })
+            })
+            .collect();
+        Self {
+            sla: manifest.sla.clone(),
+            round_sec: manifest.round_sec.max(1),
+            devices: devices.len(),
+            current: series.iter().map(|_| (CellCounts::default(), latencies())).collect(),
+            series,
+            counts: IntervalCounts::default(),
+        }
+    }
+
+    /// The rounds of the run in `dir`. Of a run that goes on: those that are over.
+    ///
+    /// Errors: the tables cannot be read. Interval logs that cannot only cost the percentiles.
+    pub fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
+        let mut rounds = Self::new(manifest);
+        let mut intervals = Intervals::open(dir, manifest)?;
+        while let Some(record) = intervals.next()? {
+            rounds.add_counts(&record.counts);
+            rounds.end_round(record.counts.end_ns);
+        }
+        // What was gathered of percentiles before an error is whole windows, and counts.
+        let _ = rounds.read_percentiles(dir, manifest);
+        Ok(rounds)
+    }
+
+    /// Takes in an interval of a live run; tells whether a round is over with it.
+    pub fn add(&mut self, interval: &Interval) -> bool {
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.set(interval, self.sla.tightest_ns());
+        self.add_counts(&counts);
+        self.counts = counts;
+        for (series, (_, service)) in self.series.iter().zip(&mut self.current) {
+            for cell in cells(series, self.devices).map(|cell| &interval.cells[cell]).filter(|cell| cell.ops > 0) {
+                service.add(&cell.service).expect("histograms of one run have equal bounds");
+            }
+        }
+        self.end_round(interval.end_ns)
+    }
+
+    fn add_counts(&mut self, counts: &IntervalCounts) {
+        for (series, (sum, _)) in self.series.iter().zip(&mut self.current) {
+            cells(series, self.devices).for_each(|cell| sum.add(&counts.cells[cell]));
+        }
+    }
+
+    /// Ends the round under way if it is over at `end_ns`.
+    fn end_round(&mut self, end_ns: u64) -> bool {
+        let round_ns = self.round_sec.saturating_mul(NS_PER_SEC);
+        if end_ns < round_ns.saturating_mul(self.len() as u64 + 1) {
+            return false;
+        }
+        for (series, (sum, service)) in self.series.iter_mut().zip(&mut self.current) {
+            let p99_ns = (!service.is_empty()).then(|| service.value_at_quantile(0.99));
+            let achieved_iops = sum.ops as f64 / self.round_sec as f64;
+            series.rounds.push(Round { wanted: sum.wanted(), achieved_iops, over: sum.judged_over, p99_ns });
+            *sum = CellCounts::default();
+            service.reset();
+        }
+        true
+    }
+
+    fn read_percentiles(&mut self, dir: &Path, manifest: &Manifest) -> Result<(), RunDirError> {
+        let (round_sec, devices) = (self.round_sec as f64, self.devices);
+        let mut under_way = 0;
+        let current = &mut self.current;
+        current.iter_mut().for_each(|(_, service)| service.reset());
+        let read = each_window(dir, &manifest.layout(), HlogKind::Service, |window| {
+            let round = ((window.from_sec + TOLERANCE_SEC) / round_sec) as usize;
+            if round != under_way {
+                close(&mut self.series, current, under_way);
+                under_way = round;
+            }
+            for (series, (_, service)) in self.series.iter().zip(current.iter_mut()) {
+                if cells(series, devices).any(|cell| cell == window.cell) {
+                    // Bounds may differ, as another program may write them: `add` takes what fits.
+                    let _ = service.add(&window.histogram);
+                }
+            }
+        });
+        close(&mut self.series, current, under_way);
+        read
+    }
+
+    /// Number of whole rounds.
+    pub fn len(&self) -> usize {
+        self.series.first().map_or(0, |series| series.rounds.len())
+    }
+
+    /// Whether no round is over yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Length of a round, seconds.
+    pub fn round_sec(&self) -> u64 {
+        self.round_sec
+    }
+
+    /// One for each judged stream: on all devices together (if there are several) and on each.
+    pub fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// The limits.
+    pub fn sla(&self) -> &Sla {
+        &self.sla
+    }
+}
+
+/// Gives `round` the percentiles of what was gathered for it.
+fn close(series: &mut [Series], current: &mut [(CellCounts, Latencies)], round: usize) {
+    for (series, (_, service)) in series.iter_mut().zip(current) {
+        if let Some(round) = series.rounds.get_mut(round).filter(|_| !service.is_empty()) {
+            round.p99_ns = Some(service.value_at_quantile(0.99));
+        }
+        service.reset();
+    }
+}
+
+/// The cells that belong to a series.
+fn cells(series: &Series, devices: usize) -> impl Iterator<Item = usize> + use<> {
+    let first = series.stream * devices;
+    match series.device {
+        Some(device) => first + device..first + device + 1,
+        None => first..first + devices,
+    }
+}
