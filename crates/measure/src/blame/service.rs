@@ -13,6 +13,7 @@ use super::Cause;
 use super::explain::{Shares, Subject};
 use super::samples::{Touched, Traced};
 use super::sentence::{duration, number, percent};
+use crate::judge::CellCounts;
 use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
 
 /// So much of the service time has to lie outside all requests to be blamed on the kernel. Less could
@@ -34,9 +35,7 @@ const COVERED_MIN: f64 = 0.25;
 pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
     let behind = behind(subject, shares);
     if subject.plan.simulated {
-        let mean = duration(subject.mean_ns(&subject.counts.slow.service_ns));
-        let evidence = format!("a simulated drive: its service time, {mean} on average, is the device's by definition");
-        return vec![(Cause::Device, 1.0, evidence + &behind)];
+        return vec![(Cause::Device, 1.0, simulated(subject) + &behind)];
     }
     let outside = Outside::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
     match Sampled::of(subject) {
@@ -67,6 +66,15 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
             None => vec![(Cause::Unknown, 1.0, not_told(&why) + &behind)],
         },
     }
+}
+
+fn simulated(subject: &Subject<'_>) -> String {
+    let slowly = subject.at(&subject.counts.service_over);
+    let took = match slowly {
+        0 => format!("{} on average", duration(subject.mean_ns(&subject.counts.slow.service_ns))),
+        _ => format!("{} on average in {} operations", duration(subject.served_slowly_ns()), number(slowly)),
+    };
+    format!("simulated, so that its service time is the device's by definition: {took}")
 }
 
 fn not_told(why: &str) -> String {
@@ -111,9 +119,12 @@ impl Outside {
         }
         let slow = &subject.counts.slow;
         let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
-        if service_ns == 0 || completed < subject.counts.ops as f64 * COUNTED_MIN {
+        let CellCounts { ops, overtime, .. } = subject.counts;
+        if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
             return None;
         }
+        // What came back after the end of the run is in no full interval: taken to be like the rest.
+        requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
         Some(Self { fraction, service_ns, requests_ms, column })

@@ -135,8 +135,8 @@ fn a_simulated_drive_is_the_device_and_the_sentence_has_the_numbers() {
     run.second(&[(900, fast())], &[]).second(&[(900, fast()), (200, times(0, 0, 5 * MS))], &[]);
     assert_eq!(
         run.only().sentence,
-        "slice 2: 10.0 % of reads over 1 ms (limit 5 %): 100 % of the time in the device (a simulated drive: its \
-         service time, 5 ms on average, is the device's by definition)"
+        "slice 2: 10.0 % of reads over 1 ms (limit 5 %): 100 % of the time in the device (simulated, so \
+         that its service time is the device's by definition: 5 ms on average in 200 operations)"
     );
 }
 
@@ -266,6 +266,19 @@ fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
     for row in [[0.0, 0.0], [1000.0, 79.0]] {
         let blame = Run::new(1, 1, false, &columns).second(&throttled, &row).blame();
         assert_eq!(causes(&blame[0]), [(Cause::Unknown, Some(100))]);
+    }
+}
+
+#[test]
+fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
+    let columns = ["nvme0n1.r/s", "nvme0n1.r_await"];
+    for (await_ms, expected) in [(0.1, Cause::KernelQueue), (79.0, Cause::Unknown)] {
+        let mut run = Run::new(1, 1, false, &columns);
+        run.second_with(&[100.0, await_ms], |interval| {
+            (0..400).for_each(|_| interval.cells[0].record(&times(0, 0, 80 * MS), 0, 1536));
+            interval.cells[0].overtime = 301;
+        });
+        assert_eq!(run.blame()[0].parts[0].cause, expected, "{await_ms} ms");
     }
 }
 
