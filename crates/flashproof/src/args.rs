@@ -130,6 +130,10 @@ pub struct TestArgs {
     /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
+    /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
+    /// part of a latency from the device's
+    #[arg(long)]
+    pub no_trace: bool,
     /// Show the configuration as resolved and the rates that follow, and touch no device
     #[arg(long)]
     pub dry_run: bool,

@@ -91,6 +91,14 @@ impl Devices {
             Self::Simulated(_) => Vec::new(),
         }
     }
+
+    /// What is known of each real device, with its name; nothing of simulated ones.
+    pub fn real_facts(&self) -> Vec<(&str, &DeviceFacts)> {
+        match self {
+            Self::Real(targets) => targets.iter().map(|target| (target.name(), target.facts())).collect(),
+            Self::Simulated(_) => Vec::new(),
+        }
+    }
 }
 
 fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {

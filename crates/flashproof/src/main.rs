@@ -17,7 +17,9 @@ mod progress;
 mod recording;
 mod runner;
 mod say;
+mod screen;
 mod signals;
+mod tracing;
 
 use args::{Invocation, Task, parse};
 use commands::Manner;

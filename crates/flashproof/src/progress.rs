@@ -1,7 +1,9 @@
 //! The line that tells how a run is going: rate, lag, p99, errors, time left.
 
+use crate::say;
+use crate::screen::{Screen, columns, fitted};
 use measure::cell::{Interval, Latencies, Layout, latencies};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 /// How often the line is renewed on a terminal: simulated intervals come faster than anyone reads.
@@ -14,7 +16,8 @@ const ADD: Duration = Duration::from_secs(10);
 pub struct Progress {
     layout: Layout,
     duration_ns: u64,
-    terminal: bool,
+    /// The terminal; `None` where standard error is a file.
+    screen: Option<Screen>,
     simulated: bool,
     quiet: bool,
     told: Option<Instant>,
@@ -34,8 +37,8 @@ impl Progress {
     /// Progress of a run of `duration_ns`, which pass faster on `simulated` drives.
     pub fn new(layout: &Layout, duration_ns: u64, simulated: bool, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
-        let terminal = io::stderr().is_terminal();
-        Self { layout: layout.clone(), duration_ns, terminal, simulated, quiet, told: None, since, errors: 0 }
+        let screen = if !quiet && io::stderr().is_terminal() { Screen::new() } else { None };
+        Self { layout: layout.clone(), duration_ns, screen, simulated, quiet, told: None, since, errors: 0 }
     }
 
     /// Takes in an interval; tells, if it is time to.
@@ -44,15 +47,15 @@ impl Progress {
             return;
         }
         self.add(interval);
-        let pause = if self.terminal { RENEW } else { ADD };
+        let pause = if self.screen.is_some() { RENEW } else { ADD };
         if self.told.is_some_and(|told| told.elapsed() < pause) {
             return;
         }
         self.told = Some(Instant::now());
-        let line = self.line(interval.end_ns);
-        let (before, after) = if self.terminal { ("\r", "\x1b[K") } else { ("", "\n") };
-        let mut out = io::stderr();
-        let _ = write!(out, "{before}{line}{after}").and_then(|()| out.flush());
+        match &self.screen {
+            Some(screen) => screen.show(format!("\r{}\x1b[K", self.line(interval.end_ns, columns()))),
+            None => say::note(&self.line(interval.end_ns, usize::MAX - 2)),
+        }
         self.since.from_ns = interval.end_ns;
         self.since.ops = 0;
         self.since.lag.reset();
@@ -72,24 +75,27 @@ impl Progress {
         }
     }
 
-    fn line(&self, end_ns: u64) -> String {
+    fn line(&self, end_ns: u64, columns: usize) -> String {
         let seconds = (end_ns - self.since.from_ns) as f64 / 1e9;
         let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
-        let errors = if self.errors > 0 { format!("  {} I/O errors", self.errors) } else { String::new() };
-        format!(
-            "{}  {rate:.0} ops/s  service p99 {}  lag p99 {}{errors}  {} left{}",
-            clock(end_ns),
-            milliseconds(self.since.judged.value_at_quantile(0.99)),
-            milliseconds(self.since.lag.value_at_quantile(0.99)),
-            clock(self.duration_ns.saturating_sub(end_ns)),
-            if self.simulated { ", of simulated time" } else { "" },
-        )
+        let p99 = |of: &Latencies| milliseconds(of.value_at_quantile(0.99));
+        let errors = if self.errors > 0 { format!("{} I/O errors", self.errors) } else { String::new() };
+        let left = clock(self.duration_ns.saturating_sub(end_ns));
+        let parts = [
+            (4, clock(end_ns)),
+            (3, format!("{rate:.0} ops/s")),
+            (2, format!("service p99 {}", p99(&self.since.judged))),
+            (1, format!("lag p99 {}", p99(&self.since.lag))),
+            (6, errors),
+            (5, format!("{left} left{}", if self.simulated { ", of simulated time" } else { "" })),
+        ];
+        fitted(&parts, columns)
     }
 
     /// Ends the line, so that the next text begins on one of its own.
     pub fn end(&mut self) {
-        if self.terminal && self.told.is_some() {
-            let _ = writeln!(io::stderr());
+        if let Some(screen) = self.screen.take() {
+            screen.end(if self.told.is_some() { "\n" } else { "" });
         }
     }
 }
@@ -135,8 +141,9 @@ mod tests {
         interval.cells[0].record_error();
         progress.add(&interval);
         assert_eq!(
-            progress.line(interval.end_ns),
+            progress.line(interval.end_ns, 100),
             "00:00:02  4 ops/s  service p99 1.004 ms  lag p99 0.050 ms  1 I/O errors  00:59:58 left"
         );
+        assert_eq!(progress.line(interval.end_ns, 40), "00:00:02  1 I/O errors  00:59:58 left");
     }
 }

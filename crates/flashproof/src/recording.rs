@@ -8,6 +8,7 @@ use crate::progress::Progress;
 use crate::runner::Watch;
 use crate::say;
 use crate::signals;
+use crate::tracing::{self, Tracing};
 use device::observe::telemetry::Sampler;
 use device::op::Kind;
 use device::sys::ioctl;
@@ -40,6 +41,9 @@ pub struct Recording<'a> {
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
+    /// Samples the block layer, if that is wanted and can be done.
+    tracing: Option<Tracing>,
+    trace: bool,
     /// ACT's log on standard output, for ACT's scripts.
     act_log: bool,
     failures_told: u32,
@@ -69,6 +73,8 @@ impl<'a> Recording<'a> {
                 options.quiet,
             ),
             act_log: options.act_log,
+            trace: options.trace,
+            tracing: None,
             manifest,
             devices,
             engine,
@@ -95,6 +101,8 @@ impl<'a> Recording<'a> {
         for line in lines_of_act(&end) {
             self.act_error(&line);
         }
+        // Its last sample is in the directory before the verdict is.
+        drop(self.tracing.take());
         let verdict = self.verdict(&end);
         if let Some(writer) = self.writer.take() {
             writer.finish(&verdict).map_err(Failure::environment)?;
@@ -161,6 +169,8 @@ pub struct Options {
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
+    /// Sample the block layer's tracepoints, where that can be done.
+    pub trace: bool,
     /// The bounds of the run.
     pub settings: Settings,
 }
@@ -176,11 +186,13 @@ impl Sink for Recording<'_> {
             self.sampler =
                 sampler.inspect_err(|error| say::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
         }
+        let plan = tracing::plan(self.devices, self.trace, &mut self.manifest.unmeasured);
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         let writer = Writer::create(&self.dir, &self.manifest, columns)?;
         say::note(&format!("run directory: {}", self.dir.display()));
         print_act(self.act_log, &writer)?;
         self.writer = Some(writer);
+        self.tracing = plan.and_then(|plan| Tracing::start(plan, &self.dir, &self.manifest));
         Ok(())
     }
 

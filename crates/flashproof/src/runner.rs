@@ -8,13 +8,14 @@ use crate::devices::{Consents, Devices};
 use crate::engine::{Engine, EngineFacts};
 use crate::failure::Failure;
 use crate::recording::{Options, Recording};
+use crate::say;
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
 use load::act::workload::{Choices, DeviceShape, Workload};
 use load::act::{Model, Terms};
 use load::run::{Control, Run, Settings};
 use measure::cell::Interval;
-use measure::finding::Finding;
+use measure::finding::{Finding, Level};
 use measure::judge::{Sla, Verdict, round_sec, whole_slice_sec};
 use measure::run_dir::{Config, Manifest, check_usable};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,8 @@ pub struct Order<'a> {
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
+    /// Sample the block layer's tracepoints, where that can be done.
+    pub trace: bool,
 }
 
 /// What a run is part of, for its manifest. Of a single run: nothing.
@@ -84,13 +87,26 @@ pub enum Ended {
 ///
 /// Errors: the run did not begin.
 pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<Ended, Failure> {
-    let Order { mut model, text, dir, consents, sla, slice_sec, round_sec: round, max_errors, part, quiet, act_log } =
-        order;
+    let Order {
+        mut model,
+        text,
+        dir,
+        consents,
+        sla,
+        slice_sec,
+        round_sec: round,
+        max_errors,
+        part,
+        quiet,
+        act_log,
+        trace,
+    } = order;
     // Before anybody is asked what may be erased.
     check_usable(&dir).map_err(Failure::environment)?;
     let terms = model.terms();
     let seed = terms.seed.unwrap_or_else(fresh_seed);
     model.set_seed(seed);
+    let findings = part.findings.unwrap_or_else(|| findings(&terms, &dir));
     let devices = Devices::open(&terms, &consents, model.test(), model.writes(), model.unit_bytes().into())?;
     let engine = Engine::choose(terms.engine, &devices)?;
     let cpus = cpus();
@@ -116,7 +132,7 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
         round_sec: round_sec(round, slice_sec, interval_sec),
         purpose: part.purpose,
         multiple: part.multiple,
-        findings: part.findings.unwrap_or_default(),
+        findings,
         ..manifest(text, sla, &model, &devices, &shapes, &workload)
     };
     let settings = settings(&terms, &facts, max_errors);
@@ -127,7 +143,7 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
         control: control.clone(),
     };
     let _armed = switch.arm(vec![control.clone()]);
-    let options = Options { quiet, act_log, settings };
+    let options = Options { quiet, act_log, trace, settings };
     let mut recording = Recording::new(dir, manifest, &devices, &facts, control, options, watch);
     match engine.run(&what, workload.shards, &devices, seed, &facts, &mut recording) {
         Ok(()) => {
@@ -141,6 +157,24 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
             Ok(Ended::Unrecorded { verdict, failure: Failure::environment(error) })
         }
     }
+}
+
+/// What the doctor finds about the host and the devices of `terms`; nothing where they are simulated.
+pub fn findings(terms: &Terms, dir: &Path) -> Vec<Finding> {
+    if terms.is_simulated() {
+        return Vec::new();
+    }
+    let findings = device::doctor::examine(Path::new("/"), &terms.device_names, Some(dir));
+    let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
+    if problems + warnings > 0 {
+        say::note(&format!(
+            "doctor: {problems} problems, {warnings} warnings that may spoil the result - \"flashproof doctor {}\" shows \
+             them, and so does the report",
+            terms.device_names.join(" ")
+        ));
+    }
+    findings
 }
 
 fn settings(terms: &Terms, facts: &EngineFacts, max_errors: u64) -> Settings {
@@ -179,6 +213,7 @@ fn manifest(
             settings: model.settings(),
         },
         device_facts: devices.facts(),
+        process: device::observe::process::this_process(),
         // A record of plain values: it cannot fail, and what is not known is null.
         host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
         ..Manifest::new(&workload.layout, sla)

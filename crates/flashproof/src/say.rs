@@ -1,7 +1,10 @@
 //! Talking to the user. Nothing here can fail: who closed the terminal does not want to hear of it.
 
 use crate::failure::Failure;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 
 /// Says something that is not an error, on standard error.
 pub fn note(text: &str) {
@@ -24,16 +27,32 @@ fn prefixed(what: &str, text: &str) {
     }
 }
 
-/// The result, on standard output. A reader that went away has read enough; any other error means
-/// that the result is not where it was wanted.
+/// The result, on standard output. A reader or a terminal that went away has read enough; any other
+/// error means that the result is not where it was wanted.
 pub fn result(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(format!(
+        Err(error) if !is_gone(&error, &out) => Err(Failure::environment(format!(
             "cannot write the result to standard output - {error} - the work itself is done, and what it recorded (a run directory, the record of a preparation) has the result"
         ))),
         _ => Ok(()),
     }
+}
+
+/// Whether `error` says that nobody is there to read any more: the other end of a pipe was closed, or
+/// the terminal is gone, which answers with EIO. A file that does so is on a failing disk.
+fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
+    match error.raw_os_error() {
+        Some(libc::EPIPE) => true,
+        Some(libc::EIO) => is_character_device(out),
+        _ => false,
+    }
+}
+
+/// A terminal that hung up no longer says that it is one; that it is a character device it still does.
+fn is_character_device(out: &impl AsFd) -> bool {
+    let file = out.as_fd().try_clone_to_owned().map(File::from);
+    file.and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 /// A bug ends in one line that says so, not in a trace of our insides.

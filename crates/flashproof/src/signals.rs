@@ -1,4 +1,4 @@
-//! Signals: the first ends the run cleanly, the second at once.
+//! Signals: the first ends the run cleanly, the second at once. A terminal that goes away ends nothing.
 
 use crate::failure::Failure;
 use crate::say;
@@ -11,6 +11,9 @@ use std::thread;
 /// Exit code of a run that was broken off: it is invalid.
 const BROKEN_OFF: i32 = 4;
 
+/// Where standard error is no terminal, somebody reads it.
+const HUNG_UP: &str = "the terminal is gone; the work goes on without it (flashproof status DIR tells how it goes)";
+
 /// What signals end at the moment: the runs that are armed. Installed once for a command, whose runs
 /// come one after another.
 #[derive(Clone)]
@@ -22,8 +25,12 @@ pub struct Switch {
 pub struct Armed(Switch);
 
 impl Switch {
-    /// Listens to SIGINT, SIGTERM and SIGHUP. One that was ignored when the program began stays so: that
-    /// is what nohup and a shell's `&` are for. `left` says what a second signal leaves behind.
+    /// Listens to SIGINT and SIGTERM. One that was ignored when the program began stays so: that is what
+    /// nohup and a shell's `&` are for. `left` says what a second signal leaves behind.
+    ///
+    /// SIGHUP says that the terminal is gone, and ends nothing: what a day's run finds is in its run
+    /// directory, and `flashproof status` tells how it goes. A question that waits for its answer hears
+    /// from the terminal itself that nobody will give one.
     pub fn install(left: &'static str) -> Result<Self, Failure> {
         let switch = Self { armed: Arc::default() };
         let ignored = ignored();
@@ -32,8 +39,13 @@ impl Switch {
             .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;
         let listening = switch.clone();
         thread::spawn(move || {
-            for (count, signal) in signals.forever().enumerate() {
-                if count > 0 {
+            let mut asked = false;
+            for signal in signals.forever() {
+                if signal == SIGHUP {
+                    say::note(&format!("\n{HUNG_UP}"));
+                    continue;
+                }
+                if std::mem::replace(&mut asked, true) {
                     say::error(&format!("ended at once by a second signal - {left}"));
                     std::process::exit(BROKEN_OFF);
                 }
@@ -80,7 +92,7 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// A signal's name.
+/// A signal's name; one that ended a run in older versions included.
 pub fn name(signal: i32) -> String {
     match signal {
         SIGINT => "SIGINT".to_owned(),

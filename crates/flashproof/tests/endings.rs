@@ -86,7 +86,7 @@ fn started(bench: &Bench) -> Running {
 
 #[test]
 fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
-    for signal in ["INT", "TERM", "HUP"] {
+    for signal in ["INT", "TERM"] {
         let bench = Bench::new();
         let running = started(&bench);
         running.signal(signal);
@@ -103,6 +103,20 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
         assert_eq!((errors, unissued), (0, 0), "what was asked for until then was done");
         bench.flashproof(&["report", OUT]).expect(4);
     }
+}
+
+#[test]
+fn a_hangup_ends_nothing() {
+    let bench = Bench::new();
+    let mut running = started(&bench);
+    running.signal("HUP");
+    running.wait_to_hear("the terminal is gone; the work goes on without it");
+    let intervals = || bench.text("run/telemetry.csv").lines().count();
+    let before = intervals();
+    running.wait_until("two more intervals", || intervals() > before + 1);
+    running.signal("TERM");
+    running.end().expect(4);
+    assert_eq!(bench.run().verdict.end, End::Interrupted { signal: "SIGTERM".into() });
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! * [`run_dir`]: the run directory, written and read
 //! * [`judge`]: slices, shares over thresholds, the verdict
 //! * [`steady`]: rounds, whether what is measured still changes, when it jumped
+//! * [`rating`]: the highest load that is held
 //! * [`blame`]: where the time went in a slice over a threshold
 //! * [`finding`]: what was found about host and devices, and what to do about it
 //! * [`certify`]: the stages of a certification, and what may be said of it
@@ -25,6 +26,7 @@ pub mod cell;
 pub mod certify;
 pub mod finding;
 pub mod judge;
+pub mod rating;
 pub mod run_dir;
 pub mod series;
 pub mod slow;

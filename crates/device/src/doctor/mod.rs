@@ -30,7 +30,7 @@ mod temperature;
 mod tests;
 
 pub use in_use::IN_USE;
-pub use smart::{SmartReader, SmartView};
+pub use smart::SmartReader;
 
 use crate::discover::{DeviceFacts, Roots};
 use crate::guard::Records;
@@ -72,7 +72,7 @@ impl<'a> Doctor<'a> {
             root: root.to_path_buf(),
             roots: Roots { proc: root.join("proc"), sys: root.join("sys") },
             records: if is_here { Records::open(None) } else { Records::nowhere() },
-            smart: Box::new(|_: &DeviceFacts| Err("this version does not ask drives for their SMART log".to_owned())),
+            smart: smart_reader(root),
             moment: if is_here { MOMENT } else { Duration::ZERO },
         }
     }
@@ -100,9 +100,10 @@ impl<'a> Doctor<'a> {
         let mut host = Sheet::of_host();
         host::check(&self.root, &mut host);
         interrupts::check_host(&self.roots, &mut host);
-        let mut sheets: Vec<Sheet> = found.iter().map(|(name, patient)| self.check_device(name, patient)).collect();
+        let mut sheets: Vec<Sheet> =
+            found.iter().map(|(name, patient)| self.check_device(name, patient, run_dir)).collect();
         if let Some(dir) = run_dir {
-            space::check(dir, &patients, &mut host);
+            space::check(dir, &mut host);
         }
 
         std::thread::sleep(self.moment.saturating_sub(begun.elapsed()));
@@ -116,7 +117,7 @@ impl<'a> Doctor<'a> {
         std::iter::once(host).chain(sheets).flat_map(Sheet::into_findings).collect()
     }
 
-    fn check_device(&self, name: &str, patient: &Result<Patient, String>) -> Sheet {
+    fn check_device(&self, name: &str, patient: &Result<Patient, String>, run_dir: Option<&Path>) -> Sheet {
         let mut sheet = Sheet::of_device(name);
         let patient = match patient {
             Ok(patient) => patient,
@@ -136,18 +137,39 @@ impl<'a> Doctor<'a> {
                 return sheet;
             }
         };
+        if patient.disk.is_some() && patient.facts.size_bytes == 0 {
+            let remedy = "attach a medium or a file, or name another device";
+            sheet.problem(
+                "device",
+                "it has no bytes: nothing is attached to it",
+                "nothing can be measured on it",
+                remedy,
+            );
+            return sheet;
+        }
         in_use::check(patient, &self.roots, &mut sheet);
         kind::check(patient, &mut sheet);
         controller::check(patient, &mut sheet);
         if patient.disk.is_some() {
             queue::check(patient, &mut sheet);
             pcie::check(patient, &mut sheet);
-            interrupts::check(patient, &self.roots, &mut sheet);
+            interrupts::check(patient, &self.root, &self.roots, &mut sheet);
             numa::check(patient, &self.roots, &mut sheet);
             temperature::check(patient, &self.root, &mut sheet);
             smart::check(patient, &self.smart, &mut sheet);
         }
         media::check(patient, &self.records, &mut sheet);
+        if let Some(dir) = run_dir {
+            space::check_place(dir, patient, &mut sheet);
+        }
         sheet
+    }
+}
+
+/// Drives of the running machine are asked; other trees have none.
+fn smart_reader(root: &Path) -> SmartReader<'static> {
+    match root == Path::new("/") {
+        true => Box::new(|facts| smart::ask_drive(Path::new("/"), facts)),
+        false => Box::new(|_| Err("it is not a drive of this machine".to_owned())),
     }
 }

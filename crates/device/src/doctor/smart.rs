@@ -1,41 +1,22 @@
 //! What an NVMe drive says of its own health.
 //!
-//! The log is read by whoever can ([`SmartReader`]); here it is only judged. Fields and their meaning: NVM
-//! Express base specification 2.0, SMART / Health Information (log page 02h).
+//! [`crate::observe::nvme`] reads the log; here it is judged. A drive that hangs does not hold up the
+//! examination: it is asked from a thread, and left alone after a while.
 
 use super::patient::Patient;
 use super::sheet::Sheet;
 use crate::discover::DeviceFacts;
-
-/// The part of the log that is judged.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct SmartView {
-    /// Bits of what is critical.
-    pub critical_warning: u8,
-    /// Share of its rated endurance that is used, percent; over 100 is possible, 255 is 255 or more.
-    pub percentage_used: u8,
-    /// Spare blocks left, percent.
-    pub available_spare_pct: u8,
-    /// Spare below which the drive warns, percent.
-    pub spare_threshold_pct: u8,
-    /// Times that data could not be recovered.
-    pub media_errors: u64,
-    /// Composite temperature; `None` if the drive tells none.
-    pub temperature_celsius: Option<i64>,
-}
+use crate::observe::nvme::{Controller, Smart};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// Reads the log of a device. Errors: why not, in words.
-pub type SmartReader<'a> = Box<dyn Fn(&DeviceFacts) -> Result<SmartView, String> + 'a>;
+pub type SmartReader<'a> = Box<dyn Fn(&DeviceFacts) -> Result<Smart, String> + 'a>;
 
-/// Meaning of the bits of the critical warning, from bit 0 on.
-const CRITICAL: [&str; 6] = [
-    "spare blocks are below the threshold",
-    "a temperature is outside its limits",
-    "reliability is degraded by errors",
-    "the medium is read-only",
-    "the backup of volatile memory failed",
-    "persistent memory is unreliable or read-only",
-];
+/// Longest wait for an answer, which takes a drive some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Endurance used, percent, from which on the drive is no longer what it was.
 const WORN_PCT: u8 = 80;
@@ -64,23 +45,34 @@ pub(super) fn check(patient: &Patient, reader: &SmartReader<'_>, sheet: &mut She
     }
 }
 
-fn judge(view: &SmartView, sheet: &mut Sheet) {
-    let set = |bit: &usize| view.critical_warning >> bit & 1 == 1;
-    let critical: Vec<&str> =
-        (0..8).filter(set).map(|bit| CRITICAL.get(bit).copied().unwrap_or("a reserved bit")).collect();
-    match critical.is_empty() {
-        true => sheet.ok("smart-critical", "no critical warning"),
-        false => sheet.problem(
+/// Asks the drive itself, below `root`.
+pub(super) fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
+    let number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
+    let number = number.ok_or("it has no device number")?;
+    let controller = Controller::find(root, (number.major, number.minor));
+    let controller = controller.ok_or("its controller could not be opened; it needs root")?;
+    let (answer, answered) = mpsc::channel();
+    // Nobody listens any more to who answers too late.
+    let ask = move || drop(answer.send(controller.smart().map_err(|error| error.to_string())));
+    thread::Builder::new().spawn(ask).map_err(|error| format!("no thread could be started ({error})"))?;
+    answered.recv_timeout(PATIENCE).map_err(|_| format!("it did not answer within {} s", PATIENCE.as_secs()))?
+}
+
+fn judge(view: &Smart, sheet: &mut Sheet) {
+    let warnings: Vec<String> = view.warnings().iter().map(ToString::to_string).collect();
+    match view.critical_warning {
+        0 => sheet.ok("smart-critical", "no critical warning"),
+        bits => sheet.problem(
             "smart-critical",
-            format!("critical warning {:#04x}: {}", view.critical_warning, critical.join(", ")),
+            format!("critical warning {bits:#04x}: {}", warnings.join(", ")),
             "the drive says that it is failing, or throttles: its result is that of a bad drive",
             "replace the drive, or cool it and look again",
         ),
     }
     let used = view.percentage_used;
     let text = format!("{used} % of its rated endurance is used, {} % spare blocks are left", view.available_spare_pct);
-    if view.available_spare_pct < view.spare_threshold_pct {
-        let text = format!("{text}, below the drive's own limit of {} %", view.spare_threshold_pct);
+    if view.available_spare_pct < view.available_spare_threshold_pct {
+        let text = format!("{text}, below the drive's own limit of {} %", view.available_spare_threshold_pct);
         sheet.problem("smart-wear", text, "it may soon turn read-only", "replace the drive");
     } else if used >= WORN_PCT {
         sheet.warning(
@@ -109,36 +101,34 @@ mod tests {
     use super::*;
     use measure::finding::Level::{self, Ok, Problem, Warning};
 
-    const GOOD: SmartView = SmartView {
-        critical_warning: 0,
-        percentage_used: 3,
-        available_spare_pct: 100,
-        spare_threshold_pct: 10,
-        media_errors: 0,
-        temperature_celsius: Some(40),
-    };
+    fn good() -> Smart {
+        let mut page = [0; 512];
+        (page[3], page[4], page[5]) = (100, 10, 3);
+        Smart::parse(&page)
+    }
 
-    fn levels(view: SmartView) -> Vec<Level> {
-        all(|sheet| judge(&view, sheet)).into_iter().map(|finding| finding.level).collect()
+    fn levels(spoil: impl FnOnce(&mut Smart)) -> Vec<Level> {
+        let mut log = good();
+        spoil(&mut log);
+        all(|sheet| judge(&log, sheet)).into_iter().map(|finding| finding.level).collect()
     }
 
     #[test]
     fn each_field_is_judged_by_itself() {
-        assert_eq!(levels(GOOD), [Ok, Ok, Ok]);
-        assert_eq!(levels(SmartView { critical_warning: 1 << 3, ..GOOD }), [Problem, Ok, Ok]);
-        assert_eq!(levels(SmartView { percentage_used: 79, ..GOOD }), [Ok, Ok, Ok]);
-        assert_eq!(levels(SmartView { percentage_used: 80, ..GOOD }), [Ok, Warning, Ok]);
-        assert_eq!(levels(SmartView { available_spare_pct: 10, ..GOOD }), [Ok, Ok, Ok]);
-        assert_eq!(levels(SmartView { available_spare_pct: 9, ..GOOD }), [Ok, Problem, Ok]);
-        assert_eq!(levels(SmartView { media_errors: 1, ..GOOD }), [Ok, Ok, Warning]);
+        assert_eq!(levels(|_| ()), [Ok, Ok, Ok]);
+        assert_eq!(levels(|log| log.critical_warning = 1 << 3), [Problem, Ok, Ok]);
+        assert_eq!(levels(|log| log.percentage_used = 79), [Ok, Ok, Ok]);
+        assert_eq!(levels(|log| log.percentage_used = 80), [Ok, Warning, Ok]);
+        assert_eq!(levels(|log| log.available_spare_pct = 10), [Ok, Ok, Ok]);
+        assert_eq!(levels(|log| log.available_spare_pct = 9), [Ok, Problem, Ok]);
+        assert_eq!(levels(|log| log.media_errors = 1), [Ok, Ok, Warning]);
     }
 
     #[test]
     fn the_bits_of_a_critical_warning_are_named() {
-        let finding = all(|sheet| judge(&SmartView { critical_warning: 0b1000_1010, ..GOOD }, sheet)).remove(0).finding;
-        assert_eq!(
-            finding,
-            "critical warning 0x8a: a temperature is outside its limits, the medium is read-only, a reserved bit"
-        );
+        let log = Smart { critical_warning: 0b1010, ..good() };
+        let finding = all(|sheet| judge(&log, sheet)).remove(0).finding;
+        assert!(finding.starts_with("critical warning 0x0a: its temperature is beyond"), "{finding}");
+        assert!(finding.ends_with(", it takes no writes any more"), "{finding}");
     }
 }

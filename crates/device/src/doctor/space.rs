@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "run-directory";
+const PLACE: &str = "run-directory-place";
 
 /// A day of one device takes about 100 MB (docs/run-directory.md); a run also asks for its own need.
 const ENOUGH_BYTES: u64 = 1 << 30;
@@ -22,10 +23,10 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
 
 /// Looks at the file system that `dir` is on, or will be.
-pub(super) fn check(dir: &Path, patients: &[&Patient], sheet: &mut Sheet) {
+pub(super) fn check(dir: &Path, sheet: &mut Sheet) {
     let place = existing(dir);
-    let opened = File::open(&place).and_then(|file| Ok((free_bytes(file.as_fd())?, file.metadata()?, file)));
-    let (free, metadata, file) = match opened {
+    let opened = File::open(&place).and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
+    let (free, file) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             let finding = format!("the free space of {} cannot be read ({error})", place.display());
@@ -58,11 +59,10 @@ pub(super) fn check(dir: &Path, patients: &[&Patient], sheet: &mut Sheet) {
     } else {
         sheet.ok(CHECK, format!("{:.1} GB are free for {name}", free as f64 / 1e9));
     }
-    check_place(DevNum::of_stat(metadata.dev()), patients, sheet);
     let kind = rustix::fs::fstatfs(file.as_fd()).map(|stat| stat.f_type as i64);
     if kind.is_ok_and(|kind| kind == TMPFS_MAGIC || kind == RAMFS_MAGIC) {
         sheet.note(
-            "run-directory-place",
+            PLACE,
             format!("{name} is in memory"),
             "it is gone after a restart, and takes memory from the test",
             "name a directory on a disk for a run that matters",
@@ -70,18 +70,15 @@ pub(super) fn check(dir: &Path, patients: &[&Patient], sheet: &mut Sheet) {
     }
 }
 
-/// Whether the recording goes to a device under test.
-fn check_place(place: DevNum, patients: &[&Patient], sheet: &mut Sheet) {
-    let is_on = |patient: &&&Patient| {
-        let dirs = patient.disk.iter().flat_map(|disk| {
-            std::iter::once(disk.clone()).chain(disk.children().into_iter().map(|name| disk.child(&name)))
-        });
-        dirs.into_iter().any(|dir| dir.dev() == Some(place))
-    };
-    if let Some(patient) = patients.iter().find(is_on) {
+/// Whether the recording goes to the device under test.
+pub(super) fn check_place(dir: &Path, patient: &Patient, sheet: &mut Sheet) {
+    let Ok(metadata) = existing(dir).metadata() else { return };
+    let place = Some(DevNum::of_stat(metadata.dev()));
+    let parts = patient.disk.iter().flat_map(|disk| disk.children().into_iter().map(|name| disk.child(&name)));
+    if patient.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == place) {
         sheet.warning(
-            "run-directory-place",
-            format!("the run directory is on {}, the device under test", patient.facts.path),
+            PLACE,
+            "the run directory is on the device under test",
             "each report interval is written and synced there, which is in the latencies",
             "name a directory on another device (--out)",
         );

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::discover::tests::fake_nvme;
-use measure::finding::Level;
+use crate::observe::nvme::Smart;
+use measure::finding::Level::{self, Note, Ok, Problem, Unknown, Warning};
 use std::fs;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
 
 /// What a check leaves on the sheet of a device called `/dev/x`.
 pub(super) fn all(check: impl FnOnce(&mut Sheet)) -> Vec<Finding> {
@@ -12,9 +15,387 @@ pub(super) fn all(check: impl FnOnce(&mut Sheet)) -> Vec<Finding> {
     sheet.into_findings()
 }
 
-/// The one finding of a check. What is not as it should be comes with its reason.
+/// The one finding of a check.
 pub(super) fn only(check: impl FnOnce(&mut Sheet)) -> Finding {
     let findings = all(check);
     let [finding] = &findings[..] else { panic!("one finding: {findings:?}") };
     finding.clone()
+}
+
+/// A machine with one NVMe drive that is as it should be: each test spoils a thing of it.
+struct Machine(TempDir);
+
+/// The drive's directories below `sys`.
+const DISK: &str = "devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1";
+const PCI: &str = "devices/pci0000:00/0000:00:04.0";
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        let sys = machine.0.path().join("sys");
+        fake_nvme(&sys);
+        symlink("../devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1", machine.made("sys/block/nvme0n1")).unwrap();
+        symlink(sys.join(DISK).join("nvme0n1p2"), sys.join("class/block/nvme0n1p2")).unwrap();
+        for (name, text) in [
+            ("proc/cpuinfo", "model name\t: X\nflags\t\t: fpu\n"),
+            ("proc/stat", "cpu  100 0 0 900 0 0 0 0 0 0\n"),
+            ("proc/sys/kernel/io_uring_disabled", "0\n"),
+            ("proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n"),
+            ("proc/self/status", "Name:\tx\nCapEff:\t0000000000000000\nCpus_allowed_list:\t4-7\n"),
+            ("proc/self/mountinfo", ""),
+            ("proc/1/mountinfo", ""),
+            ("proc/1/comm", "systemd\n"),
+            ("proc/77/comm", "irqbalance\n"),
+            ("proc/swaps", "Filename Type Size Used Priority\n"),
+            ("sys/kernel/irq/30/actions", "nvme0q0\n"),
+            ("sys/kernel/irq/31/actions", "nvme0q1\n"),
+            ("sys/kernel/irq/32/actions", "nvme0q2\n"),
+            ("sys/kernel/irq/30/per_cpu_count", "1,0,0,0,0,0,0,0\n"),
+            ("sys/kernel/irq/31/per_cpu_count", "40000,0,0,0,0,0,0,0\n"),
+            ("sys/kernel/irq/32/per_cpu_count", "0,0,0,0,41000,0,0,0\n"),
+            ("proc/irq/30/effective_affinity_list", "0\n"),
+            ("proc/irq/31/effective_affinity_list", "0\n"),
+            ("proc/irq/32/effective_affinity_list", "4\n"),
+            ("sys/devices/system/cpu/online", "0-7\n"),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+            ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm\n"),
+            ("sys/devices/system/node/online", "0-1\n"),
+            ("sys/devices/system/node/node0/cpulist", "0-3\n"),
+            ("sys/devices/system/node/node1/cpulist", "4-7\n"),
+            ("sys/class/hwmon/hwmon0/name", "nvme\n"),
+            ("sys/class/hwmon/hwmon0/temp1_input", "41850\n"),
+            ("sys/class/hwmon/hwmon0/temp1_max", "69850\n"),
+            ("sys/class/hwmon/hwmon0/temp1_crit", "79850\n"),
+        ] {
+            machine.write(name, text);
+        }
+        symlink(sys.join(DISK).parent().unwrap(), sys.join("class/hwmon/hwmon0/device")).unwrap();
+        for (name, text) in [
+            ("msi_irqs/30", "msix\n"),
+            ("msi_irqs/31", "msix\n"),
+            ("msi_irqs/32", "msix\n"),
+            ("current_link_speed", "16.0 GT/s PCIe\n"),
+            ("current_link_width", "4\n"),
+            ("max_link_speed", "16.0 GT/s PCIe\n"),
+            ("max_link_width", "4\n"),
+        ] {
+            machine.write(&format!("sys/{PCI}/{name}"), text);
+        }
+        // fake_nvme puts the drive on node 1, and leaves the controller's own at -1.
+        machine.write(&format!("sys/{PCI}/nvme/nvme0/numa_node"), "1\n");
+        machine.write(&format!("sys/{DISK}/queue/write_cache"), "write through\n");
+        machine.write(&format!("sys/{DISK}/queue/logical_block_size"), "4096\n");
+        machine
+    }
+
+    fn made(&self, name: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.made(name), text).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        let path = self.0.path().join(name);
+        if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+    }
+
+    fn doctor(&self) -> Doctor<'static> {
+        // Spare at its threshold, and nothing else to tell.
+        Doctor::new(self.0.path()).with_smart(Box::new(|_| std::result::Result::Ok(Smart::parse(&[0; 512]))))
+    }
+
+    fn examine(&self, device: &str) -> Vec<Finding> {
+        self.doctor().examine(&[device], None)
+    }
+
+    /// The finding of `check` about `device`.
+    #[track_caller]
+    fn finding(&self, device: &str, check: &str) -> Finding {
+        let findings = self.examine(device);
+        let found: Vec<&Finding> = findings.iter().filter(|finding| finding.check == check).collect();
+        let [finding] = found[..] else { panic!("one {check}: {findings:#?}") };
+        finding.clone()
+    }
+}
+
+const DRIVE: &str = "/dev/nvme0n1";
+
+#[test]
+fn a_machine_as_it_should_be_has_nothing_to_say_but_that_the_drive_is_not_prepared() {
+    let findings = Machine::new().examine(DRIVE);
+    let worse: Vec<(&str, Level)> = findings
+        .iter()
+        .filter(|finding| finding.level != Ok)
+        .map(|finding| (finding.check.as_str(), finding.level))
+        .collect();
+    // No CPU time passes in a fake tree.
+    let expected = [("cpu-busy", Unknown), ("over-provisioning", Note), ("preparation", Warning)];
+    assert_eq!(worse, expected, "{findings:#?}");
+}
+
+/// Each line: a file of the fake tree, what is in it (`None`: it is not there), the check, and what comes of it.
+#[test]
+fn each_bad_state_is_told_by_its_check() {
+    let disk = |name: &str| format!("sys/{DISK}/{name}");
+    let pci = |name: &str| format!("sys/{PCI}/{name}");
+    let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned();
+    let hwmon = |name: &str| format!("sys/class/hwmon/hwmon0/{name}");
+    let governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".to_owned();
+    let cases: Vec<(String, Option<&str>, &str, Level, &str)> = vec![
+        ("proc/sys/kernel/io_uring_disabled".into(), Some("2\n"), "io-uring", Warning, "kernel.io_uring_disabled is 2"),
+        ("proc/sys/kernel/io_uring_disabled".into(), None, "io-uring", Unknown, "not told"),
+        (
+            "proc/self/limits".into(),
+            Some("Max locked memory         65536            65536            bytes\n"),
+            "memlock",
+            Warning,
+            "only 64 KiB may be locked",
+        ),
+        ("proc/self/limits".into(), None, "memlock", Unknown, "not told"),
+        (governor.clone(), Some("powersave\n"), "cpu-governor", Warning, "governor powersave"),
+        (governor, None, "cpu-governor", Unknown, "no frequency governor"),
+        (clock.clone(), Some("hpet\n"), "clock-source", Warning, "the clock is hpet"),
+        (clock.clone(), Some("acpi_pm\n"), "clock-source", Warning, "the clock is acpi_pm"),
+        (clock.clone(), Some("kvm-clock\n"), "clock-source", Ok, "kvm-clock"),
+        (clock, None, "clock-source", Unknown, "not told"),
+        ("proc/cpuinfo".into(), Some("flags\t\t: hypervisor\n"), "hypervisor", Note, "virtual machine (unnamed)"),
+        ("proc/77/comm".into(), Some("bash\n"), "irqbalance", Note, "not running"),
+        ("proc/stat".into(), Some("cpu  100 0 0 800 0 0 0 100 0 0\n"), "cpu-steal", Warning, "10.0 % of CPU time"),
+        ("proc/stat".into(), None, "cpu-steal", Unknown, "no CPU times"),
+        ("proc/irq/32/effective_affinity_list".into(), Some("0\n"), "interrupts", Warning, "to CPU 0 alone, of 8 CPUs"),
+        ("proc/irq/32/effective_affinity_list".into(), None, "interrupts", Unknown, "not told"),
+        (pci("msi_irqs"), None, "interrupts", Unknown, "not listed"),
+        (
+            disk("queue/scheduler"),
+            Some("none [mq-deadline] kyber\n"),
+            "io-scheduler",
+            Warning,
+            "nvme0n1 is mq-deadline",
+        ),
+        (disk("queue/scheduler"), None, "io-scheduler", Unknown, "not told"),
+        (disk("queue/write_cache"), Some("write back\n"), "write-cache", Note, "volatile write cache (write back)"),
+        (disk("queue/write_cache"), None, "write-cache", Unknown, "not told"),
+        (disk("queue/logical_block_size"), Some("512\n"), "sector-sizes", Note, "sectors of 512 bytes are addressed"),
+        (disk("queue/physical_block_size"), None, "sector-sizes", Unknown, "not told"),
+        (disk("queue/rotational"), Some("1\n"), "medium", Warning, "platters"),
+        (
+            "proc/self/status".into(),
+            Some("Cpus_allowed_list:\t0-3\n"),
+            "numa-node",
+            Warning,
+            "may only run on CPUs 0-3",
+        ),
+        ("proc/self/status".into(), Some("Cpus_allowed_list:\t0-7\n"), "numa-node", Note, "may run on CPUs 0-7"),
+        ("proc/self/status".into(), None, "numa-node", Unknown, "cannot be read"),
+        ("sys/devices/system/node/online".into(), Some("0\n"), "numa-node", Ok, "one NUMA node"),
+        (
+            pci("current_link_width"),
+            Some("2\n"),
+            "pcie-link",
+            Warning,
+            "16 GT/s x2 (3.9 GB/s) and could do 16 GT/s x4 (7.9 GB/s)",
+        ),
+        (pci("current_link_speed"), Some("8.0 GT/s PCIe\n"), "pcie-link", Warning, "8 GT/s x4"),
+        (pci("current_link_speed"), Some("Unknown\n"), "pcie-link", Unknown, "is unknown"),
+        (pci("current_link_speed"), None, "pcie-link", Unknown, "does not tell the speed"),
+        (format!("sys/{PCI}/nvme/nvme0/firmware_rev"), None, "firmware", Unknown, "ACME Fast 1TB is not told"),
+        (format!("sys/{PCI}/nvme/nvme0/transport"), Some("tcp\n"), "device-kind", Warning, "over a network (nvme-tcp)"),
+        (disk("size"), Some("0\n"), "device", Problem, "nothing is attached"),
+        (
+            format!("sys/{PCI}/nvme/nvme0/model"),
+            Some("Amazon Elastic Block Store\n"),
+            "device-kind",
+            Warning,
+            "over a network (model Amazon Elastic Block Store)",
+        ),
+        (format!("sys/{PCI}/nvme/nvme0/model"), Some("QEMU NVMe Ctrl\n"), "device-kind", Note, "a virtual disk"),
+        (hwmon("temp1_input"), Some("61000\n"), "temperature", Warning, "it has 61 degrees"),
+        (hwmon("temp1_input"), Some("80000\n"), "temperature", Problem, "is critical at 80"),
+        (hwmon("temp1_input"), Some("?\n"), "temperature", Unknown, "does not answer"),
+        (hwmon("name"), Some("k10temp\n"), "temperature", Unknown, "knows no thermometer"),
+        (disk("stat"), Some("10 0 80 0 20 0 160 0 3 0 0\n"), "other-activity", Warning, "3 in flight"),
+        (disk("stat"), None, "other-activity", Unknown, "no I/O counters"),
+        (disk("holders/md0/x"), Some(""), "in-use", Problem, "it is held by md0 (software RAID)"),
+        (
+            "proc/self/mountinfo".into(),
+            Some("22 1 259:2 / /data rw - ext4 /dev/nvme0n1p2 rw\n"),
+            "in-use",
+            Problem,
+            "its partition /dev/nvme0n1p2 is mounted at /data",
+        ),
+        ("proc/self/mountinfo".into(), None, "in-use", Unknown, "could not be read"),
+    ];
+    for (file, text, check, level, says) in cases {
+        let machine = Machine::new();
+        match text {
+            Some(text) => machine.write(&file, text),
+            None => machine.remove(&file),
+        }
+        let finding = machine.finding(DRIVE, check);
+        assert!(finding.level == level && finding.finding.contains(says), "{file} {text:?}: {finding:#?}");
+        assert!(finding.level == Ok || !finding.reason.is_empty(), "no reason: {finding:#?}");
+        let was = Machine::new().examine(DRIVE).into_iter().find(|finding| finding.check == check);
+        assert!(was.as_ref().is_none_or(|was| was.level == Ok || *was != finding), "not by this file: {was:#?}");
+    }
+}
+
+#[test]
+fn a_partition_is_told_where_it_lies_and_what_its_disk_keeps_free() {
+    let machine = Machine::new();
+    let part = "/dev/nvme0n1p2";
+    let finding = machine.finding(part, "alignment");
+    assert_eq!((finding.level, finding.finding.as_str()), (Ok, "it begins at byte 512000, a multiple of 4096"));
+    let finding = machine.finding(part, "over-provisioning");
+    assert!(finding.level == Ok && finding.finding.starts_with("75.0 % of its disk is in no partition"), "{finding:?}");
+    machine.write(&format!("sys/{DISK}/nvme0n1p2/start"), "63\n");
+    let finding = machine.finding(part, "alignment");
+    assert!(finding.level == Warning && finding.finding.contains("byte 32256, no multiple of 4096"), "{finding:?}");
+    machine.write(&format!("sys/{DISK}/nvme0n1p2/start"), "64\n");
+    machine.write(&format!("sys/{DISK}/nvme0n1p2/alignment_offset"), "3584\n");
+    assert_eq!(machine.finding(part, "alignment").level, Warning);
+    machine.write(&format!("sys/{DISK}/nvme0n1p2/size"), "1999\n");
+    assert_eq!(machine.finding(part, "over-provisioning").level, Note);
+}
+
+#[test]
+fn a_slot_that_can_do_no_more_is_told_from_a_bad_contact() {
+    let machine = Machine::new();
+    machine.write(&format!("sys/{PCI}/current_link_width"), "2\n");
+    let port = |speed: &str, width: &str| {
+        machine.write("sys/devices/pci0000:00/max_link_speed", speed);
+        machine.write("sys/devices/pci0000:00/max_link_width", width);
+        machine.finding(DRIVE, "pcie-link")
+    };
+    let slot = port("16.0 GT/s PCIe", "2");
+    assert!(slot.finding.contains("can do no more than 16 GT/s x2") && slot.remedy.contains("faster slot"), "{slot:?}");
+    let contact = port("16.0 GT/s PCIe", "16");
+    assert!(contact.finding.contains("as could the port") && contact.remedy.contains("reseat"), "{contact:?}");
+}
+
+#[test]
+fn controllers_between_are_named_by_their_driver() {
+    for (driver, level, says) in [
+        ("megaraid_sas", Warning, "a RAID controller is between (megaraid_sas)"),
+        ("mpt3sas", Note, "a host bus adapter is between (mpt3sas)"),
+        ("vmd", Note, "Intel VMD"),
+        ("nvme", Ok, "no RAID or bus adapter"),
+    ] {
+        let machine = Machine::new();
+        symlink(format!("../../bus/pci/drivers/{driver}"), machine.made(&format!("sys/{PCI}/driver"))).unwrap();
+        let finding = machine.finding(DRIVE, "controller");
+        assert!(finding.level == level && finding.finding.contains(says), "{finding:?}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_drive_is_told_by_its_name_or_its_place() {
+    for (place, level, says) in [
+        ("virtual/block/loop3", Warning, "a loop device"),
+        ("virtual/block/zram1", Warning, "in memory"),
+        ("virtual/block/ram0", Warning, "in memory"),
+        ("virtual/block/nbd0", Warning, "over a network (nbd0)"),
+        ("rbd/0/block/rbd0", Warning, "over a network (rbd0)"),
+        ("virtual/block/dm-0", Warning, "of other devices (dm-0)"),
+        ("virtual/block/md127", Warning, "of other devices (md127)"),
+        ("platform/host3/session1/target3:0:0/3:0:0:1/block/sdb", Warning, "over a network (iSCSI session1)"),
+        ("pci0000:00/host7/rport-7:0-2/target7:0:0/7:0:0:0/block/sdc", Warning, "Fibre Channel rport-7:0-2"),
+        ("LNXSYSTM:00/VMBUS:00/host0/target0:0:0/0:0:0:0/block/sda", Note, "Hyper-V VMBUS:00"),
+        ("pci0000:00/0000:00:02.0/virtio1/block/vdb", Note, "a virtual disk (vdb)"),
+        ("pci0000:00/ata3/host2/target2:0:0/2:0:0:0/block/sdd", Ok, "attached by sata"),
+        ("pci0000:00/end_device-1:0/target1:0:0/1:0:0:0/block/sde", Ok, "attached by sas"),
+        ("something/block/xyz", Unknown, "how it is attached is not told"),
+    ] {
+        let machine = Machine::new();
+        let name = place.rsplit('/').next().unwrap();
+        let dir = machine.made(&format!("sys/devices/{place}/dev")).parent().unwrap().to_path_buf();
+        fs::write(dir.join("dev"), "8:0\n").unwrap();
+        fs::write(dir.join("size"), "800\n").unwrap();
+        symlink(&dir, machine.made(&format!("sys/class/block/{name}"))).unwrap();
+        symlink(&dir, machine.made("sys/dev/block/8:0")).unwrap();
+        let finding = machine.finding(&format!("/dev/{name}"), "device-kind");
+        assert!(finding.level == level && finding.finding.contains(says), "{place}: {finding:?}");
+    }
+}
+
+#[test]
+fn a_preparation_is_known_by_its_record() {
+    use crate::guard::{Prepared, prepared_for_tests};
+    let (machine, state) = (Machine::new(), tempfile::tempdir().unwrap());
+    let records = || Records::open(Some(state.path().to_path_buf()));
+    let identity = "wwid eui.0025385b21404321";
+    records().keep(identity, 1_024_000, "preparation").unwrap();
+    let levels = || {
+        let findings = machine.doctor().with_records(records()).examine(&[DRIVE], None);
+        let level = |check: &str| findings.iter().find(|finding| finding.check == check).unwrap().level;
+        (level("preparation"), level("over-provisioning"))
+    };
+    assert_eq!(levels(), (Warning, Note), "written to, but not prepared");
+    let whole = Prepared { size_bytes: 1_024_000, used_bytes: 1_024_000, ..prepared_for_tests(DRIVE, 1) };
+    let keep = |prepared: &Prepared| records().keep_prepared(identity, prepared).unwrap();
+    keep(&Prepared { ended_unix_s: None, ..whole.clone() });
+    assert_eq!(levels(), (Warning, Note), "not complete");
+    keep(&Prepared { ended_unix_s: Some(2), ..whole.clone() });
+    assert_eq!(levels(), (Ok, Note));
+    keep(&Prepared { ended_unix_s: Some(2), fills: 0, ..whole.clone() });
+    assert_eq!(levels(), (Note, Note), "zeros only");
+    keep(&Prepared { ended_unix_s: Some(2), used_bytes: 819_200, rest_discarded: true, ..whole.clone() });
+    assert_eq!(levels(), (Ok, Ok));
+    keep(&Prepared { ended_unix_s: Some(2), used_bytes: 819_200, rest_discarded: false, ..whole });
+    assert_eq!(levels(), (Ok, Note), "the rest still holds data");
+}
+
+#[test]
+fn an_empty_machine_and_a_name_that_leads_nowhere_are_findings_and_no_panic() {
+    let empty = tempfile::tempdir().unwrap();
+    let findings = examine(empty.path(), &[DRIVE, "", "sim:", "../..", "/dev/"], Some(&empty.path().join("none/yet")));
+    let about =
+        |device: &str| findings.iter().filter(|finding| finding.device.as_deref() == Some(device)).collect::<Vec<_>>();
+    for name in [DRIVE, "", "../..", "/dev/"] {
+        let found = about(name);
+        assert!(found.len() == 1 && found[0].check == "device" && found[0].level == Problem, "{name}: {found:?}");
+        assert!(found[0].finding.contains("no such device") && !found[0].remedy.is_empty(), "{found:?}");
+    }
+    assert!(about("sim:")[0].level == Note && about("sim:").len() == 1);
+    let host = findings.iter().filter(|finding| finding.device.is_none());
+    assert!(host.clone().any(|finding| finding.level == Unknown) && host.count() > 5);
+}
+
+#[test]
+fn this_machine_can_be_examined() {
+    let (disks, _) = crate::discover::list(&Roots::default());
+    let mut names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
+    names.extend(["/dev/null", "/tmp", "/dev/no-such-device", "/proc/self/exe"].map(str::to_owned));
+    let findings = examine(Path::new("/"), &names, Some(Path::new(".")));
+    let problem = |name: &str| findings.iter().find(|finding| finding.device.as_deref() == Some(name)).unwrap();
+    assert!(problem("/dev/null").finding.contains("a character device"), "{:?}", problem("/dev/null"));
+    assert!(problem("/tmp").finding.contains("a directory"), "{:?}", problem("/tmp"));
+    assert!(problem("/dev/no-such-device").finding.contains("no such device"));
+    for finding in &findings {
+        assert!(!finding.finding.is_empty() && !finding.finding.contains('\n'), "{finding:?}");
+        assert!(finding.level == Ok || !finding.reason.is_empty(), "no reason: {finding:?}");
+    }
+}
+
+#[test]
+fn a_run_directory_on_the_device_under_test_is_told() {
+    use std::os::unix::fs::MetadataExt;
+    let machine = Machine::new();
+    let dir = tempfile::tempdir().unwrap();
+    let place = |findings: Vec<Finding>| {
+        findings
+            .into_iter()
+            .filter(|finding| finding.check == "run-directory-place")
+            .map(|it| it.finding)
+            .collect::<String>()
+    };
+    assert!(!place(machine.doctor().examine(&[DRIVE], Some(dir.path()))).contains("the device under test"));
+    let number = crate::discover::DevNum::of_stat(fs::metadata(dir.path()).unwrap().dev());
+    machine.write(&format!("sys/{DISK}/nvme0n1p2/dev"), &format!("{number}\n"));
+    let told = place(machine.doctor().examine(&[DRIVE], Some(&dir.path().join("not/yet/there"))));
+    assert!(told.contains("the run directory is on the device under test"), "{told}");
 }

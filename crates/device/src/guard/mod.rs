@@ -41,6 +41,8 @@ pub(crate) use outlook::users_of;
 pub use outlook::{Outlook, Safety};
 pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
 pub(crate) use prepared::Part;
+#[cfg(test)]
+pub(crate) use prepared::tests::prepared as prepared_for_tests;
 pub use prepared::{Prepared, Sampled};
 pub use processes::Opener;
 pub use refusal::{Ask, Reason, Refusal, Refused};

@@ -39,17 +39,22 @@ fn of_every_disk(out: &Path) -> Vec<Finding> {
     if names.is_empty() {
         say::warning("no disk was found below /sys/block - in a container it may be hidden - name the devices");
     }
-    let mut findings = doctor::examine(Path::new("/"), &names, Some(out));
-    findings.iter_mut().for_each(relieve);
-    findings
+    unasked(doctor::examine(Path::new("/"), &names, Some(out)))
 }
 
-/// That a disk is in use is a problem only where somebody wants to test it.
-fn relieve(finding: &mut Finding) {
-    if finding.check == doctor::IN_USE && finding.level == Level::Problem {
-        finding.level = Level::Note;
-        finding.reason = "it cannot be tested while it is".to_owned();
-    }
+/// What is worth telling of disks that nobody named. That one is in use is a problem only where somebody wants
+/// to test it, and then nothing matters that a test would meet: whether it is prepared, who else is on it.
+fn unasked(findings: Vec<Finding>) -> Vec<Finding> {
+    const OF_TESTS: [&str; 4] = ["preparation", "over-provisioning", "other-activity", "run-directory-place"];
+    let refused = |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;
+    let in_use: Vec<String> = findings.iter().filter(|it| refused(it)).filter_map(|it| it.device.clone()).collect();
+    let is_in_use = |finding: &Finding| finding.device.as_ref().is_some_and(|device| in_use.contains(device));
+    let told = findings.into_iter().filter(|it| !(OF_TESTS.contains(&it.check.as_str()) && is_in_use(it)));
+    let relieved = |finding: Finding| match refused(&finding) {
+        true => Finding { level: Level::Note, reason: "it cannot be tested while it is".to_owned(), ..finding },
+        false => finding,
+    };
+    told.map(relieved).collect()
 }
 
 /// All findings worth a look, the weightiest first, and how many others there are.
@@ -79,7 +84,11 @@ fn page(findings: &[Finding], all: bool) -> String {
 }
 
 fn write_finding(page: &mut String, finding: &Finding) {
-    let about = finding.device.as_deref().unwrap_or("host");
+    let about = match finding.device.as_deref() {
+        None => "host",
+        Some("") => "\"\"",
+        Some(device) => device,
+    };
     // Writing to a string cannot fail.
     let _ = writeln!(page, "{:<8} {:<19} {about}: {}", finding.level, finding.check, finding.finding);
     for line in wrapped(&finding.reason, WIDTH - 9) {
@@ -147,12 +156,24 @@ note     b                   host: it is so
     }
 
     #[test]
-    fn a_disk_in_use_that_nobody_named_is_no_problem() {
-        let mut in_use = finding(Level::Problem, "in-use", Some("/dev/x"));
-        let mut other = finding(Level::Problem, "smart-critical", Some("/dev/x"));
-        relieve(&mut in_use);
-        relieve(&mut other);
-        assert_eq!((in_use.level, other.level), (Level::Note, Level::Problem));
+    fn a_disk_in_use_that_nobody_named_is_no_problem_and_not_examined_for_a_test() {
+        let findings = vec![
+            finding(Level::Problem, "in-use", Some("/dev/x")),
+            finding(Level::Problem, "smart-critical", Some("/dev/x")),
+            finding(Level::Warning, "preparation", Some("/dev/x")),
+            finding(Level::Warning, "preparation", Some("/dev/y")),
+            finding(Level::Note, "run-directory-place", None),
+        ];
+        let told: Vec<(Level, String, Option<String>)> =
+            unasked(findings).into_iter().map(|it| (it.level, it.check, it.device)).collect();
+        let one = |level, check: &str, device: Option<&str>| (level, check.to_owned(), device.map(str::to_owned));
+        let expected = [
+            one(Level::Note, "in-use", Some("/dev/x")),
+            one(Level::Problem, "smart-critical", Some("/dev/x")),
+            one(Level::Warning, "preparation", Some("/dev/y")),
+            one(Level::Note, "run-directory-place", None),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         part: Part::default(),
         quiet: args.quiet,
         act_log: manner == Manner::Act,
+        trace: !args.no_trace,
     };
     let switch = Switch::install("the run directory has no verdict and says so")?;
     let verdict = match run_order(order, &switch, &mut |_| None)? {

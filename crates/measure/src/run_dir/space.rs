@@ -15,6 +15,8 @@ const CELL_LINE_BYTES: u64 = 60;
 /// Bytes of one line of telemetry.csv without the caller's columns, and of one of those.
 const TELEMETRY_LINE_BYTES: u64 = 75;
 const TELEMETRY_COLUMN_BYTES: u64 = 12;
+/// Bytes that trace.csv takes for each device and second: at most four lines in 30 s.
+const TRACE_BYTES_PER_SEC: u64 = 4 * 200 / 30;
 /// Manifest, headers, verdict: the verdict of a day for eight devices has some 400 slices.
 const FIXED_BYTES: u64 = 2_000_000;
 
@@ -50,7 +52,8 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
     let window = HlogKind::ALL.into_iter().map(window_bytes).sum::<u64>();
     let per_interval = chunk + cells * CELL_LINE_BYTES + telemetry;
     let series = intervals.saturating_mul(per_interval).saturating_add(windows.saturating_mul(cells * window));
-    series.saturating_add(FIXED_BYTES)
+    let trace = manifest.duration_sec.saturating_mul(manifest.devices.len() as u64 * TRACE_BYTES_PER_SEC);
+    series.saturating_add(trace).saturating_add(FIXED_BYTES)
 }
 
 /// Bytes that this user may still write on the file system of `path`.

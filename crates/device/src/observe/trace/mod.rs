@@ -154,6 +154,15 @@ pub struct Trace {
     gaps: u64,
 }
 
+/// Whether `disk` has requests, which is what the events of issue and completion are about. Drivers that take
+/// bios as they come (zram, device-mapper, md, NVMe with several paths) have none, and only their bios could be seen.
+///
+/// `root` is `/` but in tests. Source: the kernel makes `mq` for every disk with a request queue
+/// (`block/blk-mq-sysfs.c`).
+pub fn has_requests(root: &Path, (major, minor): DeviceNumber) -> bool {
+    root.join(format!("sys/dev/block/{major}:{minor}/mq")).is_dir()
+}
+
 /// The buffer of one CPU.
 #[derive(Debug)]
 struct CpuBuffer {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The kernel gives a request no name; disk and first sector are one while it is under way. Bios that
-//! were merged into a request count as that one request, queued with its first bio. A bio that was split
+//! were merged into a request count as that one request, queued with the oldest of them. A bio that was split
 //! counts as several, all queued with it. Parts that complete on their own belong to one request until
 //! the last is done. A write that is to be on the medium (FUA) on a device that cannot promise that is
 //! followed by a flush of the kernel's own; it is done when the kernel says so a second time.
@@ -29,7 +29,7 @@ pub struct Request {
     pub sectors: u32,
     /// Read or write, nothing else.
     pub op: EventOp,
-    /// `CLOCK_MONOTONIC`, nanoseconds: its first bio entered the block layer.
+    /// `CLOCK_MONOTONIC`, nanoseconds: the oldest of its bios entered the block layer.
     pub queued_ns: u64,
     /// It was handed to the driver.
     pub issued_ns: u64,
@@ -114,22 +114,15 @@ impl Pairing {
     fn issue(&mut self, event: &Event) {
         let end = event.sector + u64::from(event.sectors);
         let Some(first) = self.take_bio(event, event.sector, end) else { return };
-        // Bios that were merged behind the first are in the request, too.
-        let mut reached = first.end;
+        // Bios that were merged behind the first are in the request, too; or the first before one that was older.
+        let (mut queued_ns, mut reached) = (first.queued_ns, first.end);
         while reached < end {
             let Some(next) = self.take_bio(event, reached, end) else { break };
             reached = next.end;
+            queued_ns = queued_ns.min(next.queued_ns);
         }
         let (device, sector, sectors, op) = (event.device, event.sector, event.sectors, event.op);
-        let request = Request {
-            device,
-            sector,
-            sectors,
-            op,
-            queued_ns: first.queued_ns,
-            issued_ns: event.time_ns,
-            completed_ns: 0,
-        };
+        let request = Request { device, sector, sectors, op, queued_ns, issued_ns: event.time_ns, completed_ns: 0 };
         let flush_follows = first.fua && !event.fua;
         self.issued.entry((device, sector)).or_default().push(Issued { request, end, flush_follows });
     }
@@ -245,6 +238,12 @@ mod tests {
     fn a_request_that_completes_in_parts_is_done_with_the_last() {
         let text = "0.000001 Q R 100 16\n0.000002 D R 100 16\n0.000005 C R 100 8\n0.000009 C R 108 8\n";
         assert_eq!(paired(text), [(Read, 100, 16, 1, 7)]);
+    }
+
+    #[test]
+    fn a_bio_merged_in_front_does_not_make_the_wait_shorter() {
+        let text = "0.000001 Q R 8 8\n0.000005 Q R 0 8\n0.000007 D R 0 16\n0.000009 C R 0 16\n";
+        assert_eq!(paired(text), [(Read, 0, 16, 6, 2)]);
     }
 
     #[test]

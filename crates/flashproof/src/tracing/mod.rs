@@ -1,0 +1,219 @@
+//! Samples of the block layer while a run goes on: half a second in every thirty.
+//!
+//! ```text
+//! plan -> Tracing (a thread behind all others) -> sample -> summary -> trace.csv
+//! ```
+//!
+//! Tracing all the time would cost more than the run itself at high rates; a sample now and then shows where
+//! requests wait. It disturbs nothing: the thread has the lowest priority, a sample ends early when it has
+//! seen enough, and any failure ends the tracing and not the run.
+
+mod sample;
+mod summary;
+
+use crate::devices::Devices;
+use crate::say;
+use device::discover::{DevNum, Partition};
+use device::observe::DeviceNumber;
+use device::observe::trace::has_requests;
+use device::sys::process;
+use measure::run_dir::{Manifest, TraceWriter};
+use sample::Sample;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use summary::lines;
+
+/// From the beginning of the run to its first sample; of a short run a quarter at most.
+const FIRST_AFTER: Duration = Duration::from_secs(1);
+/// From the beginning of one sample to that of the next.
+const PERIOD: Duration = Duration::from_secs(30);
+/// Length of a sample; of a short run a quarter at most.
+const LENGTH: Duration = Duration::from_millis(500);
+
+/// Bytes in a sector of the block layer.
+const SECTOR_BYTES: u64 = 512;
+
+/// What is not known without samples.
+const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
+
+/// What of the block layer belongs to a device of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    /// Number of the device in the manifest.
+    index: usize,
+    /// The device's own number, which bios carry.
+    own: DeviceNumber,
+    /// That of the disk that it lies on, which requests carry.
+    disk: DeviceNumber,
+    /// Its sectors on the disk.
+    sectors: Range<u64>,
+}
+
+/// What can be traced in a run.
+#[derive(Debug)]
+pub struct Plan {
+    places: Vec<Place>,
+}
+
+/// What to trace on `devices`; `None` if nothing can be, or it is not `wanted`.
+///
+/// What cannot be is said aloud and added to `unmeasured`. Of simulated drives there is nothing to say.
+pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<Plan> {
+    let facts = devices.real_facts();
+    if facts.is_empty() {
+        return None;
+    }
+    if !wanted {
+        unmeasured.push(format!("{UNMEASURED}: --no-trace turned the samples off"));
+        return None;
+    }
+    let mut places = Vec::new();
+    for (index, (name, facts)) in facts.into_iter().enumerate() {
+        match place(index, facts.number, facts.partition.as_ref(), facts.size_bytes, Path::new("/")) {
+            Ok(place) => places.push(place),
+            Err(why) => told(unmeasured, format!("{UNMEASURED}: {name} cannot be traced - {why}")),
+        }
+    }
+    if places.is_empty() {
+        return None;
+    }
+    // A trial, so that a run says at its beginning what it will not have at its end.
+    match Sample::trial(&places) {
+        Ok(()) => Some(Plan { places }),
+        Err(error) => {
+            told(unmeasured, format!("{UNMEASURED}: {error}"));
+            None
+        }
+    }
+}
+
+/// Says it, and keeps it for the manifest.
+fn told(unmeasured: &mut Vec<String>, sentence: String) {
+    say::warning(&format!("not measured: {sentence}"));
+    unmeasured.push(sentence);
+}
+
+/// Where the block layer sees a device of `size_bytes`; `Err` says why it does not.
+fn place(
+    index: usize,
+    number: Option<DevNum>,
+    partition: Option<&Partition>,
+    size_bytes: u64,
+    root: &Path,
+) -> Result<Place, &'static str> {
+    let pair = |number: DevNum| (number.major, number.minor);
+    let own = pair(number.ok_or("it is a file, whose requests are those of its file system")?);
+    let (disk, sectors) = match partition {
+        None => (own, 0..u64::MAX),
+        Some(partition) => {
+            let first = partition.start_bytes / SECTOR_BYTES;
+            (pair(partition.disk_number), first..first + size_bytes / SECTOR_BYTES)
+        }
+    };
+    match has_requests(root, disk) {
+        true => Ok(Place { index, own, disk, sectors }),
+        false => Err("its driver takes bios as they come and makes no requests of them"),
+    }
+}
+
+/// The thread that takes samples. Dropping it ends it, after the sample under way was written.
+#[derive(Debug)]
+pub struct Tracing {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tracing {
+    /// Begins with the run whose directory is `dir`; `None`, said aloud, if it cannot.
+    pub fn start(plan: Plan, dir: &Path, manifest: &Manifest) -> Option<Self> {
+        let began = Instant::now();
+        let ended = |why: &dyn std::fmt::Display| say::warning(&format!("tracing ended, the run goes on: {why}"));
+        let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;
+        let (stop, stopped) = channel();
+        let quarter = Duration::from_secs(manifest.duration_sec) / 4;
+        let mut sampling = Sampling {
+            places: plan.places,
+            thresholds_ns: manifest.sla.thresholds_ns().to_vec(),
+            length: LENGTH.min(quarter),
+            began,
+            writer,
+            stopped,
+        };
+        let run = move || {
+            process::go_behind_others();
+            if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
+                say::warning(&format!("tracing ended, the run goes on: {why}"));
+            }
+        };
+        let thread =
+            thread::Builder::new().name("trace".to_owned()).spawn(run).inspect_err(|error| ended(error)).ok()?;
+        Some(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread has.
+struct Sampling {
+    places: Vec<Place>,
+    thresholds_ns: Vec<u64>,
+    length: Duration,
+    began: Instant,
+    writer: TraceWriter,
+    stopped: Receiver<()>,
+}
+
+impl Sampling {
+    /// Samples until it is stopped. Errors: what ended it before.
+    fn run(&mut self, first_after: Duration) -> Result<(), String> {
+        let mut next = self.began + first_after;
+        let mut sample = Sample::new(&self.places);
+        while !self.pause(next.saturating_duration_since(Instant::now())) {
+            let at_sec = self.began.elapsed().as_secs_f64();
+            let taken = sample.take(self.length, |pause| self.pause(pause)).map_err(|error| error.to_string())?;
+            let lines = lines(&taken, at_sec, &self.places, &self.thresholds_ns);
+            self.writer.append(&lines).map_err(|error| error.to_string())?;
+            // Of samples that were missed, as on a machine that slept, none is made up for.
+            while next <= Instant::now() {
+                next += PERIOD;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits so long; true if the run is over.
+    fn pause(&self, pause: Duration) -> bool {
+        self.stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_partition_is_looked_for_on_its_disk_and_a_bio_driver_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("sys/dev/block/259:0/mq")).unwrap();
+        let number = |minor| DevNum { major: 259, minor };
+        let partition =
+            Partition { index: 2, start_bytes: 1 << 20, disk: "nvme0n1".to_owned(), disk_number: number(0) };
+        let at = |number, partition| place(1, number, partition, 1 << 20, root.path());
+        let expected = Place { index: 1, own: (259, 2), disk: (259, 0), sectors: 2_048..4_096 };
+        assert_eq!(at(Some(number(2)), Some(&partition)), Ok(expected));
+        assert_eq!(at(Some(number(0)), None).map(|place| place.sectors), Ok(0..u64::MAX));
+        assert!(at(Some(number(1)), None).unwrap_err().contains("bios"));
+        assert!(at(None, None).unwrap_err().contains("file"));
+    }
+}

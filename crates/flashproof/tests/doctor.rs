@@ -1,0 +1,140 @@
+//! `flashproof doctor` and `flashproof devices` as a user sees them, on devices of the test's own.
+
+mod support;
+
+use serde_json::Value;
+use support::{Bench, Ended, LoopDevice, Nobody, Undo, skip, tool};
+
+const MIB: u64 = 1 << 20;
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
+}
+
+/// Level and text of `check` among the findings of `doctor --json`.
+#[track_caller]
+fn finding(ended: &Ended, check: &str) -> (String, String) {
+    let report = json(ended);
+    let findings = report["findings"].as_array().unwrap();
+    let found: Vec<&Value> = findings.iter().filter(|finding| finding["check"] == check).collect();
+    let [finding] = found[..] else { panic!("one {check}: {findings:#?}") };
+    let text = |field: &str| finding[field].as_str().unwrap().to_owned();
+    (text("level"), text("finding"))
+}
+
+/// The line of `devices --json` for `path`.
+#[track_caller]
+fn device(bench: &Bench, path: &str) -> Value {
+    let report = json(&bench.flashproof(&["devices", "--json"]).expect(0));
+    let devices = report["devices"].as_array().unwrap();
+    devices.iter().find(|device| device["path"] == path).unwrap_or_else(|| panic!("{path}: {devices:#?}")).clone()
+}
+
+#[test]
+fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let ended = bench.flashproof(&["doctor", &device.name, "--json"]).expect(0);
+    assert_eq!(finding(&ended, "device-kind").0, "warning");
+    assert!(finding(&ended, "device-kind").1.contains("a loop device: a file"), "{}", ended.stdout);
+    assert_eq!(finding(&ended, "in-use").0, "ok");
+    assert_eq!(finding(&ended, "other-activity").0, "ok");
+    let page = bench.flashproof(&["doctor", &device.name]).expect(0).stdout;
+    assert!(page.contains(&format!("device-kind         {}: it is a loop device", device.name)), "{page}");
+    assert!(page.lines().last().unwrap().starts_with("0 problems, "), "{page}");
+    assert!(!page.contains("\nok "), "{page}");
+    assert!(bench.flashproof(&["doctor", &device.name, "--all"]).expect(0).stdout.contains("\nok "));
+    assert!(!bench.exists("state"), "the doctor keeps nothing");
+}
+
+#[test]
+fn a_mounted_device_is_a_problem_and_not_safe_to_test() {
+    let bench = Bench::new();
+    let Some(loop_device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    if tool("mkfs.ext4", &["-q", &loop_device.name]).is_none() {
+        return;
+    }
+    let asks = device(&bench, &loop_device.name);
+    assert_eq!(asks["safe"], "asks", "{asks}");
+    assert!(asks["on_it"].to_string().contains("ext4"), "{asks}");
+    let at = bench.path("mnt");
+    std::fs::create_dir(&at).unwrap();
+    let at = at.to_str().unwrap();
+    let Some(_) = tool("mount", &[&loop_device.name, at]) else { return };
+    let _mounted = Undo::with("umount", &["-l", at]);
+    let ended = bench.flashproof(&["doctor", &loop_device.name, "--json"]).expect(1);
+    let (level, text) = finding(&ended, "in-use");
+    assert_eq!((level.as_str(), text), ("problem", format!("it is mounted at {at}")));
+    let refused = device(&bench, &loop_device.name);
+    assert_eq!(refused["safe"], "no", "{refused}");
+    assert!(refused["refused_because"][0].as_str().unwrap().contains(&format!("it is mounted at {at}")), "{refused}");
+    let table = bench.flashproof(&["devices"]).expect(0).stdout;
+    let line = table.lines().find(|line| line.starts_with(&format!("{} ", loop_device.name))).unwrap();
+    assert!(line.contains("67.1 MB") && line.ends_with(&format!("no    it is mounted at {at}")), "{table}");
+}
+
+#[test]
+fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
+    let bench = Bench::new();
+    let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
+    let free = device(&bench, &loop_device.name);
+    assert_eq!((&free["safe"], &free["facts"]["size_bytes"]), (&"yes".into(), &(8 * MIB).into()), "{free}");
+    loop_device.put(MIB, b"precious");
+    let before = loop_device.content();
+    let asks = device(&bench, &loop_device.name);
+    assert_eq!(asks["safe"], "asks", "{asks}");
+    let writes = |counters: device::observe::diskstats::Counters| counters.write.completed;
+    let written = writes(loop_device.counters());
+    bench.flashproof(&["devices"]).expect(0);
+    assert_eq!(writes(loop_device.counters()), written, "it writes nothing");
+    assert!(before == loop_device.content() && !bench.exists("state"));
+}
+
+#[test]
+fn bad_names_are_problems_with_what_to_do() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("dir")).unwrap();
+    for (name, why) in [
+        ("/dev/flashproof-has-none", "there is no such device or file"),
+        ("/dev/null", "it is a character device, not a block device"),
+        ("dir", "it is a directory, not a block device"),
+        ("", "there is no such device or file"),
+    ] {
+        let ended = bench.flashproof(&["doctor", name]).expect(1);
+        let first = ended.stdout.lines().next().unwrap();
+        let shown = if name.is_empty() { "\"\"" } else { name };
+        assert_eq!(first, format!("problem  device              {shown}: {why}"), "{}", ended.stdout);
+    }
+    let ended = bench.flashproof(&["doctor", "sim:", "--json"]).expect(0);
+    assert_eq!(finding(&ended, "device").0, "note");
+    bench.flashproof(&["doctor", "--no-such-option"]).expect(2);
+    bench.flashproof(&["devices", "/dev/null"]).expect(2);
+}
+
+#[test]
+fn without_names_every_disk_is_examined_and_one_in_use_is_no_problem() {
+    let bench = Bench::new();
+    let ended = bench.flashproof(&["doctor", "--json"]);
+    let report = json(&ended);
+    let in_use = report["findings"].as_array().unwrap().iter().filter(|finding| finding["check"] == "in-use");
+    assert!(in_use.clone().all(|finding| finding["level"] != "problem"), "{report:#}");
+    if in_use.count() == 0 {
+        skip::<()>("this machine shows no disk");
+    }
+}
+
+#[test]
+fn without_rights_it_says_what_it_could_not_look_at() {
+    let bench = Bench::new();
+    let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
+    let Some(nobody) = Nobody::new(&bench) else { return };
+    let ended = nobody.flashproof(&bench, &["doctor", &loop_device.name, "--json"]).expect(0);
+    let (level, text) = finding(&ended, "in-use");
+    assert!(level == "unknown" && text.contains("could not be looked at for lack of permission"), "{level} {text}");
+    let ended = nobody.flashproof(&bench, &["devices", "--json"]).expect(0);
+    let report = json(&ended);
+    let found =
+        report["devices"].as_array().unwrap().iter().find(|it| it["path"] == loop_device.name.as_str()).unwrap();
+    assert_eq!(found["safe"], "no", "{found}");
+    assert!(found["refused_because"].to_string().contains("no permission"), "{found}");
+}

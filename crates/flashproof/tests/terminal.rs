@@ -1,0 +1,136 @@
+//! Terminals that are narrow, and terminals that go away in the middle of a run.
+
+mod support;
+
+use measure::judge::End;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::{Bench, OUT, skip};
+
+/// A terminal of our own: what a window or a connection holds, and what programs in it see.
+struct Terminal {
+    window: File,
+    inside: File,
+}
+
+impl Terminal {
+    fn open(columns: u16) -> Option<Self> {
+        let open = || -> rustix::io::Result<(File, String)> {
+            let window = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+            grantpt(&window)?;
+            unlockpt(&window)?;
+            let name = ptsname(&window, Vec::new())?.to_string_lossy().into_owned();
+            Ok((File::from(window), name))
+        };
+        let (window, name) = open().map_err(|error| skip::<()>(&format!("no terminal can be had: {error}"))).ok()?;
+        // Not the controlling terminal of the test itself.
+        let inside = OpenOptions::new().read(true).write(true).custom_flags(0o400).open(name).unwrap();
+        let size = Winsize { ws_row: 25, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&inside, size).unwrap();
+        Some(Self { window, inside })
+    }
+
+    /// Starts `command` in a session whose terminal this is, as a login shell's is.
+    fn run(&self, command: &Command) -> Option<Child> {
+        let mut session = Command::new("setsid");
+        session.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        session.current_dir(command.get_current_dir().unwrap());
+        command.get_envs().for_each(|(name, value)| match value {
+            Some(value) => drop(session.env(name, value)),
+            None => drop(session.env_remove(name)),
+        });
+        let end = || Stdio::from(self.inside.try_clone().unwrap());
+        match session.stdin(end()).stdout(end()).stderr(end()).spawn() {
+            Ok(child) => Some(child),
+            Err(error) => skip(&format!("setsid: {error}")),
+        }
+    }
+}
+
+/// Kills its process when a test fails.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "not until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn intervals(run: &Path) -> usize {
+    std::fs::read_to_string(run.join("telemetry.csv")).map_or(0, |text| text.lines().count().saturating_sub(1))
+}
+
+/// A run of `seconds` in real time that only reads a file.
+fn command(bench: &Bench, seconds: u32) -> Command {
+    File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
+    let config = format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n");
+    bench.write("test.conf", config);
+    bench.prepare(&["storage", "test.conf", "--out", OUT, "--sla", "99%>10s"])
+}
+
+#[test]
+fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() {
+    let bench = Bench::new();
+    let Some(terminal) = Terminal::open(80) else { return };
+    let Some(child) = terminal.run(&command(&bench, 4)) else { return };
+    let mut child = Guard(child);
+    wait_for("its first interval", || intervals(&bench.path(OUT)) > 0);
+    // The last one who holds the window closes it: SIGHUP, and EIO for whoever writes.
+    drop(terminal);
+    let gone_after = intervals(&bench.path(OUT));
+    assert!(gone_after < 4, "the terminal went away in the middle");
+    let status = child.0.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{status}");
+    let run = bench.run();
+    assert_eq!((run.verdict.end.clone(), run.intervals, run.agrees()), (End::Completed, 4, Some(true)));
+}
+
+#[test]
+fn a_terminal_that_takes_no_more_holds_up_nothing() {
+    let bench = Bench::new();
+    let Some(terminal) = Terminal::open(80) else { return };
+    let Some(child) = terminal.run(&command(&bench, 3)) else { return };
+    let _child = Guard(child);
+    wait_for("its first interval", || intervals(&bench.path(OUT)) > 0);
+    // What Ctrl-S does, or a connection that broke: writes wait.
+    rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
+    wait_for("its verdict", || bench.exists("run/verdict.json"));
+    assert_eq!(bench.run().agrees(), Some(true));
+}
+
+#[test]
+fn progress_fits_a_narrow_terminal_and_a_file_gets_no_carriage_returns() {
+    let bench = Bench::new();
+    let Some(mut terminal) = Terminal::open(40) else { return };
+    let Some(child) = terminal.run(&command(&bench, 2)) else { return };
+    let mut child = Guard(child);
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    let mut text = vec![0; 1 << 16];
+    let length = terminal.window.read(&mut text).unwrap();
+    let text = String::from_utf8_lossy(&text[..length]).into_owned();
+    let drawn: Vec<&str> = text.split('\r').filter(|line| line.contains("\x1b[K")).collect();
+    assert!(!drawn.is_empty(), "{text:?}");
+    for line in drawn {
+        let line = line.trim_end().trim_end_matches("\x1b[K");
+        assert!(line.chars().count() < 40 && line.contains(" left"), "{line:?}");
+    }
+    std::fs::remove_dir_all(bench.path(OUT)).unwrap();
+    let ended = bench.flashproof(&["storage", "test.conf", "--out", OUT, "--sla", "99%>10s"]).expect(0);
+    assert!(ended.stderr.contains(" left\n") && !ended.stderr.contains('\r'), "{:?}", ended.stderr);
+}

@@ -1,0 +1,83 @@
+//! Samples of the block layer beside a run, and what telemetry tells of it.
+
+mod support;
+
+use device::observe::trace::{Options, Trace};
+use measure::run_dir::{Samples, TraceKind, TraceSize, read_trace};
+use support::{Bench, LoopDevice, OUT, skip};
+
+const MIB: u64 = 1 << 20;
+
+/// Passes on any machine that does anything at all.
+const LAX: [&str; 2] = ["--sla", "99%>10s"];
+
+/// Small reads at a rate at which every sample has some.
+fn load(device: &str) -> String {
+    format!("device-names: {device}\ntest-duration-sec: 2\nread-reqs-per-sec: 1000\nwrite-reqs-per-sec: 0\n")
+}
+
+/// The samples of the run in [`OUT`].
+fn samples(bench: &Bench) -> Samples {
+    read_trace(&bench.path(OUT), &bench.run().manifest).unwrap()
+}
+
+#[test]
+fn a_run_on_a_device_has_samples_of_its_requests_and_columns_of_its_threads() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    if let Err(error) = Trace::start(&[device.number()], Options::default()) {
+        return skip(&error.to_string()).unwrap_or(());
+    }
+    let ended = bench.storage(&load(&device.name), &LAX).expect(0);
+    assert!(!ended.stderr.contains("not measured"), "{}", ended.stderr);
+    assert!(bench.run().manifest.unmeasured.is_empty());
+    let samples = samples(&bench);
+    let reads: Vec<_> = samples.lines.iter().filter(|line| line.kind == TraceKind::Read).collect();
+    assert!(!reads.is_empty() && samples.remarks.is_empty(), "{samples:?}");
+    for line in reads {
+        // A quarter of two seconds is the longest for so short a run; the thread may be late in ending one.
+        assert_eq!((line.device, line.size), (0, TraceSize::Small), "{line:?}");
+        assert!(line.at_sec >= 0.5 && (1..=2_000).contains(&line.requests), "{line:?}");
+        assert!(line.queue.p50_ns <= line.queue.max_ns && line.device_time.p50_ns > 0, "{line:?}");
+        assert_eq!(line.total_over, [0], "nothing takes ten seconds");
+    }
+    let header = bench.text("run/telemetry.csv").lines().next().unwrap().to_owned();
+    let name = device.name.trim_start_matches("/dev/");
+    for column in [&format!("{name}.r_await"), "host.psi_io_some_pct", "thread.issue-0.cpu_pct"] {
+        assert!(header.split(',').any(|found| found == column), "{column} in {header}");
+    }
+}
+
+#[test]
+fn who_wants_no_samples_has_none_and_it_is_written_down() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let ended = bench.storage(&load(&device.name), &[LAX[0], LAX[1], "--no-trace"]).expect(0);
+    assert!(!ended.stderr.contains("not measured"), "it was asked for");
+    assert!(!bench.exists("run/trace.csv"));
+    assert_eq!(samples(&bench), Samples::default());
+    let unmeasured = bench.run().manifest.unmeasured;
+    assert!(unmeasured.len() == 1 && unmeasured[0].contains("--no-trace"), "{unmeasured:?}");
+}
+
+#[test]
+fn of_a_file_it_is_said_that_it_cannot_be_sampled() {
+    let bench = Bench::new();
+    let ended = bench.storage(&format!("{}file-size-mbytes: 64\n", load("file").replace("sec: 0", "sec: 10")), &LAX);
+    let ended = ended.expect(0);
+    assert!(
+        ended.warnings().iter().any(|line| line.contains("file cannot be traced - it is a file")),
+        "{}",
+        ended.stderr
+    );
+    assert!(!bench.exists("run/trace.csv"));
+    assert_eq!(bench.run().manifest.unmeasured.len(), 1);
+}
+
+#[test]
+fn a_simulated_run_has_nothing_to_say_of_the_kernel() {
+    let bench = Bench::new();
+    let ended = bench.storage(&load("sim:"), &LAX).expect(0);
+    assert!(!ended.stderr.contains("not measured") && !bench.exists("run/trace.csv"));
+    assert!(bench.run().manifest.unmeasured.is_empty());
+}

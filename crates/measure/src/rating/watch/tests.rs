@@ -1,0 +1,139 @@
+//! Steps that are held, fail, move, or are cut short, interval by interval.
+
+use super::*;
+use crate::buckets::ActScale;
+use crate::cell::{Layout, StreamInfo};
+use crate::judge::Sla;
+use crate::times::Times;
+
+const RATE: u64 = 1000;
+
+fn manifest() -> Manifest {
+    let reads = StreamInfo {
+        name: "reads".into(),
+        judged: true,
+        offered_iops: RATE as f64,
+        per_device_in_act_log: true,
+        in_act_log: true,
+    };
+    let layout = Layout {
+        streams: vec![reads],
+        devices: vec!["d".into()],
+        scale: ActScale::Milliseconds,
+        thresholds_ns: Sla::default().thresholds_ns(),
+    };
+    Manifest { duration_sec: 1000, slice_sec: 50, round_sec: 1, ..Manifest::new(&layout, Sla::default()) }
+}
+
+/// Runs a step of one round a second in which `slow(round)` of 1,000 reads take 2 ms, until it is enough
+/// or 30 rounds are over; judges it.
+fn step(target: Target, done: u64, slow: impl Fn(u64) -> u64) -> (Judged, Option<String>) {
+    let manifest = manifest();
+    let (mut watcher, mut judge, mut enough) = (Watcher::new(&manifest, target), manifest.judge(), None);
+    for index in 0..30 {
+        let mut interval = Interval::new(&manifest.layout());
+        (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
+        for op in 0..done {
+            let service_ns = if op < slow(index) { 2_000_000 } else { 100_000 };
+            interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 0, 512);
+        }
+        judge.add(&interval);
+        enough = watcher.add(&interval);
+        if enough.is_some() {
+            break;
+        }
+    }
+    let end = match &enough {
+        Some(why) => End::Enough { why: why.clone() },
+        None => End::Completed,
+    };
+    (watcher.judge(&judge.verdict(&end)), enough)
+}
+
+#[test]
+fn a_steady_step_within_the_limits_ends_after_five_rounds_and_is_held() {
+    let (judged, enough) = step(Target::Steady, RATE, |_| 30);
+    assert_eq!(enough.as_deref(), Some("steady after 5 rounds"));
+    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 5, 5), "{}", judged.why);
+    assert_eq!(judged.why, "steady and within the limits: 3.000 % over 1ms of reads on d (limit 5 %)");
+    assert_eq!((judged.shares[0].share[0], judged.shares[0].margin[0]), (0.03, 0.0));
+}
+
+#[test]
+fn what_moves_is_waited_for_and_judged_where_it_is_steady() {
+    // 4.5 % falling to 1 %, then steady.
+    let (judged, _) = step(Target::Steady, RATE, |round| 45_u64.saturating_sub(7 * round).max(10));
+    assert_eq!(judged.seen, Seen::Held, "{}", judged.why);
+    assert_eq!(judged.rounds, 10, "from the sixth round on it is 1 %");
+    assert_eq!(judged.shares[0].share[0], 0.01);
+}
+
+#[test]
+fn two_rounds_at_the_limit_are_a_cliff_and_end_the_step_at_once() {
+    let (judged, enough) = step(Target::Steady, RATE, |round| if round < 3 { 10 + 10 * round } else { 50 });
+    assert_eq!((judged.seen, judged.rounds), (Seen::Failed, 5));
+    assert_eq!(judged.why, "5.000 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)");
+    assert_eq!(enough.as_deref(), Some(judged.why.as_str()));
+}
+
+#[test]
+fn one_bad_round_is_no_cliff_but_counts_while_it_is_in_the_window() {
+    let (judged, enough) = step(Target::Steady, RATE, |round| if round == 2 { 200 } else { 10 });
+    assert_eq!(enough.as_deref(), Some("steady after 8 rounds"), "once it is out of the window");
+    assert_eq!(judged.seen, Seen::Held);
+    // Over a whole slice it is judged with the others: 1 % and (200 - 10) / 12 / 1000.
+    let (judged, _) = step(Target::Whole(12), RATE, |round| if round == 2 { 600 } else { 10 });
+    assert_eq!((judged.seen, judged.rounds_judged), (Seen::Failed, 12));
+    assert_eq!(judged.why, "5.917 % over 1ms of reads on d over 12 rounds (limit 5 %)");
+}
+
+#[test]
+fn what_never_settles_is_not_steady_and_says_what_moves() {
+    let (judged, enough) = step(Target::Steady, RATE, |round| 10 + 20 * (round % 2));
+    assert_eq!(enough.as_deref(), Some("not steady within 25 rounds"));
+    assert_eq!(judged.seen, Seen::NotSteady);
+    assert!(judged.why.contains("share over 1 ms of reads on d ranges over"), "{}", judged.why);
+}
+
+#[test]
+fn a_rate_that_is_not_achieved_is_not_held() {
+    let (judged, _) = step(Target::Steady, RATE * 98 / 100, |_| 0);
+    assert_eq!(judged.seen, Seen::Failed);
+    assert_eq!(judged.why, "reads on d achieved 980 of 1000 operations/s offered");
+}
+
+#[test]
+fn a_recovery_lasts_until_the_earlier_shares_return() {
+    let (earlier, _) = step(Target::Steady, RATE, |_| 20);
+    let (judged, enough) =
+        step(Target::Return(earlier.shares.clone()), RATE, |round| 45_u64.saturating_sub(5 * round).max(20));
+    assert_eq!(
+        enough.as_deref(),
+        Some("the earlier shares returned after 6 rounds"),
+        "2.5 % is within a tenth of the limit"
+    );
+    assert_eq!((judged.seen, judged.why.as_str()), (Seen::Held, "the earlier shares returned"));
+    let (judged, _) = step(Target::Return(earlier.shares), RATE, |_| 35);
+    assert_eq!(judged.seen, Seen::Held);
+    assert!(judged.why.contains("at other shares than before"), "{}", judged.why);
+}
+
+#[test]
+fn a_step_that_is_broken_off_or_stopped_by_lag_is_told_apart() {
+    let manifest = manifest();
+    let watcher = Watcher::new(&manifest, Target::Steady);
+    let seen = |end: &End| watcher.judge(&manifest.judge().verdict(end)).seen;
+    assert_eq!(seen(&End::Interrupted { signal: "SIGINT".into() }), Seen::Interrupted);
+    assert_eq!(seen(&End::DeviceGone { device: "d".into() }), Seen::Failed);
+    let lag = |whose| End::LagExceeded {
+        lane: "reads@d".into(),
+        whose,
+        lag_ms: 11_000,
+        lag_max_ms: 10_000,
+        in_flight: 5,
+        in_flight_max: 5,
+    };
+    assert_eq!(seen(&lag(crate::judge::Whose::Device)), Seen::Failed);
+    assert_eq!(seen(&lag(crate::judge::Whose::Ours)), Seen::OurLimit);
+    assert_eq!(seen(&End::Completed), Seen::NotSteady, "not even one round");
+}

@@ -1,0 +1,45 @@
+//! How often which latency was seen when: a heat map for each judged stream.
+//!
+//! It shows what no quantile does: two crowds of latencies at once, bands that move, rare stalls.
+
+use super::windows::Windows;
+use super::{Axis, Chart, Limit};
+use crate::words;
+use measure::run_dir::Manifest;
+
+/// A map of service times for each judged stream, over all devices.
+pub(crate) fn charts(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
+    let streams = manifest.streams.iter().zip(&service.streams).filter(|(stream, _)| stream.judged);
+    let charts = streams.map(|(stream, durations)| {
+        let title = format!("When which latency was seen: {}", stream.name);
+        let y = Axis::log("service time", "ms");
+        let mut chart = Chart::over_time(format!("heat-map-{}", stream.name), title, y);
+        chart.wide = true;
+        chart.limits = super::percentiles::thresholds(manifest);
+        let Some(heat) = durations.heat(service.column_sec()) else {
+            return chart.without_data(super::percentiles::nothing(service));
+        };
+        chart.caption = format!(
+            "Each column is {} of {} over all devices; the darker a field, the larger the part of the column's \
+             operations in it (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for \
+             bands that move, for a second crowd above the first, and for lone fields high up: stalls.",
+            words::seconds(service.column_sec()),
+            stream.name
+        );
+        let total = &durations.total;
+        chart.key = format!(
+            "Half of {} operations took at most {}; the slowest {}.",
+            words::number(total.len() as f64),
+            words::milliseconds(total.value_at_quantile(0.5) as f64 / 1e6),
+            words::milliseconds(total.max() as f64 / 1e6)
+        );
+        chart.heat = Some(heat);
+        chart
+    });
+    charts.collect()
+}
+
+/// Whether a limit lies within the edges of a map; others would stretch its axis.
+pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
+    edges.first().zip(edges.last()).is_some_and(|(low, high)| (*low..=*high).contains(&limit.y))
+}

@@ -1,0 +1,287 @@
+//! Charts as data: what is drawn, in which units, and what one point of it means.
+//!
+//! ```text
+//! run directory -> timeline, windows (reduced on the way) -> charts of each section -> HTML | JSON
+//! ```
+//!
+//! The one idea: a chart here knows nothing of a plotting library. It is lines, limits and marks with
+//! names and units, or the reason why there is nothing to draw; forms do with it what they can.
+//!
+//! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points by [`bins`]
+//! * one file for each section of charts: [`shares`], [`heat_map`], [`percentiles`], [`rates`],
+//!   [`telemetry`], [`host`], [`trace`], [`rating`]
+
+pub(crate) mod bins;
+pub(crate) mod heat_map;
+pub(crate) mod host;
+pub(crate) mod percentiles;
+pub(crate) mod quantity;
+pub(crate) mod rates;
+pub(crate) mod rating;
+pub(crate) mod shares;
+pub(crate) mod telemetry;
+pub(crate) mod timeline;
+pub(crate) mod trace;
+pub(crate) mod windows;
+
+use serde::{Serialize, Serializer};
+
+/// How finely a run is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detail {
+    /// Most points of a line.
+    pub points_max: usize,
+    /// Most columns of a heat map.
+    pub columns_max: usize,
+}
+
+impl Detail {
+    /// The detail at which a page of `runs` runs stays readable and quick to open.
+    pub fn of_runs(runs: usize) -> Self {
+        let share = |whole: usize, least: usize| (whole / runs.max(1)).max(least);
+        Self { points_max: share(1_500, 300), columns_max: share(300, 120) }
+    }
+}
+
+/// One chart, or the reason why it is not there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chart {
+    /// A name for programs, unique in its run: `percentiles-reads`.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// The number to take away from it, one sentence; also what is read out instead of the picture.
+    pub key: String,
+    /// What a point is, and what to look for.
+    pub caption: String,
+    /// Why there is nothing to draw; `None` where there is.
+    pub absent: Option<String>,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// The heat map, where it is one.
+    pub heat: Option<Heat>,
+    /// Horizontal lines that something should stay below.
+    pub limits: Vec<Limit>,
+    /// Vertical lines at which something happened.
+    pub marks: Vec<Mark>,
+    /// Whether it wants the width of the page.
+    #[serde(skip)]
+    pub wide: bool,
+}
+
+/// An axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Axis {
+    /// What it is of.
+    pub title: String,
+    /// Unit of the values: `s`, `ms`, `%`; empty for plain numbers.
+    pub unit: String,
+    /// Whether it is logarithmic.
+    pub log: bool,
+    /// The largest value that can be, where there is one: 100 of `%`.
+    pub max: Option<f64>,
+}
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// Its name in the legend.
+    pub name: String,
+    /// Where its points lie.
+    pub x: Points,
+    /// Their values; null where there is none.
+    #[serde(serialize_with = "rounded_all")]
+    pub y: Vec<Option<f64>>,
+    /// How it is drawn.
+    #[serde(skip)]
+    pub style: Style,
+}
+
+/// Where the points of a line lie.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Points {
+    /// At equal distances.
+    Even {
+        /// The first.
+        first: f64,
+        /// From one to the next.
+        step: f64,
+    },
+    /// At these.
+    Each(Vec<f64>),
+}
+
+/// How a line is drawn. Colour is never the only difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    /// Number of the colour.
+    pub colour: usize,
+    /// Number of the dash and of the symbol; 0 is a solid line.
+    pub dash: usize,
+    /// Whether the points have symbols.
+    pub symbols: bool,
+    /// Whether the points are joined.
+    pub joined: bool,
+}
+
+/// How often which value was seen when.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Heat {
+    /// Edges of the columns, one more than there are.
+    pub x_edges: Vec<f64>,
+    /// Edges of the rows, one more than there are.
+    #[serde(serialize_with = "rounded_plain")]
+    pub y_edges: Vec<f64>,
+    /// By row, lowest first: the part of each column's operations in it, null where there was none.
+    #[serde(serialize_with = "rounded_rows")]
+    pub shares: Vec<Vec<Option<f64>>>,
+}
+
+/// A horizontal line that something should stay below.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// Where.
+    pub y: f64,
+    /// What it is.
+    pub name: String,
+}
+
+/// A vertical line at which something happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Mark {
+    /// Where.
+    pub x: f64,
+    /// What happened.
+    pub name: String,
+}
+
+impl Chart {
+    /// A chart over the time since the run began, in seconds, with nothing on it.
+    pub(crate) fn over_time(id: impl Into<String>, title: impl Into<String>, y: Axis) -> Self {
+        Self::new(id, title, Axis::linear("time since the run began", "s"), y)
+    }
+
+    /// A chart with nothing on it.
+    pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Self {
+            id: identifier(&id.into()),
+            title: title.into(),
+            key: String::new(),
+            caption: String::new(),
+            absent: None,
+            x,
+            y,
+            lines: Vec::new(),
+            heat: None,
+            limits: Vec::new(),
+            marks: Vec::new(),
+            wide: false,
+        }
+    }
+
+    /// The same chart as one that has nothing to show, because of `why`.
+    pub(crate) fn without_data(self, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { key: format!("Not drawn: {why}"), absent: Some(why), lines: Vec::new(), heat: None, ..self }
+    }
+}
+
+impl Axis {
+    /// A linear axis.
+    pub(crate) fn linear(title: &str, unit: &str) -> Self {
+        Self { title: title.to_owned(), unit: unit.to_owned(), log: false, max: None }
+    }
+
+    /// A logarithmic axis.
+    pub(crate) fn log(title: &str, unit: &str) -> Self {
+        Self { log: true, ..Self::linear(title, unit) }
+    }
+
+    /// A linear axis of percent, up to 100.
+    pub(crate) fn percent(title: &str) -> Self {
+        Self { max: Some(100.0), ..Self::linear(title, "%") }
+    }
+}
+
+impl Style {
+    /// A line of the colour `colour`, solid for the first.
+    pub(crate) fn line(colour: usize) -> Self {
+        Self { colour, dash: colour, symbols: false, joined: true }
+    }
+
+    /// A line with a symbol at every point.
+    pub(crate) fn points(colour: usize) -> Self {
+        Self { symbols: true, ..Self::line(colour) }
+    }
+}
+
+/// A text as the name of something in a page: small letters, digits and hyphens.
+pub(crate) fn identifier(text: &str) -> String {
+    let mut id = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.to_ascii_lowercase() {
+            c @ ('a'..='z' | '0'..='9') => id.push(c),
+            _ if id.is_empty() || id.ends_with('-') => {}
+            _ => id.push('-'),
+        }
+    }
+    id.trim_end_matches('-').to_owned()
+}
+
+/// Four digits: more than a picture shows, and a third of the bytes.
+pub(crate) fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let digits = 3 - value.abs().log10().floor() as i32;
+    // 10^digits is exact in both directions up to 10^22.
+    if digits >= 0 {
+        let scale = 10_f64.powi(digits.min(22));
+        (value * scale).round() / scale
+    } else {
+        let scale = 10_f64.powi((-digits).min(22));
+        (value / scale).round() * scale
+    }
+}
+
+fn rounded_all<S: Serializer>(values: &[Option<f64>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(values.iter().map(|value| value.map(rounded)))
+}
+
+fn rounded_plain<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(values.iter().map(|value| rounded(*value)))
+}
+
+fn rounded_rows<S: Serializer>(rows: &[Vec<Option<f64>>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(rows.iter().map(|row| row.iter().map(|value| value.map(rounded)).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_digits_are_kept_of_any_size() {
+        for (value, want) in [(0.0, 0.0), (123_456.0, 123_500.0), (0.001_234_56, 0.001_235), (-9.999_96, -10.0)] {
+            assert_eq!(rounded(value), want);
+        }
+        assert_eq!(serde_json::to_string(&rounded(1.0 / 3.0)).unwrap(), "0.3333");
+    }
+
+    #[test]
+    fn identifiers_hold_nothing_that_a_page_would_mind() {
+        assert_eq!(identifier("p99 of reads@/dev/<x>\"--"), "p99-of-reads-dev-x");
+    }
+
+    #[test]
+    fn a_page_of_many_runs_draws_each_more_coarsely() {
+        assert_eq!(Detail::of_runs(1), Detail { points_max: 1_500, columns_max: 300 });
+        assert_eq!(Detail::of_runs(4), Detail { points_max: 375, columns_max: 120 });
+        assert_eq!(Detail::of_runs(0), Detail::of_runs(1));
+    }
+}

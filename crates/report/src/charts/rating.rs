@@ -1,0 +1,93 @@
+//! The rating curve of a search: what each load did to the shares and to the 99th percentile.
+
+use super::{Axis, Chart, Limit, Line, Points, Style};
+use crate::document::{RunReport, StepReport};
+use crate::words;
+use measure::judge::Outcome;
+use measure::series::Rule;
+
+/// How a step ended, as lines tell it: by colour, symbol and name.
+const ENDS: [(Outcome, &str, usize); 3] =
+    [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
+
+/// A chart for each threshold, then one of the 99th percentile, against the multiple of 1x.
+pub(crate) fn charts(steps: &[StepReport]) -> Vec<Chart> {
+    let judged = steps.iter().filter(|step| step.step.rule == Rule::Limits);
+    let judged: Vec<(&StepReport, &RunReport)> =
+        judged.filter_map(|step| Some((step, step.report.as_ref()?))).collect();
+    let Some((_, first)) = judged.first() else {
+        let chart = over_multiple("rating", "Shares against the load", Axis::linear("share", "%"));
+        return vec![chart.without_data("no step that is judged has a run that can be read")];
+    };
+    let limits = first.sla.limits().to_vec();
+    let mut charts: Vec<Chart> = limits
+        .iter()
+        .enumerate()
+        .map(|(column, limit)| {
+            let threshold = words::threshold(limit.threshold_ns);
+            let title = format!("Worst share over {threshold} at each load");
+            let y = Axis::linear("worst share of a slice", "%");
+            let mut chart = over_multiple(&format!("rating-share-{column}"), &title, y);
+            let name = format!("limit {}", words::percent(limit.share_max()));
+            chart.limits.push(Limit { y: limit.share_max() * 100.0, name });
+            let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
+            chart.caption = "Each point is a step of the search: its worst slice of any device. At the dashed line or \
+                             above it, a load is too much."
+                .to_owned();
+            with_points(chart, &judged, value, "%")
+        })
+        .collect();
+    let mut chart = over_multiple("rating-p99", "p99 at each load", Axis::log("p99 service time", "ms"));
+    chart.caption = "Each point is a step of the search: p99 of the judged operations over its whole run, the slowest \
+                     stream of them."
+        .to_owned();
+    charts.push(with_points(chart, &judged, p99_ms, "ms"));
+    charts
+}
+
+fn over_multiple(id: &str, title: &str, y: Axis) -> Chart {
+    Chart::new(id, title, Axis::linear("load, as a multiple of 1x", "x"), y)
+}
+
+fn with_points(
+    mut chart: Chart,
+    judged: &[(&StepReport, &RunReport)],
+    value: impl Fn(&RunReport) -> Option<f64>,
+    unit: &str,
+) -> Chart {
+    let mut points: Vec<(f64, Option<f64>, Option<Outcome>)> =
+        judged.iter().map(|(step, run)| (step.step.multiple, value(run), step.step.outcome)).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (x, y) = points.iter().map(|(x, y, _)| (*x, *y)).unzip();
+    let style = Style { symbols: false, ..Style::line(6) };
+    chart.lines.push(Line { name: "all steps".into(), x: Points::Each(x), y, style });
+    for (outcome, name, number) in ENDS {
+        let of = points.iter().filter(|(_, _, ended)| *ended == Some(outcome));
+        let (x, y): (Vec<f64>, Vec<Option<f64>>) = of.map(|(x, y, _)| (*x, *y)).unzip();
+        if !x.is_empty() {
+            let style = Style { joined: false, ..Style::points(number) };
+            chart.lines.push(Line { name: name.to_owned(), x: Points::Each(x), y, style });
+        }
+    }
+    let passed = points.iter().filter(|(_, _, outcome)| *outcome == Some(Outcome::Pass)).next_back();
+    chart.key = match passed {
+        Some((x, Some(y), _)) => {
+            format!("{} {unit} at {}x, the highest load that passed.", words::number(*y), words::number(*x))
+        }
+        _ => "No load passed.".to_owned(),
+    };
+    chart
+}
+
+fn worst_share(run: &RunReport, threshold_ns: u64) -> Option<f64> {
+    let column = run.verdict.thresholds_ns.iter().position(|ns| *ns == threshold_ns)?;
+    let slices = run.verdict.groups.iter().flat_map(|group| &group.slices);
+    let shares = slices.filter_map(|slice| slice.judged_share.as_ref()?.get(column).copied());
+    shares.reduce(f64::max)
+}
+
+fn p99_ms(run: &RunReport) -> Option<f64> {
+    let judged = |name: &str| run.verdict.streams.iter().any(|stream| stream.judged && stream.name == name);
+    let streams = run.latencies.iter().filter(|stream| judged(&stream.stream));
+    streams.map(|stream| stream.service.p99_ns).max().map(|ns| ns as f64 / 1e6)
+}

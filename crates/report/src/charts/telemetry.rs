@@ -1,0 +1,184 @@
+//! Telemetry of the devices: what the kernel counted, temperature, throttling, SMART.
+
+use super::bins::Stat;
+use super::quantity::{Part, Quantity};
+use super::timeline::Timeline;
+use super::Chart;
+use crate::words;
+use serde::Serialize;
+
+/// kB of iostat are 1,024 bytes; MB here are 1,000,000.
+const MB_PER_KIB: f64 = 0.001_024;
+
+/// Columns of something other than a device.
+const OTHERS: [&str; 3] = ["host", "process", "thread"];
+
+const QUANTITIES: [Quantity; 9] = [
+    Quantity {
+        id: "requests",
+        title: "Requests at the device",
+        unit: "/s",
+        stat: Stat::Mean,
+        parts: &[
+            Part { label: "reads", names: &[("r/s", 1.0), ("reads_per_sec", 1.0)] },
+            Part { label: "writes", names: &[("w/s", 1.0), ("writes_per_sec", 1.0)] },
+            Part { label: "flushes", names: &[("f/s", 1.0)] },
+        ],
+        look: "Counted by the kernel, whoever asked: more than this test offered means that somebody else uses the \
+               drive.",
+    },
+    Quantity {
+        id: "throughput",
+        title: "Throughput at the device",
+        unit: "MB/s",
+        stat: Stat::Mean,
+        parts: &[
+            Part { label: "read", names: &[("rkB/s", MB_PER_KIB), ("read_mb_per_sec", 1.0)] },
+            Part { label: "written", names: &[("wkB/s", MB_PER_KIB), ("write_mb_per_sec", 1.0)] },
+        ],
+        look: "The kernel's count; a level near the link's or the drive's rated throughput is a limit of its own.",
+    },
+    Quantity {
+        id: "await",
+        title: "Mean time of requests",
+        unit: "ms",
+        stat: Stat::Max,
+        parts: &[
+            Part { label: "reads", names: &[("r_await", 1.0)] },
+            Part { label: "writes", names: &[("w_await", 1.0)] },
+            Part { label: "flushes", names: &[("f_await", 1.0)] },
+        ],
+        look: "Time in the kernel's queue and in the device, as iostat shows it: a mean, which hides rare slow ones.",
+    },
+    Quantity {
+        id: "queue",
+        title: "Requests in the device's queue",
+        unit: "",
+        stat: Stat::Max,
+        parts: &[
+            Part { label: "mean of an interval (aqu-sz)", names: &[("aqu-sz", 1.0), ("average_queue", 1.0)] },
+            Part { label: "at its end (in flight)", names: &[("in_flight", 1.0)] },
+        ],
+        look: "A queue that grows while the rate stays the same: the device falls behind.",
+    },
+    Quantity {
+        id: "util",
+        title: "Time with a request in flight",
+        unit: "%",
+        stat: Stat::Max,
+        parts: &[Part { label: "%util", names: &[("%util", 1.0), ("util_pct", 1.0)] }],
+        look: "An SSD works on many requests at once, so 100 % does not mean that it can do no more.",
+    },
+    Quantity {
+        id: "request-size",
+        title: "Mean size of requests",
+        unit: "kB",
+        stat: Stat::Mean,
+        parts: &[
+            Part { label: "reads", names: &[("rareq-sz", 1.024)] },
+            Part { label: "writes", names: &[("wareq-sz", 1.024)] },
+        ],
+        look: "Requests smaller than this test makes were split on their way to the device.",
+    },
+    Quantity {
+        id: "temperature",
+        title: "Temperature",
+        unit: "°C",
+        stat: Stat::Max,
+        parts: &[
+            Part { label: "sensor", names: &[("temperature_celsius", 1.0)] },
+            Part { label: "SMART", names: &[("smart.temperature_celsius", 1.0)] },
+        ],
+        look: "Many drives slow down from about 70 °C on: compare its rise with that of the latencies.",
+    },
+    Quantity {
+        id: "throttle",
+        title: "Throttling, counted by the drive",
+        unit: "",
+        stat: Stat::Max,
+        parts: &[
+            Part { label: "times", names: &[("smart.throttle_count", 1.0)] },
+            Part { label: "seconds", names: &[("smart.throttle_seconds", 1.0)] },
+        ],
+        look: "The drive's own counters since it was made: a step during the run is throttling during the run.",
+    },
+    Quantity {
+        id: "interrupts",
+        title: "Interrupts on the busiest CPU for it",
+        unit: "%",
+        stat: Stat::Max,
+        parts: &[Part { label: "share on one CPU", names: &[("irq.cpu_max_share_pct", 1.0)] }],
+        look: "Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit.",
+    },
+];
+
+/// Columns whose first and last value say more than a line, with their names in words.
+const CHANGES: [(&str, &str); 9] = [
+    ("smart.percentage_used", "rated endurance used, %"),
+    ("smart.critical_warning", "critical warning, bits"),
+    ("smart.media_errors", "media errors"),
+    ("smart.data_units_written", "data units written, 512,000 bytes each"),
+    ("smart.data_units_read", "data units read, 512,000 bytes each"),
+    ("ocp.physical_media_units_written_bytes", "bytes written to the media"),
+    ("smart.throttle_count", "times throttled"),
+    ("smart.throttle_seconds", "seconds throttled"),
+    ("irq.cpu_max", "CPU that took most interrupts"),
+];
+
+/// How a counter of a drive changed during the run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// Kernel name of the device.
+    pub device: String,
+    /// Name of the column in telemetry.csv, without the device.
+    pub column: String,
+    /// What it is.
+    pub name: String,
+    /// The first value measured.
+    pub first: f64,
+    /// The last one.
+    pub last: f64,
+}
+
+/// Kernel names of the devices that telemetry has columns of.
+pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for column in &timeline.columns {
+        let Some((owner, _)) = column.name.split_once('.') else { continue };
+        if !OTHERS.contains(&owner) && !names.iter().any(|name| name == owner) {
+            names.push(owner.to_owned());
+        }
+    }
+    names
+}
+
+/// The charts of all devices; on simulated drives none of them has data.
+pub(crate) fn charts(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
+    let devices = devices(timeline);
+    let charts = QUANTITIES.iter().map(|quantity| {
+        let chart = quantity.chart("device", &devices, timeline);
+        match simulated && chart.absent.is_some() {
+            true => chart.without_data("simulated drives have no statistics of the kernel and no SMART"),
+            false => chart,
+        }
+    });
+    charts.collect()
+}
+
+/// The counters that drives keep of themselves, before and after.
+pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
+    let mut all = Vec::new();
+    for device in devices(timeline) {
+        for (column, name) in CHANGES {
+            let ends = timeline.column(&format!("{device}.{column}")).and_then(|column| column.ends);
+            let Some((first, last)) = ends else { continue };
+            all.push(Change { device: device.clone(), column: column.into(), name: name.into(), first, last });
+        }
+    }
+    all
+}
+
+/// A value of a counter in words: whole.
+pub(crate) fn counter(value: f64) -> String {
+    if value.abs() >= 1.0 { words::number(value.round()) } else { words::number(value) }
+}

@@ -1,0 +1,236 @@
+//! The interval logs of a run: totals, quantiles over time, and a heat map, in one pass.
+//!
+//! Windows that fall into one point are added up as histograms before a quantile is taken, so a point's
+//! p99 is the p99 of its time, and its maximum the maximum.
+
+use super::{Detail, Heat, Points};
+use crate::latencies::Quantiles;
+use measure::cell::{self, Latencies, Layout};
+use measure::run_dir::{HlogKind, RunDirError, Window, each_window};
+use std::path::Path;
+
+/// Rows of a heat map for a factor of ten.
+const ROWS_PER_DECADE: f64 = 10.0;
+/// Points and columns beyond so many times what a run of its length has are of a damaged line.
+const BEYOND: usize = 4;
+/// Rows for the longest duration that histograms keep apart, 3.6e12 ns.
+const ROWS: usize = 128;
+
+/// Quantiles at one point, milliseconds.
+pub(crate) type Moment = [f64; 5];
+/// Names of the entries of [`Moment`].
+pub(crate) const MOMENT_NAMES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+/// Position of the 99th percentile in [`Moment`].
+pub(crate) const P99: usize = 2;
+/// Position of the maximum in [`Moment`].
+pub(crate) const MAX: usize = 4;
+
+/// The durations of one stream, or of one stream on one device.
+#[derive(Debug, Clone)]
+pub(crate) struct Durations {
+    /// By point; `None` where nothing succeeded.
+    pub(crate) moments: Vec<Option<Moment>>,
+    /// Over the whole run.
+    pub(crate) total: Latencies,
+    since: Latencies,
+    /// Counts by column, then by row.
+    columns: Vec<Vec<u64>>,
+}
+
+/// One interval log.
+#[derive(Debug, Clone)]
+pub(crate) struct Windows {
+    /// By stream, over all devices.
+    pub(crate) streams: Vec<Durations>,
+    /// By cell; empty with a single device.
+    pub(crate) cells: Vec<Durations>,
+    /// Seconds that a point stands for.
+    pub(crate) point_sec: f64,
+    /// Seconds that a column of the heat map stands for.
+    column_sec: f64,
+    detail: Detail,
+    /// Why the log could not be read to its end.
+    pub(crate) damage: Option<String>,
+}
+
+impl Durations {
+    fn new() -> Self {
+        Self { moments: Vec::new(), total: cell::latencies(), since: cell::latencies(), columns: Vec::new() }
+    }
+
+    /// Takes in a window of the point `point`, which never falls.
+    fn add(&mut self, histogram: &Latencies, point: usize) {
+        self.close(point);
+        // Bounds that differ, as another program may write them, grow or are cut: `add` takes what fits.
+        let _ = self.since.add(histogram);
+        let _ = self.total.add(histogram);
+    }
+
+    /// Ends the points before `point`.
+    fn close(&mut self, point: usize) {
+        if !self.since.is_empty() && point > self.moments.len() {
+            let quantiles = Quantiles::from(&self.since);
+            let Quantiles { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = quantiles;
+            self.moments.push(Some([p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|ns| ns as f64 / 1e6)));
+            self.since.reset();
+        }
+        while self.moments.len() < point {
+            self.moments.push(None);
+        }
+    }
+
+    fn add_heat(&mut self, histogram: &Latencies, column: usize) {
+        while self.columns.len() <= column {
+            self.columns.push(vec![0; ROWS]);
+        }
+        let Some(rows) = self.columns.get_mut(column) else { return };
+        for value in histogram.iter_recorded() {
+            let row = (value.value_iterated_to().max(1) as f64).log10() * ROWS_PER_DECADE;
+            if let Some(count) = rows.get_mut((row.floor() as usize).min(ROWS - 1)) {
+                *count += value.count_at_value();
+            }
+        }
+    }
+
+    /// The heat map, in seconds and milliseconds; `None` without a value.
+    pub(crate) fn heat(&self, column_sec: f64) -> Option<Heat> {
+        let used = |row: &usize| self.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
+        let (low, high) = ((0..ROWS).find(used)?, (0..ROWS).rev().find(used)?);
+        let totals: Vec<u64> = self.columns.iter().map(|column| column.iter().sum()).collect();
+        let row = |row: usize| {
+            let share = |(column, total): (&Vec<u64>, &u64)| {
+                column.get(row).filter(|count| **count > 0).map(|count| *count as f64 / (*total).max(1) as f64)
+            };
+            self.columns.iter().zip(&totals).map(share).collect()
+        };
+        Some(Heat {
+            x_edges: (0..=self.columns.len()).map(|column| column as f64 * column_sec).collect(),
+            y_edges: (low..=high + 1).map(|row| 10_f64.powf(row as f64 / ROWS_PER_DECADE) / 1e6).collect(),
+            shares: (low..=high).map(row).collect(),
+        })
+    }
+}
+
+impl Windows {
+    /// Reads what is whole of the log of `kind` in `dir`, whose run lasted `ran_sec`. With `heat`, counts
+    /// for heat maps are kept.
+    pub(crate) fn read(
+        dir: &Path,
+        layout: &Layout,
+        kind: HlogKind,
+        ran_sec: f64,
+        detail: Detail,
+        heat: bool,
+    ) -> Self {
+        let devices = layout.devices.len().max(1);
+        let cells = if devices > 1 { layout.cells() } else { 0 };
+        let mut this = Self {
+            streams: vec![Durations::new(); layout.streams.len()],
+            cells: vec![Durations::new(); cells],
+            point_sec: 0.0,
+            column_sec: 0.0,
+            detail,
+            damage: None,
+        };
+        let mut last = 0;
+        let read = each_window(dir, layout, kind, |window| {
+            if this.point_sec == 0.0 {
+                let length_sec = window.length_sec.round().max(1.0);
+                this.point_sec = whole_windows(length_sec, ran_sec, detail.points_max);
+                this.column_sec = whole_windows(length_sec, ran_sec, detail.columns_max);
+            }
+            last = last.max(this.add(&window, devices, heat));
+        });
+        this.streams.iter_mut().chain(&mut this.cells).for_each(|durations| durations.close(last + 1));
+        this.damage = read.err().map(|error| damage(kind, &error, &this));
+        this
+    }
+
+    /// Takes in one window; gives its point.
+    fn add(&mut self, window: &Window, devices: usize, heat: bool) -> usize {
+        let middle_sec = window.from_sec + window.length_sec / 2.0;
+        let at = |length_sec: f64, max: usize| ((middle_sec / length_sec) as usize).min(max.saturating_mul(BEYOND));
+        let point = at(self.point_sec, self.detail.points_max);
+        let column = at(self.column_sec, self.detail.columns_max);
+        if let Some(stream) = self.streams.get_mut(window.cell / devices) {
+            stream.add(&window.histogram, point);
+            if heat {
+                stream.add_heat(&window.histogram, column);
+            }
+        }
+        if let Some(cell) = self.cells.get_mut(window.cell) {
+            cell.add(&window.histogram, point);
+        }
+        point
+    }
+
+    /// Where the points lie: at the end of what they stand for.
+    pub(crate) fn points(&self) -> Points {
+        Points::Even { first: self.point_sec, step: self.point_sec }
+    }
+
+    /// Seconds that a column of the heat map stands for.
+    pub(crate) fn column_sec(&self) -> f64 {
+        self.column_sec
+    }
+}
+
+/// Whole windows, so many that a run of `ran_sec` has at most `points_max` of them.
+fn whole_windows(window_sec: f64, ran_sec: f64, points_max: usize) -> f64 {
+    (ran_sec / window_sec / points_max.max(1) as f64).ceil().max(1.0) * window_sec
+}
+
+fn damage(kind: HlogKind, error: &RunDirError, read: &Windows) -> String {
+    let points = read.streams.iter().map(|stream| stream.moments.len()).max().unwrap_or(0);
+    let until_sec = points as f64 * read.point_sec;
+    format!("{} could be read up to about {until_sec:.0} s only: {error}", kind.file_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_of_windows_becomes_whole_windows_of_at_most_so_many_points() {
+        assert_eq!(whole_windows(10.0, 86_400.0, 1_500), 60.0);
+        assert_eq!(whole_windows(10.0, 86_400.0, 300), 290.0);
+        assert_eq!(whole_windows(10.0, 60.0, 1_500), 10.0);
+        assert_eq!(whole_windows(10.0, 0.0, 1_500), 10.0);
+    }
+
+    #[test]
+    fn a_point_has_the_quantiles_of_all_its_windows_and_the_maximum_survives() {
+        let mut durations = Durations::new();
+        let of = |ns: u64, count: u32| {
+            let mut histogram = cell::latencies();
+            histogram.record_n(ns, count).unwrap();
+            histogram
+        };
+        durations.add(&of(1_000_000, 980), 0);
+        durations.add(&of(9_000_000, 20), 0);
+        durations.add(&of(1_000_000, 10), 2);
+        durations.close(3);
+        assert_eq!(durations.moments.len(), 3);
+        assert_eq!(durations.moments[1], None, "nothing succeeded");
+        let [p50, p90, p99, _, max] = durations.moments[0].unwrap();
+        assert!((p50 - 1.0).abs() < 0.02 && (p90 - 1.0).abs() < 0.02, "{p50} {p90}");
+        assert!((p99 - 9.0).abs() < 0.1 && (max - 9.0).abs() < 0.1, "{p99} {max}");
+    }
+
+    #[test]
+    fn each_column_of_a_heat_map_adds_up_to_one() {
+        let mut durations = Durations::new();
+        let mut histogram = cell::latencies();
+        histogram.record_n(100_000, 3).unwrap();
+        histogram.record_n(5_000_000, 1).unwrap();
+        durations.add_heat(&histogram, 1);
+        let heat = durations.heat(10.0).unwrap();
+        assert_eq!(heat.x_edges, [0.0, 10.0, 20.0]);
+        assert_eq!(heat.y_edges.len(), heat.shares.len() + 1);
+        let column = |at: usize| heat.shares.iter().filter_map(|row| row[at]).collect::<Vec<_>>();
+        assert_eq!(column(0), Vec::<f64>::new());
+        assert_eq!(column(1), [0.75, 0.25]);
+        let row = heat.shares.iter().position(|row| row[1] == Some(0.25)).unwrap();
+        assert!(heat.y_edges[row] <= 5.0 && 5.0 < heat.y_edges[row + 1] + 0.06, "{:?}", heat.y_edges);
+    }
+}

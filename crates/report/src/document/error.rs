@@ -1,0 +1,12 @@
+//! Why there is no report.
+
+use measure::run_dir::RunDirError;
+use thiserror::Error;
+
+/// Why a report could not be made.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// A directory cannot be read as a run or a series.
+    #[error(transparent)]
+    Directory(#[from] RunDirError),
+}

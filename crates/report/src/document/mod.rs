@@ -1,0 +1,142 @@
+//! The report as one document: everything that a page says, as data, the same for every form.
+//!
+//! ```text
+//! directories -> Document (serialisable) -> html() | markdown() | json() | text()
+//! ```
+//!
+//! The one idea: forms only lay out. What is judged, reduced, put into words or missing is decided
+//! here, so no form can say something that another does not know.
+
+mod error;
+mod run;
+mod section;
+mod series;
+
+pub use error::ReportError;
+pub use run::{Banner, Pair, Part, RunReport};
+pub use section::Section;
+pub use series::{SeriesReport, StepReport};
+
+use crate::charts::Detail;
+use measure::judge::Outcome;
+use measure::series::Series;
+use serde::Serialize;
+use std::path::Path;
+
+/// Version of the document's fields. Raised when one changes its meaning.
+pub const DOCUMENT_FORMAT_VERSION: u32 = 1;
+
+/// A report on some directories.
+#[derive(Debug, Clone, Serialize)]
+pub struct Document {
+    /// [`DOCUMENT_FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Program and version that made the report.
+    pub made_by: String,
+    /// What each directory says, in the order in which they were named.
+    pub reports: Vec<Report>,
+}
+
+/// What one directory says.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Report {
+    /// A run.
+    Run(Box<RunReport>),
+    /// A series of runs.
+    Series(Box<SeriesReport>),
+}
+
+impl Document {
+    /// Reads `dirs`, each the directory of a run or of a series. Reads nothing else: years later, on any
+    /// machine, the document is the same.
+    ///
+    /// What is damaged costs what depends on it, and is said in a banner. Errors: a directory is neither, or
+    /// its manifest cannot be read.
+    pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, ReportError> {
+        let mut series = Vec::new();
+        for dir in dirs {
+            series.push(Series::read(dir.as_ref())?);
+        }
+        let runs: usize = series.iter().map(|series| series.as_ref().map_or(1, |series| series.steps.len())).sum();
+        let detail = Detail::of_runs(runs);
+        let read = |(dir, series): (&P, Option<Series>)| {
+            let dir = dir.as_ref();
+            Ok(match series {
+                Some(series) => Report::Series(Box::new(SeriesReport::read(dir, series, detail))),
+                None => Report::Run(Box::new(RunReport::read(dir, detail)?)),
+            })
+        };
+        let reports: Result<Vec<Report>, ReportError> = dirs.iter().zip(series).map(read).collect();
+        let made_by = concat!("flashproof ", env!("CARGO_PKG_VERSION")).to_owned();
+        Ok(Self { format_version: DOCUMENT_FORMAT_VERSION, made_by, reports: reports? })
+    }
+
+    /// What the reports come to: the worst of their outcomes, where a failure is worse than not knowing. A
+    /// series that goes on has none yet, and is taken for one that cannot tell.
+    pub fn outcome(&self) -> Outcome {
+        let of = |report: &Report| report.outcome().unwrap_or(Outcome::Invalid);
+        let severity = |outcome: &Outcome| match outcome {
+            Outcome::Pass => 0,
+            Outcome::Invalid => 1,
+            Outcome::Fail => 2,
+        };
+        self.reports.iter().map(of).max_by_key(severity).unwrap_or(Outcome::Invalid)
+    }
+
+    /// What a reader should know first, each one sentence, with the directory where there are several.
+    pub fn banners(&self) -> Vec<String> {
+        let several = self.reports.len() > 1;
+        let named = |report: &Report| {
+            let dir = report.dir().to_owned();
+            let name = move |text: &String| if several { format!("{dir}: {text}") } else { text.clone() };
+            report.banners().iter().map(name).collect::<Vec<_>>()
+        };
+        self.reports.iter().flat_map(named).collect()
+    }
+
+    /// The document as indented JSON. `docs/report.schema.json` says what it holds.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// One page of HTML that needs nothing else: no network, no other file.
+    pub fn html(&self) -> String {
+        crate::html::page(self)
+    }
+
+    /// For tickets and wikis: all but the pictures.
+    pub fn markdown(&self) -> String {
+        crate::markdown::markdown(self)
+    }
+
+    /// For a terminal: verdicts, shares and latencies.
+    pub fn text(&self) -> String {
+        crate::text::text(self)
+    }
+}
+
+impl Report {
+    /// The directory, as it was named.
+    pub fn dir(&self) -> &str {
+        match self {
+            Self::Run(run) => &run.dir,
+            Self::Series(series) => &series.dir,
+        }
+    }
+
+    /// Pass, fail or invalid; `None` for a series that goes on.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Run(run) => Some(run.verdict.outcome),
+            Self::Series(series) => series.series.conclusion.as_ref().map(|conclusion| conclusion.outcome),
+        }
+    }
+
+    fn banners(&self) -> Vec<String> {
+        match self {
+            Self::Run(run) => run.banners.iter().map(|banner| banner.text.clone()).collect(),
+            Self::Series(series) => series.banners.iter().map(|banner| banner.text.clone()).collect(),
+        }
+    }
+}

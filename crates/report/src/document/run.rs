@@ -1,0 +1,269 @@
+//! What one run directory says.
+
+use super::Section;
+use crate::charts::telemetry::{self, Change};
+use crate::charts::timeline::Timeline;
+use crate::charts::windows::Windows;
+use crate::charts::{Detail, heat_map, host, percentiles, rates, shares, trace};
+use crate::latencies::StreamLatencies;
+use crate::method;
+use crate::words;
+use measure::cell::Layout;
+use measure::finding::Finding;
+use measure::judge::{Sla, Verdict};
+use measure::run_dir::{self, Config, HlogKind, Manifest, Run, RunDirError};
+use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
+
+/// Something that a reader must know before anything else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Banner {
+    /// One sentence.
+    pub text: String,
+}
+
+/// A name and a value, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// What it is.
+    pub name: String,
+    /// The value with its unit.
+    pub value: String,
+}
+
+/// A text under a heading.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// The heading.
+    pub title: String,
+    /// One paragraph.
+    pub text: String,
+}
+
+/// What one run directory says.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunReport {
+    /// The directory, as it was named.
+    pub dir: String,
+    /// A title: what was run on what.
+    pub title: String,
+    /// Whether the run came to its end and said so.
+    pub complete: bool,
+    /// What a reader must know first: that the run is incomplete, what is damaged or missing.
+    pub banners: Vec<Banner>,
+    /// The verdict as it follows from the recorded counts now.
+    pub verdict: Verdict,
+    /// The number that decided, one sentence; null when there was nothing to judge.
+    pub decided: Option<String>,
+    /// What the run may be called: a screening, or a certification's load.
+    pub class_in_words: String,
+    /// The most important facts.
+    pub summary: Vec<Pair>,
+    /// Quantiles of each stream over the whole run.
+    pub latencies: Vec<StreamLatencies>,
+    /// The charts.
+    pub sections: Vec<Section>,
+    /// How the counters that drives keep of themselves changed.
+    pub counters: Vec<Change>,
+    /// What was found about host and devices before the run.
+    pub findings: Vec<Finding>,
+    /// What could not be measured, and why.
+    pub unmeasured: Vec<String>,
+    /// Program and version that ran it.
+    pub tool: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// When it began, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    /// Whether the devices were simulated.
+    pub simulated: bool,
+    /// The limits.
+    pub sla: Sla,
+    /// The devices, as the user named them.
+    pub devices: Vec<String>,
+    /// The configuration.
+    pub config: Config,
+    /// What is known of each device.
+    pub device_facts: Vec<Value>,
+    /// What is known of the host.
+    pub host_facts: Value,
+    /// What carried out the operations.
+    pub engine_facts: Value,
+    /// How all of this came about, and what it does not say.
+    pub method: Vec<Part>,
+}
+
+/// The three interval logs.
+struct Logs {
+    service: Windows,
+    wait: Windows,
+    lag: Windows,
+}
+
+impl Logs {
+    fn read(dir: &Path, layout: &Layout, ran_sec: f64, detail: Detail) -> Self {
+        let read = |kind| Windows::read(dir, layout, kind, ran_sec, detail, kind == HlogKind::Service);
+        Self { service: read(HlogKind::Service), wait: read(HlogKind::Wait), lag: read(HlogKind::Lag) }
+    }
+
+    fn damage(&self) -> impl Iterator<Item = String> + use<'_> {
+        [&self.service, &self.wait, &self.lag].into_iter().filter_map(|log| log.damage.clone())
+    }
+
+    /// Quantiles of each stream that did something.
+    fn latencies(&self, layout: &Layout) -> Vec<StreamLatencies> {
+        let durations = self.service.streams.iter().zip(self.wait.streams.iter().zip(&self.lag.streams));
+        let streams = layout.streams.iter().zip(durations).filter(|(_, (service, _))| !service.total.is_empty());
+        let streams = streams.map(|(stream, (service, (wait, lag)))| StreamLatencies {
+            stream: stream.name.clone(),
+            service: (&service.total).into(),
+            wait: (&wait.total).into(),
+            lag: (&lag.total).into(),
+        });
+        streams.collect()
+    }
+}
+
+impl RunReport {
+    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`].
+    pub(crate) fn read(dir: &Path, detail: Detail) -> Result<Self, RunDirError> {
+        let run = run_dir::read(dir)?;
+        let complete = run.is_complete();
+        let Run { manifest, verdict, mut remarks, .. } = run;
+        let timeline = Timeline::read(dir, &manifest, detail)?;
+        let layout = manifest.layout();
+        let logs = Logs::read(dir, &layout, verdict.ran_sec, detail);
+        remarks.extend(logs.damage());
+        let simulated = manifest.simulated;
+        Ok(Self {
+            dir: dir.display().to_string(),
+            title: title(&manifest),
+            complete,
+            banners: remarks.into_iter().map(|text| Banner { text }).collect(),
+            decided: verdict.decided_by.as_ref().map(ToString::to_string),
+            class_in_words: words::class(verdict.class, simulated, verdict.ran_sec, verdict.partial),
+            summary: summary(&manifest, &verdict),
+            latencies: logs.latencies(&layout),
+            sections: sections(dir, &manifest, &verdict, &timeline, &logs, detail),
+            counters: telemetry::changes(&timeline),
+            unmeasured: unmeasured(&manifest, &timeline),
+            method: method::parts(&manifest),
+            verdict,
+            findings: manifest.findings,
+            tool: manifest.tool,
+            command: manifest.command,
+            started_unix_ms: manifest.started_unix_ms,
+            simulated,
+            sla: manifest.sla,
+            devices: manifest.devices,
+            config: manifest.config,
+            device_facts: manifest.device_facts,
+            host_facts: manifest.host_facts,
+            engine_facts: manifest.engine_facts,
+        })
+    }
+}
+
+fn title(manifest: &Manifest) -> String {
+    let purpose = manifest.purpose.as_ref().map(|purpose| format!("{purpose}: ")).unwrap_or_default();
+    let devices = match &manifest.devices[..] {
+        [one] => one.clone(),
+        several => words::count(several.len(), "device", "devices"),
+    };
+    let test = manifest.test;
+    format!("{purpose}{} test of {devices}", format!("{test:?}").to_lowercase())
+}
+
+fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
+    let pair = |name: &str, value: String| Pair { name: name.to_owned(), value };
+    let fact = |facts: &Value, name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut pairs = Vec::new();
+    for (name, facts) in manifest.devices.iter().zip(&manifest.device_facts) {
+        let model = ["model", "serial", "firmware"].map(|key| fact(facts, key));
+        let size = facts.get("size_bytes").and_then(Value::as_f64).map(words::bytes);
+        let known: Vec<String> = model.into_iter().flatten().chain(size).collect();
+        let known = if known.is_empty() { fact(facts, "kind").unwrap_or_default() } else { known.join(", ") };
+        pairs.push(pair(name, known));
+    }
+    if let Some(multiple) = manifest.multiple {
+        pairs.push(pair("Load", format!("{}x", words::number(multiple))));
+    }
+    for stream in verdict.streams.iter().filter(|stream| stream.judged) {
+        let offered = match stream.offered_iops {
+            offered if offered > 0.0 => format!("{}/s offered, ", words::number(offered)),
+            _ => "closed stream, ".to_owned(),
+        };
+        let achieved = words::number(stream.achieved_iops);
+        let lost = stream.errors.saturating_add(stream.unissued);
+        let lost = if lost > 0 { format!(", {} failed or never done", words::number(lost as f64)) } else { String::new() };
+        pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}{achieved}/s achieved{lost}")));
+    }
+    let ran = words::seconds(verdict.ran_sec);
+    let planned = words::seconds(manifest.duration_sec as f64);
+    pairs.push(pair("Ran for", if ran == planned { ran } else { format!("{ran} of {planned}") }));
+    pairs.push(pair("Began", words::date(manifest.started_unix_ms)));
+    pairs.push(pair("Limits", manifest.sla.to_string()));
+    pairs
+}
+
+/// What the manifest names, and columns of telemetry in which nothing stands.
+fn unmeasured(manifest: &Manifest, timeline: &Timeline) -> Vec<String> {
+    let empty = timeline.columns.iter().filter(|column| !column.bins.any()).map(|column| column.name.as_str());
+    let empty: Vec<&str> = empty.collect();
+    let mut all = manifest.unmeasured.clone();
+    if !empty.is_empty() {
+        all.push(format!("nothing stands in these columns of telemetry.csv: {}", empty.join(", ")));
+    }
+    all
+}
+
+fn sections(
+    dir: &Path,
+    manifest: &Manifest,
+    verdict: &Verdict,
+    timeline: &Timeline,
+    logs: &Logs,
+    detail: Detail,
+) -> Vec<Section> {
+    let simulated = manifest.simulated;
+    let mut devices = telemetry::charts(timeline, simulated);
+    devices.extend(trace::charts(dir, &percentiles::thresholds(manifest), simulated, detail));
+    vec![
+        Section::new(
+            "shares",
+            "Shares over the thresholds",
+            "What the verdict is made of. The worst complete slice of any device decides.",
+            shares::charts(verdict, &manifest.sla),
+        ),
+        Section::new(
+            "latency",
+            "Latency over time",
+            "How service times moved: from the hand-over of an operation to the kernel to its completion.",
+            heat_map::charts(manifest, &logs.service)
+                .into_iter()
+                .chain(percentiles::service_charts(manifest, &logs.service))
+                .collect(),
+        ),
+        Section::new(
+            "delays",
+            "Wait and lag",
+            "What is added to service times: waiting for a slot (judged), and our own lateness (it can make a run \
+             invalid).",
+            percentiles::delay_charts(manifest, &logs.wait, &logs.lag),
+        ),
+        Section::new(
+            "rates",
+            "Offered and achieved rate",
+            "Whether the load was the one asked for.",
+            rates::charts(manifest, timeline),
+        ),
+        Section::new("devices", "Devices", "What the kernel and the drives say of themselves.", devices),
+        Section::new(
+            "host",
+            "Host and this program",
+            "Whether something other than the device was slow.",
+            host::charts(timeline, simulated),
+        ),
+    ]
+}

@@ -1,0 +1,60 @@
+//! The document for a terminal: what decides, without the pictures.
+
+use crate::document::{Document, Report, RunReport, SeriesReport};
+use crate::latencies::Table;
+use crate::words;
+use std::fmt::Write;
+
+/// All reports, the ones below others under a line with their directory.
+pub(crate) fn text(document: &Document) -> String {
+    let several = document.reports.len() > 1;
+    let mut text = String::new();
+    for report in &document.reports {
+        if several {
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(text, "{}== {}\n", if text.is_empty() { "" } else { "\n" }, report.dir());
+        }
+        match report {
+            Report::Run(run) => text += &run_page(run),
+            Report::Series(series) => text += &series_page(series),
+        }
+    }
+    text
+}
+
+fn run_page(run: &RunReport) -> String {
+    let mut text = run.verdict.to_string();
+    for blame in &run.verdict.blame {
+        let _ = writeln!(text, "\n{}", blame.sentence);
+    }
+    if !run.latencies.is_empty() {
+        let _ = write!(text, "\n{}", Table(&run.latencies));
+    }
+    text
+}
+
+fn series_page(report: &SeriesReport) -> String {
+    let mut text = format!("{}\n", report.title);
+    match &report.series.conclusion {
+        Some(conclusion) => {
+            let _ = writeln!(text, "{}: {}", words::outcome(conclusion.outcome), conclusion.sentence);
+            conclusion.remarks.iter().for_each(|remark| text += &format!("  {remark}\n"));
+        }
+        None => text += "no conclusion yet\n",
+    }
+    let names = report.steps.iter().map(|step| step.step.name.chars().count());
+    let width = names.max().unwrap_or(0).max("step".len());
+    let _ = writeln!(text, "\n{:<width$} {:>8} {:>12} {:<12}", "step", "load", "at most", "outcome");
+    for step in &report.steps {
+        let load = format!("{}x", words::number(step.step.multiple));
+        let length = words::seconds(step.step.duration_sec as f64);
+        let _ = writeln!(
+            text,
+            "{:<width$} {load:>8} {length:>12} {:<12} {}",
+            step.step.name,
+            crate::html::step_outcome(step),
+            step.step.reason
+        );
+    }
+    text
+}
