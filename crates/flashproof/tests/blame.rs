@@ -17,6 +17,7 @@ const MIB: u64 = 1 << 20;
 
 /// The blame for the worst slice.
 fn worst(run: &Run) -> &Blame {
+    assert_eq!(run.remarks.iter().find(|remark| remark.contains("trace.csv")), None);
     run.verdict.blame.first().unwrap_or_else(|| panic!("nothing is blamed: {:?}", run.verdict.reasons))
 }
 
@@ -149,6 +150,27 @@ fn a_device_throttled_by_a_cgroup_is_slow_because_of_the_kernel_and_not_of_the_d
     Running::start(command).end().expect(1);
     let blame = assert_blamed(&bench, Cause::KernelQueue);
     assert!(blame.sentence.contains("in the kernel before the device ("), "{}", blame.sentence);
+}
+
+#[test]
+fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
+    let bench = Bench::new();
+    let Some(below) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    // A device on a device: what holds up the lower one is, to the upper one, the device.
+    let Some(name) = tool("losetup", &["--find", "--show", "--direct-io=on", &below.name]) else { return };
+    let _detached = Undo::with("losetup", &["--detach", &name]);
+    let Some(throttled) = Throttled::reads_per_sec(&bench, &below, 400) else { return };
+    // Twenty a second too many: each second adds 50 ms, so that a sample of the trace sees whole requests.
+    bench.write(support::CONFIG, format!("device-names: {name}\ntest-duration-sec: 4\nread-reqs-per-sec: 420\n"));
+    let mut command = throttled.command(&bench);
+    command.args(["storage", support::CONFIG, "--out", OUT]);
+    Running::start(command).end().expect(1);
+    let samples = fs::read_to_string(bench.path("run/trace.csv")).unwrap_or_default();
+    if samples.lines().count() < 2 {
+        return skip("this kernel does not let us trace").unwrap_or(());
+    }
+    let blame = assert_blamed(&bench, Cause::Device);
+    assert!(blame.sentence.contains("in the device (issue to complete p99 up to "), "{}", blame.sentence);
 }
 
 /// Processes that do nothing, all of the time, on one CPU; gone when dropped.
