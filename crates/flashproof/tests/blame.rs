@@ -160,10 +160,11 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
     let Some(name) = tool("losetup", &["--find", "--show", "--direct-io=on", &below.name]) else { return };
     let _detached = Undo::with("losetup", &["--detach", &name]);
     let Some(throttled) = Throttled::reads_per_sec(&bench, &below, 400) else { return };
-    // Twenty a second too many: each second adds 50 ms, so that a sample of the trace sees whole requests.
-    bench.write(support::CONFIG, format!("device-names: {name}\ntest-duration-sec: 4\nread-reqs-per-sec: 420\n"));
+    // Sixteen in flight of which 400 a second are let through: each takes 40 ms on average, all of the time.
+    let config = "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 16\n";
+    bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));
     let mut command = throttled.command(&bench);
-    command.args(["storage", support::CONFIG, "--out", OUT]);
+    command.args(["storage", support::CONFIG, "--out", OUT, "--sla", "5%>1ms"]);
     Running::start(command).end().expect(1);
     let samples = fs::read_to_string(bench.path("run/trace.csv")).unwrap_or_default();
     if samples.lines().count() < 2 {
