@@ -1,10 +1,12 @@
 //! The command line: commands, their options and their help.
 
+mod certify;
 mod config;
 mod doctor;
 mod latency;
 mod prep;
 
+pub use certify::CertifyArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
@@ -38,6 +40,8 @@ pub enum Task {
     Report(ReportArgs),
     /// `flashproof config`
     Config(Box<ConfigArgs>),
+    /// `flashproof certify`
+    Certify(Box<CertifyArgs>),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -71,6 +75,8 @@ enum Command {
     Report(ReportArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
     Config(Box<ConfigArgs>),
+    /// Certify devices for a load, in stages of a day, and go on after any interruption; ERASES them
+    Certify(Box<CertifyArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -119,7 +125,7 @@ pub struct TestArgs {
     #[arg(long)]
     pub shared: bool,
     /// What the verdict allows: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default())]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), value_parser = Sla::wanted)]
     pub sla: Sla,
     /// Length of a slice of the verdict, in seconds; the worst slice decides
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
@@ -206,6 +212,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
         .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
         .mut_subcommand("config", config::with_examples)
+        .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
         .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
         .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
@@ -216,6 +223,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Prep(args) => Task::Prep(args),
         Command::Report(args) => Task::Report(args),
         Command::Config(args) => Task::Config(args),
+        Command::Certify(args) => Task::Certify(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
     }

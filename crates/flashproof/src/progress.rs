@@ -15,6 +15,8 @@ const ADD: Duration = Duration::from_secs(10);
 /// Tells how the run is going, on standard error.
 pub struct Progress {
     layout: Layout,
+    /// What it is part of, before each line: `stage 2 of 4, ends about 14:05 UTC`.
+    heading: Option<String>,
     duration_ns: u64,
     /// The terminal; `None` where standard error is a file.
     screen: Option<Screen>,
@@ -38,7 +40,22 @@ impl Progress {
     pub fn new(layout: &Layout, duration_ns: u64, simulated: bool, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
         let screen = if !quiet && io::stderr().is_terminal() { Screen::new() } else { None };
-        Self { layout: layout.clone(), duration_ns, screen, simulated, quiet, told: None, since, errors: 0 }
+        Self {
+            layout: layout.clone(),
+            heading: None,
+            duration_ns,
+            screen,
+            simulated,
+            quiet,
+            told: None,
+            since,
+            errors: 0,
+        }
+    }
+
+    /// As it is, with a heading before each line.
+    pub fn headed(self, heading: Option<String>) -> Self {
+        Self { heading, ..self }
     }
 
     /// Takes in an interval; tells, if it is time to.
@@ -82,6 +99,7 @@ impl Progress {
         let errors = if self.errors > 0 { format!("{} I/O errors", self.errors) } else { String::new() };
         let left = clock(self.duration_ns.saturating_sub(end_ns));
         let parts = [
+            (4, self.heading.clone().unwrap_or_default()),
             (4, clock(end_ns)),
             (3, format!("{rate:.0} ops/s")),
             (2, format!("service p99 {}", p99(&self.since.judged))),

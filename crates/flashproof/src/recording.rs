@@ -48,7 +48,7 @@ pub struct Recording<'a> {
     act_log: bool,
     failures_told: u32,
     stopped: Option<Instant>,
-    watch: &'a mut Watch<'a>,
+    watch: &'a mut dyn Watch,
 }
 
 impl<'a> Recording<'a> {
@@ -60,7 +60,7 @@ impl<'a> Recording<'a> {
         engine: &'a EngineFacts,
         control: Arc<Control>,
         options: Options,
-        watch: &'a mut Watch<'a>,
+        watch: &'a mut dyn Watch,
     ) -> Self {
         let layout = manifest.layout();
         Self {
@@ -71,7 +71,8 @@ impl<'a> Recording<'a> {
                 manifest.duration_sec.saturating_mul(1_000_000_000),
                 manifest.simulated,
                 options.quiet,
-            ),
+            )
+            .headed(options.heading),
             act_log: options.act_log,
             trace: options.trace,
             tracing: None,
@@ -167,6 +168,8 @@ impl<'a> Recording<'a> {
 pub struct Options {
     /// Do not tell progress.
     pub quiet: bool,
+    /// What stands before each line of progress.
+    pub heading: Option<String>,
     /// Print ACT's log on standard output.
     pub act_log: bool,
     /// Sample the block layer's tracepoints, where that can be done.
@@ -186,6 +189,7 @@ impl Sink for Recording<'_> {
             self.sampler =
                 sampler.inspect_err(|error| say::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
         }
+        self.watch.begins(&self.manifest);
         let plan = tracing::plan(self.devices, self.trace, &mut self.manifest.unmeasured);
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         let writer = Writer::create(&self.dir, &self.manifest, columns)?;
@@ -210,7 +214,7 @@ impl Sink for Recording<'_> {
                 writer.sync()?;
             }
         }
-        if let Some(why) = (self.watch)(interval) {
+        if let Some(why) = self.watch.interval(interval) {
             self.control.stop(Cause::Enough { why });
         }
         Ok(())

@@ -28,8 +28,25 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// sets no bound.
 const DRAIN_NS: u64 = 10 * NS_PER_SEC;
 
-/// Sees each interval of a run as it ends; gives a phrase that says what was seen once that is enough.
-pub type Watch<'a> = dyn FnMut(&Interval) -> Option<String> + 'a;
+/// Sees a run while it goes on, and can end it.
+pub trait Watch {
+    /// The run begins that `manifest` describes.
+    fn begins(&mut self, manifest: &Manifest);
+
+    /// An interval is over; gives a phrase that says what was seen once that is enough.
+    fn interval(&mut self, interval: &Interval) -> Option<String>;
+}
+
+/// Nobody watches: the run lasts its time.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn begins(&mut self, _: &Manifest) {}
+
+    fn interval(&mut self, _: &Interval) -> Option<String> {
+        None
+    }
+}
 
 /// What to run, and how.
 pub struct Order<'a> {
@@ -68,6 +85,8 @@ pub struct Part {
     pub multiple: Option<f64>,
     /// What was found before the series; `None`: look again.
     pub findings: Option<Vec<Finding>>,
+    /// What stands before each line of progress: `stage 2 of 4, ends about 14:05 UTC`.
+    pub heading: Option<String>,
 }
 
 /// How a run came to an end of which there is a verdict.
@@ -86,7 +105,7 @@ pub enum Ended {
 /// Runs the test. `watch` may end it early. A signal ends it by way of `switch`.
 ///
 /// Errors: the run did not begin.
-pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<Ended, Failure> {
+pub fn run(order: Order<'_>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
     let Order {
         mut model,
         text,
@@ -143,7 +162,7 @@ pub fn run(order: Order<'_>, switch: &Switch, watch: &mut Watch<'_>) -> Result<E
         control: control.clone(),
     };
     let _armed = switch.arm(vec![control.clone()]);
-    let options = Options { quiet, act_log, trace, settings };
+    let options = Options { quiet, heading: part.heading, act_log, trace, settings };
     let mut recording = Recording::new(dir, manifest, &devices, &facts, control, options, watch);
     match engine.run(&what, workload.shards, &devices, seed, &facts, &mut recording) {
         Ok(()) => {

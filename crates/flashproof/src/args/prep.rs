@@ -3,6 +3,13 @@
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 
+/// Passes of salt, where nobody says how many.
+const FILLS: u32 = 1;
+/// Places to read back, where nobody says how many.
+const SAMPLES: u64 = 16_384;
+/// Seconds between two records of progress, where nobody says how many.
+const CHECKPOINT_SEC: u64 = 5;
+
 /// Options of a preparation.
 #[derive(Args, Debug)]
 pub struct PrepArgs {
@@ -13,7 +20,7 @@ pub struct PrepArgs {
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
     /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning is 2
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = FILLS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
     /// Leave out the pass of zeros before the salt
     #[arg(long)]
@@ -40,14 +47,36 @@ pub struct PrepArgs {
     )]
     pub verify: bool,
     /// Places of 4 KiB to read back from each device; a number beyond its size reads all, 0 nothing
-    #[arg(long, value_name = "N", default_value_t = 16384)]
+    #[arg(long, value_name = "N", default_value_t = SAMPLES)]
     pub samples: u64,
     /// How often progress is put on the medium and recorded, in seconds; 0: ten times a second
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = CHECKPOINT_SEC)]
     pub checkpoint: u64,
     /// Do not report progress
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl PrepArgs {
+    /// The preparation of `devices` that `flashproof prep` does without options; `erase` names those that
+    /// may be erased.
+    pub fn usual(devices: Vec<String>, erase: &[String], quiet: bool) -> Self {
+        Self {
+            devices,
+            erase: erase.to_vec(),
+            fills: FILLS,
+            skip_zero: false,
+            zero_only: false,
+            discard_first: false,
+            use_pct: 100,
+            seed: None,
+            restart: false,
+            verify: false,
+            samples: SAMPLES,
+            checkpoint: CHECKPOINT_SEC,
+            quiet,
+        }
+    }
 }
 
 #[derive(Parser)]

@@ -59,11 +59,7 @@ fn unasked(findings: Vec<Finding>) -> Vec<Finding> {
 
 /// All findings worth a look, the weightiest first, and how many others there are.
 fn page(findings: &[Finding], all: bool) -> String {
-    let least = if all { Level::Ok } else { Level::Note };
-    let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= least).collect();
-    shown.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    let mut page = String::new();
-    shown.iter().for_each(|finding| write_finding(&mut page, finding));
+    let mut page = listed(findings, if all { Level::Ok } else { Level::Note });
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let counted = |level, one: &str, many: &str| match count(level) {
         1 => format!("1 {one}"),
@@ -80,6 +76,15 @@ fn page(findings: &[Finding], all: bool) -> String {
         counted(Level::Note, "note", "notes"),
         count(Level::Ok),
     );
+    page
+}
+
+/// The findings of at least this level, the weightiest first.
+pub fn listed(findings: &[Finding], least: Level) -> String {
+    let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= least).collect();
+    shown.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    let mut page = String::new();
+    shown.iter().for_each(|finding| write_finding(&mut page, finding));
     page
 }
 

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod certify;
 pub mod config;
 pub mod devices;
 pub mod doctor;

@@ -4,7 +4,7 @@ use crate::args::TestArgs;
 use crate::commands::Manner;
 use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::runner::{Ended, Order, Part, run as run_order};
+use crate::runner::{Ended, Order, Part, Unwatched, run as run_order};
 use crate::say;
 use crate::signals::Switch;
 use load::act::options::Test;
@@ -43,7 +43,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         trace: !args.no_trace,
     };
     let switch = Switch::install("the run directory has no verdict and says so")?;
-    let verdict = match run_order(order, &switch, &mut |_| None)? {
+    let verdict = match run_order(order, &switch, &mut Unwatched)? {
         Ended::Recorded(verdict) => verdict,
         Ended::Unrecorded { verdict, failure } => {
             show(&format!("\n{verdict}\n"), manner)?;

@@ -4,8 +4,10 @@
 //! written once against this and the option table, and knows nothing of the tests' own types.
 
 use super::check::check;
-use super::configuration::{Configuration, Fields};
+use super::choice::Arrival;
+use super::configuration::{Configuration, Fields, Terms};
 use super::derive::derive;
+use super::echo;
 use super::index::{IndexConfig, derive_index};
 use super::meaning::Meaning;
 use super::options::{OptionSpec, Test, find};
@@ -72,6 +74,31 @@ impl AnyConfig {
     /// The devices or files that it names.
     pub fn device_names(&self) -> &[String] {
         either!(self, config => &config.device_names)
+    }
+
+    /// Sets the devices or files; an empty list is a mistake that [`problems`](Self::problems) finds.
+    pub fn set_device_names(&mut self, names: Vec<String>) {
+        either!(self, config => config.device_names = names);
+    }
+
+    /// Settles when operations are intended to start.
+    pub fn set_arrival(&mut self, arrival: Arrival) {
+        either!(self, config => config.set_arrival(arrival));
+    }
+
+    /// Settles how long the test lasts, seconds.
+    pub fn set_duration(&mut self, seconds: u32) {
+        either!(self, config => config.test_duration_sec = seconds);
+    }
+
+    /// How the test is run.
+    pub fn terms(&self) -> Terms {
+        either!(self, config => config.terms())
+    }
+
+    /// A file that reads back to it, see [`echo::to_text`].
+    pub fn to_text(&self) -> String {
+        either!(self, config => echo::to_text(config))
     }
 
     /// Sets `key` to `value`, as a line of a file does. On an error nothing changes.

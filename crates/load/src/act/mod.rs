@@ -23,6 +23,7 @@
 //! * [`reference`](mod@reference): help text and the option reference, from the table
 //! * [`any`], [`document`], [`scale`], [`meaning`], [`old`]: what `flashproof config` does with a
 //!   configuration of either test: write it, multiply it, explain it, translate it from old ACTs
+//! * [`staged`]: a configuration as the load of 1x, multiplied, on some of its devices
 //! * [`workload`]: what the shards run
 
 pub mod any;
@@ -44,6 +45,7 @@ pub mod reference;
 pub mod scale;
 mod setting;
 pub mod sizes;
+pub mod staged;
 pub mod storage;
 mod table;
 pub mod warning;

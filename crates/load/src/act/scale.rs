@@ -74,6 +74,38 @@ impl FromStr for Factor {
     }
 }
 
+impl Factor {
+    /// The load itself.
+    pub const ONE: Self = Self { billionths: ONE };
+
+    /// What ACT's README recommends to certify for.
+    pub const RECOMMENDED: Self = Self { billionths: 30 * ONE };
+
+    /// Twice as much. Errors: more than can be counted.
+    pub fn doubled(self) -> Result<Self, FactorError> {
+        self.share(2, 1)
+    }
+
+    /// The factor by which the load of `of` devices becomes `self` times that of `devices`: rounded to the
+    /// nearest billionth, where it is not exact.
+    ///
+    /// Errors: it is 0, or more than can be counted.
+    pub fn share(self, devices: u64, of: u64) -> Result<Self, FactorError> {
+        let of = u128::from(of.max(1));
+        let product = u128::from(self.billionths) * u128::from(devices);
+        match u64::try_from((product + of / 2) / of) {
+            Ok(0) => Err(FactorError::Zero),
+            Ok(billionths) => Ok(Self { billionths }),
+            Err(_) => Err(FactorError::TooManyDigits),
+        }
+    }
+
+    /// As a floating-point number, for records.
+    pub fn as_f64(self) -> f64 {
+        self.billionths as f64 / ONE as f64
+    }
+}
+
 impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&decimal(self.billionths.into()))
@@ -261,6 +293,16 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Factor>(), Err(error), "{text}");
         }
+    }
+
+    #[test]
+    fn a_share_of_the_devices_is_a_share_of_the_load() {
+        assert_eq!(factor("30").doubled(), Ok(factor("60")));
+        assert_eq!(factor("30").share(1, 3), Ok(factor("10")));
+        assert_eq!(Factor::ONE.share(2, 3), Ok(factor("0.666666667")));
+        assert_eq!(factor("1.5").share(4, 4).map(Factor::as_f64), Ok(1.5));
+        assert_eq!(factor("0.000000001").share(1, 3), Err(FactorError::Zero));
+        assert_eq!(factor("999999999").share(u64::MAX, 1), Err(FactorError::TooManyDigits));
     }
 
     #[test]

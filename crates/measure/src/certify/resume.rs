@@ -63,6 +63,7 @@ pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<Differs>> {
         }));
     }
     differs.extend(terms(&then.terms, &now.terms));
+    differs.extend(terms(&keys(&then.config_1x), &keys(&now.config_1x)));
     if differs.is_empty() { Ok(()) } else { Err(differs) }
 }
 
@@ -79,6 +80,13 @@ fn told(drive: &Identity) -> String {
         None => format!("{} without a serial number", drive.name),
     };
     format!("{model}{serial} ({} bytes)", Grouped(drive.size_bytes))
+}
+
+/// The keys of a configuration, but for the devices, which are compared as drives.
+fn keys(config: &str) -> Vec<(String, String)> {
+    let lines = config.lines().filter_map(|line| line.split_once(':'));
+    let keys = lines.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+    keys.filter(|(key, _)| key != "device-names").collect()
 }
 
 /// Terms that are not equal; one that only one of both has counts as empty in the other.
@@ -221,6 +229,15 @@ mod tests {
                 "limits was \"5%>1ms,1%>8ms,0.1%>64ms\" then and is \"\" now"
             ]
         );
+    }
+
+    #[test]
+    fn another_configuration_is_refused_by_the_keys_that_differ() {
+        let with = |text: &str| Series { config_1x: text.into(), ..series(1) };
+        let then = with("device-names: /dev/a\nread-reqs-per-sec: 2000\nrecord-bytes: 1536\n");
+        let now = with("device-names: /dev/b\nread-reqs-per-sec: 2500\nrecord-bytes: 1536\n");
+        let differs: Vec<_> = check_same(&then, &now).unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(differs, ["read-reqs-per-sec was \"2000\" then and is \"2500\" now"]);
     }
 
     #[test]

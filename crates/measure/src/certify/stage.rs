@@ -61,7 +61,10 @@ fn by_completion(verdict: &Verdict) -> Judged {
 
 /// The reason of a stage that ran to its end, with what it was like.
 fn completed(verdict: &Verdict) -> String {
-    let worst = verdict.decided_by.as_ref().map(|worst| format!("; {worst}, which this stage allows"));
+    let worst = verdict.decided_by.as_ref().map(|worst| match verdict.outcome {
+        Outcome::Pass => format!("; {worst}"),
+        _ => format!("; {worst}, which this stage allows"),
+    });
     let behind: u64 = verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
     let backlog = match behind {
         0 => String::new(),

@@ -13,8 +13,10 @@
 //! Nothing is run here. What a step was is told by the one who ran it, so the same search can be
 //! replayed from a record.
 
+mod conclude;
 mod search;
 mod watch;
 
+pub use conclude::{Details, Standing, conclude};
 pub use search::{Finding, Move, Multiple, Search, Stop};
 pub use watch::{CLIFF_ROUNDS, Judged, ROUNDS_MAX, Seen, Shares, Target, Watcher};

@@ -84,6 +84,8 @@ pub enum Stop {
     OurLimit,
     /// Loads were held and a little later not, again and again.
     Unstable,
+    /// The time that was given is used up.
+    TimeUp,
 }
 
 /// What a search found.

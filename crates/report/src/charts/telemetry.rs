@@ -1,9 +1,9 @@
 //! Telemetry of the devices: what the kernel counted, temperature, throttling, SMART.
 
+use super::Chart;
 use super::bins::Stat;
 use super::quantity::{Part, Quantity};
 use super::timeline::Timeline;
-use super::Chart;
 use crate::words;
 use serde::Serialize;
 

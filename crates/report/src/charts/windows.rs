@@ -114,14 +114,7 @@ impl Durations {
 impl Windows {
     /// Reads what is whole of the log of `kind` in `dir`, whose run lasted `ran_sec`. With `heat`, counts
     /// for heat maps are kept.
-    pub(crate) fn read(
-        dir: &Path,
-        layout: &Layout,
-        kind: HlogKind,
-        ran_sec: f64,
-        detail: Detail,
-        heat: bool,
-    ) -> Self {
+    pub(crate) fn read(dir: &Path, layout: &Layout, kind: HlogKind, ran_sec: f64, detail: Detail, heat: bool) -> Self {
         let devices = layout.devices.len().max(1);
         let cells = if devices > 1 { layout.cells() } else { 0 };
         let mut this = Self {

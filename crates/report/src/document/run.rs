@@ -196,7 +196,8 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         };
         let achieved = words::number(stream.achieved_iops);
         let lost = stream.errors.saturating_add(stream.unissued);
-        let lost = if lost > 0 { format!(", {} failed or never done", words::number(lost as f64)) } else { String::new() };
+        let lost =
+            if lost > 0 { format!(", {} failed or never done", words::number(lost as f64)) } else { String::new() };
         pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}{achieved}/s achieved{lost}")));
     }
     let ran = words::seconds(verdict.ran_sec);

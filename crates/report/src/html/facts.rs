@@ -57,9 +57,12 @@ mod tests {
 
     #[test]
     fn nested_facts_become_lines_and_what_is_unknown_says_so() {
-        let value = serde_json::json!({"model": "<X>", "link": {"speed": null}, "notes": ["a", 2], "parts": [{"n": 1}]});
+        let value =
+            serde_json::json!({"model": "<X>", "link": {"speed": null}, "notes": ["a", 2], "parts": [{"n": 1}]});
         let html = facts("Device", &value);
-        for row in ["model</th><td>&lt;X&gt;", "link.speed</th><td>unknown", "notes</th><td>a, 2", "parts 1.n</th><td>1"] {
+        for row in
+            ["model</th><td>&lt;X&gt;", "link.speed</th><td>unknown", "notes</th><td>a, 2", "parts 1.n</th><td>1"]
+        {
             assert!(html.contains(row), "{row}: {html}");
         }
         assert!(facts("Host", &Value::Null).contains("nothing was recorded"));

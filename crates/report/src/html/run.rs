@@ -1,11 +1,11 @@
 //! The report of one run in the page, in the order in which it is read: verdict, charts, causes,
 //! findings, what was run, method.
 
+use super::chart;
 use super::escape::text;
 use super::facts::{facts, named_values};
 use super::parts::{banners, heading, list, table};
 use super::plot::Plots;
-use super::chart;
 use crate::charts::telemetry::counter;
 use crate::document::RunReport;
 use crate::words;
@@ -85,9 +85,8 @@ fn blame(run: &RunReport, place: &str, level: usize) -> String {
     }
     let one = |blame: &measure::blame::Blame| {
         let share = |part: &Part| part.share.map_or_else(|| "evidence, no number".to_owned(), words::percent);
-        let rows = blame.parts.iter().map(|part| {
-            vec![text(&kebab(&part.cause)), text(&share(part)), text(&part.evidence)]
-        });
+        let rows =
+            blame.parts.iter().map(|part| vec![text(&kebab(&part.cause)), text(&share(part)), text(&part.evidence)]);
         let caption = format!(
             "Slice {} of {} on {}, over {}",
             blame.slice,
@@ -120,8 +119,7 @@ fn kebab(value: &impl serde::Serialize) -> String {
 fn shares(run: &RunReport) -> String {
     let limits = run.sla.limits();
     let thresholds = run.verdict.thresholds_ns.iter().map(|ns| format!("over {}", words::threshold(*ns)));
-    let headings: Vec<String> =
-        ["slice".to_owned(), "operations".to_owned()].into_iter().chain(thresholds).collect();
+    let headings: Vec<String> = ["slice".to_owned(), "operations".to_owned()].into_iter().chain(thresholds).collect();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let of = |group: &Group| {
         let rows = group.slices.iter().map(|slice| {
@@ -166,8 +164,7 @@ fn latencies(run: &RunReport) -> String {
 
 fn rates(run: &RunReport) -> String {
     let rows = run.verdict.streams.iter().map(|stream| {
-        let offered =
-            if stream.offered_iops > 0.0 { words::number(stream.offered_iops) } else { "closed".to_owned() };
+        let offered = if stream.offered_iops > 0.0 { words::number(stream.offered_iops) } else { "closed".to_owned() };
         let counts = [stream.ops, stream.errors, stream.overtime, stream.unissued];
         let mut row = vec![text(&stream.name), offered, words::number(stream.achieved_iops)];
         row.extend(counts.map(|count| measure::judge::Grouped(count).to_string()));
@@ -231,9 +228,11 @@ fn findings(run: &RunReport, place: &str, level: usize) -> String {
 
 fn unmeasured(run: &RunReport, place: &str, level: usize) -> String {
     let title = heading(level, "", "What could not be measured");
-    let absent = run.sections.iter().flat_map(|section| &section.charts).filter_map(|chart| {
-        Some(format!("{}: {}", chart.title, chart.absent.as_ref()?))
-    });
+    let absent = run
+        .sections
+        .iter()
+        .flat_map(|section| &section.charts)
+        .filter_map(|chart| Some(format!("{}: {}", chart.title, chart.absent.as_ref()?)));
     let all: Vec<String> = run.unmeasured.iter().cloned().chain(absent).collect();
     let content = if all.is_empty() { "<p>Nothing is known to be missing.</p>\n".to_owned() } else { list(&all) };
     format!("<section id=\"{place}unmeasured\">\n{title}{content}</section>\n")
@@ -268,9 +267,8 @@ fn what_was_run(run: &RunReport, place: &str, level: usize) -> String {
 }
 
 fn method(run: &RunReport, place: &str, level: usize) -> String {
-    let parts = run.method.iter().map(|part| {
-        format!("{}<p>{}</p>\n", heading(level + 1, "", &part.title), text(&part.text))
-    });
+    let parts =
+        run.method.iter().map(|part| format!("{}<p>{}</p>\n", heading(level + 1, "", &part.title), text(&part.text)));
     format!(
         "<section id=\"{place}method\">\n{}{}</section>\n",
         heading(level, "", "Method and limits"),

@@ -105,13 +105,15 @@ fn steps(report: &SeriesReport, place: &str) -> String {
 
 fn terms(report: &SeriesReport, place: &str) -> String {
     let series = &report.series;
-    let mut rows: Vec<Vec<String>> =
-        series.terms.iter().map(|(name, value)| vec![text(name), text(value)]).collect();
+    let mut rows: Vec<Vec<String>> = series.terms.iter().map(|(name, value)| vec![text(name), text(value)]).collect();
     for device in &series.devices {
         let known = [device.model.as_deref(), device.serial.as_deref()].into_iter().flatten().collect::<Vec<_>>();
         let size = words::bytes(device.size_bytes as f64);
         let simulated = if device.simulated { ", simulated" } else { "" };
-        rows.push(vec![text(&format!("device {}", device.name)), text(&format!("{} {size}{simulated}", known.join(" ")))]);
+        rows.push(vec![
+            text(&format!("device {}", device.name)),
+            text(&format!("{} {size}{simulated}", known.join(" "))),
+        ]);
     }
     rows.push(vec!["began".into(), text(&words::date(series.began_unix_ms))]);
     rows.push(vec!["command".into(), format!("<code>{}</code>", text(&series.command.join(" ")))]);

@@ -77,6 +77,12 @@ fn output(wishes: &Wishes, args: &ConfigArgs) -> Output {
 
 /// Reads a configuration of any ACT.
 fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), Failure> {
+    let reading = Reading { test: args.model, act: args.act, cpus: args.cpus };
+    Ok((path.display().to_string(), translation_of(path, &reading)?))
+}
+
+/// Reads a configuration of any ACT, as far as its keys tell which.
+pub fn translation_of(path: &Path, reading: &Reading) -> Result<Translation, Failure> {
     let name = path.display().to_string();
     let bytes = read(path, &name)?;
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
@@ -86,9 +92,7 @@ fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), F
             place + 1
         )));
     }
-    let reading = Reading { test: args.model, act: args.act, cpus: args.cpus };
-    let translation = old::read(&name, &bytes, &reading).map_err(Failure::usage)?;
-    Ok((name, translation))
+    old::read(&name, &bytes, reading).map_err(Failure::usage)
 }
 
 fn read(path: &Path, name: &str) -> Result<Vec<u8>, Failure> {

@@ -37,6 +37,13 @@ const RENEW: Duration = Duration::from_millis(200);
 
 /// Prepares the devices, or verifies that they are.
 pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
+    let switch = Switch::install("what was recorded before holds; the same command goes on from there")?;
+    prepare(args, manner, &switch).map(ExitCode::from)
+}
+
+/// As [`run`], for a command that does more than that: a signal ends it by way of `switch`. Gives the
+/// exit code.
+pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, Failure> {
     if args.verify && args.samples == 0 {
         return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
     }
@@ -56,7 +63,6 @@ pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
     };
     let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drives[0].devices)?);
     let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(args, engine.clone())).collect();
-    let switch = Switch::install("what was recorded before holds; the same command goes on from there")?;
     let _armed = switch.arm(jobs.iter().map(|job| job.control.clone()).collect());
     let style = match manner {
         _ if args.quiet => Style::Quiet,
@@ -105,7 +111,7 @@ fn work(jobs: Vec<Job>, args: &PrepArgs, style: Style, simulated: bool) -> Resul
 }
 
 /// Tells what came of it, and with which exit code: a device that failed outweighs the rest.
-fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<ExitCode, Failure> {
+fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<u8, Failure> {
     let mut code = 0;
     for ((ended, seconds), name) in ended.iter().zip(&args.devices) {
         let severer = |now: u8| [1, 3, 4].into_iter().find(|severe| code == *severe || now == *severe).unwrap_or(0);
@@ -125,7 +131,7 @@ fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<ExitCode, Failure> {
             }
         }
     }
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 /// The command line, without what would begin anew.

@@ -1,0 +1,76 @@
+//! The options of `flashproof certify`.
+
+use super::config::seconds;
+use clap::Args;
+use load::act::scale::Factor;
+use measure::judge::Sla;
+use std::path::PathBuf;
+
+/// Options of a certification.
+#[derive(Args, Debug)]
+pub struct CertifyArgs {
+    /// Devices to certify: ALL that is on them is erased [default: those of CONFIG, or a simulated drive]
+    #[arg(value_name = "DEVICE")]
+    pub devices: Vec<String>,
+    /// N times the load of 1x: 2000 reads and 1000 writes a second on each device, or what CONFIG says
+    /// [default: 30 on real devices; 1 for CONFIG and for simulated drives]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub load: Option<Factor>,
+    /// A configuration of any ACT as the load of 1x of all the devices that it names
+    #[arg(long, value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Stages of 6 hours: a screening, which gives a good idea and certifies nothing
+    #[arg(long, conflicts_with = "stage_duration")]
+    pub screen: bool,
+    /// Length of a stage [default: 24h; 1h of simulated time on simulated drives]; below 24h a screening
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub stage_duration: Option<u32>,
+    /// Of several devices, the one that is tested alone in stages 1 and 2 [default: the first]
+    #[arg(long, value_name = "DEVICE")]
+    pub single: Option<String>,
+    /// Run the stages after a failed one, too
+    #[arg(long)]
+    pub all_stages: bool,
+    /// What the verdicts allow: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// Length of a slice of the verdict, in seconds; the worst slice decides
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub slice: u64,
+    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+    /// Stop a stage after more I/O errors than this; any I/O error fails it
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub max_errors: u64,
+    /// Allow the erasure of this device, by its name as given; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Do not prepare devices; one that is not on record as prepared is then screened, not certified
+    #[arg(long)]
+    pub no_prep: bool,
+    /// Directory of the series: its state, and a run directory for each stage
+    /// [default: flashproof-certify-SERIAL-30x here, which the same command finds again]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Begin anew, in a new directory beside the one that is there; nothing is deleted
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not report progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  flashproof certify                               a simulated drive, in seconds: what it looks like
+  flashproof certify /dev/nvme1n1                  30x: prepare, then 24 h at 30x and 24 h at 60x
+  flashproof certify /dev/nvme1n1                  the same again after a reboot or Ctrl-C: goes on
+  flashproof certify /dev/nvme1n1 --screen         stages of 6 h
+  flashproof certify /dev/nvme1n1 /dev/nvme2n1     the first alone, then both: 4 days
+  flashproof certify /dev/nvme1n1 --load 80 --as-act
+  flashproof certify --config cluster.conf --load 1.5 --erase /dev/nvme1n1
+
+Stages: 1, N times the load on one device, within the limits; 2, twice that, to its end; with several
+devices 3 and 4, the same on all of them. Exit codes: 0 all stages passed, 1 one failed, 2 usage,
+3 environment, 4 interrupted or invalid. More in docs/certify.md.";

@@ -1,0 +1,123 @@
+//! Which drives the devices are, and whether they are prepared.
+
+use super::asked::Asked;
+use crate::failure::Failure;
+use crate::say;
+use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of};
+use device::guard::Records;
+use device::sim::DriveSpec;
+use measure::series::Identity;
+
+/// The drives of a series, in the order of its devices.
+pub struct Drives {
+    /// What tells each from every other.
+    pub identities: Vec<Identity>,
+    /// Whether any is a file.
+    pub files: bool,
+    /// Devices that nobody prepares and that are not on record as prepared.
+    pub left_unprepared: Vec<String>,
+    /// Devices that are to be prepared.
+    wanting: Vec<Wanting>,
+}
+
+/// A device that is not on record as prepared.
+struct Wanting {
+    name: String,
+    /// Whether it has a lasting name under which a preparation can be on record.
+    recordable: bool,
+}
+
+impl Drives {
+    /// Looks at the devices that are `asked` for, without opening them. `no_prep`: leave them as they are.
+    ///
+    /// Errors: a device that is not there, or is none.
+    pub fn look(asked: &Asked, no_prep: bool) -> Result<Self, Failure> {
+        let terms = asked.base.config().terms();
+        let mut drives =
+            Self { identities: Vec::new(), files: asked.claim.files, left_unprepared: Vec::new(), wanting: Vec::new() };
+        for name in asked.names() {
+            if asked.claim.simulated {
+                drives.identities.push(simulated(name)?);
+            } else if let Some(mbytes) = terms.file_size_mbytes {
+                drives.identities.push(file(name, u64::from(mbytes) << 20));
+                drives.left_unprepared.push(name.clone());
+            } else {
+                let facts = discover(name, &Roots::default())
+                    .map_err(|error| Failure::environment(format!("cannot certify {name} - {error}")))?;
+                drives.add(&facts, no_prep);
+            }
+        }
+        warn_of_shared_drives(asked.names());
+        Ok(drives)
+    }
+
+    fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
+        self.identities.push(identity(facts));
+        self.files |= facts.kind == Kind::RegularFile;
+        if is_prepared(facts) {
+            return;
+        }
+        match no_prep {
+            true => self.left_unprepared.push(facts.path.clone()),
+            false => self.wanting.push(Wanting { name: facts.path.clone(), recordable: facts.identity().is_some() }),
+        }
+    }
+
+    /// The devices to prepare now. One of which nothing can be recorded is prepared at the beginning of a
+    /// series only: that it was `begun` tells that it is prepared.
+    pub fn to_prepare(&self, begun: bool) -> Vec<String> {
+        let now = self.wanting.iter().filter(|wanting| wanting.recordable || !begun);
+        now.map(|wanting| wanting.name.clone()).collect()
+    }
+}
+
+fn simulated(name: &str) -> Result<Identity, Failure> {
+    let spec: DriveSpec = name.parse().map_err(Failure::usage)?;
+    Ok(Identity {
+        name: name.to_owned(),
+        model: None,
+        serial: Some(name.to_owned()),
+        size_bytes: spec.capacity_bytes,
+        simulated: true,
+    })
+}
+
+fn file(name: &str, size_bytes: u64) -> Identity {
+    Identity { name: name.to_owned(), model: None, serial: None, size_bytes, simulated: false }
+}
+
+/// The identity of a device: its serial number, with what tells it from other parts of the same drive; or,
+/// where it has none, whatever else lasts.
+fn identity(facts: &DeviceFacts) -> Identity {
+    let part = match (&facts.partition, facts.nsid) {
+        (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),
+        (None, Some(nsid)) if nsid > 1 => format!(" namespace {nsid}"),
+        _ => String::new(),
+    };
+    let serial = facts.serial.as_ref().map(|serial| format!("{}{part}", serial.trim()));
+    Identity {
+        name: facts.path.clone(),
+        model: facts.model.clone(),
+        serial: serial.or_else(|| facts.identity()),
+        size_bytes: facts.size_bytes,
+        simulated: false,
+    }
+}
+
+/// Whether a device is on record as written full, with data that does not compress.
+fn is_prepared(facts: &DeviceFacts) -> bool {
+    let record = facts.identity().and_then(|identity| Records::open(None).find(&identity));
+    let prepared = record.and_then(|record| record.prepared);
+    prepared.is_some_and(|it| it.is_complete() && it.fills > 0 && it.size_bytes == facts.size_bytes)
+}
+
+/// Says when several devices are one drive, which then has to carry several loads.
+fn warn_of_shared_drives(names: &[String]) {
+    for drive in drives_of(names, &Roots::default()).iter().filter(|drive| drive.members.len() > 1) {
+        say::warning(&format!(
+            "{} are one drive, {}, and each of them gets a whole load of its own",
+            drive.members.join(" and "),
+            drive.name
+        ));
+    }
+}

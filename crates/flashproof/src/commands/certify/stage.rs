@@ -1,0 +1,156 @@
+//! One stage: its run, what came of it, and the state on disk before and after.
+
+use super::asked::{Asked, now_unix_ms};
+use super::place::Place;
+use super::tell;
+use crate::args::CertifyArgs;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::runner::{self, Order, Part, Unwatched};
+use crate::say;
+use crate::signals::Switch;
+use measure::certify::{self, Judged, Linearity};
+use measure::judge::{End, Outcome, Verdict};
+use measure::run_dir;
+use measure::series::{Rule, State, Step};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// How a stage ended.
+pub enum Ended {
+    /// With an outcome.
+    Judged(Outcome),
+    /// By a signal.
+    Interrupted,
+}
+
+/// Runs the stage of this number. Errors: it did not begin, or could not be recorded; it is marked as
+/// interrupted then, and the same command runs it again.
+pub fn run(
+    args: &CertifyArgs,
+    asked: &Asked,
+    place: &mut Place,
+    index: usize,
+    switch: &Switch,
+) -> Result<Ended, Failure> {
+    certify::begin(&mut place.series.steps[index], now_unix_ms());
+    place.save()?;
+    tell::stage_begins(place, index);
+    let names: Vec<_> =
+        place.series.steps[index].devices.iter().map(|device| &place.series.devices[*device].name).collect();
+    // Names of devices of other stages would be warned of as devices of no configuration.
+    let erase: Vec<_> = args.erase.iter().filter(|name| names.contains(name)).cloned().collect();
+    let order = order(args, asked, place, index, &erase)?;
+    let failed = |place: &mut Place, failure: Failure| {
+        certify::interrupt(&mut place.series.steps[index], failure.message.lines().next().unwrap_or_default());
+        place.save().and(Err(failure))
+    };
+    let verdict = match runner::run(order, switch, &mut Unwatched) {
+        Ok(runner::Ended::Recorded(verdict)) => verdict,
+        Ok(runner::Ended::Unrecorded { failure, .. }) => return failed(place, failure),
+        Err(failure) => return failed(place, failure),
+    };
+    let ended = take(place, index, &verdict, now_unix_ms());
+    place.save()?;
+    if let Ended::Judged(_) = ended {
+        tell::stage_ended(place, index);
+    }
+    Ok(ended)
+}
+
+/// Settles what an earlier process left running: a stage whose run is recorded to its end is done,
+/// whatever came between its verdict and our note of it; any other was interrupted.
+pub fn settle(place: &mut Place) {
+    for index in 0..place.series.steps.len() {
+        let step = &place.series.steps[index];
+        if step.state != State::Running {
+            continue;
+        }
+        let run = run_dir::read(&place.dir.join(&step.dir));
+        if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
+            let ended_unix_ms = run.manifest.started_unix_ms + (run.verdict.ran_sec * 1e3) as u64;
+            take(place, index, &run.verdict, ended_unix_ms);
+        }
+    }
+    certify::settle(&mut place.series);
+    for step in place.series.steps.iter().filter(|step| step.state == State::Interrupted) {
+        say::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
+    }
+}
+
+/// Takes in the verdict on the run of a stage.
+fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Ended {
+    let step = &mut place.series.steps[index];
+    step.ended_unix_ms = Some(ended_unix_ms);
+    if let End::Interrupted { signal } = &verdict.end {
+        certify::interrupt(step, &format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
+        return Ended::Interrupted;
+    }
+    let Judged { outcome, reason } = certify::judge_stage(step.rule, verdict);
+    step.state = State::Done;
+    step.outcome = Some(outcome);
+    step.reason = reason;
+    step.details = details(verdict);
+    if let Some(linearity) = linearity(place, index) {
+        say::note(&format!("\n{linearity}"));
+        place.series.steps[index].details["linearity"] = json!(linearity);
+    }
+    Ended::Judged(outcome)
+}
+
+fn order<'a>(
+    args: &CertifyArgs,
+    asked: &Asked,
+    place: &Place,
+    index: usize,
+    erase: &'a [String],
+) -> Result<Order<'a>, Failure> {
+    let step = &place.series.steps[index];
+    let load = asked.load(step)?;
+    load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
+    Ok(Order {
+        model: load.model,
+        text: load.text,
+        dir: place.dir.join(&step.dir),
+        consents: Consents { erase, shared: false },
+        sla: args.sla.clone(),
+        slice_sec: args.slice,
+        round_sec: None,
+        max_errors: args.max_errors,
+        part: Part {
+            purpose: Some(step.name.clone()),
+            multiple: Some(step.multiple),
+            findings: Some(place.series.findings.clone()),
+            heading: Some(tell::heading(place, index)),
+        },
+        quiet: args.quiet,
+        act_log: false,
+    })
+}
+
+/// What the conclusion and a report want to know of a run without reading its directory.
+fn details(verdict: &Verdict) -> Value {
+    json!({
+        "verdict": verdict.outcome,
+        "decided_by": verdict.decided_by,
+        "ran_sec": verdict.ran_sec,
+        "streams": verdict.streams,
+    })
+}
+
+/// How the devices of a stage at the load compare with the one that was alone, if several were in it.
+fn linearity(place: &Place, index: usize) -> Option<Linearity> {
+    let step = &place.series.steps[index];
+    if step.rule != Rule::Limits || step.devices.len() < 2 {
+        return None;
+    }
+    let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
+    let alone = place.series.steps.iter().find(is_alone)?;
+    let numbers = |dir: &Path| run_dir::read(dir).and_then(|run| certify::device_numbers(&run));
+    let compared = numbers(&place.dir.join(&alone.dir))
+        .and_then(|alone| Ok(certify::linearity(&alone, &numbers(&place.dir.join(&step.dir))?)));
+    compared.unwrap_or_else(|error| {
+        say::warning(&format!("the devices in company cannot be compared with one alone: {error}"));
+        None
+    })
+}

@@ -1,0 +1,240 @@
+//! `flashproof certify`: its stages, what it says, and that it goes on after any end.
+
+mod support;
+
+use measure::judge::Outcome;
+use measure::series::{Series, State};
+use std::fs;
+use std::time::SystemTime;
+use support::{Bench, LoopDevice, Running};
+
+/// The directory that the tests name.
+const SERIES: &str = "series";
+
+fn certify(bench: &Bench, arguments: &[&str]) -> support::Ended {
+    bench.flashproof(&[&["certify"], arguments].concat())
+}
+
+fn series(bench: &Bench) -> Series {
+    Series::read(&bench.path(SERIES)).unwrap().expect("there is a series")
+}
+
+/// A short series on one simulated drive, with some seconds for each stage to be caught in.
+const SHORT: [&str; 6] = ["--out", SERIES, "--load", "0.3", "--stage-duration", "1h"];
+
+/// When the verdict on a stage was written.
+fn written(bench: &Bench, stage: &str) -> SystemTime {
+    fs::metadata(bench.path(SERIES).join(stage).join("verdict.json")).unwrap().modified().unwrap()
+}
+
+#[test]
+fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again() {
+    let bench = Bench::new();
+    let ended = certify(&bench, &[]).expect(0);
+    let first = ended.stdout.lines().find(|line| !line.is_empty()).unwrap();
+    assert!(first.starts_with("PASS (screening): passed the screening for 1x: stage 1: "), "{first}");
+    assert!(!ended.stdout.contains("certified"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("this is a screening, because the drives are simulated"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("stage 2 of 2: PASS: ran to completion"), "{}", ended.stderr);
+    for file in ["series.json", "stage-1/verdict.json", "stage-2/verdict.json"] {
+        assert!(bench.exists(&format!("flashproof-certify-sim-1x/{file}")), "{file}");
+    }
+    let again = certify(&bench, &[]).expect(0);
+    assert!(
+        again.stderr.contains("ended before") && again.stdout == ended.stdout,
+        "{}\n{}",
+        again.stderr,
+        again.stdout
+    );
+    assert!(!bench.exists("flashproof-certify-sim-1x/stage-1.2"));
+}
+
+#[test]
+fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
+    let bench = Bench::new();
+    let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
+    running.wait_to_hear("stage 2 of 2");
+    running.signal("KILL");
+    assert_eq!(running.end().signal, Some(9));
+    let steps = series(&bench).steps;
+    assert_eq!([steps[0].state, steps[1].state], [State::Done, State::Running]);
+    let first = written(&bench, "stage-1");
+
+    let ended = certify(&bench, &SHORT).expect(0);
+    assert!(ended.stderr.contains("stage 2 was not ended (its program was killed"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("stage 1 of 2"), "{}", ended.stderr);
+    assert_eq!(written(&bench, "stage-1"), first, "a finished stage is not run again");
+    let steps = series(&bench).steps;
+    assert_eq!((steps[0].attempts, steps[1].attempts, steps[1].dir.as_str()), (1, 2, "stage-2.2"));
+    assert!(ended.stdout.contains("stage 2 was begun 2 times"), "{}", ended.stdout);
+}
+
+#[test]
+fn after_ctrl_c_it_goes_on_with_the_stage_that_was_running() {
+    let bench = Bench::new();
+    let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
+    running.wait_to_hear("stage 1 of 2");
+    running.wait_until("the run has begun", || bench.exists("series/stage-1/manifest.json"));
+    running.signal("INT");
+    let ended = running.end().expect(4);
+    assert!(ended.stdout.contains("INTERRUPTED (screening): stage 1 of 2 was ended by SIGINT"), "{}", ended.stdout);
+    assert_eq!(series(&bench).steps[0].state, State::Interrupted);
+    assert_eq!(series(&bench).conclusion, None);
+    certify(&bench, &SHORT).expect(0);
+    let steps = series(&bench).steps;
+    assert_eq!((steps[0].attempts, steps[1].attempts), (2, 1));
+}
+
+#[test]
+fn only_one_process_runs_a_series() {
+    let bench = Bench::new();
+    let day = ["certify", "--out", SERIES, "--stage-duration", "24h"];
+    let mut running = Running::start(bench.prepare(&day));
+    running.wait_to_hear("stage 1 of 2");
+    bench.flashproof(&day).expect_error(3, &["going on in series - another flashproof runs the series there now"]);
+    running.signal("KILL");
+    running.end();
+}
+
+#[test]
+fn the_state_of_another_drive_or_of_other_terms_is_refused_by_name() {
+    let bench = Bench::new();
+    let short = ["sim:", "--out", SERIES, "--load", "0.01", "--stage-duration", "1m"];
+    certify(&bench, &short).expect(0);
+    let other = ["sim:", "--out", SERIES, "--load", "0.02", "--stage-duration", "2m", "--sla", "9%>2ms"];
+    let ended = certify(&bench, &other).expect(2);
+    for difference in [
+        "load was \"0.01x\" then and is \"0.02x\" now",
+        "length of a stage was \"1 min\" then and is \"2 min\" now",
+        "limits was \"5%>1ms,1%>8ms,0.1%>64ms\" then and is \"9%>2ms\" now",
+    ] {
+        assert!(ended.errors().iter().any(|error| error.contains(difference)), "{difference}: {}", ended.stderr);
+    }
+    let mut state = series(&bench);
+    state.devices[0].serial = Some("S123".into());
+    state.write(&bench.path(SERIES)).unwrap();
+    let parts = ["cannot go on with the series in series", "serial S123 (", "serial sim: (", "--fresh"];
+    certify(&bench, &short).expect_error(2, &parts);
+    assert_eq!(series(&bench), state, "it is left as it was");
+    // Nothing is deleted: the new one is beside it, and found from then on.
+    certify(&bench, &[&short[..], &["--fresh"]].concat()).expect(0);
+    assert_eq!(series(&bench), state);
+    assert!(bench.exists("series.2/stage-2/verdict.json"));
+    assert!(certify(&bench, &short).expect(0).stderr.contains("the series in series.2 ended before"));
+}
+
+#[test]
+fn what_cannot_be_certified_is_refused_before_anything_is_made() {
+    let bench = Bench::new();
+    for (arguments, part) in [
+        (&["--load", "0"][..], "0 times a load is no load"),
+        (&["--load", "-3"], "no negative load"),
+        (&["--load", "lots"], "no decimal number"),
+        (&["--load", "999999999"], "stage 1 (999999999x): read-reqs-per-sec"),
+        (&["--sla", "5>1ms"], "does not end in \"%\""),
+        (&["--sla", "1%>1ms,5%>8ms"], "5%>8ms allows more than 1%>1ms"),
+        (&["--stage-duration", "0"], "measures nothing"),
+        (&["--screen", "--stage-duration", "1h"], "cannot be used with"),
+        (&["sim:", "--single", "/dev/other"], "cannot test /dev/other alone"),
+        (&["--config", "missing.conf"], "cannot read the configuration missing.conf"),
+    ] {
+        let ended = certify(&bench, arguments).expect(2);
+        assert!(ended.stderr.contains(part), "`{part}` is not in `{}`", ended.stderr);
+    }
+    certify(&bench, &["/dev/not-there"]).expect_error(3, &["cannot certify /dev/not-there"]);
+    let left: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
+    let bench = Bench::new();
+    let slow = ["sim:read-us=1500", "--out", SERIES, "--load", "0.05", "--stage-duration", "1m"];
+    let ended = certify(&bench, &slow).expect(1);
+    assert!(
+        ended.stdout.contains("FAIL (screening): failed the screening for 0.05x: stage 1 failed: 100 % of reads"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("could not make up for: stage 2 (--all-stages runs them)"), "{}", ended.stdout);
+    assert_eq!(series(&bench).steps[1].state, State::Planned);
+
+    let all = certify(&bench, &[&slow[..], &["--all-stages"]].concat()).expect(1);
+    let steps = series(&bench).steps;
+    assert_eq!([steps[0].outcome, steps[1].outcome], [Some(Outcome::Fail), Some(Outcome::Pass)]);
+    assert_eq!((steps[0].attempts, steps[1].attempts), (1, 1));
+    assert!(all.stdout.contains("stage 1 failed: 100 % of reads"), "{}", all.stdout);
+}
+
+#[test]
+fn stage_2_may_be_slow_but_has_to_complete() {
+    let bench = Bench::new();
+    // One channel: half of it busy at 1x, all but 8 % of it at 2x.
+    let text = "device-names: sim:channels=1+read-us=230+jitter-pct=0+read-mbps=0\ntest-duration-sec: 60\n\
+                read-reqs-per-sec: 2000\narrival: poisson\nseed: 1\n";
+    bench.write("one.conf", text);
+    let options = ["--config", "one.conf", "--out", SERIES, "--stage-duration", "5m"];
+    let ended = certify(&bench, &options).expect(0);
+    assert!(ended.stdout.contains("passed the screening for 1 times one.conf: stage 1: "), "{}", ended.stdout);
+    let step = &series(&bench).steps[1];
+    assert_eq!((step.outcome, &step.details["verdict"]), (Some(Outcome::Pass), &"fail".into()));
+    assert!(step.reason.contains("which this stage allows"), "{}", step.reason);
+
+    // Half as much again, and at twice that it falls behind by more than max-lag-sec.
+    let more = ["--config", "one.conf", "--out", "more", "--load", "1.5", "--stage-duration", "5m", "--sla", "99%>1ms"];
+    let ended = certify(&bench, &more).expect(1);
+    assert!(ended.stdout.contains("stage 2 failed: stopped because reads@sim:"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("it did not run to completion"), "{}", ended.stdout);
+}
+
+#[test]
+fn several_devices_are_tested_alone_and_together_and_compared() {
+    let bench = Bench::new();
+    let options = ["--single", "sim:name=b", "--out", SERIES, "--load", "0.1", "--stage-duration", "1m"];
+    let ended = certify(&bench, &[&["sim:name=a", "sim:name=b"], &options[..]].concat()).expect(0);
+    let steps = series(&bench).steps;
+    let devices: Vec<_> = steps.iter().map(|step| step.devices.clone()).collect();
+    assert_eq!(devices, [vec![1], vec![1], vec![0, 1], vec![0, 1]]);
+    assert!(steps.iter().all(|step| step.outcome == Some(Outcome::Pass)));
+    assert!(ended.stdout.contains("linear: every device stays within the limits in company"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("tested alone, in the first two stages, was sim:name=b only"), "{}", ended.stdout);
+    let ratios = steps[2].details["linearity"]["ratios"].as_array().unwrap();
+    assert_eq!(ratios.len(), 2);
+    assert_eq!(ratios[0]["alone"]["device"], "sim:name=b");
+}
+
+#[test]
+fn a_device_is_prepared_first_and_only_once() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    // Loop devices on a busy machine answer late; what is tested here is the way there.
+    let options = ["--out", SERIES, "--load", "0.02", "--stage-duration", "3s", "--sla", "99%>10s", "-q"];
+    let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect(0);
+    assert!(
+        ended.stderr.contains(&format!("not on record as prepared: {}; preparing first", device.name)),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stdout.contains(&format!("{}: prepared", device.name)), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("passed the screening for 0.02x within limits of its own (99%>10s)"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("this is a screening, because a stage lasts 3 s, not 24 h"), "{}", ended.stdout);
+    let again = certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect(0);
+    assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
+}
+
+#[test]
+fn without_preparation_it_is_said_loudly() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    let options = ["--no-prep", "--out", SERIES, "--load", "0.02", "--stage-duration", "3s", "--sla", "99%>10s", "-q"];
+    let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect(0);
+    assert!(
+        ended.stdout.contains(&format!("NOT PREPARED: nothing on record says that {}", device.name)),
+        "{}",
+        ended.stdout
+    );
+}

@@ -1,0 +1,220 @@
+//! What may be said of a search that ended: the rating, how sure it is, what the next load failed by.
+//!
+//! All of it follows from the record of the series, so whoever reads that comes to the same words.
+
+use super::search::{Finding, Multiple, Stop};
+use super::watch::{Judged, Seen};
+use crate::judge::{Outcome, Sla};
+use crate::series::{Conclusion, Rule, Series, State, Step};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// What a step of a search leaves in [`Step::details`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Details {
+    /// What it was run for.
+    #[serde(flatten)]
+    pub moved: super::Move,
+    /// What it showed.
+    pub judged: Judged,
+    /// How long it ran, seconds.
+    pub ran_sec: f64,
+}
+
+impl Details {
+    /// Those of a step that is done; `None` for others, and for steps of other series.
+    pub fn of(step: &Step) -> Option<Self> {
+        let done = step.state == State::Done;
+        done.then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
+    }
+}
+
+/// What a rating can be compared with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Published ratings: the load, the limits and the pacing are ACT's, the drives real and prepared.
+    Comparable,
+    /// Nothing published, for these reasons, each a phrase.
+    Alone(Vec<String>),
+}
+
+/// The conclusion of the search in `series` that found `finding`.
+pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standing) -> Conclusion {
+    let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
+    let last = |multiple: Option<Multiple>, rule: &dyn Fn(&Step, &Details) -> bool| {
+        let is = |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
+        steps.iter().rev().find(is).map(|(_, details)| details)
+    };
+    let held = last(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == Seen::Held);
+    let not_held = last(finding.not_held, &|_, details| details.judged.seen != Seen::Held);
+    let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
+
+    let mut remarks = Vec::new();
+    remarks.extend(held.map(|details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla))));
+    remarks.extend(not_held.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
+    if finding.held.is_some() && !confirmed {
+        remarks.push("the load was not confirmed over a whole slice".to_owned());
+    }
+    let moved = steps.iter().filter(|(_, details)| details.judged.why.contains("at other shares than before"));
+    remarks.extend(moved.map(|(step, _)| format!("{}: the drive settled at other shares than before it was overdriven", step.name)));
+    remarks.push(
+        "each load was judged within minutes, and drives can fall off hours into a load: certify the rating".to_owned(),
+    );
+    if let Standing::Alone(reasons) = standing {
+        remarks.push(format!("not to be compared with published ratings: {}", reasons.join("; ")));
+    }
+    let outcome = match (finding.stop, finding.held) {
+        (Stop::Found | Stop::Highest, Some(_)) => Outcome::Pass,
+        (Stop::NoneHeld, _) => Outcome::Fail,
+        _ => Outcome::Invalid,
+    };
+    Conclusion {
+        outcome,
+        sentence: sentence(finding),
+        remarks,
+        rating: finding.held.map(Multiple::get),
+        comparable: *standing == Standing::Comparable && outcome == Outcome::Pass,
+        details: json!({ "finding": finding, "confirmed": confirmed, "held": held, "not_held": not_held }),
+    }
+}
+
+fn sentence(finding: &Finding) -> String {
+    let between = match (finding.held, finding.not_held) {
+        (Some(held), Some(not_held)) => {
+            let apart = (not_held.get() / held.get() - 1.0) * 100.0;
+            format!("{held}x was held and {not_held}x was not, {apart:.1} % apart")
+        }
+        (Some(held), None) => format!("{held}x was held, and nothing above it failed"),
+        (None, Some(not_held)) => format!("not even {not_held}x was held"),
+        (None, None) => "no load was judged".to_owned(),
+    };
+    match (finding.stop, finding.held) {
+        (Stop::Found, Some(held)) => format!("the rating is {held}x: {between}"),
+        (Stop::Highest, Some(held)) => format!("the rating is at least {held}x, the highest load that was allowed"),
+        (Stop::NoneHeld, _) => format!("there is no rating: {between}"),
+        (Stop::OurLimit, _) => {
+            format!("the rating was not found, because this program or this host could not offer a load: {between}")
+        }
+        (Stop::Unstable, _) => {
+            format!("there is no rating that lasts: loads that were held were not held later; so far {between}")
+        }
+        (Stop::TimeUp, _) => format!("the rating was not found in the time given: {between}"),
+        (Stop::Found | Stop::Highest, None) => between,
+    }
+}
+
+/// How sure the share nearest to its limit is.
+fn margin(details: &Details, sla: &Sla) -> String {
+    let limits = sla.limits();
+    let shares = details.judged.shares.iter().flat_map(|shares| {
+        shares.share.iter().zip(&shares.margin).zip(limits).map(|((share, margin), limit)| (*share, *margin, limit))
+    });
+    let nearest = shares.max_by(|a, b| (a.0 / a.2.share_max()).total_cmp(&(b.0 / b.2.share_max())));
+    nearest.map_or_else(String::new, |(share, margin, limit)| {
+        format!(
+            "; the mean of its {} rounds is {:.3} % ± {:.3} % over {} (95 %)",
+            details.judged.rounds_judged,
+            share * 100.0,
+            margin * 100.0,
+            limit.threshold_text()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rating::{Move, Shares};
+    use crate::series::{Purpose, SERIES_FORMAT_VERSION};
+    use serde_json::Value;
+
+    fn step(moved: Move, seen: Seen, why: &str, share: f64) -> Step {
+        let shares = Shares { group: "reads on d".into(), share: vec![share, 0.0, 0.0], margin: vec![0.001, 0.0, 0.0], p99_ns: None, achieved_iops: 1.0 };
+        let judged = Judged { seen, why: why.into(), rounds_judged: 5, rounds: 5, shares: vec![shares] };
+        Step {
+            name: moved.multiple().to_string(),
+            dir: String::new(),
+            multiple: moved.multiple().get(),
+            devices: vec![0],
+            duration_sec: 1,
+            rule: if let Move::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
+            state: State::Done,
+            outcome: None,
+            reason: why.into(),
+            attempts: 1,
+            began_unix_ms: None,
+            ended_unix_ms: None,
+            details: serde_json::to_value(Details { moved, judged, ran_sec: 1.0 }).unwrap(),
+        }
+    }
+
+    fn series(steps: Vec<Step>) -> Series {
+        Series {
+            format_version: SERIES_FORMAT_VERSION,
+            tool: String::new(),
+            command: Vec::new(),
+            purpose: Purpose::Rate,
+            began_unix_ms: 0,
+            devices: Vec::new(),
+            config_1x: String::new(),
+            terms: Vec::new(),
+            findings: Vec::new(),
+            steps,
+            conclusion: None,
+        }
+    }
+
+    fn at(multiple: f64) -> Option<Multiple> {
+        Some(Multiple::new(multiple))
+    }
+
+    #[test]
+    fn a_rating_says_what_was_held_how_surely_and_what_the_next_load_failed_by() {
+        let (held, failed) = (Multiple::new(42.4), Multiple::new(43.1));
+        let series = series(vec![
+            step(Move::Try(held), Seen::Held, "first", 0.03),
+            step(Move::Try(failed), Seen::Failed, "6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)", 0.06),
+            step(Move::Recover(held), Seen::Held, "the earlier shares returned", 0.03),
+            step(Move::Confirm(held), Seen::Held, "steady and within the limits", 0.04),
+        ]);
+        let finding = Finding { stop: Stop::Found, held: Some(held), not_held: Some(failed) };
+        let found = conclude(&series, &finding, &Sla::default(), &Standing::Comparable);
+        assert_eq!(found.sentence, "the rating is 42.4x: 42.4x was held and 43.1x was not, 1.7 % apart");
+        assert_eq!((found.outcome, found.rating, found.comparable), (Outcome::Pass, Some(42.4), true));
+        assert_eq!(
+            found.remarks[..2],
+            [
+                "at 42.4x: steady and within the limits; the mean of its 5 rounds is 4.000 % ± 0.100 % over 1ms (95 %)",
+                "not held: 43.1x: 6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_rating_is_not_called_one() {
+        let conclusion = |stop, held, not_held| {
+            let finding = Finding { stop, held, not_held };
+            conclude(&series(Vec::new()), &finding, &Sla::default(), &Standing::Alone(vec!["even pacing".into()]))
+        };
+        let time_up = conclusion(Stop::TimeUp, at(2.0), at(4.0));
+        assert_eq!((time_up.outcome, time_up.comparable), (Outcome::Invalid, false));
+        assert!(time_up.sentence.starts_with("the rating was not found in the time given: 2x was held and 4x was not"));
+        assert!(time_up.remarks.iter().any(|remark| remark.contains("not confirmed")));
+        assert_eq!(conclusion(Stop::NoneHeld, None, at(0.0157)).outcome, Outcome::Fail);
+        assert_eq!(conclusion(Stop::OurLimit, at(80.0), None).outcome, Outcome::Invalid);
+        let highest = conclusion(Stop::Highest, at(100.0), None);
+        assert_eq!(highest.sentence, "the rating is at least 100x, the highest load that was allowed");
+        assert_eq!(highest.remarks.last().unwrap(), "not to be compared with published ratings: even pacing");
+    }
+
+    #[test]
+    fn details_of_other_steps_are_none() {
+        let mut other = step(Move::Try(Multiple::new(1.0)), Seen::Held, "", 0.0);
+        assert!(Details::of(&other).is_some());
+        other.state = State::Interrupted;
+        assert!(Details::of(&other).is_none());
+        other.state = State::Done;
+        other.details = Value::Null;
+        assert!(Details::of(&other).is_none());
+    }
+}
