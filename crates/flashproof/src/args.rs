@@ -1,16 +1,24 @@
 //! The command line: commands, their options and their help.
 
 mod certify;
+mod compare;
 mod config;
 mod doctor;
 mod latency;
 mod prep;
+mod rate;
+mod report;
+mod status;
 
 pub use certify::CertifyArgs;
+pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
+pub use rate::RateArgs;
+pub use report::ReportArgs;
+pub use status::StatusArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -38,10 +46,16 @@ pub enum Task {
     Latency(LatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
+    /// `flashproof compare`
+    Compare(CompareArgs),
+    /// `flashproof status`
+    Status(StatusArgs),
     /// `flashproof config`
     Config(Box<ConfigArgs>),
     /// `flashproof certify`
     Certify(Box<CertifyArgs>),
+    /// `flashproof rate`
+    Rate(Box<RateArgs>),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -71,12 +85,18 @@ enum Command {
     Latency(LatencyArgs),
     /// Write devices from end to end, so that a test meets a drive in use; ERASES them
     Prep(PrepArgs),
-    /// Judge a run again, from its run directory alone
+    /// Judge runs again, from their directories alone: as text, HTML with charts, Markdown, JSON
     Report(ReportArgs),
+    /// Show how a run or a series stands, from another terminal, while it runs or afterwards
+    Status(StatusArgs),
+    /// Lay runs or series side by side: what each held, at what wear and price, and among published ratings
+    Compare(CompareArgs),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
     Config(Box<ConfigArgs>),
     /// Certify devices for a load, in stages of a day, and go on after any interruption; ERASES them
     Certify(Box<CertifyArgs>),
+    /// Find the highest load that devices hold, step by step from below; ERASES them
+    Rate(Box<RateArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -148,16 +168,6 @@ pub struct TestArgs {
     pub quiet: bool,
 }
 
-/// Options of a report.
-#[derive(Args, Debug)]
-pub struct ReportArgs {
-    /// A run directory
-    pub dir: PathBuf,
-    /// Print all of it as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 const STORAGE_EXAMPLES: &str = "\
 Examples:
   flashproof storage act_storage.conf                     a device that holds nothing, or only our own data
@@ -168,7 +178,8 @@ Examples:
   flashproof storage act_storage.conf --sla \"5%>1ms,1%>8ms\"
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does.";
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+how it goes.";
 
 const INDEX_EXAMPLES: &str = "\
 Examples:
@@ -179,12 +190,8 @@ Examples:
   flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does.";
-
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  flashproof report runs/demo
-  flashproof report runs/demo --json | jq .verdict.outcome";
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+how it goes.";
 
 /// Reads the command line. Prints help or usage errors and exits where that is all there is to do.
 pub fn parse() -> Invocation {
@@ -210,9 +217,12 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
-        .mut_subcommand("report", |report| report.after_help(REPORT_EXAMPLES))
+        .mut_subcommand("report", |report| report.after_help(report::EXAMPLES))
+        .mut_subcommand("status", |status| status.after_help(status::EXAMPLES))
+        .mut_subcommand("compare", |compare| compare.after_help(compare::EXAMPLES))
         .mut_subcommand("config", config::with_examples)
         .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
+        .mut_subcommand("rate", |rate| rate.after_help(rate::EXAMPLES))
         .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
         .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
@@ -222,8 +232,11 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Prep(args) => Task::Prep(args),
         Command::Report(args) => Task::Report(args),
+        Command::Status(args) => Task::Status(args),
+        Command::Compare(args) => Task::Compare(args),
         Command::Config(args) => Task::Config(args),
         Command::Certify(args) => Task::Certify(args),
+        Command::Rate(args) => Task::Rate(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
     }

@@ -18,6 +18,7 @@ mod recording;
 mod runner;
 mod say;
 mod screen;
+mod series;
 mod signals;
 mod tracing;
 
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
         Task::Latency(args) => commands::latency::run(&args),
         Task::Config(args) => commands::config::run(&args),
         Task::Certify(args) => commands::certify::run(&args),
+        Task::Rate(args) => commands::rate::run(&args),
+        Task::Status(args) => commands::status::run(&args),
+        Task::Compare(args) => commands::compare::run(&args),
         Task::Doctor(args) => commands::doctor::run(&args),
         Task::Devices(args) => commands::devices::run(&args),
         Task::Report(args) => commands::report::run(&args),

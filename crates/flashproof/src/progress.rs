@@ -70,7 +70,7 @@ impl Progress {
         }
         self.told = Some(Instant::now());
         match &self.screen {
-            Some(screen) => screen.show(format!("\r{}\x1b[K", self.line(interval.end_ns, columns()))),
+            Some(screen) => screen.show(format!("\r{}\x1b[K", self.line(interval.end_ns, columns(io::stderr())))),
             None => say::note(&self.line(interval.end_ns, usize::MAX - 2)),
         }
         self.since.from_ns = interval.end_ns;

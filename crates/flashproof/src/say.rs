@@ -30,12 +30,17 @@ fn prefixed(what: &str, text: &str) {
 /// The result, on standard output. A reader or a terminal that went away has read enough; any other
 /// error means that the result is not where it was wanted.
 pub fn result(text: &str) -> Result<(), Failure> {
+    result_if_read(text).map(|_| ())
+}
+
+/// As [`result`]; tells whether somebody still reads.
+pub fn result_if_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if !is_gone(&error, &out) => Err(Failure::environment(format!(
             "cannot write the result to standard output - {error} - the work itself is done, and what it recorded (a run directory, the record of a preparation) has the result"
         ))),
-        _ => Ok(()),
+        written => Ok(written.is_ok()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! be. So a thread of its own writes, and what comes while it waits is left out.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -53,9 +54,9 @@ impl Screen {
     }
 }
 
-/// Columns that a line on standard error may have without being broken in two, as the terminal is now.
-pub fn columns() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stderr());
+/// Columns that a line on `terminal` may have without being broken in two, as it is now.
+pub fn columns(terminal: impl AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(terminal);
     let columns = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
     // A line as wide as the terminal puts the cursor on the next one on some of them.
     columns.unwrap_or(COLUMNS) - 1

@@ -36,7 +36,7 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
     assert!(!ended.stdout.contains("certified"), "{}", ended.stdout);
     assert!(ended.stdout.contains("this is a screening, because the drives are simulated"), "{}", ended.stdout);
     assert!(ended.stderr.contains("stage 2 of 2: PASS: ran to completion"), "{}", ended.stderr);
-    for file in ["series.json", "stage-1/verdict.json", "stage-2/verdict.json"] {
+    for file in ["series.json", "report.html", "stage-1/verdict.json", "stage-2/verdict.json"] {
         assert!(bench.exists(&format!("flashproof-certify-sim-1x/{file}")), "{file}");
     }
     let again = certify(&bench, &[]).expect(0);
@@ -141,9 +141,11 @@ fn what_cannot_be_certified_is_refused_before_anything_is_made() {
         let ended = certify(&bench, arguments).expect(2);
         assert!(ended.stderr.contains(part), "`{part}` is not in `{}`", ended.stderr);
     }
-    certify(&bench, &["/dev/not-there"]).expect_error(3, &["cannot certify /dev/not-there"]);
+    certify(&bench, &["/dev/not-there"]).expect_error(3, &["cannot test /dev/not-there"]);
     let left: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
+    bench.write("file", [0; 4096]);
+    certify(&bench, &["file"]).expect_error(2, &["cannot test file - it is a file, not a device"]);
 }
 
 #[test]

@@ -104,8 +104,9 @@ fn a_report_gives_the_verdict_of_the_run_again() {
     assert_eq!(ended.stdout.trim(), format!("{again}\n\nrun directory: run"));
     let json = bench.flashproof(&["report", OUT, "--json"]).expect(1);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!(json["verdict"], bench.json("verdict.json"));
-    assert_eq!((&json["verdict"]["outcome"], &json["complete"]), (&Value::from("fail"), &Value::from(true)));
+    let run = &json["reports"][0];
+    assert_eq!(run["verdict"], bench.json("verdict.json"));
+    assert_eq!((&run["verdict"]["outcome"], &run["complete"]), (&Value::from("fail"), &Value::from(true)));
 }
 
 #[test]

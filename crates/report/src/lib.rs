@@ -3,19 +3,23 @@
 //! * [`document`]: all that is known of runs and series of runs, as one document; as HTML, Markdown,
 //!   JSON and text
 //! * [`charts`]: what is drawn, as data
+//! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
+//! * [`status`]: how a run or a series stands, while it goes on too
 //! * [`summary`]: verdict and latencies of a run that just ended, as text
 
 #![forbid(unsafe_code)]
 
 pub mod charts;
+pub mod comparison;
 pub mod document;
 mod html;
 pub mod latencies;
 pub mod latency;
 mod markdown;
 mod method;
+pub mod status;
 pub mod summary;
 mod text;
 mod words;

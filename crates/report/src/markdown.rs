@@ -31,6 +31,7 @@ fn run_text(run: &RunReport, level: usize) -> String {
         text += &heading(below, &section.title);
         text += &list(section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key)));
     }
+    text += &part(below, "Steady state", list(run.steadiness_in_words.iter()));
     let findings = run.findings.iter().filter(|finding| finding.level != Level::Ok).map(|finding| {
         let of = finding.device.as_deref().unwrap_or("host");
         format!("{} ({of}): {}. {} {}", finding.level, finding.finding, finding.reason, finding.remedy)

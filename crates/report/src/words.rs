@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn numbers_have_three_digits_and_small_ones_do_not_become_nothing() {
         let texts = [0.0, 0.001_253_75, 0.5, 9.999, 42.25, 1_234.5, -3.0, 2e-9].map(number);
-        assert_eq!(texts, ["0", "0.00125", "0.5", "10", "42.2", "1,234", "-3", "2.0e-9"]);
+        assert_eq!(texts, ["0", "0.00125", "0.5", "10", "42.2", "1,235", "-3", "2.0e-9"]);
         assert_eq!(percent(0.001_253_75), "0.125 %");
         assert_eq!(bytes(68_719_476_736.0), "68.7 GB");
     }

@@ -40,6 +40,10 @@ pub struct CertifyArgs {
     /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
     #[arg(long)]
     pub as_act: bool,
+    /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
+    /// part of a latency from the device's
+    #[arg(long)]
+    pub no_trace: bool,
     /// Stop a stage after more I/O errors than this; any I/O error fails it
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub max_errors: u64,

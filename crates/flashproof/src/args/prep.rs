@@ -100,7 +100,7 @@ Examples:
   flashproof prep sim:capacity=1GiB               no device at all
 
 All of a device is erased; what is on it is asked about before, see docs/guard.md. The environment
-variable FLASHPROOF_ERASE names devices as --erase does. Exit codes: 0 done, 1 a device failed or does
+variable FLASHPROOF_ERASE names devices as --erase does. A terminal that goes away does not end it. Exit codes: 0 done, 1 a device failed or does
 not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/prep.md.";
 
 /// Reads the options of ACT's program, or exits as it does.

@@ -1,12 +1,15 @@
 //! The commands, one file each.
 
 pub mod certify;
+pub mod compare;
 pub mod config;
 pub mod devices;
 pub mod doctor;
 pub mod latency;
 pub mod prep;
+pub mod rate;
 pub mod report;
+pub mod status;
 pub mod test;
 
 /// As whose program a command behaves.

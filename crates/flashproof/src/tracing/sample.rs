@@ -6,7 +6,7 @@
 
 use super::Place;
 use device::observe::DeviceNumber;
-use device::observe::trace::{Event, EventKind, Options, Pairing, Request, Trace, TraceError, sort_by_time};
+use device::observe::trace::{Event, Options, Pairing, Request, Trace, TraceError, sort_by_time};
 use device::sys::usage::monotonic_ns;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl<'a> Sample<'a> {
         let mut over = false;
         while monotonic_ns() < end_ns && !over {
             over = pause(READ_EVERY);
-            self.read(&mut trace, u64::MAX)?;
+            self.read(&mut trace)?;
             if over || self.events.len() > EVENTS_MAX {
                 end_ns = end_ns.min(monotonic_ns());
             }
@@ -66,9 +66,9 @@ impl<'a> Sample<'a> {
         let mut pairing = Pairing::default();
         for tail in TAIL {
             let tail_end_ns = monotonic_ns() + tail.as_nanos() as u64;
-            while monotonic_ns() < tail_end_ns && !over {
+            while monotonic_ns() < tail_end_ns && !over && self.events.len() <= 2 * EVENTS_MAX {
                 over = pause(READ_EVERY);
-                self.read(&mut trace, end_ns)?;
+                self.read(&mut trace)?;
             }
             sort_by_time(&mut self.events);
             pairing = Pairing::default();
@@ -83,13 +83,10 @@ impl<'a> Sample<'a> {
         Ok(Taken { length: Duration::from_nanos(end_ns - begin_ns), requests, lost })
     }
 
-    /// Takes what the kernel has. Bios queued after `end_ns` belong to no request that counts.
-    fn read(&mut self, trace: &mut Trace, end_ns: u64) -> Result<(), TraceError> {
+    /// Takes what the kernel has.
+    fn read(&mut self, trace: &mut Trace) -> Result<(), TraceError> {
         let Self { places, events } = self;
         trace.read(&mut |mut event| {
-            if event.kind == EventKind::Queue && event.time_ns >= end_ns {
-                return;
-            }
             if let Some(place) = places.iter().find(|place| place.own == event.device) {
                 event.device = place.disk;
             }

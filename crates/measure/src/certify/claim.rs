@@ -9,6 +9,9 @@ use crate::judge::Sla;
 /// Least length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
 pub const STAGE_SEC: u64 = 86_400;
 
+/// Length of the slices of which the worst decides, seconds. Source: ACT's README: "in any one-hour period".
+const SLICE_SEC: u64 = 3_600;
+
 /// What a series claims to test, as far as words depend on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
@@ -18,6 +21,8 @@ pub struct Claim {
     pub config: Option<String>,
     /// The limits.
     pub sla: Sla,
+    /// Length of a slice as wanted, seconds.
+    pub slice_sec: u64,
     /// Length of a stage, seconds.
     pub stage_sec: u64,
     /// Whether the drives are simulated.
@@ -67,12 +72,21 @@ impl Claim {
         }
     }
 
-    /// Load and, where they are not ACT's, the limits.
+    /// Load and, where they are not ACT's, limits and slices.
     pub fn subject(&self) -> String {
-        match self.sla == Sla::default() {
-            true => self.load(),
-            false => format!("{} within limits of its own ({})", self.load(), self.sla),
-        }
+        let limits = match self.sla == Sla::default() {
+            true => String::new(),
+            false => format!(" within limits of its own ({})", self.sla),
+        };
+        // A slice as long as the stage is all that a short stage has.
+        let is_usual = self.slice_sec == SLICE_SEC || self.slice_sec.min(SLICE_SEC) >= self.stage_sec;
+        let slices = if is_usual { String::new() } else { format!(" in slices of {}", span(self.slice_sec)) };
+        format!("{}{limits}{slices}", self.load())
+    }
+
+    /// Whether it is judged as ACT judges.
+    fn is_judged_as_acts(&self) -> bool {
+        self.sla == Sla::default() && self.slice_sec == SLICE_SEC
     }
 
     /// The beginning of the sentence after a pass.
@@ -99,7 +113,7 @@ impl Claim {
     /// Whether a pass may be laid beside published ratings: those are of ACT's load, pacing and limits,
     /// for a day.
     pub fn is_comparable(&self) -> bool {
-        self.is_certification() && self.as_act && self.config.is_none() && self.sla == Sla::default()
+        self.is_certification() && self.as_act && self.config.is_none() && self.is_judged_as_acts()
     }
 
     /// What a reader must know of it, each one sentence.
@@ -127,7 +141,8 @@ impl Claim {
         }
         if !self.as_act {
             remarks.push(
-                "not comparable with published ratings: operations were paced evenly, ACT starts them in bursts (--as-act)"
+                "not comparable with published ratings: operations were paced evenly, ACT starts them in bursts \
+                 (--as-act)"
                     .to_owned(),
             );
         }
@@ -177,6 +192,9 @@ mod tests {
         assert_eq!(own.passed(), "certified for 30 times my.conf");
         let lax = Claim { sla: "10%>1ms".parse().unwrap(), ..claim() };
         assert_eq!(lax.passed(), "certified for 30x within limits of its own (10%>1ms)");
+        let long = Claim { slice_sec: 86_400, ..claim() };
+        assert_eq!(long.passed(), "certified for 30x in slices of 24 h", "an average over a day hides an hour");
+        assert_eq!(Claim { stage_sec: 60, ..claim() }.passed(), "passed the screening for 30x");
     }
 
     #[test]
@@ -185,6 +203,7 @@ mod tests {
         assert!(Claim { as_act: true, ..claim() }.is_comparable());
         assert!(!Claim { as_act: true, config: Some("my.conf".into()), ..claim() }.is_comparable());
         assert!(!Claim { as_act: true, stage_sec: 21_600, ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, slice_sec: 86_400, ..claim() }.is_comparable());
         assert!(!Claim { as_act: true, sla: "6%>1ms".parse().unwrap(), ..claim() }.is_comparable());
     }
 

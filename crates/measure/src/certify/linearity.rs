@@ -234,8 +234,8 @@ mod tests {
         assert!(found.linear);
         assert_eq!(
             found.sentence,
-            "linear: every device stays within the limits in company, and the slowest, /dev/b achieves 99.5 % of the rate \
-             of /dev/a alone"
+            "linear: every device stays within the limits in company, and the slowest, /dev/b achieves 99.5 % of the \
+             rate of /dev/a alone"
         );
         assert_eq!(found.ratios[0].p99, Some(1.05));
     }

@@ -12,8 +12,11 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Differs {
     /// It is of another kind.
-    #[error("it holds a search for a rating (flashproof rate)")]
-    Purpose,
+    #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)" })]
+    Purpose {
+        /// In the record.
+        then: Purpose,
+    },
     /// It has another number of devices.
     #[error("it is of {then} devices, and {now} are named now")]
     Count {
@@ -48,8 +51,8 @@ pub enum Differs {
 ///
 /// Names of devices may differ: after a reboot a drive can have another one. Errors: every difference.
 pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<Differs>> {
-    if then.purpose != Purpose::Certify {
-        return Err(vec![Differs::Purpose]);
+    if then.purpose != now.purpose {
+        return Err(vec![Differs::Purpose { then: then.purpose }]);
     }
     let mut differs = Vec::new();
     if then.devices.len() != now.devices.len() {
@@ -244,6 +247,6 @@ mod tests {
     fn another_number_of_devices_or_another_purpose_is_refused() {
         assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [Differs::Count { then: 1, now: 2 }]);
         let rating = Series { purpose: Purpose::Rate, ..series(1) };
-        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [Differs::Purpose]);
+        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [Differs::Purpose { then: Purpose::Rate }]);
     }
 }

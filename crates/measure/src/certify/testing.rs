@@ -86,6 +86,7 @@ pub(super) fn claim() -> Claim {
         multiple: "30".into(),
         config: None,
         sla: Sla::default(),
+        slice_sec: 3_600,
         stage_sec: 86_400,
         simulated: false,
         files: false,

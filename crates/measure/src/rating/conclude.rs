@@ -42,7 +42,8 @@ pub enum Standing {
 pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standing) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
     let last = |multiple: Option<Multiple>, rule: &dyn Fn(&Step, &Details) -> bool| {
-        let is = |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
+        let is =
+            |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
         steps.iter().rev().find(is).map(|(_, details)| details)
     };
     let held = last(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == Seen::Held);
@@ -50,13 +51,18 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standi
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
     let mut remarks = Vec::new();
-    remarks.extend(held.map(|details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla))));
+    remarks.extend(
+        held.map(|details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla))),
+    );
     remarks.extend(not_held.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
     if finding.held.is_some() && !confirmed {
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
     let moved = steps.iter().filter(|(_, details)| details.judged.why.contains("at other shares than before"));
-    remarks.extend(moved.map(|(step, _)| format!("{}: the drive settled at other shares than before it was overdriven", step.name)));
+    remarks
+        .extend(moved.map(|(step, _)| {
+            format!("{}: the drive settled at other shares than before it was overdriven", step.name)
+        }));
     remarks.push(
         "each load was judged within minutes, and drives can fall off hours into a load: certify the rating".to_owned(),
     );
@@ -129,7 +135,13 @@ mod tests {
     use serde_json::Value;
 
     fn step(moved: Move, seen: Seen, why: &str, share: f64) -> Step {
-        let shares = Shares { group: "reads on d".into(), share: vec![share, 0.0, 0.0], margin: vec![0.001, 0.0, 0.0], p99_ns: None, achieved_iops: 1.0 };
+        let shares = Shares {
+            group: "reads on d".into(),
+            share: vec![share, 0.0, 0.0],
+            margin: vec![0.001, 0.0, 0.0],
+            p99_ns: None,
+            achieved_iops: 1.0,
+        };
         let judged = Judged { seen, why: why.into(), rounds_judged: 5, rounds: 5, shares: vec![shares] };
         Step {
             name: moved.multiple().to_string(),

@@ -19,7 +19,8 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Least length of a window.
@@ -219,25 +220,52 @@ pub struct Window {
 /// Reads one of the logs of the run in `dir` and calls `each` with every line, oldest first.
 ///
 /// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`.
-pub fn each_window(
-    dir: &Path,
-    layout: &Layout,
-    kind: HlogKind,
-    mut each: impl FnMut(Window),
-) -> Result<(), RunDirError> {
+pub fn each_window(dir: &Path, layout: &Layout, kind: HlogKind, each: impl FnMut(Window)) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
     let bytes = fs::read(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
+    windows(&path, &bytes, layout, each)
+}
+
+/// The lines of the newest window of one of the logs, from the end of the file alone: cheap, whatever
+/// the length of the run. Empty before the first window is full. Errors: as [`each_window`].
+pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Window>, RunDirError> {
+    let path = dir.join(kind.file_name());
+    let bytes = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
+    let mut newest: Vec<Window> = Vec::new();
+    windows(&path, &bytes, layout, |window| {
+        newest.retain(|other| other.from_sec >= window.from_sec);
+        newest.push(window);
+    })?;
+    Ok(newest)
+}
+
+/// The last whole lines of a file.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    // A line is at most some ten kilobytes: this holds a window of many streams and devices.
+    const END_BYTES: u64 = 1 << 20;
+    let mut file = File::open(path)?;
+    let from = file.metadata()?.len().saturating_sub(END_BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    if from > 0 {
+        let torn = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
+        bytes.drain(..torn);
+    }
+    Ok(bytes)
+}
+
+/// Calls `each` with every whole line of `bytes`, which are of the log at `path`.
+fn windows(path: &Path, bytes: &[u8], layout: &Layout, mut each: impl FnMut(Window)) -> Result<(), RunDirError> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let tags: Vec<_> = (0..layout.cells()).map(|cell| tag(layout, cell)).collect();
     let mut deserializer = Deserializer::new();
+    let damaged = |why| RunDirError::Damaged { path: path.to_owned(), why };
     for entry in IntervalLogIterator::new(&bytes[..whole]) {
         match entry {
-            Ok(LogEntry::Interval(line)) => {
-                let window = window(&line, &tags, &mut deserializer);
-                each(window.map_err(|why| RunDirError::Damaged { path: path.clone(), why })?);
-            }
+            Ok(LogEntry::Interval(line)) => each(window(&line, &tags, &mut deserializer).map_err(damaged)?),
             Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => {}
-            Err(error) => return Err(RunDirError::Damaged { path, why: format!("it is no interval log: {error:?}") }),
+            Err(error) => return Err(damaged(format!("it is no interval log: {error:?}"))),
         }
     }
     Ok(())

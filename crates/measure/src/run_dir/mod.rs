@@ -35,7 +35,7 @@ mod trace;
 mod write;
 
 pub use error::RunDirError;
-pub use hlog::{HlogKind, Window, each_window};
+pub use hlog::{HlogKind, Window, each_window, last_windows};
 pub use manifest::{Config, Manifest, Process};
 pub use place::{Holds, holds, run_dirs_below};
 pub(crate) use read::json as read_json;

@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_no_zero() {
         let mut bins = Bins::new(2);
-        [None, Some(4.0), None, None, Some(1.0)].map(|value| bins.push(value));
+        [None, Some(4.0), None, None, Some(1.0)].into_iter().for_each(|value| bins.push(value));
         assert_eq!(bins.width(), 4);
         assert_eq!(bins.values(Stat::Mean), [Some(4.0), Some(1.0)]);
         let mut empty = Bins::new(5);

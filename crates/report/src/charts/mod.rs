@@ -9,7 +9,7 @@
 //!
 //! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points by [`bins`]
 //! * one file for each section of charts: [`shares`], [`heat_map`], [`percentiles`], [`rates`],
-//!   [`telemetry`], [`host`], [`trace`], [`rating`]
+//!   [`telemetry`], [`host`], [`trace`], [`steady`], [`rating`]
 
 pub(crate) mod bins;
 pub(crate) mod heat_map;
@@ -19,6 +19,7 @@ pub(crate) mod quantity;
 pub(crate) mod rates;
 pub(crate) mod rating;
 pub(crate) mod shares;
+pub(crate) mod steady;
 pub(crate) mod telemetry;
 pub(crate) mod timeline;
 pub(crate) mod trace;

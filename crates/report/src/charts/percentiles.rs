@@ -4,10 +4,11 @@ use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
 use super::{Axis, Chart, Limit, Line, Style};
 use crate::words;
 use measure::run_dir::Manifest;
+use measure::steady::Steadiness;
 
 /// Service times: a chart for each stream that did something, the judged ones first, and with several
 /// devices their 99th percentiles beside each other.
-pub(crate) fn service_charts(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
+pub(crate) fn service_charts(manifest: &Manifest, service: &Windows, steadiness: Option<&Steadiness>) -> Vec<Chart> {
     let mut charts = Vec::new();
     for judged in [true, false] {
         let streams = manifest.streams.iter().zip(&service.streams).enumerate();
@@ -16,6 +17,9 @@ pub(crate) fn service_charts(manifest: &Manifest, service: &Windows) -> Vec<Char
             let mut chart = over_time(&format!("service-{}", stream.name), &title, "service time", service, durations);
             chart.wide = judged;
             chart.limits = if judged { thresholds(manifest) } else { Vec::new() };
+            if let Some(steadiness) = steadiness.filter(|_| chart.absent.is_none()) {
+                super::steady::mark(&mut chart, steadiness, &stream.name);
+            }
             charts.push(chart);
             if judged {
                 charts.extend(by_device(manifest, service, index));
@@ -75,7 +79,8 @@ fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &
         name: name.to_owned(),
         x: windows.points(),
         y: durations.moments.iter().map(value).collect(),
-        style: Style::line(style),
+        // The longest of neighbouring points have little to do with each other.
+        style: Style { joined: moment != MAX, symbols: moment == MAX, ..Style::line(style) },
     }
 }
 

@@ -85,9 +85,10 @@ impl Durations {
         }
         let Some(rows) = self.columns.get_mut(column) else { return };
         for value in histogram.iter_recorded() {
-            let row = (value.value_iterated_to().max(1) as f64).log10() * ROWS_PER_DECADE;
+            let middle_ns = histogram.median_equivalent(value.value_iterated_to());
+            let row = (middle_ns.max(1) as f64).log10() * ROWS_PER_DECADE;
             if let Some(count) = rows.get_mut((row.floor() as usize).min(ROWS - 1)) {
-                *count += value.count_at_value();
+                *count += u64::from(value.count_at_value());
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Section;
 use crate::charts::telemetry::{self, Change};
 use crate::charts::timeline::Timeline;
 use crate::charts::windows::Windows;
-use crate::charts::{Detail, heat_map, host, percentiles, rates, shares, trace};
+use crate::charts::{Chart, Detail, heat_map, host, percentiles, rates, shares, steady, trace};
 use crate::latencies::StreamLatencies;
 use crate::method;
 use crate::words;
@@ -12,6 +12,7 @@ use measure::cell::Layout;
 use measure::finding::Finding;
 use measure::judge::{Sla, Verdict};
 use measure::run_dir::{self, Config, HlogKind, Manifest, Run, RunDirError};
+use measure::steady::{Rounds, Steadiness};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
@@ -64,6 +65,10 @@ pub struct RunReport {
     pub latencies: Vec<StreamLatencies>,
     /// The charts.
     pub sections: Vec<Section>,
+    /// Whether what was measured still changed; null where it cannot be told.
+    pub steadiness: Option<Steadiness>,
+    /// The same in words: the state, then each change.
+    pub steadiness_in_words: Vec<String>,
     /// How the counters that drives keep of themselves changed.
     pub counters: Vec<Change>,
     /// What was found about host and devices before the run.
@@ -135,6 +140,15 @@ impl RunReport {
         let layout = manifest.layout();
         let logs = Logs::read(dir, &layout, verdict.ran_sec, detail);
         remarks.extend(logs.damage());
+        let rounds = Rounds::read(dir, &manifest);
+        let steadiness = rounds.as_ref().map(Steadiness::of).ok();
+        let steadiness_in_words = match (&steadiness, &rounds) {
+            (Some(steadiness), _) => in_words(steadiness),
+            (None, Err(error)) => vec![format!("steadiness cannot be told: {error}")],
+            (None, Ok(_)) => Vec::new(),
+        };
+        let (device_charts, trace_remarks) = devices(dir, &manifest, &timeline, detail);
+        remarks.extend(trace_remarks);
         let simulated = manifest.simulated;
         Ok(Self {
             dir: dir.display().to_string(),
@@ -145,7 +159,9 @@ impl RunReport {
             class_in_words: words::class(verdict.class, simulated, verdict.ran_sec, verdict.partial),
             summary: summary(&manifest, &verdict),
             latencies: logs.latencies(&layout),
-            sections: sections(dir, &manifest, &verdict, &timeline, &logs, detail),
+            sections: sections(&manifest, &verdict, &timeline, &logs, steadiness.as_ref(), device_charts),
+            steadiness,
+            steadiness_in_words,
             counters: telemetry::changes(&timeline),
             unmeasured: unmeasured(&manifest, &timeline),
             method: method::parts(&manifest),
@@ -171,8 +187,7 @@ fn title(manifest: &Manifest) -> String {
         [one] => one.clone(),
         several => words::count(several.len(), "device", "devices"),
     };
-    let test = manifest.test;
-    format!("{purpose}{} test of {devices}", format!("{test:?}").to_lowercase())
+    format!("{purpose}{:?} test of {devices}", manifest.test)
 }
 
 fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
@@ -219,17 +234,28 @@ fn unmeasured(manifest: &Manifest, timeline: &Timeline) -> Vec<String> {
     all
 }
 
+fn in_words(steadiness: &Steadiness) -> Vec<String> {
+    let changes = steadiness.change_points.iter().map(steady::change_sentence);
+    std::iter::once(steadiness.sentence()).chain(changes).collect()
+}
+
+/// Telemetry, then tracing, with what a reader should know of it.
+fn devices(dir: &Path, manifest: &Manifest, timeline: &Timeline, detail: Detail) -> (Vec<Chart>, Vec<String>) {
+    let mut charts = telemetry::charts(timeline, manifest.simulated);
+    let (traced, remarks) = trace::charts(dir, manifest, &percentiles::thresholds(manifest), detail);
+    charts.extend(traced);
+    (charts, remarks)
+}
+
 fn sections(
-    dir: &Path,
     manifest: &Manifest,
     verdict: &Verdict,
     timeline: &Timeline,
     logs: &Logs,
-    detail: Detail,
+    steadiness: Option<&Steadiness>,
+    devices: Vec<Chart>,
 ) -> Vec<Section> {
     let simulated = manifest.simulated;
-    let mut devices = telemetry::charts(timeline, simulated);
-    devices.extend(trace::charts(dir, &percentiles::thresholds(manifest), simulated, detail));
     vec![
         Section::new(
             "shares",
@@ -243,7 +269,7 @@ fn sections(
             "How service times moved: from the hand-over of an operation to the kernel to its completion.",
             heat_map::charts(manifest, &logs.service)
                 .into_iter()
-                .chain(percentiles::service_charts(manifest, &logs.service))
+                .chain(percentiles::service_charts(manifest, &logs.service, steadiness))
                 .collect(),
         ),
         Section::new(

@@ -15,6 +15,8 @@ const DASHES: [&str; 6] = ["solid", "dash", "dot", "dashdot", "longdash", "longd
 const SYMBOLS: [&str; 6] = ["circle", "x", "square", "diamond", "triangle-up", "cross"];
 /// Light to dark in one hue: few to many.
 const SHADES: [(f64, &str); 4] = [(0.0, "#bcd9ee"), (0.4, "#5a9fd0"), (0.75, "#1c5f9e"), (1.0, "#08254a")];
+/// Symbols of more points than these are small.
+const MANY_POINTS: usize = 60;
 const LIMIT_COLOUR: &str = "#a03c00";
 /// Durations on logarithmic axes are drawn at least so long, milliseconds: the logs know nothing finer.
 const DRAWN_MS_MIN: f64 = 0.001;
@@ -80,8 +82,12 @@ fn plot(id: &str, chart: &Chart) -> Value {
         y["type"] = "log".into();
     } else {
         y["rangemode"] = "tozero".into();
+        let most = chart.lines.iter().flat_map(|line| &line.y).flatten().copied().fold(0.0, f64::max);
         if let Some(max) = chart.y.max {
             y["range"] = json!([0, max]);
+        } else if let Some(limit) = limits.iter().map(|limit| limit.y).reduce(f64::max) {
+            // Room for the limit's name above its line.
+            y["range"] = json!([0, rounded(limit.max(most) * 1.15)]);
         }
     }
     let mut x = json!({"title": {"text": titled(&chart.x, unit)}});
@@ -94,7 +100,7 @@ fn plot(id: &str, chart: &Chart) -> Value {
     }
     let (mut shapes, mut notes) = (Vec::new(), Vec::new());
     limits.iter().for_each(|limit| limit_line(limit, chart.y.log, &mut shapes, &mut notes));
-    chart.marks.iter().for_each(|mark| mark_line(mark, scale, &mut shapes, &mut notes));
+    shapes.extend(chart.marks.iter().map(|mark| mark_line(mark, scale)));
     let layout = json!({
         "xaxis": x, "yaxis": y, "shapes": shapes, "annotations": notes,
         "showlegend": data.len() > 1 && chart.heat.is_none(),
@@ -108,7 +114,7 @@ fn trace(line: &Line, y: &Axis, scale: f64) -> Value {
     let style = line.style;
     let pick = |from: &[&'static str], at: usize| from.get(at % from.len()).copied().unwrap_or_default();
     let colour = pick(&COLOURS, style.colour);
-    let mode = match (style.joined, style.symbols || line.y.len() < 3) {
+    let mode = match (style.joined, style.symbols || line.y.len() == 1) {
         (true, true) => "lines+markers",
         (true, false) => "lines",
         (false, _) => "markers",
@@ -119,7 +125,8 @@ fn trace(line: &Line, y: &Axis, scale: f64) -> Value {
         "hovertemplate": format!("%{{y:.4~g}} {}", escape::plot_text(&y.unit)),
     });
     if mode != "lines" {
-        trace["marker"] = json!({"color": colour, "symbol": pick(&SYMBOLS, style.dash), "size": 8});
+        trace["marker"] = json!({"color": colour, "symbol": pick(&SYMBOLS, style.dash),
+            "size": if line.y.len() > MANY_POINTS { 4 } else { 8 }});
     }
     match &line.x {
         Points::Even { first, step } => (trace["x0"], trace["dx"]) = (json!(first / scale), json!(step / scale)),
@@ -166,13 +173,11 @@ fn limit_line(limit: &Limit, log: bool, shapes: &mut Vec<Value>, notes: &mut Vec
         "bgcolor": "rgba(255,255,255,0.7)"}));
 }
 
-fn mark_line(mark: &Mark, scale: f64, shapes: &mut Vec<Value>, notes: &mut Vec<Value>) {
+/// A line without a name: several would cover each other. The chart's caption says what they are.
+fn mark_line(mark: &Mark, scale: f64) -> Value {
     let x = rounded(mark.x / scale);
-    shapes.push(json!({"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x,
-        "line": {"color": "#000000", "dash": "dot", "width": 1.5}}));
-    notes.push(json!({"yref": "paper", "y": 1, "yanchor": "top", "x": x, "xanchor": "left", "showarrow": false,
-        "text": escape::plot_text(&mark.name), "textangle": 90, "font": {"size": 11},
-        "bgcolor": "rgba(255,255,255,0.7)"}));
+    json!({"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x,
+        "line": {"color": "#000000", "dash": "dot", "width": 1.5}})
 }
 
 #[cfg(test)]
@@ -192,7 +197,7 @@ mod tests {
         assert!(!json.contains('<') && json.contains("&lt;/script&gt;"), "{json}");
         let parsed: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(parsed[0]["data"][0]["y"], json!([0.001, null, 2.0]), "gaps stay gaps");
-        assert_eq!(parsed[0]["layout"]["xaxis"]["range"], json!([0.0, 30.0]));
+        assert_eq!(parsed[0]["layout"]["xaxis"]["range"], json!([0, 30.0]));
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
             _ => {}
         }
     }
+    parts.push(steady(run, place, below));
     parts.push(findings(run, place, below));
     parts.push(unmeasured(run, place, below));
     parts.push(what_was_run(run, place, below));
@@ -73,7 +74,13 @@ fn summary(run: &RunReport) -> String {
 
 /// Links to the sections.
 fn contents(run: &RunReport, place: &str) -> String {
-    let own = [("findings", "Findings"), ("unmeasured", "Not measured"), ("run", "What was run"), ("method", "Method")];
+    let own = [
+        ("steady", "Steady state"),
+        ("findings", "Findings"),
+        ("unmeasured", "Not measured"),
+        ("run", "What was run"),
+        ("method", "Method"),
+    ];
     let sections = run.sections.iter().map(|section| (section.id.as_str(), section.title.as_str()));
     let links = sections.chain(own).map(|(id, title)| format!("<a href=\"#{place}{id}\">{}</a>\n", text(title)));
     format!("<nav aria-label=\"Contents\">\n{}</nav>\n", links.collect::<String>())
@@ -185,6 +192,33 @@ fn counters(run: &RunReport) -> String {
     });
     let rows: Vec<Vec<String>> = rows.collect();
     table("Counters that the drives keep of themselves", &["device", "counter", "first", "last", "change"], &rows)
+}
+
+/// Whether what was measured still changed.
+fn steady(run: &RunReport, place: &str, level: usize) -> String {
+    let title = heading(level, "", "Steady state");
+    let intro = "<p class=\"intro\">Whether what was measured still moved over the last five rounds (SNIA PTS 2.0.2: range \
+                 at most 20 % of the average, best line at most 10 %; or a range of at most 10 % of the limit). Not \
+                 steady blocks a rating, never a verdict.</p>\n";
+    let windows = run.steadiness.iter().flat_map(|steadiness| &steadiness.windows).map(|window| {
+        let value = |value| text(&crate::charts::steady::value(window.metric, value));
+        vec![
+            text(&format!("{} of {}", window.metric, window.group)),
+            if window.is_steady() { "✔ yes".to_owned() } else { "<span class=\"over\">✘ no</span>".to_owned() },
+            value(window.average),
+            value(window.range),
+            value(window.slope_excursion),
+            window.limit.map_or_else(|| "-".to_owned(), value),
+        ]
+    });
+    let windows: Vec<Vec<String>> = windows.collect();
+    let headings = ["what", "steady", "average", "range", "move of the best line", "limit"];
+    let windows = match windows.is_empty() {
+        true => String::new(),
+        false => numbers("The last five rounds", &headings, &windows),
+    };
+    let sentences = list(&run.steadiness_in_words);
+    format!("<section id=\"{place}steady\">\n{title}{intro}{sentences}{windows}</section>\n")
 }
 
 fn findings(run: &RunReport, place: &str, level: usize) -> String {

@@ -8,6 +8,9 @@ use crate::observe::DeviceNumber;
 pub enum EventKind {
     /// A bio entered the block layer (`block_bio_queue`). One bio may become several requests, or part of one.
     Queue,
+    /// A bio came back with an error (`block_bio_complete`): mostly it was not allowed to wait for a free tag, and
+    /// whoever sent it sends it again.
+    Refuse,
     /// A request was handed to the driver (`block_rq_issue`).
     Issue,
     /// The driver reported a request, or a part of it, as done (`block_rq_complete`).
@@ -52,7 +55,7 @@ pub struct Event {
     pub fua: bool,
     /// `REQ_PREFLUSH`: the cache is emptied first.
     pub preflush: bool,
-    /// The kernel's error number, 0 or negative; always 0 but for [`EventKind::Complete`].
+    /// The kernel's error number, 0 or negative; always 0 but for [`EventKind::Complete`] and [`EventKind::Refuse`].
     pub error: i32,
 }
 
@@ -107,7 +110,7 @@ impl EventLayout {
     fn parse(kind: EventKind, text: &str) -> Result<Self, FormatError> {
         let fields = parse_fields(text)?;
         let error = match kind {
-            EventKind::Complete => Some(fields.get("error")?),
+            EventKind::Complete | EventKind::Refuse => Some(fields.get("error")?),
             EventKind::Issue | EventKind::Queue => None,
         };
         Ok(Self {

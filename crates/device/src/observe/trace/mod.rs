@@ -34,7 +34,8 @@ pub struct Options {
     pub buffer_bytes: u64,
     /// Whether completions are recorded beside issues.
     pub complete: bool,
-    /// Whether bios entering the block layer are recorded too (for the time before issue).
+    /// Whether bios entering the block layer, and those that it sends back, are recorded too (for the time
+    /// before issue).
     pub queue: bool,
 }
 
@@ -280,6 +281,7 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
         (EventKind::Issue, "block_rq_issue", true),
         (EventKind::Complete, "block_rq_complete", options.complete),
         (EventKind::Queue, "block_bio_queue", options.queue),
+        (EventKind::Refuse, "block_bio_complete", options.queue),
     ];
     let filter: Vec<String> = devices.iter().map(|device| format!("dev == {}", kernel_dev(*device))).collect();
     let filter = filter.join(" || ");
@@ -290,6 +292,10 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
             return Err(TraceError::NoEvent { event });
         }
         formats.push((kind, instance.get("reading the event format", &format!("{directory}/format"))?));
+        let filter = match kind {
+            EventKind::Refuse => format!("({filter}) && error != 0"),
+            _ => filter.clone(),
+        };
         instance.set("filtering the events by device", &format!("{directory}/filter"), &filter)?;
         instance.set("enabling the event", &format!("{directory}/enable"), "1")?;
     }

@@ -11,6 +11,8 @@
 //! the last is done. A write that is to be on the medium (FUA) on a device that cannot promise that is
 //! followed by a flush of the kernel's own; it is done when the kernel says so a second time.
 //!
+//! A bio that was sent back because no tag was free, and is sent again, has been queued since the first time.
+//!
 //! Flushes, discards and what else moves no data are left out. So is a request of which any of the three
 //! moments was not seen: begun before the trace, still under way at its end, or lost.
 
@@ -76,6 +78,8 @@ struct Issued {
 #[derive(Debug, Default)]
 pub struct Pairing {
     bios: Waiting<Bio>,
+    /// Sent back, and not yet sent again.
+    refused: Waiting<Bio>,
     issued: Waiting<Issued>,
     requests: Vec<Request>,
 }
@@ -86,6 +90,7 @@ impl Pairing {
         let moves_data = matches!(event.op, EventOp::Read | EventOp::Write);
         match event.kind {
             EventKind::Queue if moves_data && event.sectors > 0 => self.queue(event),
+            EventKind::Refuse if moves_data => self.refuse(event),
             EventKind::Issue if moves_data && event.sectors > 0 => self.issue(event),
             EventKind::Complete if moves_data => self.complete(event),
             _ => {}
@@ -100,15 +105,24 @@ impl Pairing {
     /// How many requests, queued before `before_ns` and issued, are not complete.
     pub fn under_way(&self, before_ns: u64) -> usize {
         let issued = self.issued.values().flatten();
-        let bios = self.bios.values().flatten();
+        let bios = self.bios.values().chain(self.refused.values()).flatten();
         issued.filter(|issued| issued.request.queued_ns < before_ns).count()
             + bios.filter(|bio| bio.queued_ns < before_ns).count()
     }
 
     fn queue(&mut self, event: &Event) {
         let end = event.sector + u64::from(event.sectors);
-        let bio = Bio { op: event.op, queued_ns: event.time_ns, end, fua: event.fua };
-        self.bios.entry((event.device, event.sector)).or_default().push(bio);
+        let key = (event.device, event.sector);
+        let before = take(&mut self.refused, key, |bio| bio.op == event.op && bio.end == end);
+        let queued_ns = before.map_or(event.time_ns, |before| before.queued_ns);
+        self.bios.entry(key).or_default().push(Bio { op: event.op, queued_ns, end, fua: event.fua });
+    }
+
+    fn refuse(&mut self, event: &Event) {
+        let key = (event.device, event.sector);
+        if let Some(bio) = take(&mut self.bios, key, |bio| bio.op == event.op) {
+            self.refused.entry(key).or_default().push(bio);
+        }
     }
 
     fn issue(&mut self, event: &Event) {
@@ -129,7 +143,10 @@ impl Pairing {
 
     /// The oldest bio of the event's kind at `sector`. What of it lies behind `end` stays for the next request.
     fn take_bio(&mut self, event: &Event, sector: u64, end: u64) -> Option<Bio> {
-        let bio = take(&mut self.bios, (event.device, sector), |bio| bio.op == event.op)?;
+        let key = (event.device, sector);
+        // A bio that ends with the request is its own, if another one begins here, too.
+        let whole = take(&mut self.bios, key, |bio| bio.op == event.op && bio.end == end);
+        let bio = whole.or_else(|| take(&mut self.bios, key, |bio| bio.op == event.op))?;
         if bio.end > end {
             let rest = Bio { ..bio };
             self.bios.entry((event.device, end)).or_default().push(rest);
@@ -179,6 +196,7 @@ mod tests {
             let kind = match kind {
                 "Q" => EventKind::Queue,
                 "D" => EventKind::Issue,
+                "X" => EventKind::Refuse,
                 _ => EventKind::Complete,
             };
             let flags = super::super::event::Rwbs::parse(letters.as_bytes());
@@ -244,6 +262,20 @@ mod tests {
     fn a_bio_merged_in_front_does_not_make_the_wait_shorter() {
         let text = "0.000001 Q R 8 8\n0.000005 Q R 0 8\n0.000007 D R 0 16\n0.000009 C R 0 16\n";
         assert_eq!(paired(text), [(Read, 0, 16, 6, 2)]);
+    }
+
+    #[test]
+    fn a_bio_sent_back_and_sent_again_waited_since_the_first_time() {
+        let text = "0.000001 Q R 8 8\n0.000002 X R 8 8\n0.000010 Q R 8 8\n0.000011 D R 8 8\n0.000020 C R 8 8\n\
+                    0.000030 Q R 8 8\n0.000031 D R 8 8\n0.000040 C R 8 8\n";
+        assert_eq!(paired(text), [(Read, 8, 8, 10, 9), (Read, 8, 8, 1, 9)]);
+    }
+
+    #[test]
+    fn a_small_and_a_large_one_that_begin_together_are_told_apart() {
+        let text = "0.000001 Q R 8 256\n0.000002 Q R 8 8\n0.000003 D R 8 8\n0.000004 D R 8 256\n\
+                    0.000005 C R 8 8\n0.000009 C R 8 256\n0.000010 Q R 16 8\n0.000011 D R 16 8\n0.000012 C R 16 8\n";
+        assert_eq!(paired(text), [(Read, 8, 8, 1, 2), (Read, 8, 256, 3, 5), (Read, 16, 8, 1, 1)]);
     }
 
     #[test]

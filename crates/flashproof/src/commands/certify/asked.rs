@@ -1,18 +1,15 @@
 //! What is asked for: load, devices and terms, all of it checked before any device is touched.
 
 use crate::args::CertifyArgs;
-use crate::commands::config;
 use crate::failure::Failure;
 use crate::runner;
-use crate::say;
-use load::act::old::Reading;
+use crate::series::{self, NOT_PREPARED};
+use load::act::Arrival;
 use load::act::scale::Factor;
 use load::act::staged::{Base, Load};
-use load::act::{AnyConfig, Arrival};
 use measure::certify::{Claim, Outline, STAGE_SEC, span};
 use measure::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".
 const SCREEN_SEC: u32 = 21_600;
@@ -20,12 +17,7 @@ const SCREEN_SEC: u32 = 21_600;
 /// Length of a stage on simulated drives, whose hours pass in seconds.
 const SIMULATED_SEC: u32 = 3_600;
 
-/// The drive that is certified when nobody names one.
-const SIMULATED: &str = "sim:";
-
-/// A term that is settled when a series begins, and kept when it goes on.
-pub const NOT_PREPARED: &str = "not prepared";
-/// What a series is called, likewise.
+/// A term that is settled when a series begins, and kept when it goes on: what it is called.
 pub const NAMED: &str = "named";
 
 /// What is asked for.
@@ -45,7 +37,7 @@ pub struct Asked {
 impl Asked {
     /// What `args` ask for. Errors: whatever is wrong with the options, CONFIG or the load of a stage.
     pub fn of(args: &CertifyArgs) -> Result<Self, Failure> {
-        let mut base = base(args)?;
+        let mut base = series::base(args.config.as_deref(), &args.devices)?;
         if args.as_act {
             base.set_arrival(Arrival::Act);
         }
@@ -81,6 +73,7 @@ impl Asked {
             multiple: factor.to_string(),
             config: args.config.as_deref().filter(|_| !base.is_acts()).map(file_name),
             sla: args.sla.clone(),
+            slice_sec: args.slice,
             stage_sec: stage_sec.into(),
             simulated,
             files: terms.file_size_mbytes.is_some(),
@@ -107,11 +100,6 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Names of the devices, in their order.
-    pub fn names(&self) -> &[String] {
-        self.base.config().device_names()
-    }
-
     /// The load of a stage.
     pub fn load(&self, step: &Step) -> Result<Load, Failure> {
         let factor = match step.rule {
@@ -134,7 +122,7 @@ impl Asked {
             tool: runner::tool(),
             command: runner::command(),
             purpose: Purpose::Certify,
-            began_unix_ms: now_unix_ms(),
+            began_unix_ms: series::now_unix_ms(),
             devices,
             config_1x: self.base.config().to_text(),
             terms,
@@ -143,37 +131,4 @@ impl Asked {
             conclusion: None,
         }
     }
-}
-
-/// The load of 1x: CONFIG's, or ACT's on the devices that are named, or on a simulated drive.
-fn base(args: &CertifyArgs) -> Result<Base, Failure> {
-    match &args.config {
-        Some(path) => {
-            let config = read(path)?;
-            Base::of_config(config, &args.devices).map_err(|errors| Failure::usage(errors.join("\n")))
-        }
-        None if args.devices.is_empty() => {
-            say::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
-            Ok(Base::of_act(&[SIMULATED.to_owned()]))
-        }
-        None => Ok(Base::of_act(&args.devices)),
-    }
-}
-
-/// Reads a configuration of any ACT, and says what had to be translated.
-fn read(path: &Path) -> Result<AnyConfig, Failure> {
-    let translation = config::translation_of(path, &Reading::default())?;
-    for warning in &translation.warnings {
-        say::warning(&warning.to_string());
-    }
-    if translation.test_by_default {
-        say::note(&format!("{} fits both tests and is taken for a storage test", path.display()));
-    }
-    translation.changes.iter().for_each(|(key, change)| say::note(&format!("{key}: {change}")));
-    Ok(translation.config)
-}
-
-/// Now, milliseconds since 1970; a clock before that is no reason not to test a drive.
-pub fn now_unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

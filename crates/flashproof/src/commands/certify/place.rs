@@ -1,31 +1,17 @@
-//! The directory of a series: found again by the same command, locked, and begun or gone on with.
-//!
-//! Nothing in it is ever deleted: `--fresh` begins beside it, in `NAME.2`, and the same command then goes
-//! on with the newest.
+//! A certification as it is kept on disk, with what may be said of it.
 
-use super::asked::{Asked, NAMED, NOT_PREPARED};
-use super::drives::Drives;
+use super::asked::{Asked, NAMED};
 use crate::args::CertifyArgs;
 use crate::failure::Failure;
-use measure::certify::{self, Claim, Differs};
-use measure::run_dir::MANIFEST;
-use measure::series::Series;
-use measure::series_lock::SeriesLock;
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::series::{Drives, Kept, NOT_PREPARED, default_name};
+use measure::certify::Claim;
 
-/// Longest name of drives in the name of a directory, in characters.
-const NAME_CHARS_MAX: usize = 120;
-
-/// The series, where it is, and the right to run it.
+/// The certification, where it is, and the right to run it.
 pub struct Place {
-    /// Its directory.
-    pub dir: PathBuf,
-    /// Its state, as on disk after each [`Self::save`].
-    pub series: Series,
+    /// Its directory and state.
+    pub kept: Kept,
     /// What may be said of it.
     pub claim: Claim,
-    _lock: SeriesLock,
 }
 
 impl Place {
@@ -33,144 +19,20 @@ impl Place {
     ///
     /// Errors: another process runs it; what is there is another series, or a run.
     pub fn open(args: &CertifyArgs, asked: &Asked, drives: &Drives) -> Result<Self, Failure> {
-        let first = args.out.clone().unwrap_or_else(|| PathBuf::from(default_name(asked, drives)));
-        let dir = if args.fresh { unused(&first) } else { newest(&first) };
-        let shown = dir.display();
-        if dir.join(MANIFEST).exists() {
-            return Err(Failure::usage(format!(
-                "cannot keep a series in {shown} - it holds a single run - give another --out"
-            )));
-        }
-        fs::create_dir_all(&dir).map_err(|error| {
-            Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"))
-        })?;
-        let lock = SeriesLock::take(&dir).map_err(Failure::environment)?;
-        let claim = Claim { files: drives.files, unprepared: drives.left_unprepared.clone(), ..asked.claim.clone() };
+        let claim = Claim { unprepared: drives.left_unprepared.clone(), ..asked.claim.clone() };
+        let config = claim.config.as_deref().map(|config| format!("-{config}")).unwrap_or_default();
+        let load = format!("{}x{config}", claim.multiple);
+        let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let now = asked.series(drives.identities.clone(), &claim);
-        match Series::read(&dir).map_err(Failure::environment)? {
-            None => Ok(Self { dir, series: now, claim, _lock: lock }),
-            Some(then) => {
-                let (series, claim) = gone_on(&dir, then, now, claim)?;
-                Ok(Self { dir, series, claim, _lock: lock })
-            }
-        }
-    }
-
-    /// Puts the state on disk.
-    pub fn save(&self) -> Result<(), Failure> {
-        self.series.write(&self.dir).map_err(Failure::environment)
+        // A drive that was not prepared when it began did not become so by being tested.
+        let kept = Kept::open(&first, args.fresh, now, &[NAMED, NOT_PREPARED])?;
+        let unprepared = kept.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
+        let claim = Claim { unprepared: unprepared.map(str::to_owned).collect(), ..claim };
+        Ok(Self { kept, claim })
     }
 
     /// `stage 2 of 4`.
     pub fn which(&self, index: usize) -> String {
-        format!("stage {} of {}", index + 1, self.series.steps.len())
-    }
-}
-
-/// The series `then`, from `dir`, if it is the one that `now` would begin.
-fn gone_on(dir: &Path, then: Series, mut now: Series, claim: Claim) -> Result<(Series, Claim), Failure> {
-    // Settled when it began: a drive that was not prepared then did not become so by being tested.
-    for name in [NAMED, NOT_PREPARED] {
-        let kept = then.terms.iter().find(|(other, _)| other == name);
-        now.terms.retain(|(other, _)| other != name);
-        now.terms.extend(kept.cloned());
-    }
-    certify::check_same(&then, &now).map_err(|differs| refusal(dir, &differs))?;
-    let not_prepared = now.terms.iter().find(|(name, _)| name == NOT_PREPARED).map(|(_, value)| value.as_str());
-    let unprepared = not_prepared.unwrap_or_default().split(", ").filter(|name| !name.is_empty());
-    let claim = Claim { unprepared: unprepared.map(str::to_owned).collect(), ..claim };
-    let mut series = then;
-    // The same drives may have other names by now.
-    series.devices = now.devices;
-    Ok((series, claim))
-}
-
-fn refusal(dir: &Path, differs: &[Differs]) -> Failure {
-    let advice = match differs.iter().any(|it| matches!(it, Differs::Drive { .. })) {
-        true => "put that drive back, or begin anew with --fresh or another --out",
-        false => "give the same options to go on, or begin anew with --fresh or another --out",
-    };
-    let line = |it: &Differs| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
-    Failure::usage(differs.iter().map(line).collect::<Vec<_>>().join("\n"))
-}
-
-/// The name under which the same command finds its series again, after a reboot too: from serial numbers
-/// and load.
-fn default_name(asked: &Asked, drives: &Drives) -> String {
-    let names = drives.identities.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
-    let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
-    let config = asked.claim.config.as_deref().map(|config| format!("-{}", plain(config))).unwrap_or_default();
-    format!("flashproof-certify-{drives}-{}x{config}", asked.claim.multiple)
-}
-
-/// A name without what means something in a path or to a shell.
-fn plain(name: &str) -> String {
-    let kept = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
-    let mapped: String = name.trim_start_matches("/dev/").chars().map(kept).collect();
-    let parts: Vec<_> = mapped.split('-').filter(|part| !part.is_empty()).collect();
-    parts.join("-")
-}
-
-/// A name of at most [`NAME_CHARS_MAX`] characters, with a sum over all of it where it had to be cut.
-fn shortened(name: String) -> String {
-    if name.len() <= NAME_CHARS_MAX {
-        return name;
-    }
-    // FNV-1a: told apart, not protected.
-    let sum = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    // Plain names are ASCII.
-    let kept: String = name.chars().take(NAME_CHARS_MAX - 17).collect();
-    format!("{kept}-{sum:016x}")
-}
-
-/// `first`, `first.2`, `first.3`...
-fn numbered(first: &Path, number: u32) -> PathBuf {
-    if number < 2 {
-        return first.to_owned();
-    }
-    let mut name = first.as_os_str().to_owned();
-    name.push(format!(".{number}"));
-    name.into()
-}
-
-/// The first of the numbered directories that is not there.
-fn unused(first: &Path) -> PathBuf {
-    (1..).map(|number| numbered(first, number)).find(|dir| !dir.exists()).unwrap_or_else(|| first.to_owned())
-}
-
-/// The last of the numbered directories that is there, without a gap; the first, if none is.
-fn newest(first: &Path) -> PathBuf {
-    let there = (1..).map(|number| numbered(first, number)).take_while(|dir| dir.exists());
-    there.last().unwrap_or_else(|| first.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_directories_are_plain_and_bounded() {
-        assert_eq!(plain("sim:"), "sim");
-        assert_eq!(plain("sim:channels=1+read-us=20"), "sim-channels-1-read-us-20");
-        assert_eq!(plain("S4EV NX0 /x"), "S4EV-NX0-x");
-        assert_eq!(plain("/dev/zram5"), "zram5");
-        assert_eq!(shortened("a".repeat(NAME_CHARS_MAX)), "a".repeat(NAME_CHARS_MAX));
-        let (one, other) = (shortened("a".repeat(200)), shortened("a".repeat(201)));
-        assert_eq!(one.len(), NAME_CHARS_MAX);
-        assert_ne!(one, other);
-    }
-
-    #[test]
-    fn a_fresh_series_begins_beside_and_is_the_one_that_is_found_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let first = dir.path().join("series");
-        assert_eq!((newest(&first), unused(&first)), (first.clone(), first.clone()));
-        fs::create_dir(&first).unwrap();
-        let second = dir.path().join("series.2");
-        assert_eq!((newest(&first), unused(&first)), (first.clone(), second.clone()));
-        fs::create_dir(&second).unwrap();
-        assert_eq!((newest(&first), unused(&first)), (second, dir.path().join("series.3")));
+        format!("stage {} of {}", index + 1, self.kept.series.steps.len())
     }
 }

@@ -1,6 +1,6 @@
 //! One stage: its run, what came of it, and the state on disk before and after.
 
-use super::asked::{Asked, now_unix_ms};
+use super::asked::Asked;
 use super::place::Place;
 use super::tell;
 use crate::args::CertifyArgs;
@@ -8,6 +8,7 @@ use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::runner::{self, Order, Part, Unwatched};
 use crate::say;
+use crate::series::now_unix_ms;
 use crate::signals::Switch;
 use measure::certify::{self, Judged, Linearity};
 use measure::judge::{End, Outcome, Verdict};
@@ -33,17 +34,17 @@ pub fn run(
     index: usize,
     switch: &Switch,
 ) -> Result<Ended, Failure> {
-    certify::begin(&mut place.series.steps[index], now_unix_ms());
-    place.save()?;
+    certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
+    place.kept.save()?;
     tell::stage_begins(place, index);
-    let names: Vec<_> =
-        place.series.steps[index].devices.iter().map(|device| &place.series.devices[*device].name).collect();
     // Names of devices of other stages would be warned of as devices of no configuration.
-    let erase: Vec<_> = args.erase.iter().filter(|name| names.contains(name)).cloned().collect();
+    let (numbers, names) = (&place.kept.series.steps[index].devices, asked.base.config().device_names());
+    let is_loaded = |name: &&String| numbers.iter().any(|number| names.get(*number) == Some(*name));
+    let erase: Vec<_> = args.erase.iter().filter(is_loaded).cloned().collect();
     let order = order(args, asked, place, index, &erase)?;
     let failed = |place: &mut Place, failure: Failure| {
-        certify::interrupt(&mut place.series.steps[index], failure.message.lines().next().unwrap_or_default());
-        place.save().and(Err(failure))
+        certify::interrupt(&mut place.kept.series.steps[index], failure.message.lines().next().unwrap_or_default());
+        place.kept.save().and(Err(failure))
     };
     let verdict = match runner::run(order, switch, &mut Unwatched) {
         Ok(runner::Ended::Recorded(verdict)) => verdict,
@@ -51,7 +52,7 @@ pub fn run(
         Err(failure) => return failed(place, failure),
     };
     let ended = take(place, index, &verdict, now_unix_ms());
-    place.save()?;
+    place.kept.save()?;
     if let Ended::Judged(_) = ended {
         tell::stage_ended(place, index);
     }
@@ -61,26 +62,26 @@ pub fn run(
 /// Settles what an earlier process left running: a stage whose run is recorded to its end is done,
 /// whatever came between its verdict and our note of it; any other was interrupted.
 pub fn settle(place: &mut Place) {
-    for index in 0..place.series.steps.len() {
-        let step = &place.series.steps[index];
+    for index in 0..place.kept.series.steps.len() {
+        let step = &place.kept.series.steps[index];
         if step.state != State::Running {
             continue;
         }
-        let run = run_dir::read(&place.dir.join(&step.dir));
+        let run = run_dir::read(&place.kept.dir.join(&step.dir));
         if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
-            let ended_unix_ms = run.manifest.started_unix_ms + (run.verdict.ran_sec * 1e3) as u64;
+            let ended_unix_ms = run.manifest.started_unix_ms.saturating_add((run.verdict.ran_sec * 1e3) as u64);
             take(place, index, &run.verdict, ended_unix_ms);
         }
     }
-    certify::settle(&mut place.series);
-    for step in place.series.steps.iter().filter(|step| step.state == State::Interrupted) {
+    certify::settle(&mut place.kept.series);
+    for step in place.kept.series.steps.iter().filter(|step| step.state == State::Interrupted) {
         say::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
     }
 }
 
 /// Takes in the verdict on the run of a stage.
 fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Ended {
-    let step = &mut place.series.steps[index];
+    let step = &mut place.kept.series.steps[index];
     step.ended_unix_ms = Some(ended_unix_ms);
     if let End::Interrupted { signal } = &verdict.end {
         certify::interrupt(step, &format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
@@ -93,7 +94,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     step.details = details(verdict);
     if let Some(linearity) = linearity(place, index) {
         say::note(&format!("\n{linearity}"));
-        place.series.steps[index].details["linearity"] = json!(linearity);
+        place.kept.series.steps[index].details["linearity"] = json!(linearity);
     }
     Ended::Judged(outcome)
 }
@@ -105,13 +106,13 @@ fn order<'a>(
     index: usize,
     erase: &'a [String],
 ) -> Result<Order<'a>, Failure> {
-    let step = &place.series.steps[index];
+    let step = &place.kept.series.steps[index];
     let load = asked.load(step)?;
     load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
     Ok(Order {
         model: load.model,
         text: load.text,
-        dir: place.dir.join(&step.dir),
+        dir: place.kept.dir.join(&step.dir),
         consents: Consents { erase, shared: false },
         sla: args.sla.clone(),
         slice_sec: args.slice,
@@ -120,11 +121,12 @@ fn order<'a>(
         part: Part {
             purpose: Some(step.name.clone()),
             multiple: Some(step.multiple),
-            findings: Some(place.series.findings.clone()),
+            findings: Some(place.kept.series.findings.clone()),
             heading: Some(tell::heading(place, index)),
         },
         quiet: args.quiet,
         act_log: false,
+        trace: !args.no_trace,
     })
 }
 
@@ -140,15 +142,15 @@ fn details(verdict: &Verdict) -> Value {
 
 /// How the devices of a stage at the load compare with the one that was alone, if several were in it.
 fn linearity(place: &Place, index: usize) -> Option<Linearity> {
-    let step = &place.series.steps[index];
+    let step = &place.kept.series.steps[index];
     if step.rule != Rule::Limits || step.devices.len() < 2 {
         return None;
     }
     let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
-    let alone = place.series.steps.iter().find(is_alone)?;
+    let alone = place.kept.series.steps.iter().find(is_alone)?;
     let numbers = |dir: &Path| run_dir::read(dir).and_then(|run| certify::device_numbers(&run));
-    let compared = numbers(&place.dir.join(&alone.dir))
-        .and_then(|alone| Ok(certify::linearity(&alone, &numbers(&place.dir.join(&step.dir))?)));
+    let compared = numbers(&place.kept.dir.join(&alone.dir))
+        .and_then(|alone| Ok(certify::linearity(&alone, &numbers(&place.kept.dir.join(&step.dir))?)));
     compared.unwrap_or_else(|error| {
         say::warning(&format!("the devices in company cannot be compared with one alone: {error}"));
         None

@@ -2,6 +2,7 @@
 
 use super::status::{Shared, Status, Step};
 use crate::say;
+use crate::screen::columns;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -70,7 +71,13 @@ impl Bars {
             text += &format!("\x1b[{}A", self.drawn);
         }
         let lines = self.lines();
-        lines.iter().for_each(|line| text += &format!("\r{line}\x1b[K\n"));
+        // A line that is broken in two would be counted as one.
+        let width = columns(io::stderr());
+        for line in &lines {
+            text.push('\r');
+            text.extend(line.chars().take(width));
+            text.push_str("\x1b[K\n");
+        }
         self.drawn = lines.len();
         let mut out = io::stderr();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

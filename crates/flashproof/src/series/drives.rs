@@ -1,19 +1,17 @@
 //! Which drives the devices are, and whether they are prepared.
 
-use super::asked::Asked;
 use crate::failure::Failure;
 use crate::say;
 use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of};
 use device::guard::Records;
 use device::sim::DriveSpec;
+use load::act::staged::Base;
 use measure::series::Identity;
 
 /// The drives of a series, in the order of its devices.
 pub struct Drives {
     /// What tells each from every other.
     pub identities: Vec<Identity>,
-    /// Whether any is a file.
-    pub files: bool,
     /// Devices that nobody prepares and that are not on record as prepared.
     pub left_unprepared: Vec<String>,
     /// Devices that are to be prepared.
@@ -28,32 +26,36 @@ struct Wanting {
 }
 
 impl Drives {
-    /// Looks at the devices that are `asked` for, without opening them. `no_prep`: leave them as they are.
+    /// Looks at the devices of `base`, without opening them. `no_prep`: leave them as they are.
     ///
     /// Errors: a device that is not there, or is none.
-    pub fn look(asked: &Asked, no_prep: bool) -> Result<Self, Failure> {
-        let terms = asked.base.config().terms();
-        let mut drives =
-            Self { identities: Vec::new(), files: asked.claim.files, left_unprepared: Vec::new(), wanting: Vec::new() };
-        for name in asked.names() {
-            if asked.claim.simulated {
+    pub fn look(base: &Base, no_prep: bool) -> Result<Self, Failure> {
+        let terms = base.config().terms();
+        let mut drives = Self { identities: Vec::new(), left_unprepared: Vec::new(), wanting: Vec::new() };
+        for name in &terms.device_names {
+            if terms.is_simulated() {
                 drives.identities.push(simulated(name)?);
             } else if let Some(mbytes) = terms.file_size_mbytes {
                 drives.identities.push(file(name, u64::from(mbytes) << 20));
                 drives.left_unprepared.push(name.clone());
             } else {
                 let facts = discover(name, &Roots::default())
-                    .map_err(|error| Failure::environment(format!("cannot certify {name} - {error}")))?;
+                    .map_err(|error| Failure::environment(format!("cannot test {name} - {error}")))?;
+                if facts.kind == Kind::RegularFile {
+                    return Err(Failure::usage(format!(
+                        "cannot test {name} - it is a file, not a device - to screen files give a --config with \
+                         file-size-mbytes in it"
+                    )));
+                }
                 drives.add(&facts, no_prep);
             }
         }
-        warn_of_shared_drives(asked.names());
+        warn_of_shared_drives(&terms.device_names);
         Ok(drives)
     }
 
     fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
         self.identities.push(identity(facts));
-        self.files |= facts.kind == Kind::RegularFile;
         if is_prepared(facts) {
             return;
         }

@@ -1,0 +1,95 @@
+//! The options of `flashproof compare`.
+
+use clap::Args;
+use report::comparison::{Endurance, Named};
+use std::path::{Path, PathBuf};
+
+/// Options of a comparison.
+#[derive(Args, Debug)]
+pub struct CompareArgs {
+    /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
+    #[arg(required = true, value_name = "DIR", value_parser = named)]
+    pub dirs: Vec<Named>,
+    /// Drive writes per day that the maker rates a drive for; NAME is a candidate's or a device's
+    #[arg(long, value_name = "NAME=N", value_parser = number)]
+    pub dwpd: Vec<(String, f64)>,
+    /// Terabytes written that the maker rates a drive for
+    #[arg(long, value_name = "NAME=TB", value_parser = number)]
+    pub tbw: Vec<(String, f64)>,
+    /// Years of warranty that drive writes per day are rated for
+    #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
+    pub warranty: f64,
+    /// Price of one drive, all in the same currency
+    #[arg(long, value_name = "NAME=PRICE", value_parser = number)]
+    pub price: Vec<(String, f64)>,
+    /// A list of published ratings of your own, in the format of the one that is built in
+    #[arg(long, value_name = "CSV")]
+    pub published: Option<PathBuf>,
+    /// Print all of it as JSON
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print it as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+impl CompareArgs {
+    /// Both kinds of rated endurance, by name.
+    pub fn endurance(&self) -> Vec<(String, Endurance)> {
+        let dwpd = self.dwpd.iter().map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
+        let tbw = self.tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
+        dwpd.chain(tbw).collect()
+    }
+}
+
+/// `DIR` or `NAME=DIR`. A directory whose own path has an equals sign is one.
+fn named(text: &str) -> Result<Named, String> {
+    match text.split_once('=') {
+        Some((name, dir)) if !name.is_empty() && !dir.is_empty() && !Path::new(text).exists() => {
+            Ok(Named { name: Some(name.to_owned()), dir: dir.into() })
+        }
+        _ => Ok(Named { name: None, dir: text.into() }),
+    }
+}
+
+/// `NAME=N`. The name of a device may have an equals sign in it.
+fn number(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.rsplit_once('=').ok_or("write NAME=NUMBER")?;
+    if name.is_empty() {
+        return Err("the name before \"=\" is missing".to_owned());
+    }
+    Ok((name.to_owned(), positive(value)?))
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        _ => Err(format!("{text:?} is no number above 0")),
+    }
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  flashproof compare runs/micron runs/samsung             two runs side by side
+  flashproof compare old=runs/2024 new=runs/2026          under names of your own
+  flashproof compare runs/micron --dwpd micron=3 --price micron=549
+  flashproof compare runs/a --published our-ratings.csv   among your own ratings
+  flashproof compare runs/* --markdown > drives.md        for a ticket
+
+Tests that differ are compared all the same and said to differ: the exit code is 0. 2: a directory was
+named twice, or a name is nobody's. 3: a directory cannot be read. More in docs/compare.md.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_before_directories_and_numbers() {
+        assert_eq!(named("a=b/c"), Ok(Named { name: Some("a".into()), dir: "b/c".into() }));
+        assert_eq!(named("b/c"), Ok(Named { name: None, dir: "b/c".into() }));
+        assert_eq!(number("sim:capacity=1GiB=3"), Ok(("sim:capacity=1GiB".into(), 3.0)));
+        for text in ["a", "=3", "a=", "a=-1", "a=0", "a=nan", "a=inf", "a=x"] {
+            assert!(number(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `flashproof compare`: candidates side by side, from their directories alone.
+
+use crate::args::CompareArgs;
+use crate::failure::Failure;
+use crate::say;
+use report::comparison::{Given, built_in, compare, read_published};
+use std::process::ExitCode;
+
+/// Reads the candidates, says what must be known before they are compared, and prints the comparison.
+pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let ratings = match &args.published {
+        Some(path) => read_published(path).map_err(Failure::usage)?,
+        None => built_in().map_err(Failure::environment)?,
+    };
+    let given = Given { endurance: args.endurance(), prices: args.price.clone(), warranty_years: args.warranty };
+    let failed = |error: report::comparison::CompareError| match error.is_usage() {
+        true => Failure::usage(error),
+        false => Failure::environment(error),
+    };
+    let comparison = compare(&args.dirs, &given, &ratings).map_err(failed)?;
+    comparison.warnings.iter().for_each(|warning| say::warning(warning));
+    if !args.dwpd.is_empty() {
+        say::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
+    }
+    let text = match () {
+        () if args.json => serde_json::to_string_pretty(&comparison).map_err(Failure::environment)? + "\n",
+        () if args.markdown => comparison.markdown(),
+        () => comparison.to_string(),
+    };
+    say::result(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

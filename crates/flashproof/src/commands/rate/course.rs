@@ -1,0 +1,200 @@
+//! The course of a search: its next move, the run of it, and what that showed.
+
+use super::asked::Asked;
+use super::tell;
+use crate::args::RateArgs;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::runner::{self, Order, Part, Watch};
+use crate::series::{Kept, now_unix_ms};
+use crate::signals::Switch;
+use measure::cell::Interval;
+use measure::certify;
+use measure::judge::Outcome;
+use measure::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
+use measure::run_dir::Manifest;
+use measure::series::{Rule, Series, State, Step};
+use serde_json::{Value, json};
+
+/// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
+const ERRORS_MAX: u64 = 100;
+
+/// How a step ended.
+pub enum Ended {
+    /// It showed something.
+    Judged,
+    /// By a signal.
+    Interrupted,
+}
+
+/// A search under way.
+pub struct Course {
+    search: Search,
+    /// The shares at each load that was held, as they were last.
+    shares: Vec<(Move, Vec<Shares>)>,
+    /// Seconds under load so far.
+    ran_sec: f64,
+}
+
+impl Course {
+    /// The course up to where the steps in `series` that are done have brought it.
+    pub fn replayed(asked: &Asked, series: &Series) -> Self {
+        let search = Search::new(asked.from, asked.up_to, asked.resolution);
+        let mut course = Self { search, shares: Vec::new(), ran_sec: 0.0 };
+        for details in series.steps.iter().filter_map(Details::of) {
+            course.ran_sec += details.ran_sec;
+            course.take(details.moved, &details.judged);
+        }
+        course
+    }
+
+    /// The next move; `Err` with what was found when there is none, or no time for it.
+    pub fn next(&self, asked: &Asked) -> Result<Move, Finding> {
+        let moved = self.search.next()?;
+        let needed_sec = if let Move::Confirm(_) = moved { asked.slice_sec } else { asked.least_sec() };
+        match asked.max_sec {
+            Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => Err(self.search.finding(Stop::TimeUp)),
+            _ => Ok(moved),
+        }
+    }
+
+    /// Runs a move and takes in what it shows. The step is in `kept`, on disk, before and after it.
+    pub fn run(
+        &mut self,
+        moved: Move,
+        args: &RateArgs,
+        asked: &Asked,
+        kept: &mut Kept,
+        switch: &Switch,
+    ) -> Result<Ended, Failure> {
+        let step = self.step(moved, asked, &kept.series);
+        let (name, dir, duration_sec) = (step.name.clone(), kept.dir.join(&step.dir), step.duration_sec);
+        let load = asked.load(moved.multiple(), duration_sec)?;
+        tell::step_begins(&step);
+        let index = kept.series.steps.len();
+        kept.series.steps.push(step);
+        kept.save()?;
+        let order = Order {
+            model: load.model,
+            text: load.text,
+            dir,
+            consents: Consents { erase: &args.erase, shared: false },
+            sla: args.sla.clone(),
+            slice_sec: asked.slice_sec,
+            round_sec: Some(asked.round_sec),
+            max_errors: ERRORS_MAX,
+            part: Part {
+                multiple: Some(moved.multiple().get()),
+                findings: Some(kept.series.findings.clone()),
+                heading: Some(name.clone()),
+                purpose: Some(name),
+            },
+            quiet: args.quiet,
+            act_log: false,
+            trace: true,
+        };
+        let mut watched = Watched { target: self.target(moved, asked), watcher: None };
+        let verdict = match runner::run(order, switch, &mut watched) {
+            Ok(runner::Ended::Recorded(verdict)) => verdict,
+            Ok(runner::Ended::Unrecorded { failure, .. }) | Err(failure) => {
+                certify::interrupt(&mut kept.series.steps[index], failure.message.lines().next().unwrap_or_default());
+                return kept.save().and(Err(failure));
+            }
+        };
+        // It has begun, or there were no verdict.
+        let Some(watcher) = watched.watcher else { return Ok(Ended::Interrupted) };
+        let judged = watcher.judge(&verdict);
+        let step = &mut kept.series.steps[index];
+        step.ended_unix_ms = Some(now_unix_ms());
+        if judged.seen == Seen::Interrupted {
+            certify::interrupt(step, &judged.why);
+            kept.save()?;
+            return Ok(Ended::Interrupted);
+        }
+        end(step, moved, &judged, verdict.ran_sec);
+        kept.save()?;
+        tell::step_ended(&kept.series.steps[index]);
+        self.ran_sec += verdict.ran_sec;
+        self.take(moved, &judged);
+        Ok(Ended::Judged)
+    }
+
+    fn target(&self, moved: Move, asked: &Asked) -> Target {
+        match moved {
+            Move::Try(_) => Target::Steady,
+            Move::Confirm(_) => Target::Whole((asked.slice_sec / asked.round_sec) as usize),
+            Move::Recover(multiple) => {
+                let earlier = self.shares.iter().rev().find(|(at, _)| at.multiple() == multiple);
+                Target::Return(earlier.map(|(_, shares)| shares.clone()).unwrap_or_default())
+            }
+        }
+    }
+
+    fn take(&mut self, moved: Move, judged: &Judged) {
+        match judged.seen {
+            Seen::Held => {
+                self.shares.push((moved, judged.shares.clone()));
+                self.search.held(moved);
+            }
+            Seen::Failed => self.search.not_held(moved, true),
+            // A drive that does not come back to what it was is still slow.
+            Seen::NotSteady => self.search.not_held(moved, matches!(moved, Move::Recover(_))),
+            Seen::OurLimit => self.search.out_of_reach(),
+            Seen::Interrupted => {}
+        }
+    }
+
+    /// The step of a move, begun.
+    fn step(&self, moved: Move, asked: &Asked, series: &Series) -> Step {
+        let multiple = moved.multiple();
+        let (name, rule, longest_sec) = match moved {
+            Move::Try(_) => (format!("{multiple}x"), Rule::Limits, asked.steady_sec()),
+            Move::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers, asked.steady_sec()),
+            Move::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits, asked.slice_sec),
+        };
+        let left_sec = asked.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec) as u64);
+        Step {
+            dir: format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-")),
+            name,
+            multiple: multiple.get(),
+            devices: (0..series.devices.len()).collect(),
+            duration_sec: longest_sec.min(left_sec / asked.round_sec * asked.round_sec),
+            rule,
+            state: State::Running,
+            outcome: None,
+            reason: String::new(),
+            attempts: 1,
+            began_unix_ms: Some(now_unix_ms()),
+            ended_unix_ms: None,
+            details: Value::Null,
+        }
+    }
+}
+
+/// Ends a step with what it showed.
+fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
+    step.state = State::Done;
+    step.outcome = Some(match judged.seen {
+        Seen::Held => Outcome::Pass,
+        Seen::Failed => Outcome::Fail,
+        Seen::NotSteady | Seen::OurLimit | Seen::Interrupted => Outcome::Invalid,
+    });
+    step.reason.clone_from(&judged.why);
+    step.details = json!(Details { moved, judged: judged.clone(), ran_sec });
+}
+
+/// Watches the run of a step.
+struct Watched {
+    target: Target,
+    watcher: Option<Watcher>,
+}
+
+impl Watch for Watched {
+    fn begins(&mut self, manifest: &Manifest) {
+        self.watcher = Some(Watcher::new(manifest, self.target.clone()));
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Option<String> {
+        self.watcher.as_mut()?.add(interval)
+    }
+}

@@ -1,0 +1,206 @@
+//! The directory of a series: found again by the same command, locked, and begun or gone on with.
+//!
+//! Nothing in it is ever deleted: `--fresh` begins beside it, in `NAME.2`, and the same command then goes
+//! on with the newest.
+
+use crate::failure::Failure;
+use crate::say;
+use measure::certify::{self, Differs};
+use measure::finding::Finding;
+use measure::run_dir::MANIFEST;
+use measure::series::{Identity, Series};
+use measure::series_lock::SeriesLock;
+use report::document::Document;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The report in the directory of a series.
+const REPORT: &str = "report.html";
+
+/// Longest name of drives in the name of a directory, in characters.
+const NAME_CHARS_MAX: usize = 120;
+
+/// The series, where it is, and the right to run it.
+pub struct Kept {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Its state, as on disk after each [`Self::save`].
+    pub series: Series,
+    _lock: SeriesLock,
+}
+
+impl Kept {
+    /// Opens the directory of the series `now`: `first`, or with `fresh` an unused one beside it. A series
+    /// that is there goes on, with its own values of the terms `settled`, which were settled when it began.
+    ///
+    /// Errors: another process runs it; what is there is another series, or a run.
+    pub fn open(first: &Path, fresh: bool, now: Series, settled: &[&str]) -> Result<Self, Failure> {
+        let dir = if fresh { unused(first) } else { newest(first) };
+        let shown = dir.display();
+        if dir.join(MANIFEST).exists() {
+            return Err(Failure::usage(format!(
+                "cannot keep a series in {shown} - it holds a single run - give another --out"
+            )));
+        }
+        fs::create_dir_all(&dir).map_err(|error| {
+            Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"))
+        })?;
+        let lock = SeriesLock::take(&dir).map_err(Failure::environment)?;
+        let series = match Series::read(&dir).map_err(Failure::environment)? {
+            None => now,
+            Some(then) => gone_on(&dir, then, now, settled)?,
+        };
+        Ok(Self { dir, series, _lock: lock })
+    }
+
+    /// The value of a term; empty where there is none of that name.
+    pub fn term(&self, name: &str) -> &str {
+        self.series.terms.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
+    }
+
+    /// Whether the series made a run before.
+    pub fn has_begun(&self) -> bool {
+        self.series.steps.iter().any(|step| step.attempts > 0)
+    }
+
+    /// What is found about host and devices. Simulated drives have neither.
+    pub fn examined(&self) -> Vec<Finding> {
+        if self.series.devices.iter().any(|device| device.simulated) {
+            return Vec::new();
+        }
+        let names: Vec<&str> = self.series.devices.iter().map(|device| device.name.as_str()).collect();
+        device::doctor::examine(Path::new("/"), &names, Some(&self.dir))
+    }
+
+    /// Writes the report on the series beside its runs. That it cannot be is no reason to lose the result:
+    /// `flashproof report` makes it at any time.
+    pub fn write_report(&self) {
+        let path = self.dir.join(REPORT);
+        let written = Document::read(&[&self.dir])
+            .map_err(|error| error.to_string())
+            .and_then(|document| fs::write(&path, document.html()).map_err(|error| error.to_string()));
+        if let Err(error) = written {
+            say::warning(&format!("{} is not written - {error} - \"flashproof report\" makes it", path.display()));
+        }
+    }
+
+    /// Where the series is, and its report if it has one, a line each.
+    pub fn places(&self) -> String {
+        let report = self.dir.join(REPORT);
+        let told = self.series.conclusion.is_some() && report.exists();
+        let report = if told { format!("report: {}\n", report.display()) } else { String::new() };
+        format!("series: {}\n{report}", self.dir.display())
+    }
+
+    /// Puts the state on disk.
+    pub fn save(&self) -> Result<(), Failure> {
+        self.series.write(&self.dir).map_err(Failure::environment)
+    }
+}
+
+/// The series `then`, from `dir`, if it is the one that `now` would begin.
+fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Result<Series, Failure> {
+    for name in settled {
+        let kept = then.terms.iter().find(|(other, _)| other == name);
+        now.terms.retain(|(other, _)| other != name);
+        now.terms.extend(kept.cloned());
+    }
+    certify::check_same(&then, &now).map_err(|differs| refusal(dir, &differs))?;
+    let mut series = then;
+    // The same drives may have other names by now.
+    series.devices = now.devices;
+    Ok(series)
+}
+
+fn refusal(dir: &Path, differs: &[Differs]) -> Failure {
+    let advice = match differs.iter().any(|it| matches!(it, Differs::Drive { .. })) {
+        true => "put that drive back, or begin anew with --fresh or another --out",
+        false => "give the same options to go on, or begin anew with --fresh or another --out",
+    };
+    let line = |it: &Differs| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
+    Failure::usage(differs.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// The name under which the same command finds its series again, after a reboot too: what it does, the
+/// drives by their serial numbers, and `load`.
+pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
+    let names = drives.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
+    let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
+    let load = plain(load);
+    PathBuf::from(match load.is_empty() {
+        true => format!("flashproof-{command}-{drives}"),
+        false => format!("flashproof-{command}-{drives}-{load}"),
+    })
+}
+
+/// A name without what means something in a path or to a shell.
+fn plain(name: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
+    let mapped: String = name.trim_start_matches("/dev/").chars().map(kept).collect();
+    let parts: Vec<_> = mapped.split('-').filter(|part| !part.is_empty()).collect();
+    parts.join("-")
+}
+
+/// A name of at most [`NAME_CHARS_MAX`] characters, with a sum over all of it where it had to be cut.
+fn shortened(name: String) -> String {
+    if name.len() <= NAME_CHARS_MAX {
+        return name;
+    }
+    // FNV-1a: told apart, not protected.
+    let sum = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    // Plain names are ASCII.
+    let kept: String = name.chars().take(NAME_CHARS_MAX - 17).collect();
+    format!("{kept}-{sum:016x}")
+}
+
+/// `first`, `first.2`, `first.3`...
+fn numbered(first: &Path, number: u32) -> PathBuf {
+    if number < 2 {
+        return first.to_owned();
+    }
+    let mut name = first.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+/// The first of the numbered directories that is not there.
+fn unused(first: &Path) -> PathBuf {
+    (1..).map(|number| numbered(first, number)).find(|dir| !dir.exists()).unwrap_or_else(|| first.to_owned())
+}
+
+/// The last of the numbered directories that is there, without a gap; the first, if none is.
+fn newest(first: &Path) -> PathBuf {
+    let there = (1..).map(|number| numbered(first, number)).take_while(|dir| dir.exists());
+    there.last().unwrap_or_else(|| first.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_directories_are_plain_and_bounded() {
+        assert_eq!(plain("sim:"), "sim");
+        assert_eq!(plain("sim:channels=1+read-us=20"), "sim-channels-1-read-us-20");
+        assert_eq!(plain("S4EV NX0 /x"), "S4EV-NX0-x");
+        assert_eq!(plain("/dev/zram5"), "zram5");
+        assert_eq!(shortened("a".repeat(NAME_CHARS_MAX)), "a".repeat(NAME_CHARS_MAX));
+        let (one, other) = (shortened("a".repeat(200)), shortened("a".repeat(201)));
+        assert_eq!(one.len(), NAME_CHARS_MAX);
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn a_fresh_series_begins_beside_and_is_the_one_that_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = dir.path().join("series");
+        assert_eq!((newest(&first), unused(&first)), (first.clone(), first.clone()));
+        fs::create_dir(&first).unwrap();
+        let second = dir.path().join("series.2");
+        assert_eq!((newest(&first), unused(&first)), (first.clone(), second.clone()));
+        fs::create_dir(&second).unwrap();
+        assert_eq!((newest(&first), unused(&first)), (second, dir.path().join("series.3")));
+    }
+}

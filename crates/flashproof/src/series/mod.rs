@@ -1,0 +1,96 @@
+//! What every series of runs needs: the load of 1x, the drives, their preparation, and the directory in
+//! which the series is kept.
+//!
+//! A certification and a search for a rating differ in which runs they make of it, and in what they
+//! conclude; that is theirs.
+
+mod drives;
+mod kept;
+mod prepare;
+
+pub use drives::Drives;
+pub use kept::{Kept, default_name};
+pub use prepare::prepare;
+
+use crate::commands::config;
+use crate::failure::Failure;
+use crate::say;
+use load::act::AnyConfig;
+use load::act::old::Reading;
+use load::act::staged::Base;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The drive that is tested when nobody names one.
+const SIMULATED: &str = "sim:";
+
+/// A term that is settled when a series begins, and kept when it goes on: which devices were not prepared.
+pub const NOT_PREPARED: &str = "not prepared";
+
+/// The load of 1x: that of the file `config`, or ACT's on `devices`, or on a simulated drive.
+pub fn base(config: Option<&Path>, devices: &[String]) -> Result<Base, Failure> {
+    match config {
+        Some(path) => Base::of_config(read(path)?, devices).map_err(|errors| Failure::usage(errors.join("\n"))),
+        None if devices.is_empty() => {
+            say::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
+            Ok(Base::of_act(&[SIMULATED.to_owned()]))
+        }
+        None => Ok(Base::of_act(devices)),
+    }
+}
+
+/// Reads a configuration of any ACT, and says what had to be translated.
+fn read(path: &Path) -> Result<AnyConfig, Failure> {
+    let translation = config::translation_of(path, &Reading::default())?;
+    for warning in &translation.warnings {
+        say::warning(&warning.to_string());
+    }
+    if translation.test_by_default {
+        say::note(&format!("{} fits both tests and is taken for a storage test", path.display()));
+    }
+    translation.changes.iter().for_each(|(key, change)| say::note(&format!("{key}: {change}")));
+    Ok(translation.config)
+}
+
+/// Now, milliseconds since 1970; a clock before that is no reason not to test a drive.
+pub fn now_unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// The time `seconds` after `now` on the clock of UTC, with its day where that is another one.
+pub fn utc(now: SystemTime, seconds: u64) -> String {
+    let text = |time| humantime::format_rfc3339_seconds(time).to_string();
+    let (today, then) = (text(now), text(now + Duration::from_secs(seconds)));
+    // 2026-11-21T14:05:09Z
+    let (day, clock) = then.split_once('T').unwrap_or(("", &then));
+    let minutes = clock.get(..5).unwrap_or(clock);
+    if today.starts_with(day) { format!("{minutes} UTC") } else { format!("{minutes} UTC on {day}") }
+}
+
+/// Rows of equally many cells as a table; the first row is its head.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().enumerate().map(|(column, cell)| format!("{cell:<0$}", width(column)));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_told_by_the_minute_and_by_its_day_if_that_is_another() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(3_600 * 14 + 309);
+        assert_eq!(utc(now, 60), "14:06 UTC");
+        assert_eq!(utc(now, 86_400), "14:05 UTC on 1970-01-02");
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_its_widest_cells() {
+        let rows = [vec!["a".to_owned(), "load".to_owned()], vec!["stage 1".to_owned(), "30x".to_owned()]];
+        assert_eq!(table(&rows), "a        load\nstage 1  30x\n");
+    }
+}

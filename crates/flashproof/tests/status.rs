@@ -1,0 +1,68 @@
+//! `flashproof status` beside a run: going on, held, killed, ended.
+
+mod support;
+
+use serde_json::Value;
+use std::fs::File;
+use support::{Bench, OUT, Running};
+
+/// A run of `seconds` in real time that only reads a file, with its first interval.
+fn started(bench: &Bench, seconds: u32) -> Running {
+    File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
+    let config = format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n");
+    let mut running = bench.start(&config, &["--sla", "99%>10s"]);
+    running.wait_until("its first interval", || {
+        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
+    });
+    running
+}
+
+fn status(bench: &Bench, code: i32) -> Value {
+    let ended = bench.flashproof(&["status", OUT, "--json"]).expect(code);
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+#[test]
+fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
+    let bench = Bench::new();
+    let mut running = started(&bench, 600);
+    let going_on = status(&bench, 0);
+    assert_eq!((&going_on["kind"], &going_on["phase"]), (&Value::from("run"), &Value::from("running")));
+    assert_eq!(going_on["pid"], running.pid());
+    assert_eq!(going_on["streams"][0]["offered_iops"], 100.0);
+    assert!(going_on["ends_unix_ms"].as_u64().unwrap() > 600_000, "{going_on}");
+    let text = bench.flashproof(&["status", OUT]).expect(0).stdout;
+    assert!(text.contains(&format!("running (process {}): last interval ", running.pid())), "{text}");
+    running.signal("STOP");
+    // The signal takes a moment.
+    running.wait_until("it is held", || {
+        let ended = bench.flashproof(&["status", OUT]);
+        ended.stdout.contains("STOPPED") && ended.code == Some(4)
+    });
+    running.signal("CONT");
+    running.wait_until("it goes on", || bench.flashproof(&["status", OUT]).stdout.contains(": last interval "));
+    running.signal("KILL");
+    assert_eq!(running.end().signal, Some(9));
+    // Right after, its files are so new that it could run where nobody sees its process.
+    let ended = bench.flashproof(&["status", OUT, "--watch", "--json"]).expect(4);
+    let last: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["phase"], "killed", "{}", ended.stdout);
+}
+
+#[test]
+fn a_watched_run_is_shown_until_its_verdict() {
+    let bench = Bench::new();
+    let running = started(&bench, 8);
+    let watched = bench.flashproof(&["status", OUT, "--watch"]).expect(0);
+    running.end().expect(0);
+    assert!(watched.stdout.contains("running (process ") && watched.stdout.contains("PASS: "), "{}", watched.stdout);
+    assert!(!watched.stdout.contains('\x1b') && !watched.stdout.contains('\r'), "{:?}", watched.stdout);
+    assert_eq!(status(&bench, 0)["phase"], "ended");
+}
+
+#[test]
+fn a_place_without_a_run_is_named() {
+    let bench = Bench::new();
+    bench.flashproof(&["status", "nowhere"]).expect_error(3, &["reading nowhere - No such file", "check the path"]);
+    bench.flashproof(&["status", "."]).expect_error(3, &["the directory is empty; give the directory of a run"]);
+}

@@ -1,0 +1,293 @@
+//! One candidate: the numbers by which it is compared, each with the reason where there is none.
+
+use super::cell::Cell;
+use super::differences::{client_rates, setting};
+use super::given::Given;
+use super::margins::{Margin, margins};
+use super::published::{self, Place, Published, TPS_OF_1X};
+use super::source::Source;
+use super::wear::{DeviceWear, wear};
+use super::{Comparison, Kind};
+use crate::latencies::StreamLatencies;
+use measure::act_log::Test as ActTest;
+use measure::judge::{Class, Outcome, Sla};
+use measure::run_dir::{Manifest, Run};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// The settings of the standard mix, as the published ratings were made with. Source: ACT's README; the
+/// values are its defaults.
+const STANDARD_MIX: [(&str, &str); 10] = [
+    ("record-bytes", "1536"),
+    ("record-bytes-range-max", "0"),
+    ("large-block-op-kbytes", "128"),
+    ("replication-factor", "1"),
+    ("update-pct", "0"),
+    ("defrag-lwm-pct", "50"),
+    ("no-defrag-reads", "no"),
+    ("compress-pct", "100"),
+    ("commit-to-device", "no"),
+    ("tomb-raider", "no"),
+];
+
+/// One candidate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Candidate {
+    /// Its name here.
+    pub name: String,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What that is.
+    pub kind: Kind,
+    /// What was run, in the run that stands for it.
+    pub test: Cell<Test>,
+    /// What came of it: of a series its conclusion, else the verdict of the run.
+    pub outcome: Cell<Outcome>,
+    /// The highest load that it holds, as a search found it.
+    pub rating: Cell<f64>,
+    /// The load that it was seen to hold: the rating, or that of the run.
+    pub load: Cell<Load>,
+    /// By threshold.
+    pub margins: Cell<Vec<Margin>>,
+    /// 99 % of the judged stream's service times.
+    pub p99: Cell<Quantile>,
+    /// 99.9 % of them.
+    pub p99_9: Cell<Quantile>,
+    /// Rates of the judged stream.
+    pub rate: Cell<Rate>,
+    /// By device.
+    pub wear: Cell<Vec<DeviceWear>>,
+    /// The price of one drive by the load that it holds, for each 1x.
+    pub price_per_1x: Cell<f64>,
+    /// Where it stands among published ratings.
+    pub place: Cell<Place>,
+    /// Whether a part of its directory is damaged or missing.
+    pub damaged: bool,
+}
+
+/// What was run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Test {
+    /// `storage` or `index`.
+    pub test: ActTest,
+    /// Devices, as the user named them.
+    pub devices: Vec<String>,
+    /// Their models, where they are known.
+    pub models: Vec<Option<String>>,
+    /// Whether they were simulated.
+    pub simulated: bool,
+    /// How long it should last, seconds.
+    pub duration_sec: u64,
+    /// Whether it was long enough to certify.
+    pub class: Class,
+    /// The limits.
+    pub sla: String,
+    /// When operations were intended: `paced`, `poisson`, `act`.
+    pub arrival: Option<String>,
+    /// The step of a series that it was.
+    pub step: Option<String>,
+}
+
+/// A load that was held.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Load {
+    /// As a multiple of 1x of its series; `None` for a run that was not part of one.
+    pub multiple: Option<f64>,
+    /// As a multiple of 3,000 client operations a second on one device; `None` for an index test.
+    pub x_per_device: Option<f64>,
+    /// Whether a search found it to be the highest; else more was not tried, or not held for other reasons.
+    pub highest: bool,
+}
+
+/// A quantile of service times.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Quantile {
+    /// The judged stream.
+    pub stream: String,
+    /// The time, nanoseconds.
+    pub service_ns: u64,
+}
+
+/// Rates of a stream.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rate {
+    /// The judged stream.
+    pub stream: String,
+    /// Operations a second asked for.
+    pub offered_iops: f64,
+    /// Operations a second that succeeded.
+    pub achieved_iops: f64,
+}
+
+impl Candidate {
+    pub(super) fn new(source: &Source, given: &Given, ratings: &[Published]) -> Self {
+        let run = &source.run;
+        let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
+        let rating = match ended {
+            Some(Some(ended)) => Cell::or_missing(ended.rating, "this series was no search for a rating"),
+            Some(None) => Cell::missing("its search is not finished"),
+            None => Cell::missing("one run is no rating (flashproof rate)"),
+        };
+        let outcome = match ended {
+            Some(Some(ended)) => Cell::Value(ended.outcome),
+            Some(None) => Cell::missing("its series is not finished"),
+            None => run.map(|run| run.verdict.outcome),
+        };
+        let load = run.and_then(|run| load(run, &rating));
+        let latency = |of: fn(&StreamLatencies) -> u64| {
+            run.and_then(|run| source.latencies.and_then(|latencies| quantile(run, latencies, of)))
+        };
+        let endurance = |device: &str| Given::of(&given.endurance, &source.name, device);
+        let wear = run.and_then(|run| match wear(&run.dir, &run.manifest, endurance, given.warranty_years) {
+            Ok(wear) => Cell::Value(wear),
+            Err(error) => Cell::missing(error.to_string()),
+        });
+        Self {
+            name: source.name.clone(),
+            dir: source.dir.clone(),
+            kind: source.kind,
+            test: run.map(|run| test(run, source)),
+            outcome,
+            margins: run.map(|run| margins(&run.verdict, &run.manifest.sla)),
+            p99: latency(|latencies| latencies.service.p99_ns),
+            p99_9: latency(|latencies| latencies.service.p999_ns),
+            rate: run.and_then(rate),
+            price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, given, &source.name))),
+            place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
+            damaged: run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
+            rating,
+            load,
+            wear,
+        }
+    }
+}
+
+fn test(run: &Run, source: &Source) -> Test {
+    let manifest = &run.manifest;
+    let model = |index: usize| manifest.device_facts.get(index)?["model"].as_str().map(str::to_owned);
+    Test {
+        test: manifest.test,
+        devices: manifest.devices.clone(),
+        models: (0..manifest.devices.len()).map(model).collect(),
+        simulated: manifest.simulated,
+        duration_sec: manifest.duration_sec,
+        class: run.verdict.class,
+        sla: manifest.sla.to_string(),
+        arrival: setting(manifest, "arrival").map(str::to_owned),
+        step: source.step.as_ref().map(|step| step.name.clone()),
+    }
+}
+
+/// Client operations a second by 3,000, on one device.
+fn x_per_device(manifest: &Manifest) -> Option<f64> {
+    let (reads, writes) = client_rates(manifest).filter(|_| manifest.test == ActTest::Storage)?;
+    let devices = manifest.devices.len();
+    (devices > 0).then(|| (reads + writes) as f64 / TPS_OF_1X / devices as f64)
+}
+
+fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
+    let (multiple, x) = (run.manifest.multiple, x_per_device(&run.manifest));
+    if let Some(rating) = rating.value().copied() {
+        // The run was made at its own load, which need not be the rating to the last digit.
+        let x_of_1x = x.zip(multiple).filter(|(_, multiple)| *multiple > 0.0).map(|(x, multiple)| x / multiple);
+        let x_per_device = x_of_1x.map(|x_of_1x| x_of_1x * rating);
+        return Cell::Value(Load { multiple: Some(rating), x_per_device, highest: true });
+    }
+    match run.verdict.outcome {
+        Outcome::Pass => Cell::Value(Load { multiple, x_per_device: x, highest: false }),
+        Outcome::Fail => Cell::missing("it did not hold its load"),
+        Outcome::Invalid => Cell::missing("its run is invalid: it cannot tell whether the load was held"),
+    }
+}
+
+/// Of the first judged stream that did something.
+fn quantile(run: &Run, latencies: &[StreamLatencies], of: fn(&StreamLatencies) -> u64) -> Cell<Quantile> {
+    let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
+    let found = latencies.iter().find(|latencies| judged(&latencies.stream));
+    Cell::or_missing(
+        found.map(|latencies| Quantile { stream: latencies.stream.clone(), service_ns: of(latencies) }),
+        "no judged stream did anything",
+    )
+}
+
+fn rate(run: &Run) -> Cell<Rate> {
+    let judged = run.verdict.streams.iter().find(|stream| stream.judged);
+    let rate = judged.map(|stream| Rate {
+        stream: stream.name.clone(),
+        offered_iops: stream.offered_iops,
+        achieved_iops: stream.achieved_iops,
+    });
+    Cell::or_missing(rate, "no stream was judged")
+}
+
+fn price(load: &Load, run: &Run, given: &Given, name: &str) -> Cell<f64> {
+    let devices = &run.manifest.devices;
+    let prices: Option<Vec<f64>> = devices.iter().map(|device| Given::of(&given.prices, name, device)).collect();
+    let Some(prices) = prices else { return Cell::missing("no price was given (--price)") };
+    // Of one device, or of a load on all of them.
+    let by = match (load.x_per_device, load.multiple) {
+        (Some(x), _) => x * devices.len() as f64,
+        (None, Some(multiple)) => multiple,
+        (None, None) => return Cell::missing("its load is no multiple of 1x"),
+    };
+    if by > 0.0 { Cell::Value(prices.iter().sum::<f64>() / by) } else { Cell::missing("its load is zero") }
+}
+
+fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell<Place> {
+    let (manifest, verdict) = (&run.manifest, &run.verdict);
+    if let Some(why_not) = incomparable(manifest) {
+        return Cell::missing(why_not);
+    }
+    let Some(x) = load.x_per_device else { return Cell::missing("its load is no multiple of 1x") };
+    let certified = source.kind == Kind::Certify
+        && source
+            .series
+            .as_ref()
+            .is_some_and(|series| series.conclusion.as_ref().is_some_and(|ended| ended.comparable));
+    let caveat = (verdict.class == Class::Screening && !certified).then(|| {
+        format!(
+            "published ratings are of 24 hours and more; this run lasted {:.0} s, and drives fall off later",
+            verdict.ran_sec
+        )
+    });
+    Cell::Value(published::place(x, ratings, caveat))
+}
+
+/// Why a run cannot be laid beside published ratings; `None` if it can.
+fn incomparable(manifest: &Manifest) -> Option<String> {
+    if manifest.test != ActTest::Storage {
+        return Some("published ratings are of storage tests".to_owned());
+    }
+    if manifest.simulated {
+        return Some("a simulated drive has no place among real ones".to_owned());
+    }
+    match setting(manifest, "arrival") {
+        Some("act") => {}
+        other => {
+            let arrival = other.unwrap_or("not as ACT does");
+            return Some(format!("run without --as-act (arrival: {arrival}); even pacing flatters a drive"));
+        }
+    }
+    if manifest.sla != Sla::default() {
+        return Some(format!("its limits are not ACT's ({})", Sla::default()));
+    }
+    let odd = STANDARD_MIX.iter().find(|(key, standard)| setting(manifest, key) != Some(standard));
+    if let Some((key, standard)) = odd {
+        let value = setting(manifest, key).unwrap_or("not set");
+        return Some(format!("not the standard mix: {key} is {value}, published ratings are with {standard}"));
+    }
+    if setting(manifest, "storage-read-histogram").is_some_and(|text| !text.is_empty() && text != "none") {
+        return Some("not the standard mix: record sizes come from histograms".to_owned());
+    }
+    match client_rates(manifest) {
+        Some((reads, writes)) if writes > 0 && reads == 2 * writes => None,
+        _ => Some("not the standard mix: published ratings are with two reads to a write".to_owned()),
+    }
+}
+
+impl Comparison {
+    /// Whether any of it must not be taken at its face: tests that differ, something damaged.
+    pub fn is_doubtful(&self) -> bool {
+        !self.warnings.is_empty()
+    }
+}

@@ -1,0 +1,174 @@
+//! Candidates side by side: what each held, how far from its limits, at what wear and price, and where
+//! it stands among published ratings.
+//!
+//! ```text
+//! DIR, DIR... -> source      the one run that stands for a directory (of a series: the highest load held)
+//!             -> candidate   margins, wear, price, place
+//!             -> differences where the tests differ: said, never averaged
+//!             -> Comparison  -> table (text), markdown, JSON
+//! ```
+//!
+//! A value that cannot be had, or not be compared, is a [`Cell`] with the reason.
+
+mod candidate;
+mod cell;
+mod differences;
+mod given;
+mod margins;
+mod markdown;
+mod published;
+mod source;
+mod table;
+mod wear;
+
+pub use candidate::{Candidate, Load, Quantile, Rate, Test};
+pub use cell::Cell;
+pub use given::{Endurance, Given, UnknownName};
+pub use margins::{Margin, Worst};
+pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as read_published};
+pub use wear::DeviceWear;
+
+use measure::run_dir::RunDirError;
+use serde::Serialize;
+use source::Source;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// What a candidate's directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// One run.
+    Run,
+    /// A certification.
+    Certify,
+    /// A search for the highest rating.
+    Rate,
+    /// A series that cannot be read.
+    Series,
+}
+
+/// Candidates side by side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// In the order in which they were named.
+    pub candidates: Vec<Candidate>,
+    /// What must be known before anything is compared, each one sentence: where the tests differ, what
+    /// is damaged.
+    pub warnings: Vec<String>,
+    /// Years that a rating in drive writes per day is taken to be for.
+    pub warranty_years: f64,
+}
+
+/// A directory to compare, and its name in the comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// The name; `None`: that of the directory.
+    pub name: Option<String>,
+    /// The directory of a run or a series.
+    pub dir: PathBuf,
+}
+
+/// Why nothing was compared.
+#[derive(Debug, Error)]
+pub enum CompareError {
+    /// A directory holds neither a run nor a series.
+    #[error("{source}")]
+    Read {
+        /// The candidate.
+        name: String,
+        /// Why.
+        source: RunDirError,
+    },
+    /// The same run twice.
+    #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
+    Twice {
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The same name twice.
+    #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// Something was said of nobody.
+    #[error(transparent)]
+    Given(#[from] UnknownName),
+}
+
+impl CompareError {
+    /// Whether the user asked for something that cannot be, and not a file is at fault.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Self::Read { .. })
+    }
+}
+
+/// Compares the runs or series in `dirs`, with what the operator gave, and places them in `ratings`
+/// (highest first).
+///
+/// Errors: a directory holds neither, one is named twice, or `given` names nobody. What is damaged is
+/// shown as far as it is whole, and warned of.
+pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, CompareError> {
+    let names = names(dirs)?;
+    let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut once = |dir: &Path, name: &str| {
+        let place = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        match places.insert(place, name.to_owned()) {
+            None => Ok(()),
+            Some(first) => Err(CompareError::Twice { first, second: name.to_owned(), dir: dir.to_owned() }),
+        }
+    };
+    let mut sources = Vec::with_capacity(dirs.len());
+    for (Named { dir, .. }, name) in dirs.iter().zip(names) {
+        once(dir, &name)?;
+        let source = Source::read(name, dir)?;
+        // A series, and that run of it that stands for it.
+        if let Some(run) = source.run.value().filter(|_| source.series.is_some()) {
+            once(&run.dir, &source.name)?;
+        }
+        sources.push(source);
+    }
+    let mut known: BTreeSet<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    let runs = sources.iter().filter_map(|source| source.run.value());
+    known.extend(runs.flat_map(|run| &run.manifest.devices).map(String::as_str));
+    given.check(&known)?;
+    let mut warnings = differences::differences(&sources);
+    for source in &sources {
+        warnings.extend(source.remarks.iter().map(|remark| format!("{}: {remark}", source.name)));
+    }
+    let candidates = sources.iter().map(|source| Candidate::new(source, given, ratings)).collect();
+    Ok(Comparison { candidates, warnings, warranty_years: given.warranty_years })
+}
+
+/// A name for each directory: the one that was given, or that of the directory, or (where two are
+/// called the same) its path. Errors: one was given twice.
+fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
+    let last = |dir: &Path| {
+        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
+    };
+    let short: Vec<String> = dirs.iter().map(|Named { name, dir }| name.clone().unwrap_or_else(|| last(dir))).collect();
+    let is_one = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let name = |(index, Named { name, dir }): (usize, &Named)| match name {
+        Some(name) => name.clone(),
+        None if is_one(&short[index]) => short[index].clone(),
+        None => dir.display().to_string(),
+    };
+    let names: Vec<String> = dirs.iter().enumerate().map(name).collect();
+    let given = dirs.iter().zip(&names).filter(|(named, _)| named.name.is_some()).map(|(_, name)| name);
+    for name in given {
+        if names.iter().filter(|other| *other == name).count() > 1 {
+            return Err(CompareError::SameName { name: name.clone() });
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! Candidates with known numbers, compared.
+
+use super::*;
+use measure::act_log::Test as ActTest;
+use measure::buckets::ActScale;
+use measure::cell::{Interval, Layout, StreamInfo};
+use measure::judge::{End, Outcome, Sla, whole_slice_sec};
+use measure::run_dir::{Config, Manifest, Writer};
+use measure::series::{Conclusion, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use measure::times::Times;
+use serde_json::json;
+use std::fs;
+
+const SEC: u64 = 1_000_000_000;
+const SECONDS: u64 = 10;
+
+/// A run of ten seconds with 100 reads a second, `slow` of them of 2 ms, and 10 large writes.
+struct Bench {
+    manifest: Manifest,
+    slow: u64,
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// As `--as-act` of the standard mix at `x`, on a drive of 1 GB.
+fn bench(x: u64) -> Bench {
+    let stream = |name: &str, judged| StreamInfo {
+        name: name.into(),
+        judged,
+        offered_iops: 100.0,
+        per_device_in_act_log: judged,
+        in_act_log: true,
+    };
+    let layout = Layout {
+        streams: vec![stream("reads", true), stream("large-block-reads", false), stream("large-block-writes", false)],
+        devices: vec!["/dev/nvme1n1".into()],
+        scale: ActScale::Milliseconds,
+        thresholds_ns: Sla::default().thresholds_ns(),
+    };
+    let (reads, writes) = ((2000 * x).to_string(), (1000 * x).to_string());
+    let mut resolved = pairs(&[("read-reqs-per-sec", &reads), ("write-reqs-per-sec", &writes)]);
+    resolved.extend(pairs(&[
+        ("record-bytes", "1536"),
+        ("record-bytes-range-max", "0"),
+        ("large-block-op-kbytes", "128"),
+        ("replication-factor", "1"),
+        ("update-pct", "0"),
+        ("defrag-lwm-pct", "50"),
+        ("no-defrag-reads", "no"),
+        ("compress-pct", "100"),
+        ("commit-to-device", "no"),
+        ("tomb-raider", "no"),
+    ]));
+    let manifest = Manifest {
+        duration_sec: SECONDS,
+        slice_sec: whole_slice_sec(3600, SECONDS, 1),
+        config: Config { resolved, settings: pairs(&[("arrival", "act")]), ..Config::default() },
+        device_facts: vec![
+            json!({"kind": "whole_disk", "kernel_name": "nvme1n1", "model": "M1", "size_bytes": 1_000_000_000}),
+        ],
+        ..Manifest::new(&layout, Sla::default())
+    };
+    Bench { manifest, slow: 0 }
+}
+
+impl Bench {
+    fn set(mut self, key: &str, value: &str) -> Self {
+        let Config { resolved, settings, .. } = &mut self.manifest.config;
+        for pair in resolved.iter_mut().chain(settings).filter(|(known, _)| known == key) {
+            pair.1 = value.to_owned();
+        }
+        self
+    }
+
+    fn write(&self, dir: &Path) {
+        let columns = ["nvme1n1.smart.data_units_written".to_owned()];
+        let mut writer = Writer::create(dir, &self.manifest, &columns).unwrap();
+        let mut judge = self.manifest.judge();
+        for index in 0..SECONDS {
+            let mut interval = Interval::new(&self.manifest.layout());
+            (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
+            for read in 0..100 {
+                let service_ns = if read < self.slow { 2_000_000 } else { 100_000 };
+                interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 0, 1536);
+            }
+            (0..5).for_each(|_| interval.cells[1].record(&Times::new(0, 0, 0, 100_000), 0, 1 << 17));
+            (0..10).for_each(|_| interval.cells[2].record(&Times::new(0, 0, 0, 100_000), 0, 100_000));
+            judge.add(&interval);
+            // 2 MB a second in units of 512,000 bytes.
+            writer.write_interval(&interval, &[(index as f64 * 2e6 / 512e3).to_string()]).unwrap();
+        }
+        writer.finish(&judge.verdict(&End::Completed)).unwrap();
+    }
+}
+
+fn named(dir: &Path) -> Named {
+    Named { name: None, dir: dir.to_owned() }
+}
+
+fn ratings() -> Vec<Published> {
+    built_in().unwrap()
+}
+
+fn one(dir: &Path) -> Candidate {
+    compare(&[named(dir)], &Given::default(), &ratings()).unwrap().candidates.remove(0)
+}
+
+fn why<T: std::fmt::Debug>(cell: &Cell<T>) -> &str {
+    match cell {
+        Cell::Missing { why_not } => why_not,
+        Cell::Value(value) => panic!("{value:?}"),
+    }
+}
+
+#[test]
+fn a_run_is_compared_by_what_it_recorded() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("a");
+    Bench { slow: 2, ..bench(30) }.write(&dir);
+    let given = Given {
+        endurance: vec![("a".into(), Endurance::DriveWritesPerDay(0.5))],
+        prices: vec![("/dev/nvme1n1".into(), 600.0)],
+        ..Given::default()
+    };
+    let comparison = compare(&[named(&dir)], &given, &ratings()).unwrap();
+    assert_eq!(comparison.warnings, [""; 0]);
+    let a = &comparison.candidates[0];
+    assert_eq!((a.name.as_str(), a.damaged, a.outcome.value()), ("a", false, Some(&Outcome::Pass)));
+    assert_eq!(a.load.value().unwrap().x_per_device, Some(30.0));
+    let margins = a.margins.value().unwrap();
+    let worst = margins[0].worst.value().unwrap();
+    assert_eq!((worst.share, worst.slice, margins[1].worst.value().unwrap().share), (0.02, 1, 0.0));
+    assert!((worst.of_limit - 0.4).abs() < 1e-9);
+    assert_eq!(a.p99.value().unwrap().service_ns / 100_000, 20);
+    assert_eq!(a.rate.value().unwrap().achieved_iops, 100.0);
+    // 10 writes of 100,000 bytes a second: 86.4 GB a day on 1 GB, rated for half a drive write a day for
+    // five years. The drive counted twice as much.
+    let wear = &a.wear.value().unwrap()[0];
+    assert_eq!(wear.host_bytes_per_day, Cell::Value(86.4e9));
+    assert_eq!(wear.drive_writes_per_day, Cell::Value(86.4));
+    assert!((wear.years.value().unwrap() - 0.5 * 5.0 / 86.4).abs() < 1e-9);
+    assert!((wear.smart_bytes_per_day.value().unwrap() - 2.0 * 86.4e9).abs() < 1e3);
+    assert_eq!(a.price_per_1x, Cell::Value(20.0));
+    // Two at 32x are next above: with 36 and 38 not; 30x stands beside it.
+    let place = a.place.value().unwrap();
+    assert_eq!((place.above.last().unwrap().x, place.below[0].x), (32.0, 30.0));
+    assert!(place.caveat.as_ref().unwrap().contains("this run lasted 10 s"));
+    let text = comparison.to_string();
+    for part in ["PASS (screening)", "M1 (/dev/nvme1n1)", "2 % of 5 %", "86.40 GB", "  > 30x  a", "Micron P420m"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(comparison.markdown().contains("| worst over 1ms | 2 % of 5 % |"), "{}", comparison.markdown());
+    let json = serde_json::to_value(&comparison).unwrap();
+    assert_eq!(json["candidates"][0]["price_per_1x"], 20.0);
+    assert_eq!(json["candidates"][0]["rating"]["why_not"], "one run is no rating (flashproof rate)");
+}
+
+#[test]
+fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut simulated = bench(30);
+    simulated.manifest.simulated = true;
+    let mut lax = bench(30);
+    lax.manifest.sla = "50%>1ms,40%>8ms,30%>64ms".parse().unwrap();
+    let mut index = bench(30);
+    index.manifest.test = ActTest::Index;
+    for (name, bench, expected) in [
+        (
+            "paced",
+            bench(30).set("arrival", "paced"),
+            "run without --as-act (arrival: paced); even pacing flatters a drive",
+        ),
+        ("simulated", simulated, "a simulated drive has no place among real ones"),
+        ("lax", lax, "its limits are not ACT's"),
+        ("index", index, "published ratings are of storage tests"),
+        ("small", bench(30).set("record-bytes", "512"), "record-bytes is 512, published ratings are with 1536"),
+        ("reads", bench(30).set("write-reqs-per-sec", "1"), "two reads to a write"),
+        ("failed", Bench { slow: 5, ..bench(30) }, "it did not hold its load"),
+    ] {
+        let dir = parent.path().join(name);
+        bench.write(&dir);
+        let candidate = one(&dir);
+        assert!(why(&candidate.place).contains(expected), "{name}: {}", why(&candidate.place));
+    }
+}
+
+#[test]
+fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
+    let parent = tempfile::tempdir().unwrap();
+    let (a, b) = (parent.path().join("a"), parent.path().join("b"));
+    bench(30).write(&a);
+    let mut other = bench(40).set("record-bytes", "512").set("arrival", "paced");
+    other.manifest.sla = "5%>2ms".parse().unwrap();
+    other.manifest.simulated = true;
+    other.write(&b);
+    let comparison = compare(&[named(&a), named(&b)], &Given::default(), &ratings()).unwrap();
+    for said in [
+        "different tests: the drives: real (a); simulated (b)",
+        "different tests: the limits: 5%>1ms,1%>8ms,0.1%>64ms (a); 5%>2ms (b)",
+        "different tests: record-bytes: 1536 (a); 512 (b)",
+        "different tests: arrival: act (a); paced (b)",
+    ] {
+        assert!(comparison.warnings.iter().any(|warning| warning == said), "{said}: {:?}", comparison.warnings);
+    }
+    // Loads that differ are what is compared.
+    assert_eq!(comparison.warnings.len(), 4, "{:?}", comparison.warnings);
+    let text = comparison.to_string();
+    assert!(text.contains("2ms is not among its limits") && text.contains("1ms is not among its limits"), "{text}");
+}
+
+#[test]
+fn a_damaged_candidate_is_shown_as_far_as_it_is_whole_and_marked() {
+    let parent = tempfile::tempdir().unwrap();
+    let dirs = ["a", "b", "c"].map(|name| parent.path().join(name));
+    dirs.iter().for_each(|dir| bench(30).write(dir));
+    let telemetry = dirs[1].join("telemetry.csv");
+    let text = fs::read_to_string(&telemetry).unwrap();
+    fs::write(&telemetry, text.replace("\n4,5,", "\n4,x,")).unwrap();
+    fs::write(dirs[2].join("manifest.json"), "{").unwrap();
+    fs::write(dirs[0].join("service.hlog"), "rubbish\n").unwrap();
+    let comparison = compare(&dirs.each_ref().map(|dir| named(dir)), &Given::default(), &ratings()).unwrap();
+    let [a, b, c] = &comparison.candidates[..] else { panic!() };
+    assert!(!a.damaged && a.p99.value().is_none() && a.outcome.value() == Some(&Outcome::Pass));
+    assert!(b.damaged && b.outcome.value() == Some(&Outcome::Invalid) && b.margins.value().is_some());
+    assert_eq!(
+        b.wear.value().unwrap()[0].host_bytes_per_day,
+        Cell::Value(86.4e9),
+        "of the four seconds that are whole"
+    );
+    assert!(c.damaged && why(&c.outcome).contains("manifest.json"), "{c:?}");
+    for said in ["b: telemetry.csv is damaged at line 6: expected", "c: reading ", "a: no quantiles of latencies: "] {
+        assert!(comparison.warnings.iter().any(|warning| warning.starts_with(said)), "{:?}", comparison.warnings);
+    }
+    assert!(comparison.to_string().contains("INVALID (screening), DAMAGED"), "{comparison}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("a");
+    bench(1).write(&dir);
+    let refused = |dirs: &[Named], given: &Given| compare(dirs, given, &ratings()).unwrap_err().to_string();
+    let again = parent.path().join(".").join("a");
+    let error = refused(&[named(&dir), named(&again)], &Given::default());
+    assert!(error.contains(" - both are ") && error.ends_with("name each run once"), "{error}");
+    let error = refused(&[named(parent.path())], &Given::default());
+    assert!(error.contains("but runs are below it; give the directory of a run: "), "{error}");
+    let given = Given { prices: vec![("b".into(), 1.0)], ..Given::default() };
+    let error = refused(&[named(&dir)], &given);
+    assert!(error.ends_with("no candidate or device has that name; the names are /dev/nvme1n1, a"), "{error}");
+    let other = parent.path().join("b");
+    bench(1).write(&other);
+    let name = |dir: &Path| Named { name: Some("n".into()), dir: dir.to_owned() };
+    let error = refused(&[name(&dir), name(&other)], &Given::default());
+    assert!(error.contains("two candidates have that name"), "{error}");
+}
+
+fn step(multiple: f64, outcome: Outcome) -> Step {
+    Step {
+        name: format!("{multiple}x"),
+        dir: format!("{multiple}x"),
+        multiple,
+        devices: vec![0],
+        duration_sec: SECONDS,
+        rule: Rule::Limits,
+        state: State::Done,
+        outcome: Some(outcome),
+        reason: String::new(),
+        attempts: 1,
+        began_unix_ms: Some(1),
+        ended_unix_ms: Some(2),
+        details: json!(null),
+    }
+}
+
+/// A search that found 30.5x: it held 10x, 20x and 30x, and not 40x.
+fn searched(dir: &Path) -> Series {
+    fs::create_dir(dir).unwrap();
+    for multiple in [10, 20, 30, 40] {
+        let mut bench = bench(multiple);
+        bench.manifest.multiple = Some(multiple as f64);
+        bench.slow = if multiple == 40 { 9 } else { 1 };
+        bench.write(&dir.join(format!("{multiple}x")));
+    }
+    let pass = [10.0, 20.0, 30.0].map(|multiple| step(multiple, Outcome::Pass));
+    let series = Series {
+        format_version: SERIES_FORMAT_VERSION,
+        tool: "flashproof 0.1.0".into(),
+        command: Vec::new(),
+        purpose: Purpose::Rate,
+        began_unix_ms: 1,
+        devices: Vec::new(),
+        config_1x: String::new(),
+        terms: Vec::new(),
+        findings: Vec::new(),
+        steps: [&pass[..], &[step(40.0, Outcome::Fail)]].concat(),
+        conclusion: Some(Conclusion {
+            outcome: Outcome::Pass,
+            sentence: "held".into(),
+            remarks: Vec::new(),
+            rating: Some(30.5),
+            comparable: true,
+            details: json!(null),
+        }),
+    };
+    series.write(dir).unwrap();
+    series
+}
+
+#[test]
+fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("s");
+    let mut series = searched(&dir);
+    let candidate = one(&dir);
+    assert_eq!((candidate.kind, candidate.rating.value()), (Kind::Rate, Some(&30.5)));
+    assert_eq!(candidate.test.value().unwrap().step.as_deref(), Some("30x"));
+    assert_eq!(candidate.load.value().unwrap().x_per_device, Some(30.5));
+    assert_eq!(candidate.place.value().unwrap().x, 30.5);
+    // The run that stands for it cannot be named beside it.
+    let error = compare(&[named(&dir), named(&dir.join("30x"))], &Given::default(), &ratings()).unwrap_err();
+    assert!(matches!(error, CompareError::Twice { .. }), "{error}");
+    // A step that is gone is said, and the next one stands in.
+    fs::remove_dir_all(dir.join("30x")).unwrap();
+    let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();
+    assert!(
+        comparison.warnings[0].starts_with("s: its step 30x cannot be read: reading "),
+        "{:?}",
+        comparison.warnings
+    );
+    assert_eq!(comparison.candidates[0].test.value().unwrap().step.as_deref(), Some("20x"));
+    // Not finished: no rating yet, and what was held so far.
+    series.conclusion = None;
+    series.write(&dir).unwrap();
+    let candidate = one(&dir);
+    assert_eq!(why(&candidate.rating), "its search is not finished");
+    assert_eq!(candidate.load.value().unwrap().multiple, Some(20.0));
+    // Nothing left: empty cells with their reason.
+    ["10x", "20x", "40x"].iter().for_each(|step| fs::remove_dir_all(dir.join(step)).unwrap());
+    let candidate = one(&dir);
+    assert_eq!(why(&candidate.margins), "none of its runs can be read");
+}

@@ -1,0 +1,76 @@
+//! How a run or a series stands, from its files alone: while it goes on, and afterwards.
+//!
+//! A directory can be read at any moment: what is torn at the end is of the interval that is being
+//! written. Whether a process still runs is not in files; who asks (the binary) looks and tells.
+
+mod run;
+mod series;
+mod text;
+
+pub use run::{Phase, RunStatus, Shares, StreamRate, Temperature};
+pub use series::{SeriesStatus, StepStatus};
+
+use measure::run_dir::{self, Holds, Process, RunDirError};
+use serde::Serialize;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What is known of the process of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seen {
+    /// It runs.
+    Running,
+    /// It is there, and held (SIGSTOP).
+    Stopped,
+    /// It is not there, as far as can be seen from here.
+    Gone,
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// How a directory stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Status {
+    /// One run.
+    Run(Box<RunStatus>),
+    /// A series.
+    Series(Box<SeriesStatus>),
+}
+
+impl Status {
+    /// Reads how the run or series in `dir` stands at `now`. `look` tells of a process.
+    ///
+    /// Errors: it is neither, or what says what it is is damaged.
+    pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
+        Ok(match run_dir::holds(dir)? {
+            Holds::Run => Self::Run(Box::new(RunStatus::read(dir, now, look)?)),
+            Holds::Series => Self::Series(Box::new(SeriesStatus::read(dir, now, look)?)),
+        })
+    }
+
+    /// Whether nothing more will come.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Run(run) => run.phase.is_over(),
+            Self::Series(series) => series.is_over(),
+        }
+    }
+
+    /// 0 while it runs or when it passed, else that of the verdict.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Run(run) => run.exit_code(),
+            Self::Series(series) => series.exit_code(),
+        }
+    }
+}
+
+/// Milliseconds since 1970; 0 before.
+fn unix_ms(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! How one run stands.
+
+use super::{Seen, unix_ms};
+use measure::cell::Layout;
+use measure::judge::{CellCounts, End, Judge, Outcome, Verdict};
+use measure::run_dir::{HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A run without an interval for this many of its own, and the seconds below, hangs.
+const HUNG_INTERVALS: u64 = 3;
+/// A disk under the run directory may take so long for a sync, and a run to drain its last operations.
+const HUNG_SEC: u64 = 15;
+
+/// What is going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// It began and has no interval yet.
+    Beginning,
+    /// It goes on.
+    Running,
+    /// Its time is over, and operations come home or the verdict is written.
+    Ending,
+    /// Its process is there and nothing was recorded for long.
+    Hung,
+    /// Its process is held (SIGSTOP).
+    Stopped,
+    /// Its process is gone, and there is no verdict.
+    Killed,
+    /// It ended, and has a verdict.
+    Ended,
+    /// There is no verdict, nothing was recorded for long, and nobody can see its process.
+    Unknown,
+}
+
+impl Phase {
+    /// Whether nothing more will come.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Ended | Self::Killed | Self::Unknown)
+    }
+}
+
+/// A stream in the last interval.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StreamRate {
+    /// Its name.
+    pub name: String,
+    /// Operations a second asked for; 0 for a closed stream.
+    pub offered_iops: f64,
+    /// Operations a second that succeeded in the last interval.
+    pub achieved_iops: f64,
+}
+
+/// Shares over the thresholds in one slice: of the judged group that is worst by its limit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Shares {
+    /// The slice, from 1.
+    pub slice: u64,
+    /// The stream.
+    pub stream: String,
+    /// The device; `None` for all together.
+    pub device: Option<String>,
+    /// Whether the slice is complete.
+    pub complete: bool,
+    /// By threshold, fractions.
+    pub shares: Vec<f64>,
+    /// The largest of them by its limit: at 1 it is reached.
+    pub of_limit: f64,
+}
+
+/// A temperature of the last interval.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Temperature {
+    /// Kernel name of the device.
+    pub device: String,
+    /// Degrees Celsius.
+    pub celsius: f64,
+}
+
+/// How one run stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunStatus {
+    /// The directory.
+    pub dir: PathBuf,
+    /// `storage` or `index`.
+    pub test: measure::act_log::Test,
+    /// Devices, as the user named them.
+    pub devices: Vec<String>,
+    /// Whether they are simulated: then seconds are of simulated time.
+    pub simulated: bool,
+    /// What it is for in its series.
+    pub purpose: Option<String>,
+    /// What is going on.
+    pub phase: Phase,
+    /// What is known of its process; `None` where the manifest names none.
+    pub seen: Option<Seen>,
+    /// Number of its process.
+    pub pid: Option<u32>,
+    /// Seconds recorded, and how many it should last.
+    pub elapsed_sec: f64,
+    /// How long it should last, seconds.
+    pub duration_sec: u64,
+    /// When it will end, milliseconds since 1970; `None` on simulated drives and when it is over.
+    pub ends_unix_ms: Option<u64>,
+    /// Seconds since something was recorded last.
+    pub recorded_ago_sec: Option<f64>,
+    /// By stream, in the last interval; empty before the first.
+    pub streams: Vec<StreamRate>,
+    /// The limits.
+    pub sla: String,
+    /// The thresholds as text, by the columns of all shares.
+    pub thresholds: Vec<String>,
+    /// The slice that goes on.
+    pub current: Option<Shares>,
+    /// The worst slice so far.
+    pub worst: Option<Shares>,
+    /// 99 % of service times in the newest window, by judged stream, nanoseconds.
+    pub p99_ns: Vec<(String, u64)>,
+    /// I/O errors so far, all streams.
+    pub errors: u64,
+    /// Temperatures where they are known.
+    pub temperatures: Vec<Temperature>,
+    /// The verdict's outcome; so far, while there is no end.
+    pub outcome: Outcome,
+    /// Why, one sentence.
+    pub reason: String,
+    /// What a reader should know, each one sentence.
+    pub remarks: Vec<String>,
+}
+
+impl RunStatus {
+    /// Reads how the run in `dir` stands at `now`. `look` tells of a process.
+    pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
+        let manifest = measure::run_dir::manifest(dir)?;
+        // Asked first: a verdict that is written while the tables are read does not belong to them.
+        if dir.join(VERDICT).exists() {
+            return Self::ended(dir, now, &manifest);
+        }
+        let seen = manifest.process.as_ref().map(look);
+        let (layout, mut judge) = (manifest.layout(), manifest.judge());
+        let mut intervals = Intervals::open(dir, &manifest)?;
+        let last = Last::of(&mut intervals, &mut judge, &layout)?;
+        let verdict = judge.verdict(&End::Unrecorded);
+        let mut this = Self::new(dir, &manifest, &verdict, last, now);
+        this.remarks.extend(intervals.damage().map(str::to_owned));
+        if manifest.process.is_none() {
+            let how = "the manifest names no process: whether it still runs is told by its files alone";
+            this.remarks.push(how.to_owned());
+        }
+        this.seen = seen;
+        this.phase = this.phase_now(&manifest, seen);
+        if !this.simulated && !this.phase.is_over() {
+            let (duration_ms, begun) = (manifest.duration_sec.saturating_mul(1000), manifest.started_unix_ms);
+            this.ends_unix_ms = Some(begun.saturating_add(duration_ms));
+        }
+        Ok(this)
+    }
+
+    fn ended(dir: &Path, now: SystemTime, manifest: &Manifest) -> Result<Self, RunDirError> {
+        let run = measure::run_dir::read(dir)?;
+        let mut judge = manifest.judge();
+        let mut intervals = Intervals::open(dir, manifest)?;
+        let last = Last::of(&mut intervals, &mut judge, &manifest.layout())?;
+        let mut this = Self::new(dir, manifest, &run.verdict, last, now);
+        this.phase = Phase::Ended;
+        this.remarks.extend(run.remarks);
+        this.current = None;
+        Ok(this)
+    }
+
+    fn new(dir: &Path, manifest: &Manifest, verdict: &Verdict, last: Last, now: SystemTime) -> Self {
+        let layout = manifest.layout();
+        let devices = layout.devices.len();
+        let achieved = |stream: usize| {
+            let ops: u64 = last.cells.iter().skip(stream * devices).take(devices).map(|cell| cell.ops).sum();
+            if last.length_sec > 0.0 { ops as f64 / last.length_sec } else { 0.0 }
+        };
+        let rate = |(index, stream): (usize, &measure::cell::StreamInfo)| StreamRate {
+            name: stream.name.clone(),
+            offered_iops: stream.offered_iops,
+            achieved_iops: achieved(index),
+        };
+        let (p99_ns, remarks) = p99(dir, &layout);
+        let slices = shares(verdict, manifest);
+        let newest = slices.iter().map(|shares| shares.slice).max();
+        let worst_of = |shares: &mut dyn Iterator<Item = &Shares>| {
+            shares.max_by(|a, b| a.of_limit.total_cmp(&b.of_limit)).cloned()
+        };
+        Self {
+            dir: dir.to_owned(),
+            test: manifest.test,
+            devices: manifest.devices.clone(),
+            simulated: manifest.simulated,
+            purpose: manifest.purpose.clone(),
+            phase: Phase::Unknown,
+            seen: None,
+            pid: manifest.process.as_ref().map(|process| process.pid),
+            elapsed_sec: verdict.ran_sec,
+            duration_sec: manifest.duration_sec,
+            ends_unix_ms: None,
+            recorded_ago_sec: recorded_ago_sec(dir, now),
+            streams: if last.any { layout.streams.iter().enumerate().map(rate).collect() } else { Vec::new() },
+            sla: manifest.sla.to_string(),
+            thresholds: manifest.sla.limits().iter().map(|limit| limit.threshold_text()).collect(),
+            current: worst_of(&mut slices.iter().filter(|shares| Some(shares.slice) == newest && !shares.complete)),
+            worst: worst_of(&mut slices.iter()),
+            p99_ns,
+            errors: verdict.streams.iter().map(|stream| stream.errors).sum(),
+            temperatures: last.temperatures,
+            outcome: verdict.outcome,
+            reason: verdict.reasons.first().cloned().unwrap_or_default(),
+            remarks,
+        }
+    }
+
+    /// What is going on, of a run without a verdict.
+    fn phase_now(&self, manifest: &Manifest, seen: Option<Seen>) -> Phase {
+        let hung_sec = (manifest.report_interval_sec.saturating_mul(HUNG_INTERVALS) + HUNG_SEC) as f64;
+        let fresh = self.recorded_ago_sec.is_some_and(|ago| ago < hung_sec);
+        match seen {
+            Some(Seen::Stopped) => Phase::Stopped,
+            // In another container, or on another machine that shares the directory, it can still run: then
+            // its files grow. One interval is long enough to be sure that they do not.
+            Some(Seen::Gone)
+                if self.recorded_ago_sec.is_some_and(|ago| ago > manifest.report_interval_sec as f64 + 2.0) =>
+            {
+                Phase::Killed
+            }
+            _ if fresh && self.elapsed_sec >= manifest.duration_sec as f64 => Phase::Ending,
+            _ if fresh && self.elapsed_sec == 0.0 => Phase::Beginning,
+            _ if fresh => Phase::Running,
+            Some(Seen::Running) => Phase::Hung,
+            _ => Phase::Unknown,
+        }
+    }
+
+    /// 0 while it goes on or when it passed, else that of the verdict.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self.phase {
+            Phase::Beginning | Phase::Running | Phase::Ending => 0,
+            _ => self.outcome.exit_code(),
+        }
+    }
+
+    /// Seconds until its end.
+    pub(super) fn left_sec(&self) -> f64 {
+        (self.duration_sec as f64 - self.elapsed_sec).max(0.0)
+    }
+}
+
+/// Seconds since the tables grew; since the manifest was written, before they did. By the clock of the
+/// file system, which is this machine's unless it is a network's.
+fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
+    let written = fs::metadata(dir.join(TELEMETRY)).and_then(|of| of.modified()).ok()?;
+    Some(unix_ms(now).saturating_sub(unix_ms(written)) as f64 / 1000.0)
+}
+
+/// What the last interval brought.
+#[derive(Default)]
+struct Last {
+    any: bool,
+    length_sec: f64,
+    cells: Vec<CellCounts>,
+    temperatures: Vec<Temperature>,
+}
+
+impl Last {
+    /// Reads all intervals into `judge`.
+    fn of(intervals: &mut Intervals, judge: &mut Judge, layout: &Layout) -> Result<Self, RunDirError> {
+        let columns = intervals.columns().to_vec();
+        let (mut this, mut from_ns, mut telemetry) = (Self::default(), 0, Vec::new());
+        while let Some(record) = intervals.next()? {
+            judge.add_counts(&record.counts);
+            this.any = true;
+            this.length_sec = record.counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;
+            from_ns = record.counts.end_ns;
+            this.cells.clone_from(&record.counts.cells);
+            telemetry.clone_from(&record.telemetry);
+        }
+        this.cells.resize(layout.cells(), CellCounts::default());
+        let celsius = columns.iter().zip(&telemetry).filter_map(|(column, text)| {
+            let device = column.strip_suffix(".temperature_celsius")?.to_owned();
+            Some(Temperature { device, celsius: text.parse().ok()? })
+        });
+        this.temperatures = celsius.collect();
+        Ok(this)
+    }
+}
+
+/// One for each slice of each judged group in which anything was wanted.
+fn shares(verdict: &Verdict, manifest: &Manifest) -> Vec<Shares> {
+    let limits = manifest.sla.limits();
+    let groups = verdict.groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice)));
+    let shares = groups.filter_map(|(group, slice)| {
+        let shares = slice.judged_share.clone()?;
+        let of_limit = shares.iter().zip(limits).map(|(share, limit)| share / limit.share_max()).fold(0.0, f64::max);
+        let (stream, device) = (group.stream.clone(), group.device.clone());
+        Some(Shares { slice: slice.slice, stream, device, complete: slice.complete, shares, of_limit })
+    });
+    shares.collect()
+}
+
+/// By judged stream over all devices, and what is to be said of it.
+fn p99(dir: &Path, layout: &Layout) -> (Vec<(String, u64)>, Vec<String>) {
+    let windows = match last_windows(dir, layout, HlogKind::Service) {
+        Ok(windows) => windows,
+        Err(error) => return (Vec::new(), vec![format!("no quantiles of latencies: {error}")]),
+    };
+    let of = |(index, stream): (usize, &measure::cell::StreamInfo)| {
+        let mut all = measure::cell::latencies();
+        for window in windows.iter().filter(|window| window.cell / layout.devices.len().max(1) == index) {
+            // Bounds that differ, as another program may write them, grow or are cut.
+            let _ = all.add(&window.histogram);
+        }
+        (stream.judged && !all.is_empty()).then(|| (stream.name.clone(), all.value_at_quantile(0.99)))
+    };
+    (layout.streams.iter().enumerate().filter_map(of).collect(), Vec::new())
+}

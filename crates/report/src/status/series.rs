@@ -1,0 +1,138 @@
+//! How a series of runs stands.
+
+use super::run::{Phase, RunStatus};
+use super::{Seen, unix_ms};
+use measure::judge::Outcome;
+use measure::run_dir::{Process, RunDirError};
+use measure::series::{Purpose, Series, State};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// One step of a series.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepStatus {
+    /// Its name.
+    pub name: String,
+    /// The load, as a multiple of 1x.
+    pub multiple: f64,
+    /// How far it is.
+    pub state: State,
+    /// Whether it was passed.
+    pub outcome: Option<Outcome>,
+    /// Why, one sentence.
+    pub reason: String,
+}
+
+/// How a series stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SeriesStatus {
+    /// The directory.
+    pub dir: PathBuf,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Its steps, oldest first.
+    pub steps: Vec<StepStatus>,
+    /// The step that was begun last: its run, if that can be read.
+    pub run: Option<RunStatus>,
+    /// Seconds until the end of all steps that are planned; a search plans more as it goes.
+    pub left_sec: f64,
+    /// When that is, milliseconds since 1970; `None` on simulated drives and when it is over.
+    pub ends_unix_ms: Option<u64>,
+    /// Its outcome, once it is finished.
+    pub outcome: Option<Outcome>,
+    /// What came of it, one sentence; empty until then.
+    pub conclusion: String,
+    /// Whether its process is there.
+    pub seen: Option<Seen>,
+    /// What a reader should know, each one sentence.
+    pub remarks: Vec<String>,
+}
+
+impl SeriesStatus {
+    /// Reads how the series in `dir` stands at `now`. `look` tells of a process.
+    pub(super) fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
+        let missing = || measure::run_dir::manifest(dir).err();
+        let Some(series) = Series::read(dir)? else {
+            return Err(missing().unwrap_or_else(|| RunDirError::NoRun {
+                path: dir.to_owned(),
+                why: "its series.json went away".to_owned(),
+                what_to_do: "try again".to_owned(),
+            }));
+        };
+        let mut remarks = Vec::new();
+        let begun = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);
+        let run = begun.and_then(|step| match RunStatus::read(&dir.join(&step.dir), now, look) {
+            Ok(run) => Some(run),
+            // Devices are opened and looked at before a run has a directory.
+            Err(_) if step.state == State::Running => {
+                remarks.push(format!("{} was begun and has no run yet", step.name));
+                None
+            }
+            Err(error) => {
+                remarks.push(format!("{} cannot be read: {error}", step.name));
+                None
+            }
+        });
+        let ended = series.conclusion.as_ref();
+        let ahead = series.steps.iter().filter(|step| matches!(step.state, State::Planned | State::Interrupted));
+        let ahead_sec: u64 = ahead.map(|step| step.duration_sec).sum();
+        let now_sec = run.as_ref().filter(|run| !run.phase.is_over()).map_or(0.0, RunStatus::left_sec);
+        let left_sec = if ended.is_some() { 0.0 } else { ahead_sec as f64 + now_sec };
+        let simulated = series.devices.iter().any(|device| device.simulated);
+        let steps = series.steps.iter().map(|step| StepStatus {
+            name: step.name.clone(),
+            multiple: step.multiple,
+            state: step.state,
+            outcome: step.outcome,
+            reason: step.reason.clone(),
+        });
+        let mut this = Self {
+            dir: dir.to_owned(),
+            purpose: series.purpose,
+            steps: steps.collect(),
+            left_sec,
+            ends_unix_ms: None,
+            outcome: ended.map(|ended| ended.outcome),
+            conclusion: ended.map(|ended| ended.sentence.clone()).unwrap_or_default(),
+            seen: run.as_ref().and_then(|run| run.pid.and_then(|_| process(dir, begun, look))),
+            run,
+            remarks,
+        };
+        this.remarks.extend(ended.into_iter().flat_map(|ended| ended.remarks.iter().cloned()));
+        if !simulated && !this.is_over() {
+            this.ends_unix_ms = Some(unix_ms(now).saturating_add((left_sec * 1000.0) as u64));
+        }
+        Ok(this)
+    }
+
+    /// Whether nothing more will come: it is finished, or its process is gone.
+    pub(super) fn is_over(&self) -> bool {
+        if self.outcome.is_some() {
+            return true;
+        }
+        let run_is_over = self.run.as_ref().is_some_and(|run| run.phase.is_over());
+        match self.seen {
+            // Between two steps the run before is over and the process goes on.
+            Some(Seen::Running | Seen::Stopped) => false,
+            Some(Seen::Gone) => run_is_over,
+            Some(Seen::Unknown) | None => {
+                self.run.as_ref().is_some_and(|run| matches!(run.phase, Phase::Killed | Phase::Unknown))
+            }
+        }
+    }
+
+    pub(super) fn exit_code(&self) -> u8 {
+        match (self.outcome, &self.run) {
+            (Some(outcome), _) => outcome.exit_code(),
+            (None, _) if self.is_over() => Outcome::Invalid.exit_code(),
+            (None, Some(run)) if matches!(run.phase, Phase::Hung | Phase::Stopped) => Outcome::Invalid.exit_code(),
+            (None, _) => 0,
+        }
+    }
+}
+
+/// What is known of the process of a step's run, whether that ended or not: it is the series' own.
+fn process(dir: &Path, step: Option<&measure::series::Step>, look: &dyn Fn(&Process) -> Seen) -> Option<Seen> {
+    measure::run_dir::manifest(&dir.join(&step?.dir)).ok()?.process.as_ref().map(look)
+}

@@ -1,0 +1,134 @@
+//! Runs at several moments, and what their directories tell.
+
+use super::*;
+use measure::buckets::ActScale;
+use measure::cell::{Interval, Layout, StreamInfo};
+use measure::judge::{End, Outcome, Sla};
+use measure::run_dir::{Manifest, Writer};
+use measure::times::Times;
+use std::fs;
+use std::time::Duration;
+
+const SEC: u64 = 1_000_000_000;
+
+fn manifest() -> Manifest {
+    let reads = StreamInfo {
+        name: "reads".into(),
+        judged: true,
+        offered_iops: 12.0,
+        per_device_in_act_log: true,
+        in_act_log: true,
+    };
+    let layout = Layout {
+        streams: vec![reads],
+        devices: vec!["/dev/nvme1n1".into()],
+        scale: ActScale::Milliseconds,
+        thresholds_ns: Sla::default().thresholds_ns(),
+    };
+    let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into() });
+    Manifest { duration_sec: 40, slice_sec: 10, process, ..Manifest::new(&layout, Sla::default()) }
+}
+
+/// Ten reads a second; in the first slice one of each ten takes 2 ms. 50 C.
+fn write(dir: &Path, intervals: u64) -> Writer {
+    let manifest = manifest();
+    let mut writer = Writer::create(dir, &manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
+    for index in 0..intervals {
+        let mut interval = Interval::new(&manifest.layout());
+        (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
+        for read in 0..10 {
+            let service_ns = if index < 10 && read == 0 { 2_000_000 } else { 100_000 };
+            interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 0, 512);
+        }
+        writer.write_interval(&interval, &["50".to_owned()]).unwrap();
+    }
+    writer
+}
+
+/// How it stands `later` seconds from now.
+fn status(dir: &Path, later: u64, seen: Seen) -> RunStatus {
+    match Status::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| seen).unwrap() {
+        Status::Run(run) => *run,
+        Status::Series(series) => panic!("{series:?}"),
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_tells_what_it_recorded() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    let _writer = write(&dir, 25);
+    let run = status(&dir, 0, Seen::Running);
+    assert_eq!((run.phase, run.exit_code(), run.elapsed_sec, run.left_sec()), (Phase::Running, 0, 25.0, 15.0));
+    assert_eq!((run.streams[0].offered_iops, run.streams[0].achieved_iops), (12.0, 10.0));
+    let (current, worst) = (run.current.clone().unwrap(), run.worst.clone().unwrap());
+    assert_eq!((current.slice, current.shares[0], current.complete), (3, 0.0, false));
+    assert_eq!((worst.slice, worst.shares[0], worst.of_limit), (1, 0.1, 2.0));
+    assert_eq!(run.p99_ns[0].1 / 1024, 97, "the newest window has no slow one: {:?}", run.p99_ns);
+    assert_eq!(run.temperatures, [Temperature { device: "nvme1n1".into(), celsius: 50.0 }]);
+    let text = run.to_string();
+    for part in ["running (process 77): last interval 0 s ago", "00:00:25 of 00:00:40  00:00:15 left, ends ", "50 C"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(text.contains("10.000 % over 1ms, 0.000 % over 8ms, 0.000 % over 64ms (slice 1, reads on"), "{text}");
+}
+
+#[test]
+fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    let _writer = write(&dir, 25);
+    for (later, seen, phase, code) in [
+        (0, Seen::Running, Phase::Running, 0),
+        (17, Seen::Running, Phase::Running, 0),
+        (19, Seen::Running, Phase::Hung, 1),
+        (0, Seen::Stopped, Phase::Stopped, 1),
+        // In another container its process is not to be seen, but its files grow.
+        (1, Seen::Gone, Phase::Running, 0),
+        (5, Seen::Gone, Phase::Killed, 1),
+        (5, Seen::Unknown, Phase::Running, 0),
+        (60, Seen::Unknown, Phase::Unknown, 1),
+    ] {
+        let run = status(&dir, later, seen);
+        // What it recorded until then had failed already.
+        assert_eq!((run.phase, run.exit_code()), (phase, code), "{later} s later, {seen:?}");
+    }
+    assert!(status(&dir, 90, Seen::Gone).to_string().contains("KILLED (process 77)"));
+    assert!(status(&dir, 90, Seen::Running).to_string().contains("recorded nothing for 90 s"));
+}
+
+#[test]
+fn a_directory_can_be_read_at_any_byte_of_its_growth() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    drop(write(&dir, 12));
+    for name in ["telemetry.csv", "intervals.csv", "service.hlog"] {
+        let path = dir.join(name);
+        let bytes = fs::read(&path).unwrap();
+        for cut in 0..bytes.len() {
+            fs::write(&path, &bytes[..cut]).unwrap();
+            let run = status(&dir, 0, Seen::Running);
+            assert!(run.elapsed_sec <= 12.0 && run.phase == Phase::Running || run.phase == Phase::Beginning, "{cut}");
+        }
+        fs::remove_file(&path).unwrap();
+        status(&dir, 0, Seen::Running);
+        fs::write(&path, &bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    let writer = write(&dir, 40);
+    assert_eq!(status(&dir, 0, Seen::Running).phase, Phase::Ending);
+    let mut judge = manifest().judge();
+    let mut intervals = measure::run_dir::Intervals::open(&dir, &manifest()).unwrap();
+    while let Some(record) = intervals.next().unwrap() {
+        judge.add_counts(&record.counts);
+    }
+    writer.finish(&judge.verdict(&End::Completed)).unwrap();
+    let run = status(&dir, 1000, Seen::Gone);
+    assert_eq!((run.phase, run.outcome, run.exit_code()), (Phase::Ended, Outcome::Fail, 1));
+    assert!(run.to_string().contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"), "{run}");
+}

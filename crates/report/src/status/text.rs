@@ -1,0 +1,175 @@
+//! The status for a terminal: what is going on first, then how far, then the numbers.
+
+use super::{Phase, RunStatus, SeriesStatus, Shares, Status, StepStatus};
+use measure::series::{Purpose, State};
+use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Steps of a search shown; earlier ones are counted.
+const STEPS_SHOWN: usize = 12;
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(run) => run.fmt(f),
+            Self::Series(series) => series.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let purpose = self.purpose.as_ref().map(|purpose| format!(", {purpose}")).unwrap_or_default();
+        writeln!(f, "{}{purpose}  {}", self.dir.display(), self.devices.join(", "))?;
+        writeln!(f, "  {}", self.phase_text())?;
+        let of = if self.simulated { " of simulated time" } else { "" };
+        let end = match (self.phase.is_over(), self.ends_unix_ms) {
+            (true, _) => String::new(),
+            (false, Some(ends)) => format!("  {} left, ends {}", clock(self.left_sec()), time_of_day(ends)),
+            (false, None) => format!("  {} left", clock(self.left_sec())),
+        };
+        let elapsed = clock(self.elapsed_sec);
+        writeln!(f, "  {elapsed} of {}{of}{end}", clock(self.duration_sec as f64))?;
+        for stream in &self.streams {
+            let offered = match stream.offered_iops {
+                iops if iops > 0.0 => format!("{iops:.0}/s offered"),
+                _ => "closed".to_owned(),
+            };
+            writeln!(
+                f,
+                "  {:<18} {offered}, {:.0}/s achieved in the last interval",
+                stream.name, stream.achieved_iops
+            )?;
+        }
+        for (stream, p99_ns) in &self.p99_ns {
+            writeln!(f, "  {stream:<18} service p99 {:.3} ms in the newest window", *p99_ns as f64 / 1e6)?;
+        }
+        for (what, shares) in [("slice so far", &self.current), ("worst slice", &self.worst)] {
+            if let Some(shares) = shares {
+                writeln!(f, "  {what:<18} {}", self.shares_text(shares))?;
+            }
+        }
+        writeln!(f, "  {:<18} {}", "I/O errors", self.errors)?;
+        let celsius = self.temperatures.iter().map(|at| format!("{} {:.0} C", at.device, at.celsius));
+        let celsius = celsius.collect::<Vec<_>>().join(", ");
+        if !celsius.is_empty() {
+            writeln!(f, "  {:<18} {celsius}", "temperature")?;
+        }
+        self.remarks.iter().try_for_each(|remark| writeln!(f, "  note: {remark}"))
+    }
+}
+
+impl RunStatus {
+    fn phase_text(&self) -> String {
+        let pid = self.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+        let ago = match self.recorded_ago_sec {
+            Some(ago) => format!("last interval {} ago", span(ago)),
+            None => "no interval yet".to_owned(),
+        };
+        match self.phase {
+            Phase::Beginning => format!("beginning{pid}: no interval yet"),
+            Phase::Running => format!("running{pid}: {ago}"),
+            Phase::Ending => format!("ending{pid}: its time is over and the verdict is not written yet; {ago}"),
+            Phase::Hung => format!(
+                "HUNG{pid}: the process is there and recorded nothing for {}: look at the device (dmesg) and at the \
+                 disk under the run directory",
+                self.recorded_ago_sec.map_or_else(|| "long".to_owned(), span)
+            ),
+            Phase::Stopped => format!("STOPPED{pid}: somebody holds the process (kill -CONT goes on); {ago}"),
+            Phase::Killed => format!("KILLED{pid}: the process is gone and left no verdict; {ago}"),
+            Phase::Unknown => format!("NOT RUNNING as far as its files tell: there is no verdict; {ago}"),
+            Phase::Ended => format!("{}: {}", self.outcome, self.reason),
+        }
+    }
+
+    fn shares_text(&self, shares: &Shares) -> String {
+        let columns = self.thresholds.iter().zip(&shares.shares);
+        let columns = columns.map(|(threshold, share)| format!("{:.3} % over {threshold}", share * 100.0));
+        let on = shares.device.as_deref().unwrap_or("all devices together");
+        let (over, slice) = (columns.collect::<Vec<_>>().join(", "), shares.slice);
+        let reached = if shares.of_limit >= 1.0 { "  OVER A LIMIT" } else { "" };
+        format!("{over} (slice {slice}, {} on {on}){reached}", shares.stream)
+    }
+}
+
+impl fmt::Display for SeriesStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let purpose = match self.purpose {
+            Purpose::Certify => "certification",
+            Purpose::Rate => "search for the highest rating",
+        };
+        let done = self.steps.iter().filter(|step| step.state == State::Done).count();
+        writeln!(f, "{}  {purpose}: {done} of {} steps done", self.dir.display(), self.steps.len())?;
+        match self.outcome {
+            Some(outcome) => writeln!(f, "  {outcome}: {}", self.conclusion)?,
+            None if self.is_over() => writeln!(f, "  NOT RUNNING: it is not finished; the same command goes on")?,
+            None => {
+                let end = self.ends_unix_ms.map(|ends| format!(", ends {}", time_of_day(ends))).unwrap_or_default();
+                let more = if self.purpose == Purpose::Rate { "; a search can add steps" } else { "" };
+                writeln!(f, "  {} left of what is planned{end}{more}", clock(self.left_sec))?;
+            }
+        }
+        let hidden = self.steps.len().saturating_sub(STEPS_SHOWN);
+        if hidden > 0 {
+            writeln!(f, "  ({hidden} earlier steps)")?;
+        }
+        self.steps.iter().skip(hidden).try_for_each(|step| writeln!(f, "  {}", step_text(step)))?;
+        self.remarks.iter().try_for_each(|remark| writeln!(f, "  note: {remark}"))?;
+        match &self.run {
+            Some(run) if self.outcome.is_none() => write!(f, "\n{run}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn step_text(step: &StepStatus) -> String {
+    let state = match (step.state, step.outcome) {
+        (State::Done, Some(outcome)) => outcome.to_string(),
+        (State::Done, None) => "done".to_owned(),
+        (State::Planned, _) => "planned".to_owned(),
+        (State::Running, _) => "begun".to_owned(),
+        (State::Interrupted, _) => "interrupted".to_owned(),
+    };
+    format!("{:<18} {state:<12} {}", step.name, step.reason).trim_end().to_owned()
+}
+
+/// Hours, minutes and seconds.
+fn clock(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Seconds in the largest unit that tells enough.
+fn span(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds if seconds < 172_800.0 => format!("{:.0} h", seconds / 3600.0),
+        seconds => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+/// Date and time, UTC: run directories travel, and servers are in it.
+fn time_of_day(unix_ms: u64) -> String {
+    // A time that no calendar has is no reason to say nothing at all.
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms.min(UNIX_MS_MAX))).unwrap_or(UNIX_EPOCH);
+    let text = humantime::format_rfc3339_seconds(at).to_string();
+    format!("{} {} UTC", &text[..10], &text[11..16])
+}
+
+/// The end of the year 9999, the last that is written with four digits.
+const UNIX_MS_MAX: u64 = 253_402_300_799_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_people_write_them() {
+        assert_eq!(time_of_day(0), "1970-01-01 00:00 UTC");
+        assert_eq!(time_of_day(1_709_208_000_000), "2024-02-29 12:00 UTC");
+        assert_eq!(time_of_day(1_798_761_599_000), "2026-12-31 23:59 UTC");
+        assert_eq!(clock(86_399.9), "23:59:59");
+        assert_eq!([2.0, 119.0, 600.0, 7200.0, 1e6].map(span), ["2 s", "119 s", "10 min", "2 h", "12 days"]);
+    }
+}

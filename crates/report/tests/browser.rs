@@ -1,0 +1,153 @@
+//! Pages in a real browser: every chart is drawn, nothing goes wrong, nothing is fetched, it fits a
+//! phone and prints.
+
+mod support;
+
+use measure::judge::Outcome;
+use measure::series::Purpose;
+use report::document::Document;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use support::{SHORT, Shape, write_run, write_series};
+
+/// Names that a browser of this family has.
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// One at a time: two of them on a small machine take longer than one after the other.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A browser; `None`, said aloud, where there is none.
+fn browser() -> Option<&'static str> {
+    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
+    let found = BROWSERS.iter().find(is_there);
+    if found.is_none() {
+        let test = std::thread::current().name().unwrap_or("test").to_owned();
+        let _ = writeln!(io::stderr(), "{test} skipped: there is no {} in PATH", BROWSERS.join(" or "));
+    }
+    found.copied()
+}
+
+/// Opens `page` in `browser` with a profile of its own, until its scripts have nothing left to do.
+fn open(browser: &str, page: &Path, arguments: &[&str]) -> Output {
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new(browser)
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
+        .args(["--disable-background-networking", "--enable-logging=stderr", "--virtual-time-budget=60000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(arguments)
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// The value of an attribute that the page's script sets.
+fn attribute<'a>(dom: &'a str, name: &str) -> &'a str {
+    let start = dom.find(&format!("{name}=\"")).unwrap_or_else(|| panic!("no {name}")) + name.len() + 2;
+    dom[start..].split('"').next().unwrap()
+}
+
+/// Everything that holds for any page. Gives its number of charts.
+fn check(browser: &str, page: &Path) -> usize {
+    let output = open(browser, page, &["--dump-dom"]);
+    let (dom, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert_eq!(attribute(&dom, "data-errors"), "0", "{}", dom.get(..600).unwrap_or_default());
+    assert!(!log.contains("CONSOLE"), "nothing on the console: {log}");
+    let expected: usize = attribute(&dom, "data-charts-expected").parse().unwrap();
+    assert_eq!(attribute(&dom, "data-charts-drawn"), expected.to_string());
+    // What plotly.js made, not what our script counted: one such element in a chart.
+    assert_eq!(dom.matches("class=\"user-select-none svg-container\"").count(), expected, "charts in the page");
+    assert!(!dom.contains("data-hacked"), "text from a file ran as a script");
+    println!("{expected} charts drawn {} ms after opening", attribute(&dom, "data-drawn-after-ms"));
+    expected
+}
+
+/// The page in a frame as wide as a small phone: by how much it is wider than that.
+fn overflow_px(browser: &str, page: &Path) -> i64 {
+    let frame = page.with_extension("phone.html");
+    let html = format!(
+        "<body><iframe src=\"{}\" width=360 height=700></iframe><script>\n\
+         const frame = document.querySelector('iframe');\n\
+         const look = () => {{\n\
+         const inside = frame.contentWindow; const body = inside.document.body;\n\
+         if (!body || !body.dataset.drawnAfterMs) return setTimeout(look, 100);\n\
+         document.body.dataset.overflow = inside.document.documentElement.scrollWidth - inside.innerWidth;\n\
+         document.body.dataset.width = inside.innerWidth; }};\n\
+         look();</script>",
+        page.display()
+    );
+    fs::write(&frame, html).unwrap();
+    let output = open(browser, &frame, &["--dump-dom", "--allow-file-access-from-files"]);
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(attribute(&dom, "data-width"), "360");
+    attribute(&dom, "data-overflow").parse().unwrap()
+}
+
+fn write_page(dir: &Path, name: &str, of: &[PathBuf]) -> (PathBuf, usize) {
+    let html = Document::read(of).unwrap().html();
+    let page = dir.join(name);
+    fs::write(&page, &html).unwrap();
+    (page, html.len())
+}
+
+#[test]
+fn a_run_is_drawn_whole_and_fits_a_phone_and_paper() {
+    let Some(browser) = browser() else { return };
+    let _one = ONE.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    write_run(&run, Shape { devices: &["/dev/loop0", support::HOSTILE], slow_every: 7, ..SHORT });
+    let (page, _) = write_page(dir.path(), "page.html", &[run]);
+    assert!(check(browser, &page) >= 20);
+    let overflow = overflow_px(browser, &page);
+    assert!(overflow <= 0, "{overflow} px wider than a phone");
+    let pdf = dir.path().join("page.pdf");
+    open(browser, &page, &[&format!("--print-to-pdf={}", pdf.display())]);
+    assert!(fs::read(&pdf).unwrap().starts_with(b"%PDF"), "it prints");
+}
+
+#[test]
+fn a_day_stays_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    write_run(&run, Shape { intervals: 8_640, interval_sec: 10, slow_every: 50, ..SHORT });
+    let (page, bytes) = write_page(dir.path(), "day.html", &[run]);
+    assert!(bytes <= 8_000_000, "{bytes} bytes");
+    let Some(browser) = browser() else { return };
+    let _one = ONE.lock();
+    println!("{:.1} MB", bytes as f64 / 1e6);
+    check(browser, &page);
+}
+
+#[test]
+fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
+    let Some(browser) = browser() else { return };
+    let _one = ONE.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let (certify, rate, damaged) = (dir.path().join("certify"), dir.path().join("rate"), dir.path().join("damaged"));
+    write_series(
+        &certify,
+        Purpose::Certify,
+        &[("stage 1", 1.0, Outcome::Pass, Some(SHORT)), ("stage 2", 2.0, Outcome::Fail, None)],
+    );
+    let slow = Shape { slow_every: 2, ..SHORT };
+    write_series(
+        &rate,
+        Purpose::Rate,
+        &[("10x", 10.0, Outcome::Pass, Some(SHORT)), ("20x", 20.0, Outcome::Fail, Some(slow))],
+    );
+    write_run(&damaged, Shape { telemetry: false, ..SHORT });
+    fs::write(damaged.join("service.hlog"), "nothing of the kind\n").unwrap();
+    fs::remove_file(damaged.join("verdict.json")).unwrap();
+    let (page, _) = write_page(dir.path(), "all.html", &[certify, rate, damaged]);
+    let charts = check(browser, &page);
+    assert!(charts >= 20, "{charts}");
+    let html = fs::read_to_string(&page).unwrap();
+    for words in ["it held 20x", "this run is incomplete", "service.hlog could be read up to about 0 s only"] {
+        assert!(html.contains(words), "{words}");
+    }
+}

@@ -1,0 +1,155 @@
+//! The JSON of reports is what `docs/report.schema.json` says.
+//!
+//! The validators that there are bring 60 crates along, so the dozen keywords that the schema uses are
+//! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
+
+mod support;
+
+use measure::judge::Outcome;
+use measure::series::Purpose;
+use report::document::Document;
+use serde_json::Value;
+use std::fs;
+use support::{SHORT, Shape, write_run, write_series};
+
+const SCHEMA: &str = include_str!("../../../docs/report.schema.json");
+
+/// What is wrong with `value` by `schema`, with its place; empty when nothing is.
+fn mistakes(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let keywords = schema.as_object().expect("a schema is an object");
+    for (keyword, rule) in keywords {
+        match keyword.as_str() {
+            "$schema" | "$defs" | "title" | "description" => {}
+            "$ref" => {
+                let place = rule.as_str().and_then(|place| place.strip_prefix('#')).expect("a place in this schema");
+                found.extend(mistakes(root, root.pointer(place).expect("a definition"), value, at));
+            }
+            "type" => {
+                let types: Vec<&Value> = rule.as_array().map_or_else(|| vec![rule], |types| types.iter().collect());
+                if !types.iter().any(|name| is_of(value, name.as_str().unwrap())) {
+                    found.push(format!("{at}: {value} is not {rule}"));
+                }
+            }
+            "const" if rule == value => {}
+            "const" => found.push(format!("{at}: {value} is not {rule}")),
+            "enum" if rule.as_array().unwrap().contains(value) => {}
+            "enum" => found.push(format!("{at}: {value} is none of {rule}")),
+            "minimum" if value.as_f64() >= rule.as_f64() => {}
+            "minimum" => found.push(format!("{at}: {value} is below {rule}")),
+            "items" => {
+                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                    found.extend(mistakes(root, rule, item, &format!("{at}/{index}")));
+                }
+            }
+            "properties" => {
+                for (name, schema) in rule.as_object().unwrap() {
+                    let property = value.get(name);
+                    found.extend(
+                        property.into_iter().flat_map(|it| mistakes(root, schema, it, &format!("{at}/{name}"))),
+                    );
+                }
+            }
+            "required" => {
+                let missing =
+                    rule.as_array().unwrap().iter().filter(|name| value.get(name.as_str().unwrap()).is_none());
+                found.extend(missing.map(|name| format!("{at}: {name} is missing")));
+            }
+            "additionalProperties" => {
+                let known = keywords["properties"].as_object().unwrap();
+                let unknown = value.as_object().into_iter().flatten().filter(|(name, _)| !known.contains_key(*name));
+                found.extend(unknown.map(|(name, _)| format!("{at}: {name} is not in the schema")));
+            }
+            "oneOf" => {
+                let results: Vec<Vec<String>> =
+                    rule.as_array().unwrap().iter().map(|schema| mistakes(root, schema, value, at)).collect();
+                if results.iter().filter(|mistakes| mistakes.is_empty()).count() != 1 {
+                    found.push(format!("{at}: not exactly one of several: {results:?}"));
+                }
+            }
+            other => panic!("the schema uses {other}, which this test does not check"),
+        }
+    }
+    found
+}
+
+fn is_of(value: &Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        other => panic!("no type of JSON: {other}"),
+    }
+}
+
+fn assert_valid(document: &Document) -> Value {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let value: Value = serde_json::from_str(&document.json().unwrap()).unwrap();
+    assert_eq!(mistakes(&schema, &schema, &value, ""), Vec::<String>::new());
+    value
+}
+
+#[test]
+fn a_run_is_what_the_schema_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    write_run(&run, Shape { slow_every: 3, devices: &["a", "b"], ..SHORT });
+    let mut value = assert_valid(&Document::read(&[&run]).unwrap());
+    assert_eq!(value["reports"][0]["verdict"]["outcome"], "fail");
+    // The check itself works: a field too many and one of another kind are found.
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    value["surplus"] = 1.into();
+    value["made_by"] = 1.into();
+    assert_eq!(mistakes(&schema, &schema, &value, "").len(), 2);
+}
+
+#[test]
+fn series_of_both_kinds_are_what_the_schema_says() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, purpose) in [("certify", Purpose::Certify), ("rate", Purpose::Rate)] {
+        let series = dir.path().join(name);
+        let steps = [("a", 1.0, Outcome::Pass, Some(SHORT)), ("lost", 2.0, Outcome::Fail, None)];
+        write_series(&series, purpose, &steps);
+        let value = assert_valid(&Document::read(&[series]).unwrap());
+        let report = &value["reports"][0];
+        assert_eq!(report["series"]["conclusion"]["outcome"], "pass");
+        assert!(report["banners"][0]["text"].as_str().unwrap().starts_with("no run of lost: "), "{report}");
+        let charts = |of: &Value| of["sections"].as_array().unwrap().len();
+        let is_search = purpose == Purpose::Rate;
+        assert_eq!((charts(report) > 0, charts(&report["steps"][0]["report"]) > 0), (is_search, !is_search));
+    }
+}
+
+#[test]
+fn damaged_runs_are_reported_as_far_as_they_are_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let damages: [(&str, fn(&str) -> String, &str); 5] = [
+        ("telemetry.csv", |text| text[..text.len() - 30].to_owned(), "torn"),
+        ("intervals.csv", |text| text.replacen("\n20,", "\nXX,", 1), "is damaged at line"),
+        ("verdict.json", |_| "{".to_owned(), "verdict.json is damaged"),
+        ("wait.hlog", |text| text.replacen("Tag=reads", "Tag=others", 2), "wait.hlog could be read up to"),
+        ("service.hlog", |_| String::new(), ""),
+    ];
+    for (number, (file, damage, words)) in damages.into_iter().enumerate() {
+        let run = dir.path().join(number.to_string());
+        write_run(&run, SHORT);
+        let text = fs::read_to_string(run.join(file)).unwrap();
+        fs::write(run.join(file), damage(&text)).unwrap();
+        let document = Document::read(&[&run]).unwrap();
+        let value = assert_valid(&document);
+        let banners = value["reports"][0]["banners"].to_string();
+        assert!(banners.contains(words), "{file}: {banners}");
+        assert!(document.html().contains(words) && document.markdown().contains(words), "{file}");
+    }
+}
+
+#[test]
+fn what_is_no_directory_of_ours_gets_no_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Document::read(&[dir.path()]).unwrap_err().to_string();
+    assert!(error.contains("the directory is empty"), "{error}");
+}

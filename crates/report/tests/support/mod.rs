@@ -1,0 +1,167 @@
+//! Run directories with known content, written as a run writes them.
+
+#![allow(dead_code, unreachable_pub)] // every test file is a crate that uses its part of this
+
+use measure::buckets::ActScale;
+use measure::cell::{Interval, Layout, StreamInfo};
+use measure::finding::{Finding, Level};
+use measure::judge::{End, Outcome, Sla};
+use measure::run_dir::{Manifest, Writer};
+use measure::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use measure::times::Times;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A name that breaks a page which does not escape it.
+pub const HOSTILE: &str = "</script><script>document.body.dataset.hacked=1</script><!--\"'&";
+
+/// Columns of telemetry, as a run on a real device has them.
+pub const COLUMNS: [&str; 12] = [
+    "loop0.r/s",
+    "loop0.w/s",
+    "loop0.rkB/s",
+    "loop0.r_await",
+    "loop0.aqu-sz",
+    "loop0.%util",
+    "loop0.temperature_celsius",
+    "loop0.smart.percentage_used",
+    "host.cpu_busy_pct",
+    "host.cpu_steal_pct",
+    "process.cpu_pct",
+    "thread.issue-0.cpu_pct",
+];
+
+/// What to write.
+#[derive(Clone, Copy)]
+pub struct Shape<'a> {
+    pub intervals: u64,
+    pub interval_sec: u64,
+    pub devices: &'a [&'a str],
+    /// Every so many intervals one operation in ten takes 100 ms; 0: never.
+    pub slow_every: u64,
+    pub telemetry: bool,
+}
+
+/// A short run that passes.
+pub const SHORT: Shape<'_> =
+    Shape { intervals: 60, interval_sec: 1, devices: &["/dev/loop0"], slow_every: 0, telemetry: true };
+
+fn layout(devices: &[&str]) -> Layout {
+    let stream = |name: &str, judged| StreamInfo {
+        name: name.into(),
+        judged,
+        offered_iops: 100.0,
+        per_device_in_act_log: true,
+        in_act_log: true,
+    };
+    Layout {
+        streams: vec![stream("reads", true), stream("large-block-writes", false)],
+        devices: devices.iter().map(|&device| device.to_owned()).collect(),
+        scale: ActScale::Milliseconds,
+        thresholds_ns: Sla::default().thresholds_ns(),
+    }
+}
+
+/// Writes a run into `dir`, which does not exist.
+pub fn write_run(dir: &Path, shape: Shape<'_>) {
+    let layout = layout(shape.devices);
+    let duration_sec = shape.intervals * shape.interval_sec;
+    let mut manifest = Manifest {
+        tool: "flashproof 0.1.0".into(),
+        command: vec!["flashproof".into(), "storage".into(), HOSTILE.into()],
+        started_unix_ms: 1_795_271_232_147,
+        duration_sec,
+        report_interval_sec: shape.interval_sec,
+        slice_sec: duration_sec.min(3_600),
+        round_sec: (duration_sec / 12).clamp(1, 60),
+        device_facts: shape.devices.iter().map(|_| json!({"model": "M", "size_bytes": 1_u64 << 36})).collect(),
+        host_facts: json!({"kernel": HOSTILE}),
+        findings: vec![Finding {
+            check: "io-scheduler".into(),
+            level: Level::Warning,
+            device: None,
+            finding: HOSTILE.into(),
+            reason: "it reorders".into(),
+            remedy: "echo none".into(),
+        }],
+        unmeasured: vec!["the SMART log: permission denied".into()],
+        ..Manifest::new(&layout, Sla::default())
+    };
+    manifest.config.as_written = format!("# {HOSTILE}\n");
+    let columns: Vec<String> = COLUMNS.iter().filter(|_| shape.telemetry).map(|&name| name.to_owned()).collect();
+    let mut writer = Writer::create(dir, &manifest, &columns).unwrap();
+    let mut judge = manifest.judge();
+    for index in 0..shape.intervals {
+        let mut interval = Interval::new(&layout);
+        (interval.index, interval.end_ns) = (index, (index + 1) * shape.interval_sec * 1_000_000_000);
+        let slow = shape.slow_every > 0 && index % shape.slow_every == 0;
+        for cell in &mut interval.cells {
+            for op in 0..100 * shape.interval_sec {
+                let service_ns = if slow && op % 10 == 0 { 100_000_000 } else { 90_000 + 100 * op };
+                cell.record(&Times::new(0, 0, 5_000, 5_000 + service_ns), 0, 1_536);
+            }
+        }
+        judge.add(&interval);
+        let values: Vec<String> = columns.iter().map(|name| value(name, index)).collect();
+        writer.write_interval(&interval, &values).unwrap();
+    }
+    writer.finish(&judge.verdict(&End::Completed)).unwrap();
+}
+
+/// Rises slowly; the temperature cannot be read.
+fn value(column: &str, index: u64) -> String {
+    if column.ends_with("temperature_celsius") { String::new() } else { (10 + index % 50).to_string() }
+}
+
+/// Writes a series with a step for each of `steps`: name, multiple, outcome, and the shape of its run.
+pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, Option<Shape<'_>>)]) {
+    std::fs::create_dir(dir).unwrap();
+    let step = |(number, (name, multiple, outcome, shape)): (usize, &(&str, f64, Outcome, Option<Shape<'_>>))| {
+        let below = format!("step-{number}");
+        if let Some(shape) = shape {
+            write_run(&dir.join(&below), *shape);
+        }
+        Step {
+            name: (*name).into(),
+            dir: below,
+            multiple: *multiple,
+            devices: vec![0],
+            duration_sec: 60,
+            rule: Rule::Limits,
+            state: State::Done,
+            outcome: Some(*outcome),
+            reason: HOSTILE.into(),
+            attempts: 1,
+            began_unix_ms: Some(1),
+            ended_unix_ms: Some(2),
+            details: Value::Null,
+        }
+    };
+    let series = Series {
+        format_version: SERIES_FORMAT_VERSION,
+        tool: "flashproof 0.1.0".into(),
+        command: vec!["flashproof".into()],
+        purpose,
+        began_unix_ms: 1_795_271_232_147,
+        devices: vec![Identity {
+            name: "/dev/loop0".into(),
+            model: None,
+            serial: Some("S1".into()),
+            size_bytes: 1 << 36,
+            simulated: false,
+        }],
+        config_1x: HOSTILE.into(),
+        terms: vec![("sla".into(), "5%>1ms".into())],
+        findings: Vec::new(),
+        steps: steps.iter().enumerate().map(step).collect(),
+        conclusion: Some(Conclusion {
+            outcome: Outcome::Pass,
+            sentence: "it held 20x".into(),
+            remarks: vec!["a screening".into()],
+            rating: Some(20.0),
+            comparable: false,
+            details: Value::Null,
+        }),
+    };
+    series.write(dir).unwrap();
+}
