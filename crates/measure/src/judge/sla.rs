@@ -34,6 +34,20 @@ impl Limit {
         self.share_max_ppb as f64 / WHOLE_PPB as f64
     }
 
+    /// The share as text: `0.1 %`, exact.
+    pub fn share_text(&self) -> String {
+        format!("{} %", self.percent())
+    }
+
+    /// The share in percent, with as many decimals as it has.
+    fn percent(&self) -> String {
+        let (percent, rest) = (self.share_max_ppb / PERCENT_PPB, self.share_max_ppb % PERCENT_PPB);
+        match rest {
+            0 => percent.to_string(),
+            rest => format!("{percent}.{}", format!("{rest:07}").trim_end_matches('0')),
+        }
+    }
+
     /// The threshold as text, in the largest unit that needs no fraction: `8ms`, `500us`.
     pub fn threshold_text(&self) -> String {
         ThresholdText(self.threshold_ns).to_string()
@@ -47,12 +61,7 @@ impl Limit {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (percent, rest) = (self.share_max_ppb / PERCENT_PPB, self.share_max_ppb % PERCENT_PPB);
-        write!(f, "{percent}")?;
-        if rest > 0 {
-            write!(f, ".{}", format!("{rest:07}").trim_end_matches('0'))?;
-        }
-        write!(f, "%>{}", ThresholdText(self.threshold_ns))
+        write!(f, "{}%>{}", self.percent(), ThresholdText(self.threshold_ns))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::search::{Finding, Multiple, Stop};
 use super::watch::{Judged, Seen};
-use crate::judge::{Outcome, Sla};
+use crate::judge::{Limit, Outcome, Sla};
 use crate::series::{Conclusion, Rule, Series, State, Step};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -115,7 +115,8 @@ fn margin(details: &Details, sla: &Sla) -> String {
     let shares = details.judged.shares.iter().flat_map(|shares| {
         shares.share.iter().zip(&shares.margin).zip(limits).map(|((share, margin), limit)| (*share, *margin, limit))
     });
-    let nearest = shares.max_by(|a, b| (a.0 / a.2.share_max()).total_cmp(&(b.0 / b.2.share_max())));
+    let part = |(share, _, limit): &(f64, f64, &Limit)| share / limit.share_max();
+    let nearest = shares.reduce(|nearest, next| if part(&next) > part(&nearest) { next } else { nearest });
     nearest.map_or_else(String::new, |(share, margin, limit)| {
         format!(
             "; the mean of its {} rounds is {:.3} % ± {:.3} % over {} (95 %)",

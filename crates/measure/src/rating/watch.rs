@@ -194,17 +194,17 @@ impl Watcher {
             |series: &Series| series.rounds.len().checked_sub(CLIFF_ROUNDS).map(|from| series.rounds[from..].to_vec());
         self.rounds.series().iter().find_map(|series| {
             let last = rounds(series)?;
-            let limits = self.rounds.sla().limits().iter().enumerate();
-            let (index, limit) = limits
-                .filter(|(index, limit)| last.iter().all(|round| limit.is_exceeded(round.over[*index], round.wanted)))
-                .next()?;
+            let is_over = |(index, limit): &(usize, &Limit)| {
+                last.iter().all(|round| limit.is_exceeded(round.over[*index], round.wanted))
+            };
+            let (index, limit) = self.rounds.sla().limits().iter().enumerate().find(is_over)?;
             let (over, wanted) = sums(&last, index);
             Some(format!(
                 "{} over {} of {} in {CLIFF_ROUNDS} rounds in a row (limit {})",
                 percent(over, wanted),
                 limit.threshold_text(),
                 series.group,
-                of_limit(limit)
+                limit.share_text()
             ))
         })
     }
@@ -220,7 +220,7 @@ impl Watcher {
                     format!(
                         "{share} over {threshold} of {} over {rounds_judged} rounds (limit {})",
                         series.group,
-                        of_limit(limit)
+                        limit.share_text()
                     )
                 })
             };
@@ -245,10 +245,11 @@ impl Watcher {
         let part = |(_, limit, (over, wanted)): &(&Series, &Limit, (u64, u64))| {
             *over as f64 / (*wanted).max(1) as f64 / limit.share_max()
         };
-        let nearest = all.max_by(|a, b| part(a).total_cmp(&part(b)));
+        // Of equals the first: the tightest threshold.
+        let nearest = all.reduce(|nearest, next| if part(&next) > part(&nearest) { next } else { nearest });
         nearest.map_or_else(String::new, |(series, limit, (over, wanted))| {
             let (share, threshold) = (percent(over, wanted), limit.threshold_text());
-            format!("{share} over {threshold} of {} (limit {})", series.group, of_limit(limit))
+            format!("{share} over {threshold} of {} (limit {})", series.group, limit.share_text())
         })
     }
 
@@ -319,10 +320,6 @@ fn margin(rounds: &[Round], index: usize) -> f64 {
 
 fn percent(over: u64, wanted: u64) -> String {
     format!("{:.3} %", over as f64 / wanted.max(1) as f64 * 100.0)
-}
-
-fn of_limit(limit: &Limit) -> String {
-    format!("{} %", limit.share_max() * 100.0)
 }
 
 #[cfg(test)]
