@@ -9,14 +9,13 @@ use crate::runner::Watch;
 use crate::say;
 use crate::signals;
 use crate::tracing::{self, Tracing};
-use device::observe::process::this_process;
 use device::observe::telemetry::Sampler;
 use device::op::Kind;
 use device::sys::ioctl;
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
 use measure::cell::Interval;
 use measure::judge::{End, Judge, Verdict};
-use measure::run_dir::{Manifest, Writer};
+use measure::run_dir::{self, Manifest, Writer};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -105,7 +104,7 @@ impl<'a> Recording<'a> {
         }
         // Its last sample is in the directory before the verdict is.
         drop(self.tracing.take());
-        let verdict = self.judge.verdict(&end);
+        let verdict = self.verdict(&end);
         if let Some(writer) = self.writer.take() {
             writer.finish(&verdict).map_err(Failure::environment)?;
         }
@@ -115,7 +114,14 @@ impl<'a> Recording<'a> {
     /// The verdict on what was seen, of a run whose directory cannot be completed.
     pub fn verdict_unrecorded(mut self, why: &str) -> Verdict {
         self.progress.end();
-        self.judge.verdict(&End::RecordingFailed { why: why.to_owned() })
+        self.verdict(&End::RecordingFailed { why: why.to_owned() })
+    }
+
+    /// The verdict with its explanations. These come from the directory, because the samples of the
+    /// trace do; what cannot be read costs explanations only.
+    fn verdict(&self, end: &End) -> Verdict {
+        let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
+        Verdict { blame, ..self.judge.verdict(end) }
     }
 
     /// How the run ended, in the words of the verdict.
@@ -178,7 +184,6 @@ impl Sink for Recording<'_> {
         // A clock before 1970 is no reason not to test a drive.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.manifest.started_unix_ms = since_1970.as_millis() as u64;
-        self.manifest.process = this_process();
         if matches!(self.devices, Devices::Real(_)) {
             let sampler = Sampler::new(&self.devices.numbers());
             self.sampler =

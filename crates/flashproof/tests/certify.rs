@@ -141,11 +141,11 @@ fn what_cannot_be_certified_is_refused_before_anything_is_made() {
         let ended = certify(&bench, arguments).expect(2);
         assert!(ended.stderr.contains(part), "`{part}` is not in `{}`", ended.stderr);
     }
-    certify(&bench, &["/dev/not-there"]).expect_error(3, &["cannot certify /dev/not-there"]);
+    certify(&bench, &["/dev/not-there"]).expect_error(3, &["cannot test /dev/not-there"]);
     let left: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
     bench.write("file", [0; 4096]);
-    certify(&bench, &["file"]).expect_error(2, &["cannot certify file - it is a file, not a device"]);
+    certify(&bench, &["file"]).expect_error(2, &["cannot test file - it is a file, not a device"]);
 }
 
 #[test]

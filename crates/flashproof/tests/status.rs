@@ -52,7 +52,7 @@ fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
 #[test]
 fn a_watched_run_is_shown_until_its_verdict() {
     let bench = Bench::new();
-    let running = started(&bench, 4);
+    let running = started(&bench, 8);
     let watched = bench.flashproof(&["status", OUT, "--watch"]).expect(0);
     running.end().expect(0);
     assert!(watched.stdout.contains("running (process ") && watched.stdout.contains("PASS: "), "{}", watched.stdout);

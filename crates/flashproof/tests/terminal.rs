@@ -42,10 +42,12 @@ impl Terminal {
         let mut session = Command::new("setsid");
         session.arg("--ctty").arg(command.get_program()).args(command.get_args());
         session.current_dir(command.get_current_dir().unwrap());
-        command.get_envs().for_each(|(name, value)| match value {
-            Some(value) => drop(session.env(name, value)),
-            None => drop(session.env_remove(name)),
-        });
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => session.env(name, value),
+                None => session.env_remove(name),
+            };
+        }
         let end = || Stdio::from(self.inside.try_clone().unwrap());
         match session.stdin(end()).stdout(end()).stderr(end()).spawn() {
             Ok(child) => Some(child),
@@ -88,17 +90,17 @@ fn command(bench: &Bench, seconds: u32) -> Command {
 fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else { return };
-    let Some(child) = terminal.run(&command(&bench, 4)) else { return };
+    let Some(child) = terminal.run(&command(&bench, 6)) else { return };
     let mut child = Guard(child);
     wait_for("its first interval", || intervals(&bench.path(OUT)) > 0);
     // The last one who holds the window closes it: SIGHUP, and EIO for whoever writes.
     drop(terminal);
     let gone_after = intervals(&bench.path(OUT));
-    assert!(gone_after < 4, "the terminal went away in the middle");
+    assert!(gone_after < 6, "the terminal went away in the middle");
     let status = child.0.wait().unwrap();
     assert_eq!(status.code(), Some(0), "{status}");
     let run = bench.run();
-    assert_eq!((run.verdict.end.clone(), run.intervals, run.agrees()), (End::Completed, 4, Some(true)));
+    assert_eq!((run.verdict.end.clone(), run.intervals, run.agrees()), (End::Completed, 6, Some(true)));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! shards, writing and clearing happen elsewhere.
 
 use crate::buckets::{ActBuckets, ActScale, OverCounts};
+use crate::slow::SlowTimes;
 use crate::times::Times;
 use hdrhistogram::Histogram;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ pub struct Cell {
     pub judged_least: OverCounts,
     /// `wait + lag + service` over each threshold; likewise.
     pub response: OverCounts,
+    /// `service` alone over each threshold, of the operations that succeeded.
+    pub service_over: OverCounts,
+    /// Where the time of the slow ones went.
+    pub slow: SlowTimes,
     /// Operations that succeeded.
     pub ops: u64,
     /// Bytes that they moved.
@@ -55,6 +60,7 @@ pub struct Cell {
     pub overtime: u64,
     /// Operations that were wanted but never handed over or never came back before the run ended.
     pub unissued: u64,
+    thresholds_ns: Arc<[u64]>,
     tightest_ns: u64,
 }
 
@@ -75,12 +81,15 @@ impl Cell {
             act: ActBuckets::new(scale),
             judged: OverCounts::new(thresholds_ns.clone()),
             judged_least: OverCounts::new(thresholds_ns.clone()),
-            response: OverCounts::new(thresholds_ns),
+            response: OverCounts::new(thresholds_ns.clone()),
+            service_over: OverCounts::new(thresholds_ns.clone()),
+            slow: SlowTimes::default(),
             ops: 0,
             bytes: 0,
             errors: 0,
             overtime: 0,
             unissued: 0,
+            thresholds_ns,
             tightest_ns,
         }
     }
@@ -100,9 +109,21 @@ impl Cell {
             (_, unseen_ns) if unseen_ns > harmless_gap_ns(self.tightest_ns) => judged_ns.saturating_sub(unseen_ns),
             _ => judged_ns,
         });
-        self.response.record(times.response_ns());
+        let response_ns = times.response_ns();
+        self.response.record(response_ns);
+        if response_ns >= self.tightest_ns {
+            self.record_slow(times, unseen_ns);
+        }
         self.ops += 1;
         self.bytes += u64::from(bytes);
+    }
+
+    /// Where the time of a slow operation went. Apart, for most are fast.
+    #[cold]
+    fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
+        self.service_over.record(times.service_ns());
+        let unseen_ns = if unseen_ns > harmless_gap_ns(self.tightest_ns) { unseen_ns } else { 0 };
+        self.slow.record(&self.thresholds_ns, times, unseen_ns);
     }
 
     /// Records an operation that failed: over every threshold, in no latency histogram.
@@ -139,6 +160,8 @@ impl Cell {
         self.judged.merge(&other.judged);
         self.judged_least.merge(&other.judged_least);
         self.response.merge(&other.response);
+        self.service_over.merge(&other.service_over);
+        self.slow.add(&other.slow);
         self.ops += other.ops;
         self.bytes += other.bytes;
         self.errors += other.errors;
@@ -158,6 +181,8 @@ impl Cell {
         self.judged.clear();
         self.judged_least.clear();
         self.response.clear();
+        self.service_over.clear();
+        self.slow = SlowTimes::default();
         (self.ops, self.bytes, self.errors, self.overtime, self.unissued) = (0, 0, 0, 0, 0);
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! * [`times`]: the four instants of an operation and the durations between them
 //! * [`cell`]: everything recorded of one stream on one device in one interval
+//! * [`slow`]: where the time of slow operations went
 //! * [`buckets`]: ACT's power-of-two buckets, and exact counts over thresholds
 //! * [`act_log`]: ACT 6.6's log, written and read
 //! * [`run_dir`]: the run directory, written and read
@@ -30,5 +31,6 @@ pub mod rating;
 pub mod run_dir;
 pub mod series;
 pub mod series_lock;
+pub mod slow;
 pub mod steady;
 pub mod times;

@@ -24,9 +24,6 @@ pub(crate) fn text(document: &Document) -> String {
 
 fn run_page(run: &RunReport) -> String {
     let mut text = run.verdict.to_string();
-    for blame in &run.verdict.blame {
-        let _ = writeln!(text, "\n{}", blame.sentence);
-    }
     if !run.latencies.is_empty() {
         let _ = write!(text, "\n{}", Table(&run.latencies));
     }

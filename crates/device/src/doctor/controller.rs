@@ -23,7 +23,8 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
         return sheet.warning(
             CHECK,
             format!("a RAID controller is between ({driver})"),
-            "its cache and its firmware answer for the drive, its queue is shared with other drives, and it hides SMART",
+            "its cache and its firmware answer for the drive, its queue is shared with other drives, and it hides \
+             SMART",
             "attach the drive directly, or set the controller to pass it through (JBOD, HBA mode) with its cache off",
         );
     }

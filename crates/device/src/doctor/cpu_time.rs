@@ -89,13 +89,14 @@ fn check_steal(moment: Option<CpuTimes>, total: CpuTimes, sheet: &mut Sheet) {
 }
 
 fn check_busy(moment: Option<CpuTimes>, sheet: &mut Sheet) {
+    const WHY: &str = "threads that wait for a CPU issue late, which can make a run invalid";
     match moment.map(CpuTimes::busy_pct) {
-        None => sheet.unknown("cpu-busy", "no CPU time passed between two looks", "", ""),
+        None => sheet.unknown("cpu-busy", "no CPU time passed between two looks", WHY, ""),
         Some(pct) if pct < BUSY_PCT => sheet.ok("cpu-busy", format!("{pct:.0} % of CPU time is in use")),
         Some(pct) => sheet.warning(
             "cpu-busy",
             format!("{pct:.0} % of CPU time is in use before the test began"),
-            "threads that wait for a CPU issue late, which can make a run invalid",
+            WHY,
             "stop what runs (`top`), or keep CPUs free for the test (taskset, isolcpus)",
         ),
     }

@@ -47,13 +47,15 @@ fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, sheet:
     match (attempt, disabled) {
         (Some(Ok(())), _) => sheet.ok(CHECK, "io_uring works"),
         (Some(Err(error)), Some(disabled @ 1..)) => {
-            sheet.warning(CHECK, format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})"), WHY, ALLOW);
+            let finding = format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})");
+            sheet.warning(CHECK, finding, WHY, ALLOW);
         }
         (Some(Err(error)), _) => sheet.warning(
             CHECK,
             format!("io_uring cannot be set up ({error})"),
             WHY,
-            "in a container allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); it needs Linux 5.11",
+            "in a container allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); \
+             it needs Linux 5.11",
         ),
         (None, Some(0)) => sheet.ok(CHECK, "kernel.io_uring_disabled is 0"),
         (None, Some(disabled)) => {
@@ -65,6 +67,8 @@ fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, sheet:
 
 fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, sheet: &mut Sheet) {
     const CHECK: &str = "memlock";
+    const WHY: &str =
+        "buffers that cannot be locked are not registered with io_uring, and each operation pins its pages anew";
     match (limit, may_lock_all) {
         (Some(MemlockLimit::Unlimited), _) => sheet.ok(CHECK, "memory may be locked without limit"),
         (_, Some(true)) => sheet.ok(CHECK, "memory may be locked without limit (CAP_IPC_LOCK)"),
@@ -74,33 +78,33 @@ fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, sheet:
         (Some(MemlockLimit::Bytes(bytes)), _) => sheet.warning(
             CHECK,
             format!("only {} KiB may be locked, {} MiB are wanted", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
-            "buffers cannot be registered with io_uring then, and each operation pins its pages anew",
+            WHY,
             "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit), or run as root",
         ),
-        (None, _) => sheet.unknown(CHECK, "the limit of locked memory is not told", "", "ulimit -l shows it"),
+        (None, _) => sheet.unknown(CHECK, "the limit of locked memory is not told", WHY, "ulimit -l shows it"),
     }
 }
 
 fn check_governor(facts: &HostFacts, sheet: &mut Sheet) {
     const CHECK: &str = "cpu-governor";
+    const WHY: &str = "a CPU that slows down between operations issues the next one late and sees it complete \
+                       late: tens of microseconds that look like the device's";
     match (facts.cpu_governor.as_deref(), &facts.hypervisor) {
         (Some("performance"), _) => sheet.ok(CHECK, "all CPUs run at the governor performance"),
         (Some(others), _) => sheet.warning(
             CHECK,
             format!("CPUs run at the governor {others}"),
-            "a CPU that slows down between operations takes longer to issue the next and to see it complete: tens of \
-             microseconds that look like the device's",
+            WHY,
             "cpupower frequency-set -g performance",
         ),
         (None, Some(_)) => {
-            sheet.note(CHECK, "the CPUs' frequency is the hypervisor's matter", "it cannot be looked at", "")
+            let remedy = "ask the hypervisor's owner for the power profile of the host";
+            sheet.note(CHECK, "the CPUs' frequency is the hypervisor's matter, and not shown here", WHY, remedy);
         }
-        (None, None) => sheet.unknown(
-            CHECK,
-            "no frequency governor is shown",
-            "a CPU that slows down between operations adds tens of microseconds",
-            "look into the firmware's power profile: it should say performance",
-        ),
+        (None, None) => {
+            let remedy = "look into the firmware's power profile: it should say performance";
+            sheet.unknown(CHECK, "no frequency governor is shown", WHY, remedy);
+        }
     }
 }
 

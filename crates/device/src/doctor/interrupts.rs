@@ -15,8 +15,8 @@ use std::fs;
 use std::path::Path;
 
 const CHECK: &str = "interrupts";
-const WHY: &str = "one CPU that takes all completions is full before the device is: latency rises with the load and looks \
-                   like the device's";
+const WHY: &str = "one CPU that takes all completions is full before the device is: latency rises with the load \
+                   and looks like the device's";
 
 /// Fewer interrupts than this say nothing about where they go.
 const COUNTED_MIN: u64 = 10_000;

@@ -36,7 +36,8 @@ const NETWORK: Behind = Behind {
 const VIRTUAL: Behind = Behind {
     what: "a virtual disk",
     level: Level::Note,
-    reason: "what is measured is the hypervisor's storage at this time; neighbours, caches and limits of rate belong to it",
+    reason: "what is measured is the hypervisor's storage at this time; neighbours, caches and limits of rate \
+             belong to it",
     remedy: "read the verdict as one on this instance type; run longer, and more than once",
 };
 const STACKED: Behind = Behind {

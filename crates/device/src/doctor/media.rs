@@ -120,8 +120,8 @@ fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
 }
 
 fn check_preparation(patient: &Patient, prepared: Option<&Prepared>, sheet: &mut Sheet) {
-    const WHY: &str = "a drive that was never written answers reads without looking and has free blocks for every write: it \
-                       looks far better than it will be in use";
+    const WHY: &str = "a drive that was never written answers reads without looking and has free blocks for every \
+                       write: it looks far better than it will be in use";
     let facts = &patient.facts;
     let remedy = format!("flashproof prep {} (it ERASES the device)", facts.path);
     match prepared {

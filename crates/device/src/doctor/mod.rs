@@ -32,7 +32,7 @@ mod tests;
 pub use in_use::IN_USE;
 pub use smart::SmartReader;
 
-use crate::discover::{DeviceFacts, Roots};
+use crate::discover::Roots;
 use crate::guard::Records;
 use crate::sim::PREFIX;
 use measure::finding::Finding;

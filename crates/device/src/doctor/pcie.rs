@@ -82,13 +82,14 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
             CHECK,
             format!("{finding}; the port above it, {}, can do no more than {port_can}", port.name()),
             WHY,
-            "put the drive into a faster slot, or look for a limit in the firmware's settings (bifurcation, generation)",
+            "put the drive into a faster slot, or look for a limit in the firmware's settings (bifurcation, \
+             generation)",
         ),
         (Some(port), Some(port_can)) => sheet.warning(
             CHECK,
             format!("{finding}, as could the port above it, {} ({port_can})", port.name()),
             WHY,
-            format!("reseat drive, riser or cable; lspci -vv -s {name} shows LnkSta, dmesg | grep -i -e aer -e pcie errors"),
+            format!("reseat drive, riser or cable; lspci -vv -s {name} shows LnkSta; dmesg | grep -i -e aer -e pcie"),
         ),
         _ => sheet.warning(CHECK, finding, WHY, format!("lspci -vv -s {name}; reseat the drive, or use a faster slot")),
     }

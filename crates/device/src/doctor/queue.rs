@@ -23,8 +23,8 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
 
 fn check_scheduler(patient: &Patient, sheet: &mut Sheet) {
     const CHECK: &str = "io-scheduler";
-    const WHY: &str = "a scheduler holds requests back to sort or merge them, on one lock; flash gains nothing, and the time \
-                       is in every latency";
+    const WHY: &str = "a scheduler holds requests back to sort or merge them, on one lock; flash gains nothing, \
+                       and the time is in every latency";
     let disk = patient.disk_name().unwrap_or("DISK");
     match patient.facts.scheduler.as_deref() {
         Some("none") => sheet.ok(CHECK, format!("the scheduler of {disk} is none")),
@@ -47,8 +47,9 @@ fn check_scheduler(patient: &Patient, sheet: &mut Sheet) {
 
 fn check_write_cache(patient: &Patient, sheet: &mut Sheet) {
     const CHECK: &str = "write-cache";
-    const WHY: &str = "with it each synchronous write (O_DSYNC, commit-to-device) carries a flush or FUA and waits for the \
-                       medium, unless the drive has capacitors; without it writes are as safe when they complete";
+    const WHY: &str = "with it each synchronous write (O_DSYNC, commit-to-device) carries a flush or FUA and \
+                       waits for the medium, unless the drive has capacitors; without it writes are as safe when \
+                       they complete";
     match patient.facts.write_cache.as_deref() {
         Some("write through") => sheet.ok(CHECK, "no volatile write cache (write through)"),
         Some("write back") => sheet.note(
@@ -69,10 +70,15 @@ fn check_sectors(patient: &Patient, sheet: &mut Sheet) {
         (Some(logical), Some(physical)) if logical < physical => sheet.note(
             CHECK,
             format!("sectors of {logical} bytes are addressed, units of {physical} bytes are written"),
-            "a write that does not cover whole units makes the drive read first; reads of single sectors cost as much as a unit",
-            "keep sizes multiples of the larger; `nvme id-ns -H` lists formats of 4096 bytes (a format erases the drive)",
+            "a write that does not cover whole units makes the drive read first; reads of single sectors cost as \
+             much as a unit",
+            "keep sizes multiples of the larger; `nvme id-ns -H` lists formats of 4096 bytes (a format erases the \
+             drive)",
         ),
         (Some(logical), Some(_)) => sheet.ok(CHECK, format!("sectors have {logical} bytes, addressed and written")),
-        _ => sheet.unknown(CHECK, "its sector sizes are not told", "writes may be smaller than what the drive writes at once", ""),
+        _ => {
+            let why = "writes may be smaller than what the drive writes at once";
+            sheet.unknown(CHECK, "its sector sizes are not told", why, "");
+        }
     }
 }

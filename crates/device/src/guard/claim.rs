@@ -77,8 +77,10 @@ fn claimed(node: &Path, manner: Manner) -> Result<File, Reason> {
 /// Opens the block device at `node` for direct reads, without taking it. That the kernel's claim can be
 /// had for a moment shows that nobody holds it.
 pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
-    retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| busy(node, source))?;
-    open(node, false, libc::O_DIRECT).map_err(|source| Reason::io("open it for reading", source))
+    let failed = |source| Reason::io("open it for reading", source);
+    let refused = |source| if is_busy(&source) { busy(node, source) } else { failed(source) };
+    retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(refused)?;
+    open(node, false, libc::O_DIRECT).map_err(failed)
 }
 
 fn open(node: &Path, write: bool, flags: i32) -> io::Result<File> {

@@ -8,7 +8,7 @@ use crate::say;
 use device::discover::{self, Roots};
 use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// Titles of the columns.
@@ -27,14 +27,26 @@ pub fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     say::result(&table(&outlooks.iter().map(row).collect::<Vec<_>>()))?;
-    // Most notes hold for all of them: who cannot look at one process cannot for any device.
-    let notes: BTreeSet<&String> = outlooks.iter().flat_map(|outlook| &outlook.notes).collect();
-    notes.iter().for_each(|note| say::note(note));
+    notes(&outlooks).iter().for_each(|note| say::note(note));
     if empty > 0 {
         let plural = if empty == 1 { "device holds" } else { "devices hold" };
         say::note(&format!("{empty} {plural} nothing (no medium, no file, size 0) and are left out"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What falls short, each once: with the name of the device if it is one's alone. Who cannot look at one
+/// process cannot for any device.
+fn notes(outlooks: &[Outlook]) -> Vec<String> {
+    let mut by_note: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for outlook in outlooks {
+        outlook.notes.iter().for_each(|note| by_note.entry(note).or_default().push(&outlook.path));
+    }
+    let told = |(note, paths): (&str, Vec<&str>)| match paths[..] {
+        [path] => format!("{path}: {note}"),
+        _ => note.to_owned(),
+    };
+    by_note.into_iter().map(told).collect()
 }
 
 /// A device as a line of the table.
@@ -163,6 +175,18 @@ mod tests {
         assert!(lines[0].starts_with("DEVICE        SIZE  MODEL") && lines[0].ends_with("SAFE  WHY"), "{text}");
         assert_eq!(lines[0].find("SAFE"), lines[1].find("no"));
         assert!(lines[1].ends_with("no"), "{text}");
+    }
+
+    #[test]
+    fn a_note_of_one_device_is_told_with_its_name_and_one_of_all_once() {
+        let outlook = |path: &str, notes: &[&str]| Outlook {
+            path: path.into(),
+            facts: None,
+            safety: Safety::Yes,
+            notes: notes.iter().map(|&note| note.to_owned()).collect(),
+        };
+        let outlooks = [outlook("/dev/x", &["run as root"]), outlook("/dev/y", &["few spots", "run as root"])];
+        assert_eq!(notes(&outlooks), ["/dev/y: few spots", "run as root"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Cell, Interval, Latencies, harmless_gap_ns};
+use crate::slow::SlowTimes;
 
 /// How many gaps were longer than `limit_ns`, to the histogram's resolution of 1 %.
 pub(crate) fn gaps_over(gap: &Latencies, limit_ns: u64) -> u64 {
@@ -29,6 +30,10 @@ pub struct CellCounts {
     pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold, then zeros: wanted operations whose `wait + lag + service` was over it.
     pub response_over: [u64; THRESHOLDS_MAX],
+    /// By threshold, then zeros: operations that succeeded and whose service time alone was over it.
+    pub service_over: [u64; THRESHOLDS_MAX],
+    /// Where the time of the slow ones went.
+    pub slow: SlowTimes,
 }
 
 impl CellCounts {
@@ -50,6 +55,8 @@ impl CellCounts {
         add_all(&mut self.judged_over, &other.judged_over);
         add_all(&mut self.judged_least_over, &other.judged_least_over);
         add_all(&mut self.response_over, &other.response_over);
+        add_all(&mut self.service_over, &other.service_over);
+        self.slow.add(&other.slow);
     }
 }
 
@@ -69,6 +76,8 @@ impl From<&Cell> for CellCounts {
             judged_over: padded(cell.judged.counts()),
             judged_least_over: padded(cell.judged_least.counts()),
             response_over: padded(cell.response.counts()),
+            service_over: padded(cell.service_over.counts()),
+            slow: cell.slow,
         }
     }
 }
@@ -85,6 +94,8 @@ pub struct IntervalCounts {
     pub end_ns: u64,
     /// One for each stream on each device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
+    /// Whether the cells say where the time of slow operations went; runs of earlier versions do not.
+    pub timed: bool,
     /// Gaps between two looks at the completion queue, one for each completion.
     pub gaps: u64,
     /// Those longer than 5 % of the tightest threshold.
@@ -101,6 +112,7 @@ impl IntervalCounts {
         self.end_ns = interval.end_ns;
         self.cells.clear();
         self.cells.extend(interval.cells.iter().map(CellCounts::from));
+        self.timed = true;
         self.gaps = interval.gap.len();
         self.gaps_over = gaps_over(&interval.gap, harmless_gap_ns(tightest_ns));
         self.gap_max_ns = interval.gap.max();

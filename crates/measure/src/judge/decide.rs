@@ -48,7 +48,7 @@ struct Findings {
 }
 
 pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
-    let slices = || 0..judged_slices(judge);
+    let slices = || 0..judge.judged_slices();
     let judged = worst(judge, slices(), |counts| &counts.judged_over);
     let bounds = Bounds {
         judged: judged.as_ref(),
@@ -179,7 +179,7 @@ impl Findings {
         if judge.complete_slices == 0 {
             return;
         }
-        let first = judged_slices(judge);
+        let first = judge.judged_slices();
         let tail = worst(judge, first..first.saturating_add(1), |counts| &counts.judged_over);
         if let Some(Worst { deciding, .. }) = tail.filter(|worst| worst.exceeded) {
             self.notes.push(format!(
@@ -250,11 +250,6 @@ fn io_errors(judge: &Judge) -> Option<String> {
     (errors > 0).then(|| format!("{} I/O errors ({}): any fails the run", Grouped(errors), by_stream.join(", ")))
 }
 
-/// How many slices, from the first, are judged: the complete ones, or the incomplete one alone.
-fn judged_slices(judge: &Judge) -> usize {
-    usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX)
-}
-
 /// The worst share in `slices`, as far as they were seen.
 fn worst(judge: &Judge, slices: Range<usize>, over: Over) -> Option<Worst> {
     let mut worst: Option<Worst> = None;
@@ -312,7 +307,7 @@ fn shares(judge: &Judge, group: &GroupCounts) -> Group {
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
     for group in &judge.groups {
-        let slices = group.slices.iter().enumerate().take(judged_slices(judge));
+        let slices = group.slices.iter().enumerate().take(judge.judged_slices());
         for (slice, counts) in slices.filter(|(_, counts)| counts.wanted() < SLICE_OPS_MIN) {
             found.push(Insufficient {
                 stream: judge.plan.streams[group.stream].name.clone(),

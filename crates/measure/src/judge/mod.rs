@@ -32,8 +32,10 @@ pub use counts::{CellCounts, IntervalCounts};
 pub use end::{End, Whose};
 pub(crate) use sla::ThresholdText;
 pub use sla::{Limit, Sla, SlaError};
+pub(crate) use slices::GroupCounts;
 pub use slices::{Judge, Plan, round_sec, whole_slice_sec};
 pub use text::Grouped;
+pub(crate) use text::{percent, plain};
 pub use verdict::{
     Class, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
     VERDICT_FORMAT_VERSION, Verdict,

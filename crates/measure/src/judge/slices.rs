@@ -45,20 +45,20 @@ pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u
 
 /// Counts of one judged stream on one device, or on all of them, by slice.
 #[derive(Debug, Clone)]
-pub(super) struct GroupCounts {
+pub(crate) struct GroupCounts {
     /// Index of the stream.
-    pub(super) stream: usize,
+    pub(crate) stream: usize,
     /// Index of the device; `None` for all together.
-    pub(super) device: Option<usize>,
+    pub(crate) device: Option<usize>,
     /// Oldest slice first.
-    pub(super) slices: Vec<CellCounts>,
+    pub(crate) slices: Vec<CellCounts>,
 }
 
 /// Eats intervals, gives a verdict at any time.
 #[derive(Debug, Clone)]
 pub struct Judge {
-    pub(super) plan: Plan,
-    pub(super) groups: Vec<GroupCounts>,
+    pub(crate) plan: Plan,
+    pub(crate) groups: Vec<GroupCounts>,
     /// Over all devices and the whole run, by stream, judged or not.
     pub(super) totals: Vec<CellCounts>,
     /// Number of slices that every interval of was seen to its end.
@@ -141,6 +141,11 @@ impl Judge {
             self.whole_intervals += 1;
             self.complete_slices = self.whole_intervals / self.intervals_per_slice();
         }
+    }
+
+    /// How many slices, from the first, are judged: the complete ones, or the incomplete one alone.
+    pub(crate) fn judged_slices(&self) -> usize {
+        usize::try_from(self.complete_slices.max(1)).unwrap_or(usize::MAX)
     }
 
     fn intervals_per_slice(&self) -> u64 {

@@ -7,6 +7,8 @@ use std::fmt;
 
 /// More slices than this are summed up instead of listed.
 const SLICES_LISTED_MAX: usize = 48;
+/// More slices over a limit than this are counted instead of explained.
+const BLAME_TOLD_MAX: usize = 3;
 /// More slices with too few operations than this are counted instead of listed.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
@@ -32,7 +34,7 @@ impl fmt::Display for Grouped {
 }
 
 /// A fraction as percent with three digits.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = match percent {
         p if p >= 99.95 => 0,
@@ -73,7 +75,7 @@ fn device_text(device: Option<&str>) -> &str {
 }
 
 /// A number with up to seven decimals and no zeros at its end.
-fn plain(value: f64) -> String {
+pub(crate) fn plain(value: f64) -> String {
     let text = format!("{value:.7}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -110,6 +112,7 @@ impl fmt::Display for Verdict {
                 writeln!(f, "  worst share seen: {sentence}")?;
             }
         }
+        self.fmt_blame(f)?;
         self.fmt_insufficient(f)?;
         for group in self.groups_shown() {
             self.fmt_group(f, group)?;
@@ -132,6 +135,17 @@ impl Verdict {
             let decided = |by: &Deciding| by.stream == group.stream && by.device == group.device;
             !several || group.device.is_none() || self.decided_by.as_ref().is_some_and(decided)
         })
+    }
+
+    /// Where the time went, of the worst slices.
+    fn fmt_blame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for blame in self.blame.iter().take(BLAME_TOLD_MAX) {
+            writeln!(f, "  where the time went: {}", blame.sentence)?;
+        }
+        match self.blame.len().saturating_sub(BLAME_TOLD_MAX) {
+            0 => Ok(()),
+            more => writeln!(f, "  where the time went: {more} more in verdict.json"),
+        }
     }
 
     fn fmt_insufficient(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

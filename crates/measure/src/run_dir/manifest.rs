@@ -2,6 +2,7 @@
 
 use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
+use crate::blame::Blamer;
 use crate::buckets::ActScale;
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
@@ -144,6 +145,13 @@ impl Manifest {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
         let plan = Plan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
         Judge::new(Plan { simulated: self.simulated, ..plan })
+    }
+
+    /// A blamer of the run that has seen nothing. `columns` name the telemetry values.
+    pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
+        let name = |device: usize| Some(self.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
+        let kernel_names: Vec<_> = (0..self.devices.len()).map(name).collect();
+        Blamer::new(judge.plan(), columns, &kernel_names)
     }
 
     /// What stands at the top of ACT's log.

@@ -20,6 +20,7 @@
 //! Written off the issuing threads by one [`Writer`]. What the columns mean to an engineer stands in
 //! `docs/run-directory.md`; how a verdict comes about in [`crate::judge`].
 
+mod cells;
 mod error;
 mod file;
 mod hlog;
@@ -27,6 +28,7 @@ mod lines;
 mod manifest;
 mod place;
 mod read;
+mod replay;
 mod space;
 mod tables;
 mod trace;
@@ -38,6 +40,7 @@ pub use manifest::{Config, Manifest, Process};
 pub use place::{Holds, holds, run_dirs_below};
 pub(crate) use read::json as read_json;
 pub use read::{IntervalRecord, Intervals, Run, manifest, read};
+pub use replay::blame;
 pub use space::space_needed_bytes;
 pub use trace::{LARGE_BYTES, Samples, Spread, TraceKind, TraceLine, TraceSize, TraceWriter, read_trace};
 pub(crate) use write::write_json;

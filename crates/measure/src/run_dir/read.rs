@@ -4,12 +4,14 @@
 //! at, because nobody can tell where the damage ends. It is said where, and how much is whole. A
 //! verdict on the part before it can be a failure; it is never a pass.
 
+use super::cells::{self, Columns};
 use super::lines::{Tail, WholeLines};
 use super::place::no_run;
+use super::replay::{Replay, replay};
 use super::tables::{self, TelemetryLine};
 use super::{FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT};
 use crate::cell::Layout;
-use crate::judge::{CellCounts, End, IntervalCounts, Outcome, VERDICT_FORMAT_VERSION, Verdict};
+use crate::judge::{CellCounts, End, IntervalCounts, Outcome, Sla, VERDICT_FORMAT_VERSION, Verdict};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::ErrorKind;
@@ -64,16 +66,10 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
         }
         other => other?,
     };
-    let mut records = Intervals::open(dir, &manifest)?;
-    let mut judge = manifest.judge();
-    let mut intervals = 0;
-    while let Some(record) = records.next()? {
-        judge.add_counts(&record.counts);
-        intervals += 1;
-    }
+    let Replay { judge, blamer, records, intervals, remarks: of_samples } = replay(dir, &manifest)?;
     damage.extend(records.damage().map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
-    let mut verdict = judge.verdict(&end);
+    let mut verdict = Verdict { blame: blamer.blame(&judge), ..judge.verdict(&end) };
     let first = match &written {
         None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
         None => Some(format!(
@@ -92,7 +88,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
         verdict.outcome = Outcome::Invalid;
         verdict.reasons.insert(0, doubt.clone());
     }
-    let remarks = first.into_iter().chain(damage.iter().cloned()).chain(records.remarks).collect();
+    let remarks = first.into_iter().chain(damage.iter().cloned()).chain(records.remarks).chain(of_samples).collect();
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
 }
 
@@ -144,6 +140,7 @@ pub struct IntervalRecord {
 pub struct Intervals {
     layout: Layout,
     cells: WholeLines,
+    cell_columns: Columns,
     telemetry: WholeLines,
     columns: Vec<String>,
     record: IntervalRecord,
@@ -160,6 +157,7 @@ impl Intervals {
         let mut this = Self {
             layout: manifest.layout(),
             cells: WholeLines::open(dir.join(INTERVALS))?,
+            cell_columns: Columns::written(&manifest.sla),
             telemetry: WholeLines::open(dir.join(TELEMETRY))?,
             columns: Vec::new(),
             record: IntervalRecord::default(),
@@ -168,15 +166,18 @@ impl Intervals {
             remarks: Vec::new(),
             damage: None,
         };
-        if let Err(error) = this.read_headers(&tables::intervals_header(&manifest.sla)) {
+        if let Err(error) = this.read_headers(&manifest.sla) {
             this.damaged(error)?;
         }
         Ok(this)
     }
 
-    fn read_headers(&mut self, expected: &str) -> Result<(), RunDirError> {
-        if self.cells.next()?.is_some_and(|header| header != expected) {
-            return Err(self.cells.error(format!("the columns {expected}")));
+    fn read_headers(&mut self, sla: &Sla) -> Result<(), RunDirError> {
+        if let Some(header) = self.cells.next()? {
+            let Some(columns) = Columns::read(header, sla) else {
+                return Err(self.cells.error(format!("the columns {}", cells::header(sla))));
+            };
+            self.cell_columns = columns;
         }
         let columns = self.telemetry.next()?.map(tables::telemetry_columns);
         let Some(columns) = columns.unwrap_or_else(|| Some(Vec::new())) else {
@@ -235,7 +236,7 @@ impl Intervals {
         self.begin_record(&closing);
         for _ in 0..closing.lines {
             let Some(line) = self.cells.next()? else { return Ok(Read::End { cut_sec: Some(closing.after_sec) }) };
-            if let Err(expected) = tables::read_cell(line, &mut self.record.counts, &self.layout) {
+            if let Err(expected) = self.cell_columns.read_cell(line, &mut self.record.counts, &self.layout) {
                 self.record.counts.after_sec = before_sec;
                 return Err(self.cells.error(expected));
             }
@@ -261,6 +262,7 @@ impl Intervals {
         counts.index = closing.interval;
         counts.after_sec = closing.after_sec;
         counts.end_ns = closing.end_ns;
+        counts.timed = self.cell_columns.timed();
         counts.gaps = closing.gaps;
         counts.gaps_over = closing.gaps_over;
         counts.gap_max_ns = closing.gap_max_ns;

@@ -3,7 +3,7 @@
 use super::file::{AppendFile, sync_dir, temporary_name, write_whole};
 use super::hlog::{HlogKind, Hlogs, window_intervals};
 use super::tables::{self, TelemetryLine};
-use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, space};
+use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, cells, space};
 use crate::act_log::{Totals, write_error_line, write_header};
 use crate::cell::{Interval, Layout};
 use crate::judge::{IntervalCounts, Verdict};
@@ -64,7 +64,7 @@ impl Writer {
             Err(error)
         })?;
         write_whole(dir, MANIFEST, &json(manifest))?;
-        intervals.append(format!("{}\n", tables::intervals_header(&manifest.sla)).as_bytes())?;
+        intervals.append(format!("{}\n", cells::header(&manifest.sla)).as_bytes())?;
         let mut telemetry = AppendFile::create(dir.join(TELEMETRY))?;
         telemetry.append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;
         let mut act_log = AppendFile::create(dir.join(ACT_LOG))?;
@@ -152,7 +152,7 @@ impl Files {
         self.counts.set(interval, self.tightest_ns);
         self.counts.after_sec = after_sec;
         self.text.clear();
-        let lines = tables::push_cells(&mut self.text, &self.counts, &self.layout);
+        let lines = cells::push_cells(&mut self.text, &self.counts, &self.layout);
         self.intervals.append(self.text.as_bytes())?;
 
         self.totals.add(interval);

@@ -72,7 +72,7 @@ impl fmt::Display for RunLatencies {
 /// Judges the run in `dir` by its own counts, in slices of about `slice_sec`; `None` when it has no
 /// counts over the thresholds of `sla`. Errors: those of [`run_dir::read`].
 pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option<Judgement>, RunDirError> {
-    let Run { manifest, written, remarks, verdict: own, .. } = run_dir::read(dir)?;
+    let Run { manifest, written, remarks, damage, verdict: own, .. } = run_dir::read(dir)?;
     let has = manifest.sla.thresholds_ns();
     let columns = sla.thresholds_ns().iter().map(|wanted| has.iter().position(|ns| ns == wanted)).collect();
     let Some(columns): Option<Vec<usize>> = columns else { return Ok(None) };
@@ -85,8 +85,9 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
         judge.add_counts(&with_columns(&record.counts, &columns));
     }
     let verdict = judge.verdict(&own.end);
-    // Edited tables give no pass: the directory's own verdict, read again, says so.
-    let distrusted = written.is_some_and(|written| !written.agrees_with(&own)) && verdict.outcome == Outcome::Pass;
+    // Edited or damaged tables give no pass: the directory's own verdict, read again, says so.
+    let differs = written.is_some_and(|written| !written.agrees_with(&own));
+    let distrusted = (differs || !damage.is_empty()) && verdict.outcome == Outcome::Pass;
     let outcome = if distrusted { Outcome::Invalid } else { verdict.outcome };
     let first = if distrusted { remarks.into_iter().next() } else { None };
     let reason = first.or_else(|| verdict.reasons.into_iter().next()).unwrap_or_default();

@@ -146,6 +146,10 @@ impl RunStatus {
         let verdict = judge.verdict(&End::Unrecorded);
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
         this.remarks.extend(intervals.damage().map(str::to_owned));
+        if manifest.process.is_none() {
+            let how = "the manifest names no process: whether it still runs is told by its files alone";
+            this.remarks.push(how.to_owned());
+        }
         this.seen = seen;
         this.phase = this.phase_now(&manifest, seen);
         if !this.simulated && !this.phase.is_over() {
@@ -179,15 +183,12 @@ impl RunStatus {
             offered_iops: stream.offered_iops,
             achieved_iops: achieved(index),
         };
-        let (p99_ns, mut remarks) = p99(dir, &layout);
+        let (p99_ns, remarks) = p99(dir, &layout);
         let slices = shares(verdict, manifest);
         let newest = slices.iter().map(|shares| shares.slice).max();
         let worst_of = |shares: &mut dyn Iterator<Item = &Shares>| {
             shares.max_by(|a, b| a.of_limit.total_cmp(&b.of_limit)).cloned()
         };
-        if manifest.process.is_none() {
-            remarks.push("the manifest names no process: whether it still runs is told by its files alone".to_owned());
-        }
         Self {
             dir: dir.to_owned(),
             test: manifest.test,

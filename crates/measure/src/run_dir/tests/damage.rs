@@ -206,6 +206,46 @@ fn a_verdict_that_does_not_follow_from_the_tables_is_remarked() {
     assert!(run.remarks[0].contains("do not trust it"), "{:?}", run.remarks);
 }
 
+/// The table without the columns of these names, every line as long as the first, as the first version
+/// wrote it.
+fn without_columns(dir: &Path, gone: impl Fn(&str) -> bool) {
+    let path = dir.join(INTERVALS);
+    let text = fs::read_to_string(&path).unwrap();
+    let kept: Vec<bool> = text.lines().next().unwrap().split(',').map(|name| !gone(name)).collect();
+    let line = |line: &str| {
+        let fields = line.split(',').chain(std::iter::repeat("0"));
+        let fields: Vec<_> = fields.zip(&kept).filter(|(_, kept)| **kept).map(|(field, _)| field).collect();
+        fields.join(",") + "\n"
+    };
+    fs::write(path, text.lines().map(line).collect::<String>()).unwrap();
+}
+
+#[test]
+fn a_table_of_an_earlier_version_gives_the_same_verdict_and_says_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(2, 3, 1);
+    write_run(dir.path(), &manifest, 3);
+    without_columns(dir.path(), |name| name.contains("_ns_over_") || name.starts_with("service_over_"));
+    let run = read(dir.path()).unwrap();
+    assert_eq!((run.agrees(), run.intervals, run.remarks.len()), (Some(true), 3, 0));
+    let mut records = Intervals::open(dir.path(), &manifest).unwrap();
+    let record = records.next().unwrap().unwrap();
+    assert!(!record.counts.timed && record.counts.cells.iter().any(|cell| cell.response_over[0] > 0));
+    let blame = &run.verdict.blame[0];
+    assert!(blame.sentence.ends_with("not told apart because this run did not record where it went"), "{blame:?}");
+}
+
+#[test]
+fn columns_of_a_later_version_are_passed_over_wherever_they_stand() {
+    let dir = tempfile::tempdir().unwrap();
+    write_run(dir.path(), &manifest(2, 3, 1), 3);
+    let path = dir.path().join(INTERVALS);
+    let text = fs::read_to_string(&path).unwrap();
+    let newer = |line: &str| format!("{},{line}\n", if line.starts_with("after") { "colour" } else { "red" });
+    fs::write(&path, text.lines().map(newer).collect::<String>()).unwrap();
+    assert_eq!(read(dir.path()).unwrap().agrees(), Some(true));
+}
+
 #[test]
 fn fields_of_a_later_program_do_not_disturb() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ mod size;
 use super::*;
 use crate::buckets::ActScale;
 use crate::cell::{Interval, Layout, StreamInfo};
-use crate::judge::{End, Judge, Sla, Verdict};
+use crate::judge::{End, IntervalCounts, Judge, Sla, Verdict};
 use crate::times::Times;
 use std::path::Path;
 
@@ -104,20 +104,28 @@ fn telemetry(index: u64) -> Vec<String> {
     vec![format!("{index}.5"), String::new()]
 }
 
+fn telemetry_columns() -> Vec<String> {
+    vec!["temperature_c".to_owned(), "wear_pct".to_owned()]
+}
+
 fn begin(dir: &Path, manifest: &Manifest) -> Writer {
-    Writer::create(dir, manifest, &["temperature_c".to_owned(), "wear_pct".to_owned()]).unwrap()
+    Writer::create(dir, manifest, &telemetry_columns()).unwrap()
 }
 
 /// Writes a run of `intervals` intervals and gives what a live judge makes of it.
 fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
     let mut writer = begin(dir, manifest);
     let mut judge = manifest.judge();
+    let mut blamer = manifest.blamer(&judge, &telemetry_columns());
+    let mut counts = IntervalCounts::default();
     for index in 0..intervals {
+        counts.set(&interval(manifest, index), manifest.sla.tightest_ns());
+        blamer.interval(&counts, &telemetry(index));
         write_one(&mut writer, &mut judge, manifest, index);
     }
     let complete = intervals * manifest.report_interval_sec >= manifest.duration_sec;
     let end = if complete { End::Completed } else { End::Interrupted { signal: "SIGINT".to_owned() } };
-    let verdict = judge.verdict(&end);
+    let verdict = Verdict { blame: blamer.blame(&judge), ..judge.verdict(&end) };
     writer.finish(&verdict).unwrap();
     verdict
 }

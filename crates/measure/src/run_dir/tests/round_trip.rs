@@ -3,7 +3,6 @@
 use super::*;
 use crate::act_log::{Entry, Reader};
 use crate::cell::{Latencies, latencies};
-use crate::judge::IntervalCounts;
 use base64::Engine;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -65,6 +64,7 @@ fn the_tables_are_plain_csv() {
     interval.in_flight_max = 3;
     interval.cells[1].record(&Times::new(0, 0, 200_000, 1_100_000), 0, 1536);
     interval.cells[1].record(&Times::new(0, 0, 0, 8_040_000), 60_000, 1536);
+    interval.cells[2].record(&Times::new(0, 0, 0, 999_999), 0, 1536);
     interval.cells[7].record_error();
     interval.gap.record(49_000).unwrap();
     writer.write_interval(&interval, &["41, \"hot\"\n".to_owned(), String::new()]).unwrap();
@@ -76,17 +76,23 @@ fn the_tables_are_plain_csv() {
     let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     assert_eq!(
         text(INTERVALS),
-        "after_sec,stream,device,ops,bytes,errors,overtime,unissued,judged_over_1ms,judged_over_8ms,judged_over_64ms,\
-         judged_least_over_1ms,judged_least_over_8ms,judged_least_over_64ms,response_over_1ms,response_over_8ms,response_over_64ms\n\
-         1,reads,1,2,3072,0,0,0,1,1,0,1,0,0,2,1,0\n\
-         1,large-block-writes,1,0,0,1,0,0,1,1,1,1,1,1,1,1,1\n"
+        "after_sec,stream,device,ops,bytes,errors,overtime,unissued,\
+         judged_over_1ms,judged_least_over_1ms,response_over_1ms,service_over_1ms,\
+         wait_ns_over_1ms,lag_ns_over_1ms,service_ns_over_1ms,unseen_ns_over_1ms,\
+         judged_over_8ms,judged_least_over_8ms,response_over_8ms,service_over_8ms,\
+         wait_ns_over_8ms,lag_ns_over_8ms,service_ns_over_8ms,unseen_ns_over_8ms,\
+         judged_over_64ms,judged_least_over_64ms,response_over_64ms,service_over_64ms,\
+         wait_ns_over_64ms,lag_ns_over_64ms,service_ns_over_64ms,unseen_ns_over_64ms\n\
+         1,reads,1,2,3072,0,0,0,1,1,2,1,0,200000,8940000,60000,1,0,1,1,0,0,8040000,60000\n\
+         1,writes,0,1,1536\n\
+         1,large-block-writes,1,0,0,1,0,0,1,1,1,0,0,0,0,0,1,1,1,0,0,0,0,0,1,1,1\n"
     );
     let gap_max_ns = interval_gap_max(49_000);
     assert_eq!(
         text(TELEMETRY),
         format!(
             "interval,after_sec,end_ns,lines,gaps,gaps_over,gap_max_ns,cpu_ns,in_flight_max,temperature_c,wear_pct\n\
-             0,1,1000000000,2,1,0,{gap_max_ns},12000,3,41   hot  ,\n\
+             0,1,1000000000,3,1,0,{gap_max_ns},12000,3,41   hot  ,\n\
              1,2,1500000000,0,0,0,0,0,0,1.5,\n"
         )
     );

@@ -1,8 +1,31 @@
 //! Where the time went in a slice that was over a threshold.
 //!
+//! ```text
+//! IntervalCounts (what slow operations spent their time on) ---+
+//! telemetry (CPU, interrupts, temperature, diskstats) ---------+--> Blamer --> Blame for each slice
+//! trace.csv (kernel queue and device, in samples) -------------+      ^
+//!                                                              Judge: which slices were over
+//! ```
+//!
 //! A judgement about causes, not a measurement: it weighs what the run recorded of itself (wait, lag,
 //! service), what the kernel's tracepoints showed in samples, and what the host and the drive did
 //! meanwhile. It never changes an outcome; it explains one.
+//!
+//! The one idea: parts with a share are measured, those without are circumstances. Of the operations
+//! that were over the threshold, the share of their time in each place is known exactly from the
+//! run's own clock, but for the border between kernel and device, which takes a trace or the kernel's
+//! disk statistics; where neither tells, that is said. Steal, a full CPU or heat have no share of
+//! their own: they are why one of the others is large.
+
+mod accumulate;
+mod circumstances;
+mod explain;
+mod samples;
+mod sentence;
+mod service;
+mod telemetry;
+
+pub use accumulate::Blamer;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +54,9 @@ pub enum Cause {
 pub struct Part {
     /// Who or what.
     pub cause: Cause,
-    /// Its part of the time (or of the operations) over the threshold, a fraction in [0, 1]; `None`
-    /// where there is evidence for it but no number.
+    /// Its part of the time of the operations over the threshold, a fraction in [0, 1]: each operation
+    /// weighs the same, and one without times (failed, never issued) counts as a whole. `None` where
+    /// there is evidence for the cause but no number.
     pub share: Option<f64>,
     /// The evidence with its numbers and units, a phrase.
     pub evidence: String,
@@ -49,12 +73,16 @@ pub struct Blame {
     pub slice: u64,
     /// The threshold whose limit was reached, nanoseconds.
     pub threshold_ns: u64,
-    /// Operations over it.
+    /// Operations over it, by `wait + service`; by `wait + lag + service` where only that is over the
+    /// limit.
     pub over: u64,
     /// Operations wanted.
     pub wanted: u64,
-    /// Causes, the largest part first; never empty.
+    /// Causes, the largest part first, those without a number last; never empty.
     pub parts: Vec<Part>,
     /// All of it in one sentence, for a verdict.
     pub sentence: String,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! Each cause of slowness, made on purpose: the verdict blames what was done.
+//!
+//! Loads are such that the cause outweighs all others on any machine; which part is the largest is
+//! asserted, never how large it is.
+
+mod support;
+
+use measure::blame::{Blame, Cause};
+use measure::judge::Outcome;
+use measure::run_dir::{self, Run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use support::{Bench, LoopDevice, OUT, Running, Undo, skip, tool};
+
+const MIB: u64 = 1 << 20;
+
+/// The blame for the worst slice.
+fn worst(run: &Run) -> &Blame {
+    assert_eq!(run.remarks.iter().find(|remark| remark.contains("trace.csv")), None);
+    run.verdict.blame.first().unwrap_or_else(|| panic!("nothing is blamed: {:?}", run.verdict.reasons))
+}
+
+fn part(blame: &Blame, cause: Cause) -> Option<&str> {
+    blame.parts.iter().find(|part| part.cause == cause).map(|part| part.evidence.as_str())
+}
+
+/// Asserts that a cause has the largest part, and that the run said so at its end and says so again.
+#[track_caller]
+fn assert_blamed(bench: &Bench, cause: Cause) -> Blame {
+    let run = bench.run();
+    let blame = worst(&run).clone();
+    assert_eq!(blame.parts[0].cause, cause, "{}", blame.sentence);
+    let written = run.written.expect("a verdict");
+    assert_eq!(written.blame[0].sentence, blame.sentence, "told at the end as read again");
+    blame
+}
+
+#[test]
+fn a_simulated_drive_that_stalls_is_blamed_itself_whether_its_victims_wait_in_it_or_for_a_slot() {
+    let bench = Bench::new();
+    let config = "device-names: sim:stall-ms=200+stall-every-s=2\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n";
+    for more in ["", "service-threads: 8\n"] {
+        let ended = bench.storage(&format!("{config}{more}"), &[]).expect(1);
+        let blame = assert_blamed(&bench, Cause::Device);
+        assert!(blame.parts[0].evidence.contains("simulated, so that"), "{}", blame.sentence);
+        assert!(ended.stdout.contains(&format!("  where the time went: {}\n", blame.sentence)), "{}", ended.stdout);
+        fs::remove_dir_all(bench.path(OUT)).unwrap();
+    }
+}
+
+#[test]
+fn too_few_slots_before_a_quick_drive_are_blamed_and_not_the_drive() {
+    let bench = Bench::new();
+    // Two slots serve 5,000 a second; the drive could serve 160,000.
+    let config = "device-names: sim:channels=64+read-us=400+jitter-pct=0\ntest-duration-sec: 5\nmax-lag-sec: 0\n\
+                  read-reqs-per-sec: 10000\nservice-threads: 2\n";
+    bench.storage(config, &[]).expect(1);
+    let blame = assert_blamed(&bench, Cause::SlotWait);
+    assert!(blame.sentence.contains("waiting for a slot ("), "{}", blame.sentence);
+}
+
+#[test]
+fn a_run_that_passes_blames_nobody() {
+    let bench = Bench::new();
+    let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n";
+    let ended = bench.storage(config, &[]).expect(0);
+    assert_eq!((bench.run().verdict.outcome, bench.run().verdict.blame), (Outcome::Pass, vec![]));
+    assert!(!ended.stdout.contains("where the time went"), "{}", ended.stdout);
+}
+
+/// A group of processes whose reads of one device are limited; removed when dropped.
+struct Throttled {
+    group: PathBuf,
+    /// Where it is mounted, if we did that.
+    _mounted: Option<Undo>,
+}
+
+impl Throttled {
+    /// `None`, said aloud, where the kernel has no such limit or does not let us set one.
+    fn reads_per_sec(bench: &Bench, device: &LoopDevice, limit: u32) -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let mounted = |kind: &str, option: &str| {
+            let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+            let mut found = fields.filter(|fields| fields.len() > 3 && fields[2] == kind);
+            found.find(|fields| fields[3].split(',').any(|has| has == option)).map(|fields| PathBuf::from(fields[1]))
+        };
+        let name = format!("flashproof-test-{}", std::process::id());
+        let (major, minor) = device.number();
+        if let Some(root) = mounted("cgroup", "blkio") {
+            let limit = format!("{major}:{minor} {limit}");
+            return Self::make(root.join(name), "blkio.throttle.read_iops_device", &limit, None);
+        }
+        let unified = mounted("cgroup2", "rw");
+        let has_io = |root: &PathBuf| {
+            let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+            // Children have a controller only if their parent hands it on.
+            controllers.split_whitespace().any(|name| name == "io")
+                && fs::write(root.join("cgroup.subtree_control"), "+io").is_ok()
+        };
+        if let Some(root) = unified.filter(has_io) {
+            return Self::make(root.join(name), "io.max", &format!("{major}:{minor} riops={limit}"), None);
+        }
+        let at = bench.path("blkio");
+        fs::create_dir(&at).unwrap();
+        let at_text = at.to_str().unwrap();
+        tool("mount", &["-t", "cgroup", "-o", "blkio", "cgroup", at_text])?;
+        let mounted = Undo::with("umount", &[at_text]);
+        let limit = format!("{major}:{minor} {limit}");
+        Self::make(at.join(name), "blkio.throttle.read_iops_device", &limit, Some(mounted))
+    }
+
+    fn make(group: PathBuf, file: &str, limit: &str, mounted: Option<Undo>) -> Option<Self> {
+        if let Err(error) = fs::create_dir(&group) {
+            return skip(&format!("making the cgroup {}: {error}", group.display()));
+        }
+        let this = Self { group, _mounted: mounted };
+        match fs::write(this.group.join(file), limit) {
+            Ok(()) => Some(this),
+            Err(error) => skip(&format!("writing {limit:?} to {file} of a cgroup: {error}")),
+        }
+    }
+
+    /// A command that runs in the group, to which the arguments of `flashproof` are added.
+    fn command(&self, bench: &Bench) -> Command {
+        let mut command = bench.command("sh");
+        let script = "echo $$ > \"$0\" && exec \"$@\"";
+        command.args(["-c", script]).arg(self.group.join("cgroup.procs")).arg(support::FLASHPROOF);
+        command
+    }
+}
+
+impl Drop for Throttled {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.group) {
+            eprintln!("{} is left behind: {error}", self.group.display());
+        }
+    }
+}
+
+#[test]
+fn a_device_throttled_by_a_cgroup_is_slow_because_of_the_kernel_and_not_of_the_device() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(throttled) = Throttled::reads_per_sec(&bench, &device, 50) else { return };
+    let config = format!("device-names: {}\ntest-duration-sec: 4\nread-reqs-per-sec: 100\n", device.name);
+    bench.write(support::CONFIG, config);
+    let mut command = throttled.command(&bench);
+    command.args(["storage", support::CONFIG, "--out", OUT]);
+    Running::start(command).end().expect(1);
+    let blame = assert_blamed(&bench, Cause::KernelQueue);
+    assert!(blame.sentence.contains("in the kernel before the device ("), "{}", blame.sentence);
+}
+
+#[test]
+fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
+    let bench = Bench::new();
+    let Some(below) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    // A device on a device: what holds up the lower one is, to the upper one, the device.
+    let Some(name) = tool("losetup", &["--find", "--show", "--direct-io=on", &below.name]) else { return };
+    let _detached = Undo::with("losetup", &["--detach", &name]);
+    let Some(throttled) = Throttled::reads_per_sec(&bench, &below, 400) else { return };
+    // Sixteen in flight of which 400 a second are let through: each takes 40 ms on average, all of the time.
+    let config = "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 16\n";
+    bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));
+    let mut command = throttled.command(&bench);
+    command.args(["storage", support::CONFIG, "--out", OUT, "--sla", "5%>1ms"]);
+    Running::start(command).end().expect(1);
+    let samples = fs::read_to_string(bench.path("run/trace.csv")).unwrap_or_default();
+    if samples.lines().count() < 2 {
+        return skip("this kernel does not let us trace").unwrap_or(());
+    }
+    let blame = assert_blamed(&bench, Cause::Device);
+    assert!(blame.sentence.contains("in the device (issue to complete p99 up to "), "{}", blame.sentence);
+}
+
+/// Processes that do nothing, all of the time, on one CPU; gone when dropped.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn on(cpu: &str, processes: usize) -> Self {
+        let one = || {
+            let mut command = Command::new("taskset");
+            command.args(["-c", cpu, "sh", "-c", "while :; do :; done"]);
+            command.stdin(Stdio::null()).spawn().expect("taskset was there before")
+        };
+        Self((0..processes).map(|_| one()).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doing() {
+    let bench = Bench::new();
+    let Some(allowed) = tool("taskset", &["-cp", &std::process::id().to_string()]) else { return };
+    // `pid 12's current affinity list: 0,1` or `0-7`.
+    let list = allowed.rsplit(' ').next().unwrap_or_default();
+    let cpu = list.split([',', '-']).next().unwrap_or("0").to_owned();
+    fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
+    bench.write(support::CONFIG, "device-names: file\ntest-duration-sec: 6\nread-reqs-per-sec: 300\nmax-lag-sec: 0\n");
+    let mut command = bench.command("taskset");
+    // Nice to others: of two of them it gets a twentieth.
+    command.args(["-c", &cpu, "nice", "-n", "10", support::FLASHPROOF]);
+    command.args(["storage", support::CONFIG, "--out", OUT, "--slice", "1"]);
+    let mut running = Running::start(command);
+    running.wait_until("it begins", || bench.exists("run/lag.hlog"));
+    let busy = Busy::on(&cpu, 2);
+    let intervals = || fs::read_to_string(bench.path("run/telemetry.csv")).map_or(0, |text| text.lines().count());
+    running.wait_until("it has been held off for a while", || intervals() > 5);
+    drop(busy);
+    let ended = running.end();
+    assert!(matches!(ended.code, Some(1 | 4)), "{}\n{}", ended.stdout, ended.stderr);
+    let blame = assert_blamed(&bench, Cause::OurLag);
+    if !bench.text("run/telemetry.csv").contains("process.runqueue_wait_pct") {
+        return skip("this kernel does not tell how long threads waited for a CPU").unwrap_or(());
+    }
+    let host = part(&blame, Cause::Host).unwrap_or_else(|| panic!("{}", blame.sentence));
+    assert!(host.contains("had no CPU"), "{host}");
+}
+
+/// A run as it was recorded, with this telemetry.
+fn recorded(bench: &Bench, telemetry: &str) -> Run {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/blame");
+    let dir = bench.path("recorded");
+    fs::create_dir(&dir).unwrap();
+    for (from, to) in
+        [("manifest.json", "manifest.json"), ("intervals.csv", "intervals.csv"), (telemetry, "telemetry.csv")]
+    {
+        fs::copy(data.join(from), dir.join(to)).unwrap();
+    }
+    let run = run_dir::read(&dir).unwrap();
+    let report = bench.flashproof(&["report", "recorded"]);
+    let sentence = &worst(&run).sentence;
+    assert!(report.stdout.contains(&format!("  where the time went: {sentence}\n")), "{}", report.stdout);
+    run
+}
+
+#[test]
+fn a_recorded_drive_that_throttled_itself_was_too_hot() {
+    let bench = Bench::new();
+    let run = recorded(&bench, "hot.telemetry.csv");
+    let blame = worst(&run);
+    assert_eq!((blame.slice, part(blame, Cause::Host)), (2, None));
+    let heat = part(blame, Cause::Heat).unwrap_or_else(|| panic!("{}", blame.sentence));
+    assert_eq!(heat, "drive at 78 C, throttled 12 times, throttled for 2 s");
+    assert!(blame.sentence.ends_with(&format!("; {heat}")), "{}", blame.sentence);
+}
+
+#[test]
+fn a_recorded_host_whose_cpu_time_was_stolen_is_named() {
+    let bench = Bench::new();
+    let run = recorded(&bench, "steal.telemetry.csv");
+    let blame = worst(&run);
+    assert_eq!(part(blame, Cause::Host), Some("while they were slow, the hypervisor stole 24 % of the CPU time"));
+    assert_eq!(part(blame, Cause::Heat), None);
+}
+
+#[test]
+fn a_recorded_host_that_gave_all_interrupts_to_one_full_cpu_is_named() {
+    let bench = Bench::new();
+    let run = recorded(&bench, "interrupts.telemetry.csv");
+    let host = part(worst(&run), Cause::Host);
+    let words =
+        "while they were slow, 100 % of the device's interrupts went to one CPU while the busiest CPU was 100 % busy";
+    assert_eq!(host, Some(words));
+}

@@ -1,0 +1,271 @@
+//! The accumulator: eats intervals, telemetry and samples of the trace, live or from a directory, and
+//! keeps of them what explains slices. Its memory grows with the slices, not with the intervals.
+
+use super::samples::{Samples, SliceSamples};
+use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
+use super::{Blame, explain};
+use crate::buckets::THRESHOLDS_MAX;
+use crate::judge::{IntervalCounts, Judge, Plan};
+use crate::run_dir::{TraceKind, TraceLine};
+
+/// What host and drive did while operations of one stream on one device were over one threshold:
+/// means over the operations, not over the time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct While {
+    pub(super) steal_pct: Mean,
+    pub(super) busy_pct: Mean,
+    pub(super) busiest_pct: Mean,
+    pub(super) runqueue_wait_pct: Mean,
+    pub(super) irq_share_pct: Mean,
+    pub(super) irqs_per_sec: Mean,
+    /// Over the operations whose service time alone was over the threshold.
+    pub(super) celsius: Mean,
+}
+
+impl While {
+    fn add(&mut self, host: &HostRow, device: &DeviceRow, response_over: u64, service_over: u64) {
+        self.steal_pct.add(host.steal_pct, response_over);
+        self.busy_pct.add(host.busy_pct, response_over);
+        self.busiest_pct.add(host.busiest_pct, response_over);
+        self.runqueue_wait_pct.add(host.runqueue_wait_pct, response_over);
+        self.irq_share_pct.add(device.irq_share_pct, response_over);
+        self.irqs_per_sec.add(device.irqs_per_sec, response_over);
+        self.celsius.add(device.celsius, service_over);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.steal_pct.merge(&other.steal_pct);
+        self.busy_pct.merge(&other.busy_pct);
+        self.busiest_pct.merge(&other.busiest_pct);
+        self.runqueue_wait_pct.merge(&other.runqueue_wait_pct);
+        self.irq_share_pct.merge(&other.irq_share_pct);
+        self.irqs_per_sec.merge(&other.irqs_per_sec);
+        self.celsius.merge(&other.celsius);
+    }
+}
+
+/// What the kernel counted of the requests of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Requests {
+    /// Number.
+    pub(super) completed: f64,
+    /// Sum of the times from when the kernel made them until they were done, milliseconds.
+    pub(super) time_ms: f64,
+}
+
+/// One device in one slice.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct DeviceSlice {
+    pub(super) reads: Requests,
+    pub(super) writes: Requests,
+    /// How often it throttled itself.
+    pub(super) throttled: f64,
+    /// For how long, seconds.
+    pub(super) throttled_sec: f64,
+}
+
+impl DeviceSlice {
+    pub(super) fn requests(&self, kind: TraceKind) -> Requests {
+        match kind {
+            TraceKind::Read => self.reads,
+            TraceKind::Write => self.writes,
+        }
+    }
+}
+
+/// One slice.
+#[derive(Debug, Clone, Default)]
+struct SliceFacts {
+    /// By judged cell and threshold; empty as long as nothing was slow, as in most slices.
+    cells: Vec<[While; THRESHOLDS_MAX]>,
+    /// By device; empty without telemetry.
+    devices: Vec<DeviceSlice>,
+}
+
+/// A judged cell before its drive first throttled itself in the run, by threshold: operations, and
+/// those with service alone over it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Calm {
+    pub(super) ops: u64,
+    pub(super) service_over: [u64; THRESHOLDS_MAX],
+}
+
+/// Eats what a run yields, gives the blame for its slices at any time.
+#[derive(Debug)]
+pub struct Blamer {
+    /// The judged cells.
+    judged: Vec<usize>,
+    devices: usize,
+    intervals_per_slice: u64,
+    columns: Columns,
+    slices: Vec<SliceFacts>,
+    samples: Samples,
+    slice_samples: Vec<SliceSamples>,
+    /// By judged cell and threshold: the drive's temperature, over the operations that were fast.
+    fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
+    calm: Vec<Calm>,
+    /// By device: its counters of throttling, as last seen; whether they have risen.
+    throttle: Vec<Throttle>,
+    before_ns: u64,
+    timed: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Throttle {
+    count: Option<f64>,
+    sec: Option<f64>,
+    risen: bool,
+}
+
+impl Blamer {
+    /// A blamer that has seen nothing, for a run that is judged by `plan`.
+    ///
+    /// `columns` name the telemetry values; `kernel_names` are what the columns of each device begin
+    /// with, `None` for a device without any.
+    pub fn new(plan: &Plan, columns: &[String], kernel_names: &[Option<String>]) -> Self {
+        let devices = plan.devices.len();
+        let streams = plan.streams.iter().enumerate().filter(|(_, info)| info.judged);
+        let judged: Vec<_> =
+            streams.flat_map(|(stream, _)| (0..devices).map(move |device| stream * devices + device)).collect();
+        Self {
+            devices,
+            intervals_per_slice: (plan.slice_sec / plan.report_interval_sec.max(1)).max(1),
+            columns: Columns::new(columns, kernel_names),
+            slices: Vec::new(),
+            samples: Samples::default(),
+            slice_samples: Vec::new(),
+            fast_celsius: vec![[Mean::default(); THRESHOLDS_MAX]; judged.len()],
+            calm: vec![Calm::default(); judged.len()],
+            throttle: vec![Throttle::default(); devices],
+            before_ns: 0,
+            timed: true,
+            judged,
+        }
+    }
+
+    /// Takes in one more interval with its telemetry values. Intervals come in the order of their index.
+    pub fn interval(&mut self, counts: &IntervalCounts, telemetry: &[String]) {
+        let from_ns = std::mem::replace(&mut self.before_ns, counts.end_ns);
+        let slice = usize::try_from(counts.index / self.intervals_per_slice).unwrap_or(usize::MAX);
+        self.begin_slice(slice);
+        self.timed &= counts.timed;
+        let host = self.columns.host(telemetry);
+        let rows: Vec<_> = (0..self.devices).map(|device| self.columns.device(telemetry, device)).collect();
+        let seconds = counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;
+        for (device, row) in rows.iter().enumerate() {
+            self.device_row(slice, device, row, seconds);
+        }
+        self.cells(slice, counts, &host, &rows);
+        self.samples.interval(counts, &self.judged, from_ns, slice, &mut self.slice_samples);
+    }
+
+    /// Takes in a line of the trace, at any time.
+    pub fn trace(&mut self, line: &TraceLine) {
+        if line.device < self.devices {
+            self.samples.line(line, &mut self.slice_samples);
+        }
+    }
+
+    /// The blame for each judged slice over a limit, the worst first; empty if there was none. `judge`
+    /// has seen the same intervals.
+    pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
+        explain::blame(self, judge)
+    }
+
+    fn begin_slice(&mut self, slice: usize) {
+        if self.slices.len() <= slice {
+            self.slices.resize(slice + 1, SliceFacts::default());
+            self.slice_samples.resize(slice + 1, SliceSamples::default());
+        }
+    }
+
+    fn device_row(&mut self, slice: usize, device: usize, row: &DeviceRow, seconds: f64) {
+        if *row == DeviceRow::default() {
+            return;
+        }
+        let devices = &mut self.slices[slice].devices;
+        devices.resize(self.devices, DeviceSlice::default());
+        let facts = &mut devices[device];
+        let add = |requests: &mut Requests, per_sec: Option<f64>, await_ms: Option<f64>| {
+            if let (Some(per_sec), Some(await_ms)) = (per_sec, await_ms) {
+                requests.completed += per_sec * seconds;
+                requests.time_ms += per_sec * seconds * await_ms;
+            }
+        };
+        add(&mut facts.reads, row.reads_per_sec, row.read_await_ms);
+        add(&mut facts.writes, row.writes_per_sec, row.write_await_ms);
+        let seen = &mut self.throttle[device];
+        let rise = |before: &mut Option<f64>, now: Option<f64>| {
+            let rise = now.zip(*before).map_or(0.0, |(now, before)| (now - before).max(0.0));
+            *before = now.or(*before);
+            rise
+        };
+        let (times, sec) = (rise(&mut seen.count, row.throttle_count), rise(&mut seen.sec, row.throttle_sec));
+        seen.risen |= times > 0.0 || sec > 0.0;
+        facts.throttled += times;
+        facts.throttled_sec += sec;
+    }
+
+    fn cells(&mut self, slice: usize, counts: &IntervalCounts, host: &HostRow, rows: &[DeviceRow]) {
+        for (position, cell) in self.judged.iter().enumerate() {
+            let Some(counted) = counts.cells.get(*cell) else { continue };
+            let device = cell % self.devices;
+            let cells = &mut self.slices[slice].cells;
+            if counted.response_over[0] > 0 {
+                cells.resize(self.judged.len(), [While::default(); THRESHOLDS_MAX]);
+            }
+            for threshold in 0..THRESHOLDS_MAX {
+                let (slow, service) = (counted.response_over[threshold], counted.service_over[threshold]);
+                if let Some(sums) = cells.get_mut(position) {
+                    sums[threshold].add(host, &rows[device], slow, service);
+                }
+                let fast = counted.ops.saturating_sub(service);
+                self.fast_celsius[position][threshold].add(rows[device].celsius, fast);
+            }
+            if !self.throttle[device].risen {
+                let calm = &mut self.calm[position];
+                calm.ops = calm.ops.saturating_add(counted.ops);
+                for (sum, over) in calm.service_over.iter_mut().zip(&counted.service_over) {
+                    *sum = sum.saturating_add(*over);
+                }
+            }
+        }
+    }
+
+    /// Whether every interval said where the time of slow operations went.
+    pub(super) fn timed(&self) -> bool {
+        self.timed
+    }
+
+    /// Position of a stream's cell among the judged ones; `None` for a stream that is not judged.
+    pub(super) fn position(&self, stream: usize, device: usize) -> Option<usize> {
+        self.judged.iter().position(|cell| *cell == stream * self.devices + device)
+    }
+
+    /// What host and drive did while operations of a judged cell were slow.
+    pub(super) fn meanwhile(&self, slice: usize, position: usize, threshold: usize) -> While {
+        let cell = self.slices.get(slice).and_then(|facts| facts.cells.get(position));
+        cell.map_or_else(While::default, |cell| cell[threshold])
+    }
+
+    /// A device in a slice.
+    pub(super) fn device(&self, slice: usize, device: usize) -> DeviceSlice {
+        let device = self.slices.get(slice).and_then(|facts| facts.devices.get(device));
+        device.copied().unwrap_or_default()
+    }
+
+    /// The samples of the trace in a slice.
+    pub(super) fn samples(&self, slice: usize) -> SliceSamples {
+        self.slice_samples.get(slice).cloned().unwrap_or_default()
+    }
+
+    /// The temperature of the drive while operations of a judged cell were fast, over the whole run.
+    pub(super) fn fast_celsius(&self, position: usize, threshold: usize) -> Option<f64> {
+        self.fast_celsius[position][threshold].value()
+    }
+
+    /// A judged cell before its drive first throttled itself.
+    pub(super) fn calm(&self, position: usize) -> Calm {
+        self.calm[position]
+    }
+}

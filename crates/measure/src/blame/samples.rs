@@ -1,0 +1,179 @@
+//! Samples of the trace beside what the run counted in the same intervals.
+//!
+//! A stall of a second in an hour can lie between two samples. So the requests of a sample are not
+//! compared with the operations of the whole slice, but with those of the intervals that it touched;
+//! only a few intervals are remembered for that.
+
+use crate::buckets::THRESHOLDS_MAX;
+use crate::judge::IntervalCounts;
+use crate::run_dir::{TraceKind, TraceLine, TraceSize};
+use std::collections::VecDeque;
+
+/// Intervals remembered for samples that are told of late.
+const RECENT_MAX: usize = 8;
+
+/// What the samples in a slice showed of the requests of one kind and size on one device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Traced {
+    pub(super) samples: u64,
+    pub(super) length_ms: f64,
+    pub(super) requests: u64,
+    pub(super) lost: u64,
+    pub(super) queue_p99_ns: u64,
+    pub(super) device_p99_ns: u64,
+    pub(super) device_over: [u64; THRESHOLDS_MAX],
+    pub(super) total_over: [u64; THRESHOLDS_MAX],
+}
+
+impl Traced {
+    fn add_line(&mut self, line: &TraceLine) {
+        let one = Self {
+            samples: 1,
+            length_ms: line.length_ms as f64,
+            requests: line.requests,
+            lost: line.lost,
+            queue_p99_ns: line.queue.p99_ns,
+            device_p99_ns: line.device_time.p99_ns,
+            device_over: padded(&line.device_over),
+            total_over: padded(&line.total_over),
+        };
+        self.merge(&one);
+    }
+
+    /// Adds what was seen of another device, or in another sample.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.length_ms += other.length_ms;
+        self.requests = self.requests.saturating_add(other.requests);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.queue_p99_ns = self.queue_p99_ns.max(other.queue_p99_ns);
+        self.device_p99_ns = self.device_p99_ns.max(other.device_p99_ns);
+        add_all(&mut self.device_over, &other.device_over);
+        add_all(&mut self.total_over, &other.total_over);
+    }
+}
+
+/// What the run counted of a stream on a device in the intervals that a sample touched.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Touched {
+    pub(super) length_ms: f64,
+    pub(super) ops: u64,
+    pub(super) service_over: [u64; THRESHOLDS_MAX],
+}
+
+impl Touched {
+    /// Adds what was counted on another device, or in other intervals.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.length_ms += other.length_ms;
+        self.ops = self.ops.saturating_add(other.ops);
+        add_all(&mut self.service_over, &other.service_over);
+    }
+}
+
+fn padded(counts: &[u64]) -> [u64; THRESHOLDS_MAX] {
+    let mut all = [0; THRESHOLDS_MAX];
+    all.iter_mut().zip(counts).for_each(|(all, count)| *all = *count);
+    all
+}
+
+fn add_all(mine: &mut [u64], theirs: &[u64]) {
+    mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+}
+
+/// An interval that samples may still turn out to have touched.
+#[derive(Debug)]
+struct Recent {
+    from_ns: u64,
+    end_ns: u64,
+    slice: usize,
+    /// One for each judged cell.
+    cells: Vec<Touched>,
+    touched: bool,
+}
+
+/// All samples in one slice.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SliceSamples {
+    /// By device, kind and size.
+    traced: Vec<Traced>,
+    /// By judged cell.
+    touched: Vec<Touched>,
+}
+
+impl SliceSamples {
+    /// What was seen of the requests of a kind and size on a device.
+    pub(super) fn traced(&self, device: usize, kind: TraceKind, size: TraceSize) -> Traced {
+        self.traced.get(index(device, kind, size)).copied().unwrap_or_default()
+    }
+
+    /// What was counted of a judged cell meanwhile.
+    pub(super) fn touched(&self, cell: usize) -> Touched {
+        self.touched.get(cell).copied().unwrap_or_default()
+    }
+}
+
+fn index(device: usize, kind: TraceKind, size: TraceSize) -> usize {
+    device * 4 + usize::from(kind == TraceKind::Write) * 2 + usize::from(size == TraceSize::Large)
+}
+
+/// Brings samples and intervals together.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    recent: VecDeque<Recent>,
+    /// Samples that reach beyond the last interval seen.
+    pending: Vec<TraceLine>,
+}
+
+impl Samples {
+    /// Takes in an interval; `judged` are its judged cells.
+    pub(super) fn interval(
+        &mut self,
+        counts: &IntervalCounts,
+        judged: &[usize],
+        from_ns: u64,
+        slice: usize,
+        slices: &mut [SliceSamples],
+    ) {
+        let length_ms = counts.end_ns.saturating_sub(from_ns) as f64 / 1e6;
+        let cell = |cell: &usize| {
+            let counted = counts.cells.get(*cell).copied().unwrap_or_default();
+            Touched { length_ms, ops: counted.ops, service_over: counted.service_over }
+        };
+        let mut recent = if self.recent.len() < RECENT_MAX { None } else { self.recent.pop_front() };
+        let mut cells = recent.take().map_or_else(Vec::new, |recent| recent.cells);
+        cells.clear();
+        cells.extend(judged.iter().map(cell));
+        self.recent.push_back(Recent { from_ns, end_ns: counts.end_ns, slice, cells, touched: false });
+        let pending = std::mem::take(&mut self.pending);
+        pending.iter().for_each(|line| self.line(line, slices));
+    }
+
+    /// Takes in a line of the trace: at once, or when the interval that it ends in is over.
+    pub(super) fn line(&mut self, line: &TraceLine, slices: &mut [SliceSamples]) {
+        let from_ns = (line.at_sec * 1e9) as u64;
+        let end_ns = from_ns.saturating_add(line.length_ms.saturating_mul(1_000_000));
+        if self.recent.back().is_none_or(|last| last.end_ns < end_ns) {
+            self.pending.push(line.clone());
+            return;
+        }
+        // Told of so late that its intervals are forgotten: nothing to compare it with.
+        if self.recent.front().is_none_or(|first| from_ns < first.from_ns) {
+            return;
+        }
+        for recent in self.recent.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns) {
+            let Some(slice) = slices.get_mut(recent.slice) else { continue };
+            if !std::mem::replace(&mut recent.touched, true) {
+                slice.touched.resize(recent.cells.len(), Touched::default());
+                slice.touched.iter_mut().zip(&recent.cells).for_each(|(sum, cell)| sum.merge(cell));
+            }
+        }
+        let slice = self.recent.iter().find(|recent| from_ns < recent.end_ns).map(|recent| recent.slice);
+        if let Some(slice) = slice.and_then(|slice| slices.get_mut(slice)) {
+            let index = index(line.device, line.kind, line.size);
+            if slice.traced.len() <= index {
+                slice.traced.resize(index + 1, Traced::default());
+            }
+            slice.traced[index].add_line(line);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Kernel or device: what service time consists of.
+//!
+//! From hand-over to completion an operation passes two hands. Three things tell them apart, and
+//! where none does, that is said and nothing is guessed:
+//!
+//! * a simulated drive has no kernel before it;
+//! * the kernel's disk statistics (`r_await`, `w_await`) hold all the time for which requests existed,
+//!   queued in the scheduler or with the device. What operations took beyond it they cannot have spent
+//!   there: a cgroup's limit holds operations back before they are made requests;
+//! * the trace shows, in samples, both stretches of each request.
+
+use super::Cause;
+use super::explain::{Shares, Subject};
+use super::samples::{Touched, Traced};
+use super::sentence::{duration, number, percent};
+use crate::judge::CellCounts;
+use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
+
+/// So much of the service time has to lie outside all requests to be blamed on the kernel. Less could
+/// be requests that carry two operations each, as the kernel merges neighbours.
+const OUTSIDE_MIN: f64 = 0.5;
+
+/// The statistics must have at least this share of our operations, or they are switched off.
+const COUNTED_MIN: f64 = 0.5;
+
+/// Fewer slow operations than this in the samples say nothing of the others.
+const SAMPLED_SLOW_MIN: u64 = 10;
+
+/// So many samples, or such a share of their intervals, must have been looked at before what they did
+/// not show is taken for something that does not happen in requests: bursts fall between samples.
+const SAMPLES_MIN: u64 = 8;
+const COVERED_MIN: f64 = 0.25;
+
+/// The causes of service time with their fractions of it, and the evidence.
+pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
+    let behind = behind(subject, shares);
+    if subject.plan.simulated {
+        return vec![(Cause::Device, 1.0, simulated(subject) + &behind)];
+    }
+    let outside = Outside::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
+    match Sampled::of(subject) {
+        Ok(sampled) => {
+            let proven = outside.as_ref().map_or(0.0, |outside| outside.fraction);
+            let device = sampled.device.min(1.0 - proven);
+            let mut kernel = (1.0 - device - sampled.unseen).max(0.0);
+            if kernel < sampled.noise && proven == 0.0 {
+                kernel = 0.0;
+            }
+            let mut evidence = sampled.kernel_evidence(subject);
+            if let Some(outside) = &outside {
+                evidence = format!("{evidence}; {}", outside.evidence());
+            }
+            let unknown = (1.0 - device - kernel).max(0.0);
+            let (unseen, device) = if sampled.unseen > 0.0 { (unknown, device) } else { (0.0, device + unknown) };
+            vec![
+                (Cause::Device, device, sampled.device_evidence(subject) + &behind),
+                (Cause::KernelQueue, kernel, evidence),
+                (Cause::Unknown, unseen, not_told("the samples are too few and too short for bursts")),
+            ]
+        }
+        Err(why) => match outside {
+            Some(outside) => vec![
+                (Cause::KernelQueue, outside.fraction, outside.evidence() + &behind),
+                (Cause::Unknown, 1.0 - outside.fraction, not_told(&why)),
+            ],
+            None => vec![(Cause::Unknown, 1.0, not_told(&why) + &behind)],
+        },
+    }
+}
+
+fn simulated(subject: &Subject<'_>) -> String {
+    let slowly = subject.at(&subject.counts.service_over);
+    let took = match slowly {
+        0 => format!("{} on average", duration(subject.mean_ns(&subject.counts.slow.service_ns))),
+        _ => format!("{} on average in {} operations", duration(subject.served_slowly_ns()), number(slowly)),
+    };
+    format!("simulated, so that its service time is the device's by definition: {took}")
+}
+
+fn not_told(why: &str) -> String {
+    format!("device or kernel queue, not told apart because {why}")
+}
+
+/// What has to be said if waits are counted as service.
+fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
+    if shares.behind <= 0.0 {
+        return String::new();
+    }
+    let wait = duration(subject.mean_ns(&subject.counts.slow.wait_ns));
+    format!(", with {} of waiting, {wait} on average, for slots held by such operations", percent(shares.behind))
+}
+
+fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
+    let name = &subject.plan.streams[subject.group.stream].name;
+    match () {
+        () if name.contains("read") => Some(TraceKind::Read),
+        () if name.contains("write") => Some(TraceKind::Write),
+        () => None,
+    }
+}
+
+/// Service time that was spent outside all requests.
+struct Outside {
+    /// Of the service time of slow operations, at least.
+    fraction: f64,
+    service_ns: u64,
+    requests_ms: f64,
+    column: &'static str,
+}
+
+impl Outside {
+    /// `None` where the kernel's statistics are not known, or do not have our operations.
+    fn of(subject: &Subject<'_>) -> Option<Self> {
+        let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
+        for device in subject.devices() {
+            let requests = subject.blamer.device(subject.slice, device).requests(kind);
+            requests_ms += requests.time_ms;
+            completed += requests.completed;
+        }
+        let slow = &subject.counts.slow;
+        let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
+        let CellCounts { ops, overtime, .. } = subject.counts;
+        if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
+            return None;
+        }
+        // What came back after the end of the run is in no full interval: taken to be like the rest.
+        requests_ms *= (*ops as f64 / completed).max(1.0);
+        let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
+        let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
+        Some(Self { fraction, service_ns, requests_ms, column })
+    }
+
+    fn evidence(&self) -> String {
+        format!(
+            "of {} of service at least {} was spent before the kernel made requests of them, as a cgroup's limit does: \
+             its statistics ({}) have {} for all requests",
+            duration(self.service_ns),
+            percent(self.fraction),
+            self.column,
+            duration((self.requests_ms * 1e6) as u64)
+        )
+    }
+}
+
+/// What the samples of the trace say.
+struct Sampled {
+    traced: Traced,
+    /// Of the operations slow in service, those that the device alone made slow.
+    device: f64,
+    /// Those of which the samples cannot say whether they were slow in requests at all.
+    unseen: f64,
+    /// Smaller fractions than this are chance.
+    noise: f64,
+}
+
+impl Sampled {
+    /// `Err` says why the samples say nothing.
+    fn of(subject: &Subject<'_>) -> Result<Self, String> {
+        let kind = kind(subject).ok_or("its requests are of no known kind")?;
+        let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
+        let size = if mean_bytes < LARGE_BYTES { TraceSize::Small } else { TraceSize::Large };
+        let samples = subject.blamer.samples(subject.slice);
+        let (mut traced, mut touched) = (Traced::default(), Touched::default());
+        for device in subject.devices() {
+            traced.merge(&samples.traced(device, kind, size));
+            if let Some(position) = subject.blamer.position(subject.group.stream, device) {
+                touched.merge(&samples.touched(position));
+            }
+        }
+        if traced.samples == 0 {
+            return Err("no sample of a trace has its requests".to_owned());
+        }
+        let slow = subject.at(&touched.service_over);
+        if slow < SAMPLED_SLOW_MIN {
+            return Err(format!("only {slow} slow operations fell into {} samples of the trace", traced.samples));
+        }
+        let sample_ms = traced.length_ms / traced.samples as f64;
+        let served = subject.served_slowly_ns();
+        if served as f64 / 1e6 * 2.0 > sample_ms {
+            return Err(format!("they took {}, too long for samples of {sample_ms:.0} ms", duration(served)));
+        }
+        let expected = traced.requests as f64 * slow as f64 / touched.ops.max(1) as f64;
+        if expected < SAMPLED_SLOW_MIN as f64 {
+            return Err(format!("{} samples of the trace hold too few of them", traced.samples));
+        }
+        let device = (subject.at(&traced.device_over) as f64 / expected).min(1.0);
+        let total = (subject.at(&traced.total_over) as f64 / expected).min(1.0);
+        let covered = traced.length_ms / touched.length_ms.max(1.0);
+        let trusted = covered >= COVERED_MIN || traced.samples >= SAMPLES_MIN;
+        let unseen = if trusted { 0.0 } else { (1.0 - total).max(0.0) };
+        // Two standard deviations of a count of this size.
+        Ok(Self { traced, device, unseen, noise: 2.0 / expected.sqrt() })
+    }
+
+    fn device_evidence(&self, subject: &Subject<'_>) -> String {
+        let Traced { samples, requests, device_p99_ns, .. } = self.traced;
+        format!(
+            "issue to complete p99 up to {}, over {} in {} of {} requests, in {samples} samples{}",
+            duration(device_p99_ns),
+            duration(subject.limit.threshold_ns),
+            number(subject.at(&self.traced.device_over)),
+            number(requests),
+            self.lost()
+        )
+    }
+
+    fn kernel_evidence(&self, subject: &Subject<'_>) -> String {
+        let Traced { samples, requests, queue_p99_ns, .. } = self.traced;
+        format!(
+            "block_bio_queue to block_rq_issue p99 up to {}; {} of {} requests took over {} from block_bio_queue to \
+             completion, in {samples} samples; the rest before that, or before this program saw it{}",
+            duration(queue_p99_ns),
+            number(subject.at(&self.traced.total_over)),
+            number(requests),
+            duration(subject.limit.threshold_ns),
+            self.lost()
+        )
+    }
+
+    fn lost(&self) -> String {
+        if self.traced.lost == 0 { String::new() } else { format!(" ({} events were lost)", number(self.traced.lost)) }
+    }
+}

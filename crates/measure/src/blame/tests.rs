@@ -1,0 +1,388 @@
+//! Causes whose answer is known beforehand: what was done to the operations is what is blamed.
+
+use super::*;
+use crate::buckets::ActScale;
+use crate::cell::{Interval, Layout, StreamInfo};
+use crate::judge::{End, IntervalCounts, Judge, Plan, Sla};
+use crate::run_dir::{Spread, TraceKind, TraceLine, TraceSize};
+use crate::times::Times;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const SEC: u64 = 1_000_000_000;
+
+/// A run of reads in intervals of one second.
+struct Run {
+    layout: Layout,
+    judge: Judge,
+    blamer: Blamer,
+    next: u64,
+}
+
+/// Instants of an operation that waited, was late and was served for so long.
+fn times(wait_ns: u64, lag_ns: u64, service_ns: u64) -> Times {
+    Times::new(0, wait_ns, wait_ns + lag_ns, wait_ns + lag_ns + service_ns)
+}
+
+impl Run {
+    /// `columns` of telemetry, for devices that the kernel calls nvme0n1, nvme1n1...
+    fn new(devices: usize, slice_sec: u64, simulated: bool, columns: &[&str]) -> Self {
+        let reads = StreamInfo {
+            name: "reads".to_owned(),
+            judged: true,
+            offered_iops: 1000.0,
+            per_device_in_act_log: true,
+            in_act_log: true,
+        };
+        let layout = Layout {
+            streams: vec![reads],
+            devices: (0..devices).map(|device| format!("/dev/d{device}")).collect(),
+            scale: ActScale::Milliseconds,
+            thresholds_ns: Sla::default().thresholds_ns(),
+        };
+        let plan = Plan { simulated, ..Plan::new(&layout, Sla::default(), 1, slice_sec, 3600) };
+        let columns: Vec<_> = columns.iter().map(|&name| name.to_owned()).collect();
+        let kernel_names: Vec<_> = (0..devices).map(|device| Some(format!("nvme{device}n1"))).collect();
+        let blamer = Blamer::new(&plan, &columns, &kernel_names);
+        Self { judge: Judge::new(plan), layout, blamer, next: 0 }
+    }
+
+    /// One second with so many operations of each kind on device 0, and this row of telemetry.
+    fn second(&mut self, ops: &[(u64, Times)], telemetry: &[f64]) -> &mut Self {
+        self.second_with(telemetry, |interval| {
+            for (count, times) in ops {
+                (0..*count).for_each(|_| interval.cells[0].record(times, 0, 1536));
+            }
+        })
+    }
+
+    fn second_with(&mut self, telemetry: &[f64], fill: impl FnOnce(&mut Interval)) -> &mut Self {
+        let mut interval = Interval::new(&self.layout);
+        (interval.index, interval.end_ns) = (self.next, (self.next + 1) * SEC);
+        self.next += 1;
+        fill(&mut interval);
+        let mut counts = IntervalCounts::default();
+        counts.set(&interval, MS);
+        self.judge.add_counts(&counts);
+        let row: Vec<_> = telemetry.iter().map(f64::to_string).collect();
+        self.blamer.interval(&counts, &row);
+        self
+    }
+
+    /// A sample of half a second, in this second, of a thousand small reads of device 0.
+    fn sample(&mut self, second: u64, device_over: u64, total_over: u64) -> &mut Self {
+        let over = |count| vec![count, 0, 0];
+        self.blamer.trace(&TraceLine {
+            at_sec: second as f64 + 0.25,
+            length_ms: 500,
+            device: 0,
+            kind: TraceKind::Read,
+            size: TraceSize::Small,
+            requests: 1_000,
+            lost: 0,
+            queue: Spread { p50_ns: 5 * US, p99_ns: 9 * US, max_ns: MS },
+            device_time: Spread { p50_ns: 90 * US, p99_ns: 4_200 * US, max_ns: 9 * MS },
+            queue_over: over(0),
+            device_over: over(device_over),
+            total_over: over(total_over),
+        });
+        self
+    }
+
+    fn blame(&self) -> Vec<Blame> {
+        self.blamer.blame(&self.judge)
+    }
+
+    /// The blame for the only slice over a limit.
+    fn only(&self) -> Blame {
+        let mut blame = self.blame();
+        assert_eq!(blame.len(), 1, "{blame:#?}");
+        blame.remove(0)
+    }
+}
+
+/// Causes with their shares in percent.
+fn causes(blame: &Blame) -> Vec<(Cause, Option<u64>)> {
+    blame.parts.iter().map(|part| (part.cause, part.share.map(|share| (share * 100.0).round() as u64))).collect()
+}
+
+const FAST: (u64, u64, u64) = (0, 0, 100 * US);
+
+fn fast() -> Times {
+    times(FAST.0, FAST.1, FAST.2)
+}
+
+#[test]
+fn a_slice_below_every_limit_is_nobody_s_fault() {
+    let mut run = Run::new(1, 1, false, &[]);
+    run.second(&[(960, fast()), (40, times(0, 0, 5 * MS))], &[]);
+    assert_eq!(run.blame(), []);
+}
+
+#[test]
+fn each_stretch_of_time_gets_its_share() {
+    let mut run = Run::new(1, 1, true, &[]);
+    run.second(&[(900, fast()), (100, times(1_800 * US, 900 * US, 900 * US)), (10, times(0, 0, 90 * US))], &[]);
+    let blame = run.only();
+    assert_eq!(causes(&blame), [(Cause::SlotWait, Some(50)), (Cause::OurLag, Some(25)), (Cause::Device, Some(25))]);
+    assert_eq!((blame.over, blame.wanted, blame.slice, blame.threshold_ns), (100, 1010, 1, MS));
+}
+
+#[test]
+fn a_simulated_drive_is_the_device_and_the_sentence_has_the_numbers() {
+    let mut run = Run::new(1, 2, true, &[]);
+    run.second(&[(1000, fast())], &[]).second(&[(1000, fast())], &[]);
+    run.second(&[(900, fast())], &[]).second(&[(900, fast()), (200, times(0, 0, 5 * MS))], &[]);
+    assert_eq!(
+        run.only().sentence,
+        "slice 2: 10.0 % of reads over 1 ms (limit 5 %): 100 % of the time in the device (simulated, so \
+         that its service time is the device's by definition: 5 ms on average in 200 operations)"
+    );
+}
+
+#[test]
+fn too_few_slots_before_a_quick_device_are_slot_wait() {
+    let mut run = Run::new(1, 1, true, &[]);
+    run.second(&[(900, fast()), (1000, times(7 * MS, 0, 200 * US))], &[]);
+    let blame = run.only();
+    assert_eq!(causes(&blame), [(Cause::SlotWait, Some(97)), (Cause::Device, Some(3))]);
+    assert!(blame.sentence.contains("97 % of the time waiting for a slot (7 ms on average"), "{}", blame.sentence);
+}
+
+#[test]
+fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_only_waited() {
+    let mut run = Run::new(1, 1, true, &[]);
+    let victims: Vec<_> = (0..992).map(|n| (1, times(n * MS, 0, 100 * US))).collect();
+    run.second(&[vec![(8, times(0, 0, 1000 * MS)), (5_000, fast())], victims].concat(), &[]);
+    assert_eq!(run.blame().len(), 3, "all three limits");
+    for blame in run.blame() {
+        assert_eq!(causes(&blame), [(Cause::Device, Some(100))], "{}", blame.sentence);
+        assert!(blame.sentence.contains("of waiting, "), "{}", blame.sentence);
+    }
+}
+
+#[test]
+fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_others() {
+    let mut run = Run::new(1, 1, true, &[]);
+    run.second_with(&[], |interval| {
+        let cell = &mut interval.cells[0];
+        (0..100).for_each(|_| cell.record(&times(7 * MS, 0, 0), 0, 1536));
+        (0..100).for_each(|_| cell.record_error());
+        cell.record_unissued(200);
+    });
+    let blame = run.blame().into_iter().find(|blame| blame.threshold_ns == MS).unwrap();
+    assert_eq!(causes(&blame), [(Cause::SlotWait, Some(75)), (Cause::Device, Some(25))]);
+    assert!(blame.sentence.contains("100 operations failed"), "{}", blame.sentence);
+    assert!(blame.sentence.contains("200 were never issued or never came back"), "{}", blame.sentence);
+}
+
+#[test]
+fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_are_ours() {
+    let mut run = Run::new(1, 1, false, &[]);
+    run.second(&[(900, fast()), (100, times(0, 3 * MS, 100 * US))], &[]);
+    let blame = run.only();
+    assert_eq!((blame.parts[0].cause, blame.over), (Cause::OurLag, 100));
+    assert!(
+        blame.sentence.starts_with(
+            "slice 1: 10.0 % of reads over 1 ms, with our own lag (limit 5 %): 97 % of the \
+         time in this program (issued 3 ms late on average)"
+        ),
+        "{}",
+        blame.sentence
+    );
+    let mut run = Run::new(1, 1, false, &[]);
+    run.second_with(&[], |interval| {
+        (0..100).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 3 * MS, 1536));
+    });
+    assert_eq!(causes(&run.only()), [(Cause::OurLag, Some(75)), (Cause::Unknown, Some(25))]);
+}
+
+#[test]
+fn without_trace_and_statistics_device_and_kernel_are_not_told_apart_and_that_is_said() {
+    let mut run = Run::new(1, 1, false, &[]);
+    run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
+    let blame = run.only();
+    assert_eq!(causes(&blame), [(Cause::Unknown, Some(100))]);
+    let words =
+        "100 % of the time device or kernel queue, not told apart because no sample of a trace has its requests";
+    assert!(blame.sentence.ends_with(words), "{}", blame.sentence);
+}
+
+#[test]
+fn the_trace_tells_the_device_from_the_kernel_before_the_scheduler_and_in_it() {
+    for (device_over, total_over, expected) in
+        [(100, 100, [100, 0]), (0, 100, [0, 100]), (0, 0, [0, 100]), (60, 60, [60, 40])]
+    {
+        let mut run = Run::new(1, 4, false, &[]);
+        for second in 0..4 {
+            run.sample(second, device_over, total_over);
+            run.second(&[(900, fast()), (100, times(0, 0, 20 * MS))], &[]);
+        }
+        let blame = run.blame().into_iter().find(|blame| blame.threshold_ns == MS).unwrap();
+        let share = |cause| {
+            let part = blame.parts.iter().find(|part| part.cause == cause);
+            part.and_then(|part| part.share).map_or(0, |share| (share * 100.0).round() as u64)
+        };
+        assert_eq!([share(Cause::Device), share(Cause::KernelQueue)], expected, "{}", blame.sentence);
+    }
+}
+
+#[test]
+fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_missed() {
+    let mut run = Run::new(1, 4, false, &[]);
+    run.sample(0, 0, 0);
+    run.second(&[(1000, fast())], &[]).second(&[(1000, times(0, 0, 200 * MS))], &[]);
+    run.second(&[(1000, fast())], &[]).second(&[(1000, fast())], &[]);
+    let blame = &run.blame()[0];
+    assert_eq!(causes(blame), [(Cause::Unknown, Some(100))]);
+    assert!(blame.sentence.contains("only 0 slow operations fell into 1 samples of the trace"), "{}", blame.sentence);
+}
+
+#[test]
+fn a_sample_told_of_late_is_still_compared_and_one_from_long_ago_is_passed_over() {
+    let mut run = Run::new(1, 20, false, &[]);
+    for _ in 0..20 {
+        run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
+    }
+    run.sample(0, 100, 100);
+    assert_eq!(run.only().parts[0].cause, Cause::Unknown);
+    run.sample(18, 100, 100);
+    assert_eq!(run.only().parts[0].cause, Cause::Device);
+}
+
+#[test]
+fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
+    let columns = ["nvme0n1.r/s", "nvme0n1.r_await"];
+    let throttled = [(1000, times(0, 0, 80 * MS))];
+    // 0.1 ms for each request, and 80 ms of service.
+    let blame = Run::new(1, 1, false, &columns).second(&throttled, &[1000.0, 0.1]).blame();
+    assert_eq!(causes(&blame[0])[0], (Cause::KernelQueue, Some(100)));
+    assert!(
+        blame[0].sentence.contains("of 80 s of service at least over 99 % was spent before"),
+        "{}",
+        blame[0].sentence
+    );
+    // Statistics that are switched off prove nothing, and neither do those that have the time.
+    for row in [[0.0, 0.0], [1000.0, 79.0]] {
+        let blame = Run::new(1, 1, false, &columns).second(&throttled, &row).blame();
+        assert_eq!(causes(&blame[0]), [(Cause::Unknown, Some(100))]);
+    }
+}
+
+#[test]
+fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
+    let columns = ["nvme0n1.r/s", "nvme0n1.r_await"];
+    for (await_ms, expected) in [(0.1, Cause::KernelQueue), (79.0, Cause::Unknown)] {
+        let mut run = Run::new(1, 1, false, &columns);
+        run.second_with(&[100.0, await_ms], |interval| {
+            (0..400).for_each(|_| interval.cells[0].record(&times(0, 0, 80 * MS), 0, 1536));
+            interval.cells[0].overtime = 301;
+        });
+        assert_eq!(run.blame()[0].parts[0].cause, expected, "{await_ms} ms");
+    }
+}
+
+const HOST: [&str; 6] = [
+    "host.cpu_steal_pct",
+    "host.cpu_busy_pct",
+    "host.cpu_busiest_pct",
+    "process.runqueue_wait_pct",
+    "nvme0n1.irq.cpu_max_share_pct",
+    "nvme0n1.irq/s",
+];
+
+#[test]
+fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
+    let slow = [(900, fast()), (100, times(0, 2 * MS, 2 * MS))];
+    let of = |row: [f64; 6]| {
+        let mut run = Run::new(1, 2, false, &HOST);
+        // A calm second after it, which halves every mean over time, changes nothing.
+        run.second(&slow, &row).second(&[(100, fast())], &[0.0; 6]);
+        run.only().parts.into_iter().find(|part| part.cause == Cause::Host)
+    };
+    for (row, words) in [
+        ([12.0, 20.0, 30.0, 0.0, 0.0, 0.0], "the hypervisor stole 12 % of the CPU time"),
+        ([0.0, 95.0, 99.0, 0.0, 0.0, 0.0], "all CPUs were 95 % busy"),
+        ([0.0, 50.0, 99.0, 45.0, 0.0, 0.0], "wanted to run for 45 % of the time and had no CPU"),
+        (
+            [0.0, 50.0, 99.0, 0.0, 100.0, 90_000.0],
+            "100 % of the device's interrupts went to one CPU while the busiest CPU was 99 % busy",
+        ),
+    ] {
+        let host = of(row).unwrap_or_else(|| panic!("{words}"));
+        assert!(host.share.is_none() && host.evidence.contains(words), "{}", host.evidence);
+    }
+    // A little steal, a CPU that we keep busy ourselves, interrupts on a CPU that has room, or hardly any.
+    for row in [
+        [1.0, 50.0, 100.0, 1.0, 50.0, 90_000.0],
+        [0.0, 50.0, 60.0, 0.0, 100.0, 90_000.0],
+        [0.0, 50.0, 99.0, 0.0, 100.0, 5.0],
+    ] {
+        assert_eq!(of(row), None, "{row:?}");
+    }
+}
+
+const HEAT: [&str; 3] =
+    ["nvme0n1.smart.temperature_celsius", "nvme0n1.smart.throttle_count", "nvme0n1.smart.throttle_seconds"];
+
+#[test]
+fn a_drive_that_throttles_itself_is_named_with_its_temperature() {
+    let mut run = Run::new(1, 2, false, &HEAT);
+    run.second(&[(1000, fast())], &[60.0, 3.0, 10.0]).second(&[(1000, fast())], &[70.0, 3.0, 10.0]);
+    run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[78.0, 9.0, 11.0]);
+    run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[78.0, 15.0, 12.0]);
+    let blame = run.only();
+    assert_eq!(causes(&blame), [(Cause::Unknown, Some(100)), (Cause::Heat, None)]);
+    assert!(blame.sentence.ends_with("; drive at 78 C, throttled 12 times, throttled for 2 s"), "{}", blame.sentence);
+}
+
+#[test]
+fn heat_is_evidence_only_while_service_grew_and_above_where_drives_throttle() {
+    let slow = [(900, fast()), (100, times(0, 0, 2 * MS))];
+    let heat = |rows: &[(&[(u64, Times)], f64, f64)]| {
+        let mut run = Run::new(1, 1, false, &HEAT);
+        rows.iter().for_each(|(ops, celsius, count)| {
+            run.second(ops, &[*celsius, *count, 0.0]);
+        });
+        run.blame().into_iter().flat_map(|blame| blame.parts).find(|part| part.cause == Cause::Heat)
+    };
+    let calm = [(1000, fast())];
+    let hot = heat(&[(&calm, 55.0, 0.0), (&slow, 82.0, 0.0)]).expect("hot while slow");
+    assert!(hot.evidence.starts_with("drive at 82 C while operations were slow and "), "{}", hot.evidence);
+    assert_eq!(heat(&[(&calm, 82.0, 0.0), (&slow, 82.0, 0.0)]), None, "as hot while all was fast");
+    assert_eq!(heat(&[(&calm, 35.0, 0.0), (&slow, 50.0, 0.0)]), None, "warmer, but no drive throttles there");
+    assert_eq!(heat(&[(&slow, 60.0, 0.0), (&slow, 60.0, 2.0)]), None, "as slow before it throttled itself");
+    assert_eq!(heat(&[(&calm, 60.0, 7.0), (&slow, 60.0, 7.0)]), None, "its counter stands at a number of long ago");
+    let waited = [(900, fast()), (100, times(9 * MS, 0, 200 * US))];
+    assert_eq!(heat(&[(&calm, 55.0, 0.0), (&waited, 82.0, 5.0)]), None, "it was not service that grew");
+}
+
+#[test]
+fn the_bad_device_is_blamed_and_all_together_too_the_worst_first() {
+    let mut run = Run::new(2, 1, true, &[]);
+    run.second_with(&[], |interval| {
+        for (device, slow) in [(0, 500), (1, 10)] {
+            (0..1000 - slow).for_each(|_| interval.cells[device].record(&fast(), 0, 1536));
+            (0..slow).for_each(|_| interval.cells[device].record(&times(0, 0, 2 * MS), 0, 1536));
+        }
+    });
+    let blame = run.blame();
+    let of: Vec<_> = blame.iter().map(|blame| (blame.device.as_deref(), blame.over)).collect();
+    assert_eq!(of, [(Some("/dev/d0"), 500), (None, 510)]);
+    assert!(blame[1].sentence.starts_with("slice 1 on all devices together: 25.5 % of reads"), "{}", blame[1].sentence);
+}
+
+#[test]
+fn the_first_sentences_stand_in_the_text_of_the_verdict_and_change_no_outcome() {
+    let mut run = Run::new(1, 1, true, &[]);
+    for _ in 0..5 {
+        run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
+    }
+    let bare = run.judge.verdict(&End::Completed);
+    let mut verdict = bare.clone();
+    verdict.blame = run.blame();
+    assert!(verdict.agrees_with(&bare));
+    let text = verdict.to_string();
+    assert_eq!(text.matches("  where the time went: slice ").count(), 3, "{text}");
+    assert!(text.contains("  where the time went: 2 more in verdict.json\n"), "{text}");
+}
