@@ -50,7 +50,7 @@ pub(crate) fn seconds(sec: f64) -> String {
     let (hours, minutes, rest) = (whole / 3_600, whole / 60 % 60, whole % 60);
     let parts = match whole {
         0 => return format!("{} s", number(sec)),
-        ..120 => return format!("{whole} s"),
+        1..120 => return format!("{whole} s"),
         _ => [(hours, "h"), (minutes, "min"), (rest, "s")],
     };
     let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count} {unit}"));

@@ -127,7 +127,8 @@ fn series_of_both_kinds_are_what_the_schema_says() {
 #[test]
 fn damaged_runs_are_reported_as_far_as_they_are_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let damages: [(&str, fn(&str) -> String, &str); 5] = [
+    type Damage = fn(&str) -> String;
+    let damages: [(&str, Damage, &str); 5] = [
         ("telemetry.csv", |text| text[..text.len() - 30].to_owned(), "torn"),
         ("intervals.csv", |text| text.replacen("\n20,", "\nXX,", 1), "is damaged at line"),
         ("verdict.json", |_| "{".to_owned(), "verdict.json is damaged"),

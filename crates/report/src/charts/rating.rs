@@ -69,7 +69,7 @@ fn with_points(
             chart.lines.push(Line { name: name.to_owned(), x: Points::Each(x), y, style });
         }
     }
-    let passed = points.iter().filter(|(_, _, outcome)| *outcome == Some(Outcome::Pass)).next_back();
+    let passed = points.iter().rfind(|(_, _, outcome)| *outcome == Some(Outcome::Pass));
     chart.key = match passed {
         Some((x, Some(y), _)) => {
             format!("{} {unit} at {}x, the highest load that passed.", words::number(*y), words::number(*x))

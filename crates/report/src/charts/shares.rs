@@ -13,12 +13,8 @@ pub(crate) fn charts(verdict: &Verdict, sla: &Sla) -> Vec<Chart> {
 fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) -> Chart {
     let threshold = words::threshold(threshold_ns);
     let x = Axis::linear(&format!("slice of {} each", words::seconds(verdict.slice_sec as f64)), "");
-    let mut chart = Chart::new(
-        format!("shares-{column}"),
-        format!("Share over {threshold}"),
-        x,
-        Axis::linear("share of operations", "%"),
-    );
+    let mut chart =
+        Chart::new(format!("shares-{column}"), format!("Share over {threshold}"), x, Axis::linear("share", "%"));
     chart.caption = format!(
         "Each point is one slice: the exact share of operations that took {threshold} or longer, wait included. A \
          slice at the dashed line or above it fails the run."

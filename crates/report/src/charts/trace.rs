@@ -5,8 +5,11 @@ use crate::words;
 use measure::run_dir::{Manifest, TRACE, TraceKind, TraceLine, TraceSize, read_trace};
 use std::path::Path;
 
-/// What is drawn of a sample, nanoseconds.
-const DRAWN: [(&str, fn(&TraceLine) -> u64); 4] = [
+/// A value of a sample, nanoseconds.
+type Value = fn(&TraceLine) -> u64;
+
+/// What is drawn of a sample.
+const DRAWN: [(&str, Value); 4] = [
     ("device p99", |line| line.device_time.p99_ns),
     ("kernel's queue p99", |line| line.queue.p99_ns),
     ("device max", |line| line.device_time.max_ns),

@@ -18,7 +18,7 @@
       yaxis: {...grid, ...(own.yaxis.type === 'log' ? {dtick: 1} : {}), ...own.yaxis},
       font, paper_bgcolor: '#ffffff', plot_bgcolor: '#ffffff', hovermode: chart.data.some((t) => t.z) ? 'closest' : 'x unified',
       hoverlabel: {font: {size: 12}}, dragmode: touch ? false : 'zoom', autosize: true,
-      margin: {l: 52, r: 12, t: 8, b: 40, pad: 2},
+      margin: {l: 52, r: 12, t: 28, b: 40, pad: 2},
       legend: {orientation: 'h', yref: 'container', y: 0, yanchor: 'bottom', x: 0, font: {size: 11}},
     };
   };

@@ -159,7 +159,7 @@ fn latencies(run: &RunReport) -> String {
     for stream in &run.latencies {
         for (what, quantiles) in [("service", &stream.service), ("wait", &stream.wait), ("lag", &stream.lag)] {
             let mut row = vec![text(&format!("{} {what}", stream.stream))];
-            row.extend(quantiles.all_ns().map(|ns| words::threshold(ns)));
+            row.extend(quantiles.all_ns().map(words::threshold));
             rows.push(row);
         }
     }
