@@ -23,7 +23,7 @@ use crate::commands::doctor;
 use crate::failure::Failure;
 use crate::say;
 use crate::series::{Drives, prepare};
-use crate::signals::Switch;
+use crate::signals::{self, Switch};
 use asked::Asked;
 use measure::certify;
 use measure::finding::Level;
@@ -62,6 +62,10 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     place.kept.save()?;
     tell::beginning(&place);
     while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
+        // One that came while the last run or the preparation was being recorded did not end that.
+        if let Some(signal) = switch.was_asked() {
+            return tell::interruption_between(&place, index, &signals::name(signal));
+        }
         match stage::run(args, &asked, &mut place, index, &switch)? {
             // Nothing would be other in another run now; the same command tries again.
             Ended::Judged(Outcome::Invalid) => break,
