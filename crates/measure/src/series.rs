@@ -9,7 +9,7 @@
 
 use crate::finding::Finding;
 use crate::judge::Outcome;
-use crate::run_dir::RunDirError;
+use crate::run_dir::{Process, RunDirError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
@@ -147,6 +147,9 @@ pub struct Series {
     pub steps: Vec<Step>,
     /// What came of it; `None` while it goes on.
     pub conclusion: Option<Conclusion>,
+    /// The process that runs it, or ran it last; `None` in series of earlier versions.
+    #[serde(default)]
+    pub process: Option<Process>,
 }
 
 impl Series {
@@ -185,7 +188,15 @@ mod tests {
             findings: Vec::new(),
             steps: Vec::new(),
             conclusion: None,
+            process: Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into() }),
         }
+    }
+
+    #[test]
+    fn a_series_of_an_earlier_version_names_no_process() {
+        let mut value = serde_json::to_value(series()).unwrap();
+        value.as_object_mut().unwrap().remove("process");
+        assert_eq!(serde_json::from_value::<Series>(value).unwrap(), Series { process: None, ..series() });
     }
 
     #[test]

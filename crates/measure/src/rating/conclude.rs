@@ -174,6 +174,7 @@ mod tests {
             findings: Vec::new(),
             steps,
             conclusion: None,
+            process: None,
         }
     }
 
