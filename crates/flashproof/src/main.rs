@@ -13,6 +13,8 @@ mod commands;
 mod devices;
 mod engine;
 mod failure;
+mod leave;
+mod outlet;
 mod progress;
 mod recording;
 mod runner;
@@ -21,6 +23,7 @@ mod screen;
 mod series;
 mod signals;
 mod tracing;
+mod whole_file;
 
 use args::{Invocation, Task, parse};
 use commands::Manner;
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         say::error(&failure.message);
         failure.exit_code()
     });
+    say::flush();
     match manner {
         Manner::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
         _ => code,

@@ -1,7 +1,7 @@
 //! The line that tells how a run is going: rate, lag, p99, errors, time left.
 
 use crate::say;
-use crate::screen::{Screen, columns, fitted};
+use crate::screen::{columns, fitted};
 use measure::cell::{Interval, Latencies, Layout, latencies};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ pub struct Progress {
     /// What it is part of, before each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
     duration_ns: u64,
-    /// The terminal; `None` where standard error is a file.
-    screen: Option<Screen>,
+    /// Whether standard error is a terminal, on which one line is drawn again and again.
+    terminal: bool,
     simulated: bool,
     quiet: bool,
     told: Option<Instant>,
@@ -39,12 +39,11 @@ impl Progress {
     /// Progress of a run of `duration_ns`, which pass faster on `simulated` drives.
     pub fn new(layout: &Layout, duration_ns: u64, simulated: bool, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
-        let screen = if !quiet && io::stderr().is_terminal() { Screen::new() } else { None };
         Self {
             layout: layout.clone(),
             heading: None,
             duration_ns,
-            screen,
+            terminal: io::stderr().is_terminal(),
             simulated,
             quiet,
             told: None,
@@ -64,14 +63,14 @@ impl Progress {
             return;
         }
         self.add(interval);
-        let pause = if self.screen.is_some() { RENEW } else { ADD };
+        let pause = if self.terminal { RENEW } else { ADD };
         if self.told.is_some_and(|told| told.elapsed() < pause) {
             return;
         }
         self.told = Some(Instant::now());
-        match &self.screen {
-            Some(screen) => screen.show(format!("\r{}\x1b[K", self.line(interval.end_ns, columns(io::stderr())))),
-            None => say::note(&self.line(interval.end_ns, usize::MAX - 2)),
+        match self.terminal {
+            true => say::draw(format!("\r{}\x1b[K", self.line(interval.end_ns, columns(io::stderr()))), false),
+            false => say::note(&self.line(interval.end_ns, usize::MAX - 2)),
         }
         self.since.from_ns = interval.end_ns;
         self.since.ops = 0;
@@ -112,8 +111,8 @@ impl Progress {
 
     /// Ends the line, so that the next text begins on one of its own.
     pub fn end(&mut self) {
-        if let Some(screen) = self.screen.take() {
-            screen.end(if self.told.is_some() { "\n" } else { "" });
+        if self.told.take().is_some() && self.terminal {
+            say::note("");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Signals: the first ends the run cleanly, the second at once. A terminal that goes away ends nothing.
 
 use crate::failure::Failure;
+use crate::leave;
 use crate::say;
 use load::run::{Cause, Control};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -50,7 +51,7 @@ impl Switch {
                 }
                 if std::mem::replace(&mut asked, true) {
                     say::error(&format!("ended at once by a second signal - {left}"));
-                    std::process::exit(BROKEN_OFF);
+                    leave::now(BROKEN_OFF);
                 }
                 if !listening.ask(signal) {
                     // Nothing runs: a question waits for its answer, or a run is being set up.
@@ -58,7 +59,7 @@ impl Switch {
                         "\n{}: ended before a run began - the same command begins it, or goes on where it was",
                         name(signal)
                     ));
-                    std::process::exit(BROKEN_OFF);
+                    leave::now(BROKEN_OFF);
                 }
                 say::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
             }

@@ -3,7 +3,7 @@
 use super::status::{Shared, Status, Step};
 use crate::say;
 use crate::screen::columns;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 /// How often lines are added where standard error is no terminal.
@@ -78,9 +78,8 @@ impl Bars {
             text.extend(line.chars().take(width));
             text.push_str("\x1b[K\n");
         }
+        say::draw(text, self.drawn == 0);
         self.drawn = lines.len();
-        let mut out = io::stderr();
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
     fn lines(&self) -> Vec<String> {
