@@ -22,6 +22,7 @@ mod say;
 mod screen;
 mod series;
 mod signals;
+mod table;
 mod tracing;
 mod whole_file;
 

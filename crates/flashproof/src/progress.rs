@@ -3,8 +3,11 @@
 use crate::say;
 use crate::screen::{columns, fitted};
 use measure::cell::{Interval, Latencies, Layout, latencies};
+use report::status::clock;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
+
+const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// How often the line is renewed on a terminal: simulated intervals come faster than anyone reads.
 const RENEW: Duration = Duration::from_millis(200);
@@ -96,10 +99,10 @@ impl Progress {
         let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
         let p99 = |of: &Latencies| milliseconds(of.value_at_quantile(0.99));
         let errors = if self.errors > 0 { format!("{} I/O errors", self.errors) } else { String::new() };
-        let left = clock(self.duration_ns.saturating_sub(end_ns));
+        let left = clock(self.duration_ns.saturating_sub(end_ns) / NS_PER_SEC);
         let parts = [
             (4, self.heading.clone().unwrap_or_default()),
-            (4, clock(end_ns)),
+            (4, clock(end_ns / NS_PER_SEC)),
             (3, format!("{rate:.0} ops/s")),
             (2, format!("service p99 {}", p99(&self.since.judged))),
             (1, format!("lag p99 {}", p99(&self.since.lag))),
@@ -115,12 +118,6 @@ impl Progress {
             say::note("");
         }
     }
-}
-
-/// Hours, minutes and seconds.
-fn clock(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 fn milliseconds(ns: u64) -> String {

@@ -3,6 +3,7 @@
 use super::status::{Shared, Status, Step};
 use crate::say;
 use crate::screen::columns;
+use report::status::clock;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
@@ -139,11 +140,6 @@ fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
     let left = status.left_s().map_or_else(|| "--:--:--".to_owned(), clock);
     let of = if simulated { ", of simulated time" } else { "" };
     format!("{name:width$}  {step:9}  [{bar}] {pct:3} %  {rate:>6} MB/s  {left} left{of}")
-}
-
-/// Hours, minutes and seconds.
-pub fn clock(seconds: u64) -> String {
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 #[cfg(test)]
