@@ -153,9 +153,12 @@ pub struct Series {
 }
 
 impl Series {
-    /// Reads the series in `dir`; `None` where there is none. Errors: it cannot be read, is damaged,
-    /// or is of a later version.
+    /// Reads the series in `dir`; `None` where there is none, as in a file. Errors: it cannot be read, is
+    /// damaged, or is of a later version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
+        if dir.is_file() {
+            return Ok(None);
+        }
         crate::run_dir::read_json(&dir.join(SERIES), SERIES_FORMAT_VERSION)
     }
 
@@ -203,6 +206,7 @@ mod tests {
     fn a_series_is_read_as_it_was_written_and_replaced_as_a_whole() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Series::read(dir.path()).unwrap(), None);
+        assert_eq!(Series::read(tempfile::NamedTempFile::new().unwrap().path()).unwrap(), None);
         let mut series = series();
         series.write(dir.path()).unwrap();
         series.conclusion = Some(Conclusion {
