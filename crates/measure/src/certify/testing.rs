@@ -77,6 +77,7 @@ pub(super) fn series(devices: usize) -> Series {
         findings: Vec::new(),
         steps: outline.stages(),
         conclusion: None,
+        process: None,
     }
 }
 

@@ -129,6 +129,7 @@ impl Asked {
             findings: Vec::new(),
             steps: self.outline.stages(),
             conclusion: None,
+            process: None,
         }
     }
 }

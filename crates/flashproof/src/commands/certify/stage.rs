@@ -37,11 +37,7 @@ pub fn run(
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
     tell::stage_begins(place, index);
-    // Names of devices of other stages would be warned of as devices of no configuration.
-    let (numbers, names) = (&place.kept.series.steps[index].devices, asked.base.config().device_names());
-    let is_loaded = |name: &&String| numbers.iter().any(|number| names.get(*number) == Some(*name));
-    let erase: Vec<_> = args.erase.iter().filter(is_loaded).cloned().collect();
-    let order = order(args, asked, place, index, &erase)?;
+    let order = order(args, asked, place, index)?;
     let failed = |place: &mut Place, failure: Failure| {
         certify::interrupt(&mut place.kept.series.steps[index], failure.message.lines().next().unwrap_or_default());
         place.kept.save().and(Err(failure))
@@ -99,13 +95,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     Ended::Judged(outcome)
 }
 
-fn order<'a>(
-    args: &CertifyArgs,
-    asked: &Asked,
-    place: &Place,
-    index: usize,
-    erase: &'a [String],
-) -> Result<Order<'a>, Failure> {
+fn order<'a>(args: &'a CertifyArgs, asked: &'a Asked, place: &Place, index: usize) -> Result<Order<'a>, Failure> {
     let step = &place.kept.series.steps[index];
     let load = asked.load(step)?;
     load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
@@ -113,7 +103,7 @@ fn order<'a>(
         model: load.model,
         text: load.text,
         dir: place.kept.dir.join(&step.dir),
-        consents: Consents { erase, shared: false },
+        consents: Consents { erase: &args.erase, others: asked.base.config().device_names(), shared: false },
         sla: args.sla.clone(),
         slice_sec: args.slice,
         round_sec: None,

@@ -135,6 +135,7 @@ impl Asked {
             findings: Vec::new(),
             steps: Vec::new(),
             conclusion: None,
+            process: None,
         }
     }
 
