@@ -223,7 +223,8 @@ fn a_device_is_prepared_first_and_only_once() {
         "{}",
         ended.stdout
     );
-    assert!(ended.stdout.contains("this is a screening, because a stage lasts 3 s, not 24 h"), "{}", ended.stdout);
+    let because = format!("because {} is a loop device, which is a file, and a stage lasts 3 s, not 24 h", device.name);
+    assert!(ended.stdout.contains(&format!("this is a screening, {because}")), "{}", ended.stdout);
     let again = certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect(0);
     assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
 }

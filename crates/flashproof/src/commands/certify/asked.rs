@@ -77,6 +77,7 @@ impl Asked {
             stage_sec: stage_sec.into(),
             simulated,
             files: terms.file_size_mbytes.is_some(),
+            virtual_kinds: Vec::new(),
             unprepared: Vec::new(),
             as_act: terms.arrival == Arrival::Act,
         };
