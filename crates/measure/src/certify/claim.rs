@@ -21,7 +21,7 @@ pub struct Claim {
     pub config: Option<String>,
     /// The limits.
     pub sla: Sla,
-    /// Length of a slice as wanted, seconds.
+    /// Length of a slice of its runs, seconds: whole report intervals.
     pub slice_sec: u64,
     /// Length of a stage, seconds.
     pub stage_sec: u64,
