@@ -278,7 +278,7 @@ fn step(multiple: f64, outcome: Outcome) -> Step {
     }
 }
 
-/// A search that found 30.5x: it held 10x, 20x and 30x, and not 40x.
+/// A search that found 30x: it held 10x, 20x and 30x, and not 40x.
 fn searched(dir: &Path) -> Series {
     fs::create_dir(dir).unwrap();
     for multiple in [10, 20, 30, 40] {
@@ -304,7 +304,7 @@ fn searched(dir: &Path) -> Series {
             outcome: Outcome::Pass,
             sentence: "held".into(),
             remarks: Vec::new(),
-            rating: Some(30.5),
+            rating: Some(30.0),
             comparable: true,
             details: json!(null),
         }),
@@ -319,10 +319,10 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
     let candidate = one(&dir);
-    assert_eq!((candidate.kind, candidate.rating.value()), (Kind::Rate, Some(&30.5)));
+    assert_eq!((candidate.kind, candidate.rating.value()), (Kind::Rate, Some(&30.0)));
     assert_eq!(candidate.test.value().unwrap().step.as_deref(), Some("30x"));
-    assert_eq!(candidate.load.value().unwrap().x_per_device, Some(30.5));
-    assert_eq!(candidate.place.value().unwrap().x, 30.5);
+    assert_eq!(candidate.load.value().unwrap().x_per_device, Some(30.0));
+    assert_eq!(candidate.place.value().unwrap().x, 30.0);
     // What its series calls incomparable is not placed, and what found no rating has none.
     let rated = series.conclusion.clone().unwrap();
     series.conclusion = Some(Conclusion { comparable: false, rating: None, ..rated });
@@ -338,7 +338,7 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     fs::remove_dir_all(dir.join("30x")).unwrap();
     let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();
     assert!(
-        comparison.warnings[0].starts_with("s: its step 30x cannot be read: reading "),
+        comparison.warnings[1].starts_with("s: its step 30x cannot be read: reading "),
         "{:?}",
         comparison.warnings
     );
