@@ -349,7 +349,8 @@ fn a_drive_that_throttles_itself_is_named_with_its_temperature() {
 #[test]
 fn heat_is_evidence_only_while_service_grew_and_above_where_drives_throttle() {
     let slow = [(900, fast()), (100, times(0, 0, 2 * MS))];
-    let heat = |rows: &[(&[(u64, Times)], f64, f64)]| {
+    type Row<'a> = (&'a [(u64, Times)], f64, f64);
+    let heat = |rows: &[Row<'_>]| {
         let mut run = Run::new(1, 1, false, &HEAT);
         rows.iter().for_each(|(ops, celsius, count)| {
             run.second(ops, &[*celsius, *count, 0.0]);
