@@ -76,8 +76,10 @@ pub struct Test {
     pub models: Vec<Option<String>>,
     /// Whether they were simulated.
     pub simulated: bool,
-    /// How long it should last, seconds.
+    /// How long it should last at most, seconds.
     pub duration_sec: u64,
+    /// How long it ran, seconds.
+    pub ran_sec: f64,
     /// Whether it was long enough to certify.
     pub class: Class,
     /// The limits.
@@ -124,6 +126,7 @@ impl Candidate {
         let run = &source.run;
         let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
         let rating = match ended {
+            Some(Some(_)) if source.doubtful => Cell::missing("its runs do not bear out what its series says"),
             Some(Some(ended)) => Cell::or_missing(ended.rating, "this series was no search for a rating"),
             Some(None) => Cell::missing("its search is not finished"),
             None => Cell::missing("one run is no rating (flashproof rate)"),
@@ -154,7 +157,8 @@ impl Candidate {
             rate: run.and_then(rate),
             price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, given, &source.name))),
             place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
-            damaged: run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
+            damaged: source.doubtful
+                || run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
             rating,
             load,
             wear,
@@ -171,6 +175,7 @@ fn test(run: &Run, source: &Source) -> Test {
         models: (0..manifest.devices.len()).map(model).collect(),
         simulated: manifest.simulated,
         duration_sec: manifest.duration_sec,
+        ran_sec: run.verdict.ran_sec,
         class: run.verdict.class,
         sla: manifest.sla.to_string(),
         arrival: setting(manifest, "arrival").map(str::to_owned),

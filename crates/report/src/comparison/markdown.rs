@@ -5,13 +5,16 @@ use super::table::{Rows, number, published_text};
 use std::fmt::Write;
 
 impl Comparison {
-    /// The warnings, the table, why cells are empty, and each candidate among its neighbours.
+    /// The warnings and remarks, the table, why cells are empty, and each candidate among its neighbours.
     pub fn markdown(&self) -> String {
         let Rows { rows, notes } = Rows::of(self);
         let mut text = String::new();
         // Writing to a string cannot fail, here and below.
         for warning in &self.warnings {
             let _ = writeln!(text, "> **Warning:** {}\n", escaped(warning));
+        }
+        for remark in &self.remarks {
+            let _ = writeln!(text, "> {}\n", escaped(remark));
         }
         let names: Vec<String> = self.candidates.iter().map(|candidate| escaped(&candidate.name)).collect();
         let _ = writeln!(text, "| | {} |\n|---|{}", names.join(" | "), "---:|".repeat(names.len()));

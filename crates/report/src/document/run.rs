@@ -7,10 +7,11 @@ use crate::charts::windows::Windows;
 use crate::charts::{Chart, Detail, heat_map, host, percentiles, rates, shares, steady, trace};
 use crate::latencies::StreamLatencies;
 use crate::method;
+use crate::rejudge::doubt_of;
 use crate::words;
 use measure::cell::Layout;
 use measure::finding::Finding;
-use measure::judge::{Sla, Verdict};
+use measure::judge::{Outcome, Sla, Verdict};
 use measure::run_dir::{self, Config, HlogKind, Manifest, Run, RunDirError};
 use measure::steady::{Rounds, Steadiness};
 use serde::Serialize;
@@ -97,6 +98,12 @@ pub struct RunReport {
     pub engine_facts: Value,
     /// How all of this came about, and what it does not say.
     pub method: Vec<Part>,
+    /// Its load as a multiple of 1x.
+    #[serde(skip)]
+    pub(crate) multiple: Option<f64>,
+    /// Why it cannot be believed whole; `None` if it can. Banners say it, too.
+    #[serde(skip)]
+    pub(crate) doubt: Option<String>,
 }
 
 /// The three interval logs.
@@ -134,7 +141,7 @@ impl RunReport {
     /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`].
     pub(crate) fn read(dir: &Path, detail: Detail) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
-        let complete = run.is_complete();
+        let (complete, doubt) = (run.is_complete(), doubt_of(&run));
         let Run { manifest, verdict, mut remarks, .. } = run;
         let timeline = Timeline::read(dir, &manifest, detail)?;
         let layout = manifest.layout();
@@ -165,6 +172,8 @@ impl RunReport {
             counters: telemetry::changes(&timeline),
             unmeasured: unmeasured(&manifest, &timeline),
             method: method::parts(&manifest),
+            multiple: manifest.multiple,
+            doubt,
             verdict,
             findings: manifest.findings,
             tool: manifest.tool,
@@ -178,6 +187,25 @@ impl RunReport {
             host_facts: manifest.host_facts,
             engine_facts: manifest.engine_facts,
         })
+    }
+}
+
+impl RunReport {
+    /// What stands first below the outcome, and what follows it, each one sentence.
+    ///
+    /// Of an invalid run that is why nothing can be told: the worst share, which may be this program's own
+    /// doing, would read as a charge against the drive.
+    pub(crate) fn reasons(&self) -> (String, Vec<String>) {
+        let (all, decided) = (&self.verdict.reasons, self.decided.clone());
+        let first = match self.verdict.outcome {
+            Outcome::Invalid => all.first().cloned().or(decided.clone()),
+            Outcome::Pass | Outcome::Fail => decided.clone().or(all.first().cloned()),
+        };
+        let first = first.unwrap_or_else(|| "nothing was there to judge".to_owned());
+        let mut others: Vec<String> = all.iter().filter(|reason| **reason != first).cloned().collect();
+        let untold = decided.filter(|decided| *decided != first && !all.contains(decided));
+        others.extend(untold.map(|decided| format!("worst share seen: {decided}")));
+        (first, others)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::run::{Phase, RunStatus};
 use super::{Seen, unix_ms};
+use crate::rejudge::rejudge_in;
 use measure::judge::Outcome;
 use measure::run_dir::{Process, RunDirError};
 use measure::series::{Purpose, Series, State};
@@ -53,14 +54,14 @@ impl SeriesStatus {
     /// Reads how the series in `dir` stands at `now`. `look` tells of a process.
     pub(super) fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
         let missing = || measure::run_dir::manifest(dir).err();
-        let Some(series) = Series::read(dir)? else {
+        let Some(mut series) = Series::read(dir)? else {
             return Err(missing().unwrap_or_else(|| RunDirError::NoRun {
                 path: dir.to_owned(),
                 why: "its series.json went away".to_owned(),
                 what_to_do: "try again".to_owned(),
             }));
         };
-        let mut remarks = Vec::new();
+        let mut remarks = rejudge_in(dir, &mut series);
         let begun = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);
         let run = begun.and_then(|step| match RunStatus::read(&dir.join(&step.dir), now, look) {
             Ok(run) => Some(run),
