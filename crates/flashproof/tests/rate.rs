@@ -54,7 +54,7 @@ fn the_rating_is_within_five_percent_of_an_exhaustive_sweep() {
         // Too little bandwidth for large blocks, which hold up reads on the same channels.
         "sim:channels=2+read-us=300+write-us=200+write-mbps=8",
         // A freeze each second: the share over 1 ms is there from the start and grows slowly.
-        "sim:channels=2+read-us=700+write-us=500+stall-ms=30+stall-every-s=1",
+        "sim:channels=2+read-us=700+write-us=500+stall-ms=7+stall-every-s=0.25",
     ];
     for drive in drives {
         let bench = Bench::new();
@@ -140,7 +140,9 @@ fn what_is_not_found_is_not_called_a_rating() {
     assert!(none.stdout.contains("there is no rating: not even 0.0157x was held"), "{}", none.stdout);
     let errors = Bench::new();
     let failing = rate(&errors, &["sim:error-rate=0.001", "--from", "0.5"]).expect(1);
+    assert!(failing.stdout.contains("there is no rating, because operations failed: "), "{}", failing.stdout);
     assert!(failing.stdout.contains("I/O error"), "{}", failing.stdout);
+    assert_eq!(series(&errors).steps.len(), 1, "lower loads would not make it better");
 }
 
 #[test]

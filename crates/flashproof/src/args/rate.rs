@@ -42,6 +42,9 @@ pub struct RateArgs {
     /// Do not prepare devices; the rating is then not to be compared with published ones
     #[arg(long)]
     pub no_prep: bool,
+    /// Do not sample the kernel's view of requests (trace.csv)
+    #[arg(long)]
+    pub no_trace: bool,
     /// Directory of the series: its state, and a run directory for each step
     /// [default: flashproof-rate-SERIAL here, which the same command finds again]
     #[arg(long, value_name = "DIR")]

@@ -54,6 +54,8 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standi
     remarks.extend(
         held.map(|details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla))),
     );
+    let broken = steps.iter().rev().find(|(_, details)| details.judged.seen == Seen::Broken);
+    remarks.extend(broken.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)));
     remarks.extend(not_held.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
     if finding.held.is_some() && !confirmed {
         remarks.push("the load was not confirmed over a whole slice".to_owned());
@@ -71,14 +73,14 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standi
     }
     let outcome = match (finding.stop, finding.held) {
         (Stop::Found | Stop::Highest, Some(_)) => Outcome::Pass,
-        (Stop::NoneHeld, _) => Outcome::Fail,
+        (Stop::NoneHeld | Stop::Broken, _) => Outcome::Fail,
         _ => Outcome::Invalid,
     };
     Conclusion {
         outcome,
         sentence: sentence(finding),
         remarks,
-        rating: finding.held.map(Multiple::get),
+        rating: finding.held.filter(|_| confirmed).map(Multiple::get),
         comparable: *standing == Standing::Comparable && outcome == Outcome::Pass,
         details: json!({ "finding": finding, "confirmed": confirmed, "held": held, "not_held": not_held }),
     }
@@ -98,6 +100,7 @@ fn sentence(finding: &Finding) -> String {
         (Stop::Found, Some(held)) => format!("the rating is {held}x: {between}"),
         (Stop::Highest, Some(held)) => format!("the rating is at least {held}x, the highest load that was allowed"),
         (Stop::NoneHeld, _) => format!("there is no rating: {between}"),
+        (Stop::Broken, _) => format!("there is no rating, because operations failed: {between}"),
         (Stop::OurLimit, _) => {
             format!("the rating was not found, because this program or this host could not offer a load: {between}")
         }
@@ -174,6 +177,7 @@ mod tests {
             findings: Vec::new(),
             steps,
             conclusion: None,
+            process: None,
         }
     }
 
@@ -210,6 +214,7 @@ mod tests {
             conclude(&series(Vec::new()), &finding, &Sla::default(), &Standing::Alone(vec!["even pacing".into()]))
         };
         let time_up = conclusion(Stop::TimeUp, at(2.0), at(4.0));
+        assert_eq!(time_up.rating, None);
         assert_eq!((time_up.outcome, time_up.comparable), (Outcome::Invalid, false));
         assert!(time_up.sentence.starts_with("the rating was not found in the time given: 2x was held and 4x was not"));
         assert!(time_up.remarks.iter().any(|remark| remark.contains("not confirmed")));

@@ -82,6 +82,8 @@ pub enum Stop {
     NoneHeld,
     /// This program or this host could not offer a load; nothing is known above the one held.
     OurLimit,
+    /// Operations failed, or a device is gone.
+    Broken,
     /// Loads were held and a little later not, again and again.
     Unstable,
     /// The time that was given is used up.
@@ -191,6 +193,16 @@ impl Search {
         } else if self.halvings > HALVINGS_MAX {
             self.stop = Some(Stop::NoneHeld);
         }
+    }
+
+    /// Takes in that operations failed: a drive that does that has no rating.
+    pub fn broken(&mut self) {
+        self.stop = Some(Stop::Broken);
+    }
+
+    /// Takes in that no configuration can ask for the next load: it is beyond the highest, or rounds to none.
+    pub fn out_of_range(&mut self) {
+        self.stop = Some(if self.held.is_empty() { Stop::NoneHeld } else { Stop::Highest });
     }
 
     /// Takes in that a load could not be offered, for reasons of this program or this host.

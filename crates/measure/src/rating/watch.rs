@@ -3,12 +3,18 @@
 //! A step is held when every metric is steady and, over the five rounds of that window, every share is
 //! below its limit and the rate was achieved. It is not held when a cliff shows: two rounds in a row
 //! with a share at its limit; the worst of overdriving is over sooner that way. A step that is neither
-//! after 25 rounds (as many as SNIA allows) is not steady, and a rating is not built on it.
+//! after 25 rounds (as many as SNIA allows) is not steady, and a rating is not built on it. A recovery
+//! has no cliff: that a drive is slow then is why it is run.
+//!
+//! Whose doing a share is, is asked as for a verdict: it speaks against the drive only if it is at its
+//! limit without what this program may have made itself, and for the drive only if our own lag would not
+//! put it there.
 
+use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::Interval;
 use crate::judge::{End, Limit, Outcome, Verdict};
 use crate::run_dir::Manifest;
-use crate::steady::{ROUNDS_IN_WINDOW, Round, Rounds, Series, Steadiness};
+use crate::steady::{ROUNDS_IN_WINDOW, Round, Rounds, Series, Steadiness, is_steady_at};
 use serde::{Deserialize, Serialize};
 
 /// Most rounds of a step. Source: SNIA PTS 2.0.2, which stops after 25.
@@ -22,6 +28,8 @@ const RETURNED_OF_ITSELF: f64 = 0.20;
 const RETURNED_OF_LIMIT: f64 = 0.10;
 /// Least part of the offered rate that a step achieves if it is held.
 const ACHIEVED_MIN: f64 = 0.99;
+/// Standard deviations by which Poisson arrivals may fall short besides: once in a thousand windows.
+const CHANCE: f64 = 3.0;
 /// Student's t for 95 % and four degrees of freedom: five rounds.
 const T_OF_FIVE: f64 = 2.776;
 
@@ -57,8 +65,10 @@ pub enum Target {
 pub enum Seen {
     /// The load was held (or, in a recovery, the earlier shares returned).
     Held,
-    /// A limit was reached, operations failed, or the rate was not achieved.
+    /// A limit was reached, or the rate was not achieved.
     Failed,
+    /// Operations failed, or the device is gone: no load makes that better.
+    Broken,
     /// Within the limits, but not steady (or, in a recovery, not as before).
     NotSteady,
     /// This program or host was in the way.
@@ -111,17 +121,16 @@ impl Watcher {
 
     fn enough(&self) -> Option<String> {
         let count = self.rounds.len();
-        if let Some(cliff) = self.cliff() {
-            return Some(cliff);
-        }
         match &self.target {
-            Target::Steady if self.is_steady() => Some(format!("steady after {count} rounds")),
-            Target::Steady if count >= ROUNDS_MAX => Some(format!("not steady within {count} rounds")),
-            Target::Whole(rounds) if count >= *rounds => Some(format!("{count} rounds are over")),
             Target::Return(_) if self.has_returned() => {
                 Some(format!("the earlier shares returned after {count} rounds"))
             }
             Target::Return(_) if count >= ROUNDS_MAX => Some(format!("not as before within {count} rounds")),
+            Target::Return(_) => None,
+            Target::Steady | Target::Whole(_) if self.cliff().is_some() => self.cliff(),
+            Target::Steady if self.is_steady() => Some(format!("steady after {count} rounds")),
+            Target::Steady if count >= ROUNDS_MAX => Some(format!("not steady within {count} rounds")),
+            Target::Whole(rounds) if count >= *rounds => Some(format!("{count} rounds are over")),
             _ => None,
         }
     }
@@ -129,46 +138,52 @@ impl Watcher {
     /// What the step showed, given the verdict on its run.
     pub fn judge(&self, verdict: &Verdict) -> Judged {
         let rounds = self.rounds.len();
-        let rounds_judged = match (&self.target, self.cliff()) {
-            (_, Some(_)) => CLIFF_ROUNDS,
-            (Target::Whole(_), None) => rounds,
-            (_, None) => ROUNDS_IN_WINDOW,
+        let rounds_judged = match &self.target {
+            Target::Return(_) if self.has_returned() => RECOVERED_ROUNDS,
+            Target::Steady | Target::Whole(_) if self.cliff().is_some() => CLIFF_ROUNDS,
+            Target::Whole(_) => rounds,
+            Target::Steady | Target::Return(_) => ROUNDS_IN_WINDOW,
         }
         .min(rounds);
-        let (seen, why) = self.seen(verdict, rounds_judged);
+        let (seen, why) = self.ended(verdict).unwrap_or_else(|| self.seen(verdict, rounds_judged));
         Judged { seen, why, rounds_judged, rounds, shares: self.shares(rounds_judged) }
     }
 
-    fn seen(&self, verdict: &Verdict, rounds_judged: usize) -> (Seen, String) {
-        let first_reason = || verdict.reasons.first().cloned().unwrap_or_default();
-        let failed_ops = verdict.streams.iter().any(|stream| stream.errors > 0);
+    /// What the end of the run says of the step, whatever its shares were.
+    fn ended(&self, verdict: &Verdict) -> Option<(Seen, String)> {
+        let reason = || verdict.reasons.first().cloned().unwrap_or_default();
         match &verdict.end {
-            End::Interrupted { .. } => return (Seen::Interrupted, verdict.end.to_string()),
-            // A device that is gone, errors, a device or limit that lagged; or our own lag.
-            end if !end.is_complete() => {
-                let seen = if verdict.outcome == Outcome::Fail { Seen::Failed } else { Seen::OurLimit };
-                return (seen, first_reason());
-            }
-            _ if failed_ops => return (Seen::Failed, first_reason()),
-            _ => {}
+            End::Interrupted { .. } => Some((Seen::Interrupted, verdict.end.to_string())),
+            End::DeviceGone { .. } | End::TooManyErrors { .. } => Some((Seen::Broken, reason())),
+            _ if verdict.streams.iter().any(|stream| stream.errors > 0) => Some((Seen::Broken, reason())),
+            // A device or limit that lagged; or our own lag.
+            end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((Seen::Failed, reason())),
+            end if !end.is_complete() => Some((Seen::OurLimit, reason())),
+            _ if self.rounds.is_empty() => Some((Seen::NotSteady, "it ended before its first round did".to_owned())),
+            _ => None,
         }
-        if let Some(cliff) = self.cliff() {
-            // Only what stands without our own doing speaks against the drive.
-            let ours = verdict.outcome == Outcome::Invalid;
-            return if ours { (Seen::OurLimit, first_reason()) } else { (Seen::Failed, cliff) };
+    }
+
+    /// What the judged rounds show.
+    fn seen(&self, verdict: &Verdict, rounds_judged: usize) -> (Seen, String) {
+        let recovery = matches!(self.target, Target::Return(_));
+        if recovery && self.has_returned() {
+            return (Seen::Held, "the earlier shares returned".to_owned());
         }
-        if rounds_judged == 0 {
-            return (Seen::NotSteady, "it ended before its first round did".to_owned());
+        if let Some(cliff) = self.cliff().filter(|_| !recovery) {
+            return (Seen::Failed, cliff);
         }
         if let Some(over) = self.over_limit(rounds_judged) {
-            let ours = verdict.outcome == Outcome::Invalid;
-            return if ours { (Seen::OurLimit, first_reason()) } else { (Seen::Failed, over) };
+            return over;
         }
         if let Some(short) = self.short_of_rate(rounds_judged) {
             return (Seen::Failed, short);
         }
         match &self.target {
-            Target::Return(_) if self.has_returned() => (Seen::Held, "the earlier shares returned".to_owned()),
+            // The whole of it is judged, so what the verdict doubts is in doubt.
+            Target::Whole(_) if verdict.outcome == Outcome::Invalid => {
+                (Seen::OurLimit, verdict.reasons.first().cloned().unwrap_or_default())
+            }
             Target::Return(_) if self.is_steady() => {
                 (Seen::Held, "within the limits and steady, at other shares than before".to_owned())
             }
@@ -179,26 +194,29 @@ impl Watcher {
         }
     }
 
-    /// Whether every metric is steady over the last rounds; of a whole slice, whether it ever was.
+    /// Whether every metric is steady over the last rounds; of a whole slice, over five that end among its
+    /// last five: one odd round at its very end does not undo an hour.
     fn is_steady(&self) -> bool {
-        let steadiness = Steadiness::of(&self.rounds);
+        let end = self.rounds.len();
         match self.target {
-            Target::Whole(_) => steadiness.reached_round.is_some(),
-            _ => steadiness.steady_at_end,
+            Target::Whole(_) => {
+                (end.saturating_sub(ROUNDS_IN_WINDOW - 1)..=end).any(|end| is_steady_at(&self.rounds, end))
+            }
+            _ => is_steady_at(&self.rounds, end),
         }
     }
 
-    /// The first share that was at its limit in each of the last rounds.
+    /// The first share that was at its limit in each of the last rounds, without anything of ours in it.
     fn cliff(&self) -> Option<String> {
-        let rounds =
-            |series: &Series| series.rounds.len().checked_sub(CLIFF_ROUNDS).map(|from| series.rounds[from..].to_vec());
-        self.rounds.series().iter().find_map(|series| {
-            let last = rounds(series)?;
+        if self.rounds.len() < CLIFF_ROUNDS {
+            return None;
+        }
+        self.judged(CLIFF_ROUNDS).find_map(|(series, last)| {
             let is_over = |(index, limit): &(usize, &Limit)| {
-                last.iter().all(|round| limit.is_exceeded(round.over[*index], round.wanted))
+                last.iter().all(|round| limit.is_exceeded(round.over_least[*index], round.wanted))
             };
             let (index, limit) = self.rounds.sla().limits().iter().enumerate().find(is_over)?;
-            let (over, wanted) = sums(&last, index);
+            let (over, wanted) = sums(last, |round| round.over[index]);
             Some(format!(
                 "{} over {} of {} in {CLIFF_ROUNDS} rounds in a row (limit {})",
                 percent(over, wanted),
@@ -209,29 +227,43 @@ impl Watcher {
         })
     }
 
-    /// The first share that was at its limit over all of the judged rounds.
-    fn over_limit(&self, rounds_judged: usize) -> Option<String> {
-        let limits = self.rounds.sla().limits();
+    /// The first share that is at its limit over all of the judged rounds, or would be by our own doing.
+    fn over_limit(&self, rounds_judged: usize) -> Option<(Seen, String)> {
         self.judged(rounds_judged).find_map(|(series, rounds)| {
             let over = |(index, limit): (usize, &Limit)| {
-                let (over, wanted) = sums(rounds, index);
-                limit.is_exceeded(over, wanted).then(|| {
-                    let (share, threshold) = (percent(over, wanted), limit.threshold_text());
-                    format!(
-                        "{share} over {threshold} of {} over {rounds_judged} rounds (limit {})",
-                        series.group,
-                        limit.share_text()
-                    )
-                })
+                let exceeded = |over: fn(&Round) -> &[u64; THRESHOLDS_MAX]| {
+                    let (over, wanted) = sums(rounds, |round| over(round)[index]);
+                    limit.is_exceeded(over, wanted).then(|| percent(over, wanted))
+                };
+                let (threshold, group, most) = (limit.threshold_text(), &series.group, limit.share_text());
+                let judged = exceeded(|round| &round.over);
+                match (&judged, exceeded(|round| &round.over_least), exceeded(|round| &round.over_response)) {
+                    (Some(share), Some(_), _) => Some((
+                        Seen::Failed,
+                        format!("{share} over {threshold} of {group} over {rounds_judged} rounds (limit {most})"),
+                    )),
+                    (Some(share), None, _) => Some((
+                        Seen::OurLimit,
+                        format!("{share} over {threshold} of {group} (limit {most}), but only with what this program was late itself"),
+                    )),
+                    (None, _, Some(share)) => Some((
+                        Seen::OurLimit,
+                        format!("with our own lag {share} over {threshold} of {group} (limit {most}): it would decide"),
+                    )),
+                    (None, _, None) => None,
+                }
             };
-            limits.iter().enumerate().find_map(over)
+            self.rounds.sla().limits().iter().enumerate().find_map(over)
         })
     }
 
+    /// A rate that was not achieved, beyond what chance makes of arrivals that are independent.
     fn short_of_rate(&self, rounds_judged: usize) -> Option<String> {
+        let seconds = (rounds_judged as u64 * self.rounds.round_sec()) as f64;
         self.judged(rounds_judged).zip(&self.offered_iops).find_map(|((series, rounds), offered)| {
             let achieved = mean(rounds.iter().map(|round| round.achieved_iops));
-            (*offered > 0.0 && achieved < ACHIEVED_MIN * offered)
+            let (done, wanted) = (achieved * seconds, offered * seconds);
+            (done < ACHIEVED_MIN * wanted - CHANCE * wanted.sqrt())
                 .then(|| format!("{} achieved {achieved:.0} of {offered:.0} operations/s offered", series.group))
         })
     }
@@ -240,7 +272,8 @@ impl Watcher {
     fn nearest(&self, rounds_judged: usize) -> String {
         let limits = self.rounds.sla().limits();
         let all = self.judged(rounds_judged).flat_map(|(series, rounds)| {
-            limits.iter().enumerate().map(move |(index, limit)| (series, limit, sums(rounds, index)))
+            let sums = move |index: usize| sums(rounds, |round| round.over[index]);
+            limits.iter().enumerate().map(move |(index, limit)| (series, limit, sums(index)))
         });
         let part = |(_, limit, (over, wanted)): &(&Series, &Limit, (u64, u64))| {
             *over as f64 / (*wanted).max(1) as f64 / limit.share_max()
@@ -280,7 +313,7 @@ impl Watcher {
         let thresholds = self.rounds.sla().limits().len();
         let of = |(series, rounds): (&Series, &[Round])| {
             let share = |index| {
-                let (over, wanted) = sums(rounds, index);
+                let (over, wanted) = sums(rounds, |round| round.over[index]);
                 if wanted > 0 { over as f64 / wanted as f64 } else { 0.0 }
             };
             let p99s: Vec<f64> = rounds.iter().filter_map(|round| round.p99_ns).map(|ns| ns as f64).collect();
@@ -296,9 +329,9 @@ impl Watcher {
     }
 }
 
-/// Operations over a threshold, and wanted.
-fn sums(rounds: &[Round], index: usize) -> (u64, u64) {
-    rounds.iter().fold((0, 0), |(over, wanted), round| (over + round.over[index], wanted + round.wanted))
+/// Operations that `over` counts, and wanted.
+fn sums(rounds: &[Round], over: impl Fn(&Round) -> u64) -> (u64, u64) {
+    rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + over(round), wanted + round.wanted))
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {

@@ -79,6 +79,9 @@ pub struct Steadiness {
     pub rounds: usize,
     /// The round, from 1, at whose end every metric was first steady; `None`: it never was.
     pub reached_round: Option<usize>,
+    /// The round, from 1, from which on every metric was steady up to the end; `None`: it is not at the end.
+    #[serde(default)]
+    pub steady_since_round: Option<usize>,
     /// Whether every metric was steady over the last rounds.
     pub steady_at_end: bool,
     /// Each metric over the last five rounds; empty if there are fewer.
@@ -87,16 +90,32 @@ pub struct Steadiness {
     pub change_points: Vec<ChangePoint>,
 }
 
+/// Whether every metric was steady over the five rounds that end with round `end`, from 1; not if there are
+/// fewer.
+pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
+    end >= ROUNDS_IN_WINDOW && window::windows(rounds.series(), end, rounds.sla()).all(|window| window.is_steady())
+}
+
 impl Steadiness {
     /// What the rounds in `rounds` say.
     pub fn of(rounds: &Rounds) -> Self {
         let (sla, count) = (rounds.sla(), rounds.len());
-        let steady = |end: usize| window::windows(rounds.series(), end, sla).all(|window| window.is_steady());
-        let reached_round = (ROUNDS_IN_WINDOW..=count).find(|end| steady(*end));
+        let ends = || ROUNDS_IN_WINDOW..=count;
+        let steady: Vec<usize> = ends().filter(|end| is_steady_at(rounds, *end)).collect();
+        let reached_round = steady.first().copied();
+        let steady_since_round = ends().rev().zip(steady.iter().rev()).take_while(|(end, steady)| end == *steady);
+        let steady_since_round = steady_since_round.map(|(end, _)| end).last();
         let windows: Vec<_> = window::windows(rounds.series(), count, sla).collect();
-        let steady_at_end = reached_round.is_some() && windows.iter().all(Window::is_steady);
         let change_points = change::change_points(rounds.series(), rounds.round_sec(), sla);
-        Self { round_sec: rounds.round_sec(), rounds: count, reached_round, steady_at_end, windows, change_points }
+        Self {
+            round_sec: rounds.round_sec(),
+            rounds: count,
+            reached_round,
+            steady_since_round,
+            steady_at_end: steady_since_round.is_some(),
+            windows,
+            change_points,
+        }
     }
 
     /// The state in one sentence.
@@ -104,13 +123,15 @@ impl Steadiness {
         let minutes = |rounds: usize| rounds as f64 * self.round_sec as f64 / 60.0;
         let (rounds, round_sec) = (self.rounds, self.round_sec);
         let moving = self.windows.iter().find(|window| !window.is_steady());
+        let since = self.steady_since_round.unwrap_or(rounds);
         match (self.reached_round, moving) {
             _ if rounds < ROUNDS_IN_WINDOW => format!(
                 "steadiness cannot be told: {rounds} whole rounds of {round_sec} s, and {ROUNDS_IN_WINDOW} are needed"
             ),
             (Some(reached), None) => format!(
-                "steady from round {reached} of {rounds} on ({:.1} min; rounds of {round_sec} s)",
-                minutes(reached)
+                "steady from round {since} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",
+                minutes(since),
+                if reached < since { format!(", and before that first at round {reached}") } else { String::new() }
             ),
             (Some(reached), Some(moving)) => format!(
                 "steady at round {reached} ({:.1} min), but not at the end, after {rounds} rounds of {round_sec} s: \

@@ -6,7 +6,7 @@
 use super::{Group, Metric};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Interval, Latencies, latencies};
-use crate::judge::{CellCounts, IntervalCounts, Sla};
+use crate::judge::{CellCounts, IntervalCounts, Sla, round_sec};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
 use std::path::Path;
 
@@ -23,6 +23,10 @@ pub struct Round {
     pub achieved_iops: f64,
     /// Those wanted whose `wait + service` was over each threshold.
     pub over: [u64; THRESHOLDS_MAX],
+    /// The least that `over` can be held to be: without what this program may have made itself.
+    pub over_least: [u64; THRESHOLDS_MAX],
+    /// Those wanted whose `wait + lag + service` was over each threshold.
+    pub over_response: [u64; THRESHOLDS_MAX],
     /// The 99th percentile of service times, nanoseconds; `None` where nothing succeeded or no histogram
     /// could be read.
     pub p99_ns: Option<u64>,
@@ -91,7 +95,11 @@ impl Rounds {
             .collect();
         Self {
             sla: manifest.sla.clone(),
-            round_sec: manifest.round_sec.max(1),
+            round_sec: match manifest.round_sec {
+                // Of a directory that does not say.
+                0 => round_sec(None, manifest.slice_sec, manifest.report_interval_sec),
+                round_sec => round_sec,
+            },
             devices: devices.len(),
             current: series.iter().map(|_| (CellCounts::default(), latencies())).collect(),
             series,
@@ -101,7 +109,8 @@ impl Rounds {
 
     /// The rounds of the run in `dir`. Of a run that goes on: those that are over.
     ///
-    /// Errors: the tables cannot be read. Interval logs that cannot only cost the percentiles.
+    /// Errors: the tables cannot be read at all; damage ends them early. Interval logs that cannot be read only
+    /// cost the percentiles.
     pub fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let mut rounds = Self::new(manifest);
         let mut intervals = Intervals::open(dir, manifest)?;
@@ -143,7 +152,14 @@ impl Rounds {
         for (series, (sum, service)) in self.series.iter_mut().zip(&mut self.current) {
             let p99_ns = (!service.is_empty()).then(|| service.value_at_quantile(0.99));
             let achieved_iops = sum.ops as f64 / self.round_sec as f64;
-            series.rounds.push(Round { wanted: sum.wanted(), achieved_iops, over: sum.judged_over, p99_ns });
+            series.rounds.push(Round {
+                wanted: sum.wanted(),
+                achieved_iops,
+                over: sum.judged_over,
+                over_least: sum.judged_least_over,
+                over_response: sum.response_over,
+                p99_ns,
+            });
             *sum = CellCounts::default();
             service.reset();
         }

@@ -127,7 +127,13 @@ impl Candidate {
         let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
         let rating = match ended {
             Some(Some(_)) if source.doubtful => Cell::missing("its runs do not bear out what its series says"),
-            Some(Some(ended)) => Cell::or_missing(ended.rating, "this series was no search for a rating"),
+            Some(Some(ended)) => Cell::or_missing(
+                ended.rating,
+                match source.kind {
+                    Kind::Rate => "the search found no rating",
+                    _ => "this series was no search for a rating",
+                },
+            ),
             Some(None) => Cell::missing("its search is not finished"),
             None => Cell::missing("one run is no rating (flashproof rate)"),
         };
@@ -240,15 +246,15 @@ fn price(load: &Load, run: &Run, given: &Given, name: &str) -> Cell<f64> {
 
 fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell<Place> {
     let (manifest, verdict) = (&run.manifest, &run.verdict);
+    let ended = source.series.as_ref().and_then(|series| series.conclusion.as_ref());
+    if ended.is_some_and(|ended| !ended.comparable) {
+        return Cell::missing("its series says that it is not to be compared with published ratings");
+    }
     if let Some(why_not) = incomparable(manifest) {
         return Cell::missing(why_not);
     }
     let Some(x) = load.x_per_device else { return Cell::missing("its load is no multiple of 1x") };
-    let certified = source.kind == Kind::Certify
-        && source
-            .series
-            .as_ref()
-            .is_some_and(|series| series.conclusion.as_ref().is_some_and(|ended| ended.comparable));
+    let certified = source.kind == Kind::Certify && ended.is_some();
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
         format!(
             "published ratings are of 24 hours and more; this run lasted {:.0} s, and drives fall off later",
@@ -265,6 +271,9 @@ fn incomparable(manifest: &Manifest) -> Option<String> {
     }
     if manifest.simulated {
         return Some("a simulated drive has no place among real ones".to_owned());
+    }
+    if manifest.device_facts.iter().any(|facts| facts["kind"] == "regular_file") {
+        return Some("a file has no place among drives: what it lies on is not known".to_owned());
     }
     match setting(manifest, "arrival") {
         Some("act") => {}

@@ -2,6 +2,7 @@
 
 use super::Comparison;
 use super::table::{Rows, number, published_text};
+use crate::markdown::escaped;
 use std::fmt::Write;
 
 impl Comparison {
@@ -41,16 +42,4 @@ impl Comparison {
         }
         text
     }
-}
-
-/// What would be taken for markup, as itself.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, '\\' | '|' | '*' | '_' | '`' | '[' | ']' | '<' | '>' | '#') {
-            escaped.push('\\');
-        }
-        escaped.push(if c.is_control() { ' ' } else { c });
-    }
-    escaped
 }

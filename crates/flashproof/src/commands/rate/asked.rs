@@ -3,7 +3,7 @@
 use crate::args::RateArgs;
 use crate::failure::Failure;
 use crate::runner;
-use crate::series::{self, Kept, NOT_PREPARED};
+use crate::series::{self, NOT_PREPARED};
 use load::act::Arrival;
 use load::act::scale::Factor;
 use load::act::staged::{Base, Load};
@@ -108,14 +108,6 @@ impl Asked {
         })
     }
 
-    /// Whether the search in `kept`, which has a conclusion, need not go on: it was found, or there is no
-    /// more time than there was.
-    pub fn is_over(&self, kept: &Kept) -> bool {
-        let details = kept.series.conclusion.as_ref().map(|conclusion| &conclusion.details["finding"]["stop"]);
-        let time_up = details.is_some_and(|stop| stop == "time-up");
-        !time_up
-    }
-
     /// A series of this on `devices`, of which nothing is done.
     pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
         let mut terms = vec![
@@ -143,19 +135,23 @@ impl Asked {
             findings: Vec::new(),
             steps: Vec::new(),
             conclusion: None,
+            process: None,
         }
     }
 
-    /// What a rating can be compared with, on devices of which `unprepared` were not prepared.
-    pub fn standing(&self, unprepared: &str) -> Standing {
+    /// What a rating can be compared with, on devices of which `unprepared` were not prepared and `virtual_kinds`
+    /// are no drives.
+    pub fn standing(&self, unprepared: &str, virtual_kinds: &[String]) -> Standing {
         let reasons = [
             (!self.as_act, "operations came evenly, which flatters a drive (--as-act paces as ACT does)"),
             (!self.base.is_acts(), "the load of 1x was not ACT's"),
             (self.sla != Sla::default(), "the limits were not ACT's"),
             (self.simulated, "the drive was simulated"),
             (!unprepared.is_empty(), "the drive was not prepared"),
+            (self.slice_sec < SLICE_SEC.into(), "it was confirmed for less than an hour"),
         ];
-        let reasons: Vec<_> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned()).collect();
+        let reasons = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned());
+        let reasons: Vec<_> = reasons.chain(virtual_kinds.iter().cloned()).collect();
         if reasons.is_empty() { Standing::Comparable } else { Standing::Alone(reasons) }
     }
 }

@@ -6,11 +6,12 @@ use crate::args::RateArgs;
 use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::runner::{self, Order, Part, Watch};
+use crate::say;
 use crate::series::{Kept, now_unix_ms};
 use crate::signals::Switch;
 use measure::cell::Interval;
 use measure::certify;
-use measure::judge::Outcome;
+use measure::judge::{End, Outcome};
 use measure::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
 use measure::run_dir::Manifest;
 use measure::series::{Rule, Series, State, Step};
@@ -18,6 +19,9 @@ use serde_json::{Value, json};
 
 /// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
 const ERRORS_MAX: u64 = 100;
+
+/// How often in a row this program or host may be in the way before the search ends.
+const OUR_LIMIT_MAX: u32 = 3;
 
 /// How a step ended.
 pub enum Ended {
@@ -34,16 +38,23 @@ pub struct Course {
     shares: Vec<(Move, Vec<Shares>)>,
     /// Seconds under load so far.
     ran_sec: f64,
+    /// How often in a row this program or host was in the way.
+    our_limit: u32,
+    /// The time that was given ended a step before it had shown anything.
+    time_up: bool,
 }
 
 impl Course {
     /// The course up to where the steps in `series` that are done have brought it.
     pub fn replayed(asked: &Asked, series: &Series) -> Self {
         let search = Search::new(asked.from, asked.up_to, asked.resolution);
-        let mut course = Self { search, shares: Vec::new(), ran_sec: 0.0 };
-        for details in series.steps.iter().filter_map(Details::of) {
-            course.ran_sec += details.ran_sec;
-            course.take(details.moved, &details.judged);
+        let mut course = Self { search, shares: Vec::new(), ran_sec: 0.0, our_limit: 0, time_up: false };
+        for step in &series.steps {
+            course.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
+            // What was in the way then need not be now.
+            if let Some(details) = Details::of(step).filter(|details| details.judged.seen != Seen::OurLimit) {
+                course.take(details.moved, &details.judged);
+            }
         }
         course
     }
@@ -53,6 +64,7 @@ impl Course {
         let moved = self.search.next()?;
         let needed_sec = if let Move::Confirm(_) = moved { asked.slice_sec } else { asked.least_sec() };
         match asked.max_sec {
+            Some(_) if self.time_up => Err(self.search.finding(Stop::TimeUp)),
             Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => Err(self.search.finding(Stop::TimeUp)),
             _ => Ok(moved),
         }
@@ -69,8 +81,16 @@ impl Course {
     ) -> Result<Ended, Failure> {
         let step = self.step(moved, asked, &kept.series);
         let (name, dir, duration_sec) = (step.name.clone(), kept.dir.join(&step.dir), step.duration_sec);
-        let load = asked.load(moved.multiple(), duration_sec)?;
+        let load = match asked.load(moved.multiple(), duration_sec) {
+            Ok(load) => load,
+            Err(failure) => {
+                say::warning(&failure.message);
+                self.search.out_of_range();
+                return Ok(Ended::Judged);
+            }
+        };
         tell::step_begins(&step);
+        load.rounded.iter().for_each(|rounded| say::note(&format!("{name}: {rounded}")));
         let index = kept.series.steps.len();
         kept.series.steps.push(step);
         kept.save()?;
@@ -78,7 +98,7 @@ impl Course {
             model: load.model,
             text: load.text,
             dir,
-            consents: Consents { erase: &args.erase, shared: false },
+            consents: Consents { erase: &args.erase, others: &[], shared: false },
             sla: args.sla.clone(),
             slice_sec: asked.slice_sec,
             round_sec: Some(asked.round_sec),
@@ -91,7 +111,7 @@ impl Course {
             },
             quiet: args.quiet,
             act_log: false,
-            trace: true,
+            trace: !args.no_trace,
         };
         let mut watched = Watched { target: self.target(moved, asked), watcher: None };
         let verdict = match runner::run(order, switch, &mut watched) {
@@ -106,15 +126,19 @@ impl Course {
         let judged = watcher.judge(&verdict);
         let step = &mut kept.series.steps[index];
         step.ended_unix_ms = Some(now_unix_ms());
-        if judged.seen == Seen::Interrupted {
-            certify::interrupt(step, &judged.why);
+        self.ran_sec += verdict.ran_sec;
+        let cut_short = duration_sec < longest_sec(moved, asked) && verdict.end == End::Completed;
+        if judged.seen == Seen::Interrupted || (cut_short && judged.seen == Seen::NotSteady) {
+            self.time_up = judged.seen == Seen::NotSteady;
+            let why = if self.time_up { "the time that was given is used up" } else { judged.why.as_str() };
+            certify::interrupt(step, why);
+            step.details = json!({ "ran_sec": verdict.ran_sec });
             kept.save()?;
-            return Ok(Ended::Interrupted);
+            return Ok(if self.time_up { Ended::Judged } else { Ended::Interrupted });
         }
         end(step, moved, &judged, verdict.ran_sec);
         kept.save()?;
         tell::step_ended(&kept.series.steps[index]);
-        self.ran_sec += verdict.ran_sec;
         self.take(moved, &judged);
         Ok(Ended::Judged)
     }
@@ -131,6 +155,7 @@ impl Course {
     }
 
     fn take(&mut self, moved: Move, judged: &Judged) {
+        self.our_limit = if judged.seen == Seen::OurLimit { self.our_limit + 1 } else { 0 };
         match judged.seen {
             Seen::Held => {
                 self.shares.push((moved, judged.shares.clone()));
@@ -139,6 +164,9 @@ impl Course {
             Seen::Failed => self.search.not_held(moved, true),
             // A drive that does not come back to what it was is still slow.
             Seen::NotSteady => self.search.not_held(moved, matches!(moved, Move::Recover(_))),
+            Seen::Broken => self.search.broken(),
+            // A busy minute passes: the same move again.
+            Seen::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
             Seen::OurLimit => self.search.out_of_reach(),
             Seen::Interrupted => {}
         }
@@ -147,10 +175,10 @@ impl Course {
     /// The step of a move, begun.
     fn step(&self, moved: Move, asked: &Asked, series: &Series) -> Step {
         let multiple = moved.multiple();
-        let (name, rule, longest_sec) = match moved {
-            Move::Try(_) => (format!("{multiple}x"), Rule::Limits, asked.steady_sec()),
-            Move::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers, asked.steady_sec()),
-            Move::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits, asked.slice_sec),
+        let (name, rule) = match moved {
+            Move::Try(_) => (format!("{multiple}x"), Rule::Limits),
+            Move::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers),
+            Move::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits),
         };
         let left_sec = asked.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec) as u64);
         Step {
@@ -158,7 +186,7 @@ impl Course {
             name,
             multiple: multiple.get(),
             devices: (0..series.devices.len()).collect(),
-            duration_sec: longest_sec.min(left_sec / asked.round_sec * asked.round_sec),
+            duration_sec: longest_sec(moved, asked).min(left_sec / asked.round_sec * asked.round_sec),
             rule,
             state: State::Running,
             outcome: None,
@@ -171,12 +199,17 @@ impl Course {
     }
 }
 
+/// How long a move may take, seconds.
+fn longest_sec(moved: Move, asked: &Asked) -> u64 {
+    if let Move::Confirm(_) = moved { asked.slice_sec } else { asked.steady_sec() }
+}
+
 /// Ends a step with what it showed.
 fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
     step.state = State::Done;
     step.outcome = Some(match judged.seen {
         Seen::Held => Outcome::Pass,
-        Seen::Failed => Outcome::Fail,
+        Seen::Failed | Seen::Broken => Outcome::Fail,
         Seen::NotSteady | Seen::OurLimit | Seen::Interrupted => Outcome::Invalid,
     });
     step.reason.clone_from(&judged.why);

@@ -15,6 +15,7 @@ mod course;
 mod tell;
 
 use crate::args::RateArgs;
+use crate::commands::doctor;
 use crate::failure::Failure;
 use crate::say;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
@@ -22,6 +23,8 @@ use crate::signals::Switch;
 use asked::Asked;
 use course::{Course, Ended};
 use measure::certify;
+use measure::finding::Level;
+use measure::judge::Outcome;
 use measure::rating::conclude;
 use std::process::ExitCode;
 
@@ -33,22 +36,30 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let now = asked.series(drives.identities.clone(), &drives.left_unprepared);
     let mut kept = Kept::open(&first, args.fresh, now, &[NOT_PREPARED])?;
     certify::settle(&mut kept.series);
-    if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.rating.is_some() && asked.is_over(&kept)) {
+    if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
         say::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
         return tell::conclusion(&kept);
     }
     let switch = Switch::install("the step will be run again; the same command does")?;
+    kept.series.conclusion = None;
+    kept.save()?;
     if !args.no_prep
         && let Some(code) = prepare(&drives, kept.has_begun(), &args.erase, args.quiet, &switch)?
     {
         return Ok(code);
     }
     kept.series.findings = kept.examined();
-    kept.series.conclusion = None;
-    kept.save()?;
+    let told = doctor::listed(&kept.series.findings, Level::Warning);
+    if !told.is_empty() {
+        say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
+    }
     tell::beginning(&kept, &asked);
     let mut course = Course::replayed(&asked, &kept.series);
     let finding = loop {
+        // One that came while the last step or the preparation was being recorded did not end that.
+        if switch.was_asked().is_some() {
+            return tell::interruption(&kept);
+        }
         let moved = match course.next(&asked) {
             Ok(moved) => moved,
             Err(finding) => break finding,
@@ -58,7 +69,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
             Ended::Interrupted => return tell::interruption(&kept),
         }
     };
-    let standing = asked.standing(kept.term(NOT_PREPARED));
+    let standing = asked.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
     kept.series.conclusion = Some(conclude(&kept.series, &finding, &args.sla, &standing));
     kept.save()?;
     kept.write_report();

@@ -97,9 +97,12 @@ fn what_never_settles_is_not_steady_and_says_what_moves() {
 
 #[test]
 fn a_rate_that_is_not_achieved_is_not_held() {
-    let (judged, _) = step(Target::Steady, RATE * 98 / 100, |_| 0);
+    let (judged, _) = step(Target::Steady, RATE * 94 / 100, |_| 0);
     assert_eq!(judged.seen, Seen::Failed);
-    assert_eq!(judged.why, "reads on d achieved 980 of 1000 operations/s offered");
+    assert_eq!(judged.why, "reads on d achieved 940 of 1000 operations/s offered");
+    // 200 of 5,000 are within what chance makes of independent arrivals: 1 % and three times 71.
+    let (judged, _) = step(Target::Steady, RATE * 96 / 100, |_| 0);
+    assert_eq!(judged.seen, Seen::Held);
 }
 
 #[test]
@@ -119,12 +122,54 @@ fn a_recovery_lasts_until_the_earlier_shares_return() {
 }
 
 #[test]
+fn a_drive_that_is_slow_to_recover_is_waited_for() {
+    let (earlier, _) = step(Target::Steady, RATE, |_| 20);
+    // Far over the limit for ten rounds, which is why it has to recover.
+    let (judged, enough) = step(Target::Return(earlier.shares), RATE, |round| if round < 10 { 900 } else { 20 });
+    assert_eq!(enough.as_deref(), Some("the earlier shares returned after 12 rounds"));
+    assert_eq!((judged.seen, judged.rounds_judged, judged.shares[0].share[0]), (Seen::Held, 2, 0.02), "{}", judged.why);
+}
+
+#[test]
+fn a_confirmation_that_ends_in_motion_is_not_steady() {
+    let (judged, _) = step(Target::Whole(24), RATE, |round| if round < 12 { 10 } else { 10 + 3 * (round - 11) });
+    assert_eq!(judged.seen, Seen::NotSteady, "{}", judged.why);
+    let (judged, _) = step(Target::Whole(24), RATE, |round| if round == 23 { 40 } else { 10 });
+    assert_eq!(judged.seen, Seen::Held, "one odd round at the end: {}", judged.why);
+}
+
+/// A step in which this program issued `late` of 1,000 reads 2 ms late.
+fn late(late: u64) -> Judged {
+    let manifest = manifest();
+    let (mut watcher, mut judge) = (Watcher::new(&manifest, Target::Steady), manifest.judge());
+    for index in 0..5 {
+        let mut interval = Interval::new(&manifest.layout());
+        (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
+        for op in 0..RATE {
+            let lag_ns = if op < late { 2_000_000 } else { 0 };
+            interval.cells[0].record(&Times::new(0, 0, lag_ns, lag_ns + 100_000), 0, 512);
+        }
+        judge.add(&interval);
+        watcher.add(&interval);
+    }
+    watcher.judge(&judge.verdict(&End::Enough { why: "steady".into() }))
+}
+
+#[test]
+fn what_our_own_lag_would_decide_is_no_rating() {
+    assert_eq!(late(30).seen, Seen::Held, "3 % by our lag change nothing");
+    let judged = late(70);
+    assert_eq!(judged.seen, Seen::OurLimit);
+    assert_eq!(judged.why, "with our own lag 7.000 % over 1ms of reads on d (limit 5 %): it would decide");
+}
+
+#[test]
 fn a_step_that_is_broken_off_or_stopped_by_lag_is_told_apart() {
     let manifest = manifest();
     let watcher = Watcher::new(&manifest, Target::Steady);
     let seen = |end: &End| watcher.judge(&manifest.judge().verdict(end)).seen;
     assert_eq!(seen(&End::Interrupted { signal: "SIGINT".into() }), Seen::Interrupted);
-    assert_eq!(seen(&End::DeviceGone { device: "d".into() }), Seen::Failed);
+    assert_eq!(seen(&End::DeviceGone { device: "d".into() }), Seen::Broken);
     let lag = |whose| End::LagExceeded {
         lane: "reads@d".into(),
         whose,
