@@ -17,10 +17,9 @@ fn run_text(run: &RunReport, level: usize) -> String {
     let mut text = heading(level, &run.title);
     text += &run.banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect::<String>();
     text += &format!("**{}** - {}\n\n", words::outcome(run.verdict.outcome), escaped(&run.class_in_words));
-    if let Some(decided) = &run.decided {
-        text += &format!("{}.\n\n", escaped(decided));
-    }
-    text += &list(run.verdict.reasons.iter().filter(|reason| run.decided.as_ref() != Some(reason)));
+    let (first, others) = run.reasons();
+    text += &format!("{}.\n\n", escaped(&first));
+    text += &list(others.iter());
     text += &table(&["", ""], run.summary.iter().map(|fact| vec![escaped(&fact.name), escaped(&fact.value)]));
     text += &list(run.verdict.blame.iter().map(|blame| &blame.sentence));
     let below = level + 1;
@@ -65,7 +64,7 @@ fn series_text(report: &SeriesReport) -> String {
     }
     let rows = report.steps.iter().map(|step| {
         let load = format!("{}x", words::number(step.step.multiple));
-        let cells = [&step.step.name, &load, crate::html::step_outcome(step), &step.step.reason];
+        let cells = [&step.step.name, &load, crate::html::step_outcome(step, &report.series), &step.step.reason];
         cells.map(escaped).to_vec()
     });
     text += &table(&["step", "load", "outcome", "why"], rows);

@@ -80,7 +80,9 @@ pub(crate) fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) 
             step.reason = why;
         }
     }
-    doubts.extend(contradiction(series, &conclusion));
+    if doubts.is_empty() {
+        doubts.extend(contradiction(series, &conclusion));
+    }
     if let Some(first) = doubts.first() {
         // The lower loads of a search hold, whatever became of one above them.
         let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));

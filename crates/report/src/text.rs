@@ -3,7 +3,12 @@
 use crate::document::{Document, Report, RunReport, SeriesReport};
 use crate::latencies::Table;
 use crate::words;
+use measure::judge::Outcome;
+use measure::series::Purpose;
 use std::fmt::Write;
+
+/// Most slices of a step of a series of which it is told where the time went.
+const BLAME_TOLD_MAX: usize = 2;
 
 /// All reports, the ones below others under a line with their directory.
 pub(crate) fn text(document: &Document) -> String {
@@ -49,9 +54,23 @@ fn series_page(report: &SeriesReport) -> String {
             text,
             "{:<width$} {load:>8} {length:>12} {:<12} {}",
             step.step.name,
-            crate::html::step_outcome(step),
+            crate::html::step_outcome(step, &report.series),
             step.step.reason
         );
     }
-    text
+    text + &blame(report)
+}
+
+/// Where the time went in the steps that were judged by it: the worst slices of each.
+fn blame(report: &SeriesReport) -> String {
+    let mut text = String::new();
+    // The passed loads of a search are many, and say little.
+    let of_search = report.series.purpose == Purpose::Rate;
+    let told = report.steps.iter().filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
+    for step in told {
+        for blame in step.report.iter().flat_map(|run| run.verdict.blame.iter().take(BLAME_TOLD_MAX)) {
+            let _ = writeln!(text, "  {}: {}", step.step.name, blame.sentence);
+        }
+    }
+    if text.is_empty() { text } else { format!("\nwhere the time went, of the worst slices of each step\n{text}") }
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use measure::judge::Outcome;
-use measure::series::Purpose;
+use measure::series::{Purpose, Series, State};
 use report::comparison::{Given, Named, compare};
 use report::document::Document;
 use report::status::{Seen, Status};
@@ -53,6 +53,7 @@ fn a_record_edited_to_a_pass_fails_with_the_stage_whose_run_failed() {
     assert_eq!(outcome(&dir), Outcome::Fail);
     let text = Document::read(&[&dir]).unwrap().text();
     assert!(text.contains("10x: series.json says PASS, its run says FAIL: "), "{text}");
+    assert!(text.contains("\nwhere the time went, of the worst slices of each step\n  10x: "), "{text}");
     assert!(text.contains("series.json said PASS: it held 20x"), "{text}");
 }
 
@@ -83,4 +84,24 @@ fn a_rating_that_no_step_held_is_none() {
     assert_eq!(outcome(&dir), Outcome::Invalid);
     let document = Document::read(&[&dir]).unwrap();
     assert!(document.banners()[0].contains("no step held 300x"), "{:?}", document.banners());
+}
+
+#[test]
+fn a_stage_after_the_one_that_failed_is_not_planned_but_not_run() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("certify");
+    series(&dir, Purpose::Certify, [Some(FAILS), None]);
+    let mut series = Series::read(&dir).unwrap().unwrap();
+    series.steps[0].outcome = Some(Outcome::Fail);
+    (series.steps[1].state, series.steps[1].outcome) = (State::Planned, None);
+    series.conclusion.as_mut().unwrap().outcome = Outcome::Fail;
+    series.write(&dir).unwrap();
+    let document = Document::read(&[&dir]).unwrap();
+    assert_eq!((document.outcome(), document.banners()), (Outcome::Fail, Vec::new()));
+    let status = Status::read(&dir, SystemTime::now(), &|_| Seen::Gone).unwrap().to_string();
+    assert!(status.contains("certification: 1 step done, 1 not run\n"), "{status}");
+    for form in [document.text(), document.markdown(), status] {
+        assert!(form.contains("not run") && !form.contains("planned"), "{form}");
+    }
+    assert!(document.html().contains("<td>not run</td>"));
 }

@@ -29,7 +29,7 @@ pub enum RunDirError {
         free_bytes: u64,
     },
     /// The system refused.
-    #[error("{tried} {} - {source}{}; {}", .path.display(), free_text(.free_bytes), advice(.source))]
+    #[error("{tried} {} - {source}{}; {}", .path.display(), free_text(.free_bytes), advice(.tried, .source))]
     Io {
         /// What was tried, up to the path: `appending 312 bytes to`.
         tried: String,
@@ -132,8 +132,11 @@ fn free_text(free_bytes: &Option<u64>) -> String {
     free_bytes.map(|bytes| format!(", {bytes} bytes free")).unwrap_or_default()
 }
 
-fn advice(error: &io::Error) -> &'static str {
+fn advice(tried: &str, error: &io::Error) -> &'static str {
     match error.kind() {
+        ErrorKind::PermissionDenied if tried.starts_with("reading") => {
+            "read it as the user who ran it or as root, or let this user read it (chmod)"
+        }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space or give another --out; what was written before is whole and can be read"
         }
@@ -172,6 +175,8 @@ mod tests {
             denied.to_string(),
             "creating /runs/a - permission denied; give an --out that this user may write to"
         );
+        let unreadable = RunDirError::io("reading", &dir, ErrorKind::PermissionDenied.into()).to_string();
+        assert!(unreadable.ends_with("or let this user read it (chmod)"), "{unreadable}");
         let line = RunDirError::line(&dir.join("intervals.csv"), 7, "a number", &"x".repeat(100));
         let expected = format!(
             "reading /runs/a/intervals.csv line 7 - expected a number, found {:?} and more; it was damaged or edited \

@@ -85,6 +85,10 @@ pub struct Axis {
     pub log: bool,
     /// The largest value that can be, where there is one: 100 of `%`.
     pub max: Option<f64>,
+    /// Of a logarithmic axis the least that is drawn: what is smaller, and zero, is drawn there. `None`:
+    /// zero is left out.
+    #[serde(skip)]
+    pub floor: Option<f64>,
 }
 
 /// A line.
@@ -195,7 +199,7 @@ impl Chart {
 impl Axis {
     /// A linear axis.
     pub(crate) fn linear(title: &str, unit: &str) -> Self {
-        Self { title: title.to_owned(), unit: unit.to_owned(), log: false, max: None }
+        Self { title: title.to_owned(), unit: unit.to_owned(), log: false, max: None, floor: None }
     }
 
     /// A logarithmic axis.

@@ -59,7 +59,7 @@ fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &D
     }
     chart.caption = format!(
         "Each point has the percentiles of all operations of {}, on all devices; max is the longest of them. What took \
-         less than 1 us is drawn at 1 us.",
+         less than 1 us is drawn at 1 us; 0 is left out.",
         words::seconds(windows.point_sec)
     );
     let ms = |quantile| words::milliseconds(durations.total.value_at_quantile(quantile) as f64 / 1e6);

@@ -10,6 +10,9 @@ use measure::series::Rule;
 const ENDS: [(Outcome, &str, usize); 3] =
     [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
 
+/// Shares are drawn down to this part of their limit.
+const DRAWN_OF_LIMIT: f64 = 100.0;
+
 /// A chart for each threshold, then one of the 99th percentile, against the multiple of 1x.
 pub(crate) fn charts(steps: &[StepReport]) -> Vec<Chart> {
     let judged = steps.iter().filter(|step| step.step.rule == Rule::Limits);
@@ -26,14 +29,18 @@ pub(crate) fn charts(steps: &[StepReport]) -> Vec<Chart> {
         .map(|(column, limit)| {
             let threshold = words::threshold(limit.threshold_ns);
             let title = format!("Worst share over {threshold} at each load");
-            let y = Axis::linear("worst share of a slice", "%");
+            // The limit may be a thousandth of a share that failed: both are to be seen.
+            let floor = limit.share_max() * 100.0 / DRAWN_OF_LIMIT;
+            let y = Axis { floor: Some(floor), ..Axis::log("worst share of a slice", "%") };
             let mut chart = over_multiple(&format!("rating-share-{column}"), &title, y);
             let name = format!("limit {}", words::percent(limit.share_max()));
             chart.limits.push(Limit { y: limit.share_max() * 100.0, name });
             let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
-            chart.caption = "Each point is a step of the search: its worst slice of any device. At the dashed line or \
-                             above it, a load is too much."
-                .to_owned();
+            chart.caption = format!(
+                "Each point is a step of the search: its worst slice of any device. At the dashed line or above it, a load \
+                 is too much. The axis is logarithmic: what is below {} %, and 0, is drawn there.",
+                words::number(floor)
+            );
             with_points(chart, &judged, value, "%")
         })
         .collect();

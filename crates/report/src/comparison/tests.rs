@@ -338,11 +338,12 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     fs::remove_dir_all(dir.join("30x")).unwrap();
     let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();
     assert!(
-        comparison.warnings[1].starts_with("s: its step 30x cannot be read: reading "),
+        comparison.warnings[0].starts_with("s: 30x: there is no run to judge again: reading "),
         "{:?}",
         comparison.warnings
     );
     assert_eq!(comparison.candidates[0].test.value().unwrap().step.as_deref(), Some("20x"));
+    assert_eq!(why(&comparison.candidates[0].rating), "its runs do not bear out what its series says");
     // Not finished: no rating yet, and what was held so far.
     series.conclusion = None;
     series.write(&dir).unwrap();
@@ -353,4 +354,22 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     ["10x", "20x", "40x"].iter().for_each(|step| fs::remove_dir_all(dir.join(step)).unwrap());
     let candidate = one(&dir);
     assert_eq!(why(&candidate.margins), "none of its runs can be read");
+}
+
+#[test]
+fn a_search_is_compared_by_the_confirmation_of_its_rating_and_its_remarks_are_no_warnings() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("s");
+    let mut series = searched(&dir);
+    // 20x and 30x held at first; then 30x was not confirmed, and 20x was.
+    let confirmation = |of: f64, outcome| Step { name: format!("confirmation at {of}x"), ..step(of, outcome) };
+    series.steps.extend([confirmation(30.0, Outcome::Fail), confirmation(20.0, Outcome::Pass)]);
+    let conclusion = series.conclusion.as_mut().unwrap();
+    conclusion.rating = Some(20.0);
+    conclusion.remarks = vec!["at 20x: steady".into()];
+    series.write(&dir).unwrap();
+    let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();
+    let test = comparison.candidates[0].test.value().unwrap();
+    assert_eq!((test.step.as_deref(), test.ran_sec), (Some("confirmation at 20x"), 10.0));
+    assert_eq!((&comparison.warnings[..], &comparison.remarks[..]), (&[][..], &["s: at 20x: steady".to_owned()][..]));
 }

@@ -11,7 +11,7 @@ use crate::rejudge::doubt_of;
 use crate::words;
 use measure::cell::Layout;
 use measure::finding::Finding;
-use measure::judge::{Sla, Verdict};
+use measure::judge::{Outcome, Sla, Verdict};
 use measure::run_dir::{self, Config, HlogKind, Manifest, Run, RunDirError};
 use measure::steady::{Rounds, Steadiness};
 use serde::Serialize;
@@ -187,6 +187,25 @@ impl RunReport {
             host_facts: manifest.host_facts,
             engine_facts: manifest.engine_facts,
         })
+    }
+}
+
+impl RunReport {
+    /// What stands first below the outcome, and what follows it, each one sentence.
+    ///
+    /// Of an invalid run that is why nothing can be told: the worst share, which may be this program's own
+    /// doing, would read as a charge against the drive.
+    pub(crate) fn reasons(&self) -> (String, Vec<String>) {
+        let (all, decided) = (&self.verdict.reasons, self.decided.clone());
+        let first = match self.verdict.outcome {
+            Outcome::Invalid => all.first().cloned().or(decided.clone()),
+            Outcome::Pass | Outcome::Fail => decided.clone().or(all.first().cloned()),
+        };
+        let first = first.unwrap_or_else(|| "nothing was there to judge".to_owned());
+        let mut others: Vec<String> = all.iter().filter(|reason| **reason != first).cloned().collect();
+        let untold = decided.filter(|decided| *decided != first && !all.contains(decided));
+        others.extend(untold.map(|decided| format!("worst share seen: {decided}")));
+        (first, others)
     }
 }
 

@@ -8,7 +8,8 @@
   const font = {family: 'system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif', size: 12, color: '#1a1a1a'};
   const touch = window.matchMedia('(pointer: coarse)').matches;
   const config = {responsive: true, displaylogo: false, showTips: false,
-    displayModeBar: touch ? false : 'hover', modeBarButtonsToRemove: ['select2d', 'lasso2d', 'autoScale2d']};
+    // Its buttons would cover names and data at the top; a double click goes back from a zoom.
+    displayModeBar: false};
 
   const layoutOf = (chart, element) => {
     const own = chart.layout;

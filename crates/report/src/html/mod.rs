@@ -81,7 +81,7 @@ fn overview(document: &Document) -> String {
     let mut rows = Vec::new();
     for (number, report) in document.reports.iter().enumerate() {
         let (title, outcome, decided) = match report {
-            Report::Run(run) => (&run.title, Some(run.verdict.outcome), run.decided.clone()),
+            Report::Run(run) => (&run.title, Some(run.verdict.outcome), Some(run.reasons().0)),
             Report::Series(series) => {
                 let end = series.series.conclusion.as_ref();
                 (&series.title, end.map(|end| end.outcome), end.map(|end| end.sentence.clone()))

@@ -109,8 +109,15 @@ fn plot(id: &str, chart: &Chart) -> Value {
 }
 
 fn trace(line: &Line, y: &Axis, scale: f64) -> Value {
-    let drawn = |value: f64| if y.log { rounded(value.max(DRAWN_MS_MIN)) } else { rounded(value) };
-    let values: Vec<Option<f64>> = line.y.iter().map(|value| value.map(drawn)).collect();
+    let drawn = |value: f64| match (y.log, y.floor) {
+        (false, _) => Some(rounded(value)),
+        (true, Some(floor)) => Some(rounded(value.max(floor))),
+        // A logarithmic axis has no zero.
+        (true, None) => (value > 0.0).then(|| rounded(value.max(DRAWN_MS_MIN))),
+    };
+    let values: Vec<Option<f64>> = line.y.iter().map(|value| value.and_then(drawn)).collect();
+    let is_zero = values.iter().all(Option::is_none) && line.y.iter().any(Option::is_some);
+    let name = if is_zero { format!("{} (always 0)", line.name) } else { line.name.clone() };
     let style = line.style;
     let pick = |from: &[&'static str], at: usize| from.get(at % from.len()).copied().unwrap_or_default();
     let colour = pick(&COLOURS, style.colour);
@@ -120,7 +127,7 @@ fn trace(line: &Line, y: &Axis, scale: f64) -> Value {
         (false, _) => "markers",
     };
     let mut trace = json!({
-        "type": "scatter", "mode": mode, "name": escape::plot_text(&line.name), "y": values, "connectgaps": false,
+        "type": "scatter", "mode": mode, "name": escape::plot_text(&name), "y": values, "connectgaps": false,
         "line": {"color": colour, "dash": pick(&DASHES, style.dash), "width": 1.5},
         "hovertemplate": format!("%{{y:.4~g}} {}", escape::plot_text(&y.unit)),
     });
@@ -190,13 +197,21 @@ mod tests {
         let mut chart = Chart::over_time("a", "b", Axis::log("latency", "ms"));
         let x = Points::Even { first: 10.0, step: 10.0 };
         let name = "</script><img src=x>".to_owned();
-        chart.lines.push(Line { name, x, y: vec![Some(0.0), None, Some(2.0)], style: Style::line(0) });
+        chart.lines.push(Line { name, x, y: vec![Some(0.0001), None, Some(2.0)], style: Style::line(0) });
+        let x = Points::Even { first: 10.0, step: 10.0 };
+        chart.lines.push(Line { name: "p50".into(), x, y: vec![Some(0.0)], style: Style::line(0) });
         let mut plots = Plots::default();
         assert_eq!(plots.add(&chart, ""), "chart-1-a");
         let json = plots.json();
         assert!(!json.contains('<') && json.contains("&lt;/script&gt;"), "{json}");
         let parsed: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(parsed[0]["data"][0]["y"], json!([0.001, null, 2.0]), "gaps stay gaps");
+        let never = &parsed[0]["data"][1];
+        assert_eq!(
+            (&never["name"], &never["y"]),
+            (&json!("p50 (always 0)"), &json!([null])),
+            "zero is no line at 1 us"
+        );
         assert_eq!(parsed[0]["layout"]["xaxis"]["range"], json!([0, 30.0]));
     }
 

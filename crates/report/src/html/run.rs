@@ -50,19 +50,14 @@ fn verdict(run: &RunReport) -> String {
         Outcome::Fail => ("fail", "✘"),
         Outcome::Invalid => ("invalid", "?"),
     };
-    let decided = match &run.decided {
-        Some(decided) => format!("{}.", text(decided)),
-        None => "Nothing was there to judge.".to_owned(),
-    };
-    // The number that decided stands above already.
-    let reasons: Vec<&String> =
-        run.verdict.reasons.iter().filter(|reason| run.decided.as_ref() != Some(reason)).collect();
+    let (first, others) = run.reasons();
     format!(
         "<div class=\"verdict {class}\">\n<p class=\"word\"><span aria-hidden=\"true\">{sign}</span> {} \
-         <span class=\"class\">{}</span></p>\n<p class=\"decided\">{decided}</p>\n{}</div>\n",
+         <span class=\"class\">{}</span></p>\n<p class=\"decided\">{}.</p>\n{}</div>\n",
         words::outcome(run.verdict.outcome),
         text(&run.class_in_words),
-        list(&reasons)
+        text(&first),
+        list(&others)
     )
 }
 

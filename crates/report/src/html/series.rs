@@ -9,7 +9,7 @@ use crate::charts::identifier;
 use crate::document::{SeriesReport, StepReport};
 use crate::words;
 use measure::judge::Outcome;
-use measure::series::{Purpose, State};
+use measure::series::{Purpose, Series, State};
 
 /// The series; names of places in the page begin with `place`.
 pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> String {
@@ -77,11 +77,12 @@ fn conclusion(report: &SeriesReport) -> String {
     )
 }
 
-/// How a step ended, or how far it is.
-pub(crate) fn step_outcome(step: &StepReport) -> &'static str {
+/// How a step of `series` ended, or how far it is.
+pub(crate) fn step_outcome(step: &StepReport, series: &Series) -> &'static str {
     match (step.step.state, step.step.outcome) {
         (State::Done, Some(outcome)) => words::outcome(outcome),
         (State::Done, None) => "done",
+        (State::Planned, _) if series.conclusion.is_some() => "not run",
         (State::Planned, _) => "planned",
         (State::Running, _) => "running",
         (State::Interrupted, _) => "interrupted",
@@ -97,7 +98,7 @@ fn steps(report: &SeriesReport, place: &str) -> String {
         let ran = step.report.as_ref().map_or_else(|| "-".to_owned(), |run| words::seconds(run.verdict.ran_sec));
         let outcome = match (step.step.state, step.step.outcome) {
             (State::Done, Some(outcome)) => badge(Some(outcome)),
-            _ => text(step_outcome(step)),
+            _ => text(step_outcome(step, &report.series)),
         };
         let devices = step.step.devices.iter().filter_map(|at| report.series.devices.get(*at));
         let devices: Vec<&str> = devices.map(|device| device.name.as_str()).collect();

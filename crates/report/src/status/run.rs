@@ -28,6 +28,8 @@ pub enum Phase {
     Hung,
     /// Its process is held (SIGSTOP).
     Stopped,
+    /// Its process is not to be seen, and it is too soon to tell whether its files still grow.
+    Gone,
     /// Its process is gone, and there is no verdict.
     Killed,
     /// It ended, and has a verdict.
@@ -140,6 +142,10 @@ impl RunStatus {
             return Self::ended(dir, now, &manifest);
         }
         let seen = manifest.process.as_ref().map(look);
+        // It ended between the two looks.
+        if seen == Some(Seen::Gone) && dir.join(VERDICT).exists() {
+            return Self::ended(dir, now, &manifest);
+        }
         let (layout, mut judge) = (manifest.layout(), manifest.judge());
         let mut intervals = Intervals::open(dir, &manifest)?;
         let last = Last::of(&mut intervals, &mut judge, &layout)?;
@@ -229,6 +235,7 @@ impl RunStatus {
             {
                 Phase::Killed
             }
+            Some(Seen::Gone) => Phase::Gone,
             _ if fresh && self.elapsed_sec >= manifest.duration_sec as f64 => Phase::Ending,
             _ if fresh && self.elapsed_sec == 0.0 => Phase::Beginning,
             _ if fresh => Phase::Running,

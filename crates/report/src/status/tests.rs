@@ -85,7 +85,7 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
         (19, Seen::Running, Phase::Hung, 1),
         (0, Seen::Stopped, Phase::Stopped, 1),
         // In another container its process is not to be seen, but its files grow.
-        (1, Seen::Gone, Phase::Running, 0),
+        (0, Seen::Gone, Phase::Gone, 1),
         (5, Seen::Gone, Phase::Killed, 1),
         (5, Seen::Unknown, Phase::Running, 0),
         (60, Seen::Unknown, Phase::Unknown, 1),
@@ -94,6 +94,7 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
         // What it recorded until then had failed already.
         assert_eq!((run.phase, run.exit_code()), (phase, code), "{later} s later, {seen:?}");
     }
+    assert!(status(&dir, 0, Seen::Gone).to_string().contains("GONE (process 77): there is no such process here"));
     assert!(status(&dir, 90, Seen::Gone).to_string().contains("KILLED (process 77)"));
     assert!(status(&dir, 90, Seen::Running).to_string().contains("recorded nothing for 90 s"));
 }

@@ -1,6 +1,6 @@
 //! The status for a terminal: what is going on first, then how far, then the numbers.
 
-use super::{Phase, RunStatus, SeriesStatus, Shares, Status, StepStatus};
+use super::{Phase, RunStatus, Seen, SeriesStatus, Shares, Status, StepStatus};
 use measure::series::{Purpose, State};
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
@@ -76,6 +76,7 @@ impl RunStatus {
                 self.recorded_ago_sec.map_or_else(|| "long".to_owned(), span)
             ),
             Phase::Stopped => format!("STOPPED{pid}: somebody holds the process (kill -CONT goes on); {ago}"),
+            Phase::Gone => format!("GONE{pid}: there is no such process here: killed, or of another container; {ago}"),
             Phase::Killed => format!("KILLED{pid}: the process is gone and left no verdict; {ago}"),
             Phase::Unknown => format!("NOT RUNNING as far as its files tell: there is no verdict; {ago}"),
             Phase::Ended => format!("{}: {}", self.outcome, self.reason),
@@ -98,11 +99,13 @@ impl fmt::Display for SeriesStatus {
             Purpose::Certify => "certification",
             Purpose::Rate => "search for the highest rating",
         };
-        let done = self.steps.iter().filter(|step| step.state == State::Done).count();
-        writeln!(f, "{}  {purpose}: {done} of {} steps done", self.dir.display(), self.steps.len())?;
+        writeln!(f, "{}  {purpose}: {}", self.dir.display(), self.progress())?;
         match self.outcome {
             Some(outcome) => writeln!(f, "  {outcome}: {}", self.conclusion)?,
             None if self.is_over() => writeln!(f, "  NOT RUNNING: it is not finished; the same command goes on")?,
+            None if self.seen == Some(Seen::Gone) => {
+                writeln!(f, "  its process is gone, unless another container has it")?
+            }
             None => {
                 let end = self.ends_unix_ms.map(|ends| format!(", ends {}", time_of_day(ends))).unwrap_or_default();
                 let more = if self.purpose == Purpose::Rate { "; a search can add steps" } else { "" };
@@ -113,7 +116,10 @@ impl fmt::Display for SeriesStatus {
         if hidden > 0 {
             writeln!(f, "  ({hidden} earlier steps)")?;
         }
-        self.steps.iter().skip(hidden).try_for_each(|step| writeln!(f, "  {}", step_text(step)))?;
+        self.steps
+            .iter()
+            .skip(hidden)
+            .try_for_each(|step| writeln!(f, "  {}", step_text(step, self.outcome.is_some())))?;
         self.remarks.iter().try_for_each(|remark| writeln!(f, "  note: {remark}"))?;
         match &self.run {
             Some(run) if self.outcome.is_none() => write!(f, "\n{run}"),
@@ -122,10 +128,27 @@ impl fmt::Display for SeriesStatus {
     }
 }
 
-fn step_text(step: &StepStatus) -> String {
+impl SeriesStatus {
+    /// How many steps are done; of a series that is at its end, what became of the others.
+    fn progress(&self) -> String {
+        let count = |state| self.steps.iter().filter(|step| step.state == state).count();
+        let done = count(State::Done);
+        if self.outcome.is_none() {
+            return format!("{done} of {} steps done", self.steps.len());
+        }
+        let steps = if done == 1 { "step" } else { "steps" };
+        let others = [(State::Interrupted, "interrupted"), (State::Planned, "not run")];
+        let others = others.map(|(state, word)| (count(state), word));
+        let others = others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!(", {count} {word}"));
+        format!("{done} {steps} done{}", others.collect::<String>())
+    }
+}
+
+fn step_text(step: &StepStatus, is_ended: bool) -> String {
     let state = match (step.state, step.outcome) {
         (State::Done, Some(outcome)) => outcome.to_string(),
         (State::Done, None) => "done".to_owned(),
+        (State::Planned, _) if is_ended => "not run".to_owned(),
         (State::Planned, _) => "planned".to_owned(),
         (State::Running, _) => "begun".to_owned(),
         (State::Interrupted, _) => "interrupted".to_owned(),
