@@ -3,6 +3,7 @@
 use super::explain::Subject;
 use super::{Cause, Part};
 use crate::judge::{Grouped, ThresholdText, percent as share_percent};
+use std::fmt;
 
 /// Parts below this share of the time are left out of the sentence; they are in the data.
 const SHARE_TOLD_MIN: f64 = 0.01;
@@ -73,14 +74,15 @@ pub(super) fn wait(subject: &Subject<'_>) -> String {
         duration(subject.mean_ns(&slow.service_ns))
     );
     if subject.counts.unissued > 0 {
-        text = format!("{text}, and {} were never issued or never came back", number(subject.counts.unissued));
+        let were = if subject.counts.unissued == 1 { "was" } else { "were" };
+        text = format!("{text}, and {} {were} never issued or never came back", number(subject.counts.unissued));
     }
     text
 }
 
 /// What failed.
 pub(super) fn failed(subject: &Subject<'_>) -> String {
-    format!("{} operations failed", number(subject.counts.errors))
+    format!("{} failed", Count(subject.counts.errors, "operation"))
 }
 
 /// A fraction in whole percent; never 0 nor 100 if it is not.
@@ -100,6 +102,15 @@ pub(super) fn duration(ns: u64) -> String {
         ns => (ns / 1e3, "us"),
     };
     if value < 9.95 && value.fract() != 0.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
+/// So many of something: `1 sample`, `2,000 samples`.
+pub(super) struct Count(pub(super) u64, pub(super) &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", number(self.0), self.1, if self.0 == 1 { "" } else { "s" })
+    }
 }
 
 /// A number with commas between thousands.
