@@ -185,7 +185,7 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
     assert!(
         blame.sentence.starts_with(
             "slice 1: 10.0 % of reads over 1 ms, with our own lag (limit 5 %): 97 % of the \
-         time in this program (issued 3 ms late on average)"
+         time in this program (issued 3 ms late on average; without what it may have made itself none remain)"
         ),
         "{}",
         blame.sentence
@@ -282,6 +282,21 @@ fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
     }
 }
 
+#[test]
+fn what_remains_without_what_this_program_may_have_made_itself_is_told_beside_the_limit() {
+    for (slow, words) in [(70, "7.00 % remain, still not below the limit"), (20, "2.00 % remain, below the limit")] {
+        let mut run = Run::new(1, 1, false, &[]);
+        run.second_with(&[], |interval| {
+            (0..1000 - slow - 200).for_each(|_| interval.cells[0].record(&fast(), 0, 1536));
+            (0..slow).for_each(|_| interval.cells[0].record(&times(0, 0, 2 * MS), 0, 1536));
+            (0..200).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 3_900 * US, 1536));
+        });
+        let blame = run.only();
+        let ours = blame.parts.iter().find(|part| part.cause == Cause::OurLag).unwrap();
+        assert!(ours.evidence.ends_with(&format!("; without what it may have made itself {words}")), "{ours:?}");
+    }
+}
+
 const FULL: [&str; 4] = ["nvme0n1.r/s", "nvme0n1.r_await", "nvme0n1.aqu-sz", "nvme0n1.in_flight"];
 
 /// A stall of a second: 128 operations are with the device, 1000 behind them.
@@ -289,7 +304,7 @@ fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> 
     let mut run = Run::new(1, 2, false, &FULL);
     run.blamer = run.blamer.with_requests_max(&[requests_max]);
     run.second(&[(1000, fast())], &[1000.0, 0.1, queue_means[0], ends[0]]);
-    run.second_with(&[2000.0, 64.0, queue_means[1], ends[1]], |interval| {
+    run.second_with(&[2128.0, 60.2, queue_means[1], ends[1]], |interval| {
         (0..1000).for_each(|_| interval.cells[0].record(&fast(), 0, 1536));
         (0..1128).for_each(|_| interval.cells[0].record(&times(0, 0, 1000 * MS), 0, 1536));
         interval.in_flight_max = 1128;
