@@ -23,6 +23,8 @@ const MIB: u64 = 1 << 20;
 pub struct Consents<'a> {
     /// Devices that may be erased, by name.
     pub erase: &'a [String],
+    /// Further devices of what the run is part of, which other runs may erase.
+    pub others: &'a [String],
     /// Whether other runs that say so too may use the devices at the same time.
     pub shared: bool,
 }
@@ -122,14 +124,16 @@ fn open_to_write(terms: &Terms, consents: &Consents<'_>, test: Test, block_bytes
             ..Request::new(name, format!("{} test", test.name()))
         })
         .collect();
-    Ok(consent(&requests, consents.erase)?.into_iter().map(Target::writable).collect())
+    Ok(consent(&requests, consents.erase, consents.others)?.into_iter().map(Target::writable).collect())
 }
 
-/// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be.
-pub fn consent(requests: &[Request], erase: &[String]) -> Result<Vec<WriteConsent>, Failure> {
+/// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be,
+/// and which names are of no device of `requests` and none of `others`.
+pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Result<Vec<WriteConsent>, Failure> {
     let variable = std::env::var(ERASE_VARIABLE).ok();
     let named = erase_names(erase, variable.as_deref());
-    for name in named.iter().filter(|name| !requests.iter().any(|request| request.path == **name)) {
+    let is_known = |name: &String| others.contains(name) || requests.iter().any(|request| request.path == *name);
+    for name in named.iter().filter(|name| !is_known(name)) {
         say::warning(&format!("{name}, named for erasure, is no device of this configuration: nothing comes of it"));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);

@@ -13,6 +13,8 @@ mod commands;
 mod devices;
 mod engine;
 mod failure;
+mod leave;
+mod outlet;
 mod progress;
 mod recording;
 mod runner;
@@ -20,7 +22,9 @@ mod say;
 mod screen;
 mod series;
 mod signals;
+mod table;
 mod tracing;
+mod whole_file;
 
 use args::{Invocation, Task, parse};
 use commands::Manner;
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         say::error(&failure.message);
         failure.exit_code()
     });
+    say::flush();
     match manner {
         Manner::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
         _ => code,

@@ -1,10 +1,13 @@
 //! The line that tells how a run is going: rate, lag, p99, errors, time left.
 
 use crate::say;
-use crate::screen::{Screen, columns, fitted};
+use crate::screen::{columns, fitted};
 use measure::cell::{Interval, Latencies, Layout, latencies};
+use report::status::clock;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
+
+const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// How often the line is renewed on a terminal: simulated intervals come faster than anyone reads.
 const RENEW: Duration = Duration::from_millis(200);
@@ -18,8 +21,8 @@ pub struct Progress {
     /// What it is part of, before each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
     duration_ns: u64,
-    /// The terminal; `None` where standard error is a file.
-    screen: Option<Screen>,
+    /// Whether standard error is a terminal, on which one line is drawn again and again.
+    terminal: bool,
     simulated: bool,
     quiet: bool,
     told: Option<Instant>,
@@ -39,12 +42,11 @@ impl Progress {
     /// Progress of a run of `duration_ns`, which pass faster on `simulated` drives.
     pub fn new(layout: &Layout, duration_ns: u64, simulated: bool, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
-        let screen = if !quiet && io::stderr().is_terminal() { Screen::new() } else { None };
         Self {
             layout: layout.clone(),
             heading: None,
             duration_ns,
-            screen,
+            terminal: io::stderr().is_terminal(),
             simulated,
             quiet,
             told: None,
@@ -64,14 +66,14 @@ impl Progress {
             return;
         }
         self.add(interval);
-        let pause = if self.screen.is_some() { RENEW } else { ADD };
+        let pause = if self.terminal { RENEW } else { ADD };
         if self.told.is_some_and(|told| told.elapsed() < pause) {
             return;
         }
         self.told = Some(Instant::now());
-        match &self.screen {
-            Some(screen) => screen.show(format!("\r{}\x1b[K", self.line(interval.end_ns, columns(io::stderr())))),
-            None => say::note(&self.line(interval.end_ns, usize::MAX - 2)),
+        match self.terminal {
+            true => say::draw(format!("\r{}\x1b[K", self.line(interval.end_ns, columns(io::stderr()))), false),
+            false => say::note(&self.line(interval.end_ns, usize::MAX - 2)),
         }
         self.since.from_ns = interval.end_ns;
         self.since.ops = 0;
@@ -97,10 +99,10 @@ impl Progress {
         let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
         let p99 = |of: &Latencies| milliseconds(of.value_at_quantile(0.99));
         let errors = if self.errors > 0 { format!("{} I/O errors", self.errors) } else { String::new() };
-        let left = clock(self.duration_ns.saturating_sub(end_ns));
+        let left = clock(self.duration_ns.saturating_sub(end_ns) / NS_PER_SEC);
         let parts = [
             (4, self.heading.clone().unwrap_or_default()),
-            (4, clock(end_ns)),
+            (4, clock(end_ns / NS_PER_SEC)),
             (3, format!("{rate:.0} ops/s")),
             (2, format!("service p99 {}", p99(&self.since.judged))),
             (1, format!("lag p99 {}", p99(&self.since.lag))),
@@ -112,16 +114,10 @@ impl Progress {
 
     /// Ends the line, so that the next text begins on one of its own.
     pub fn end(&mut self) {
-        if let Some(screen) = self.screen.take() {
-            screen.end(if self.told.is_some() { "\n" } else { "" });
+        if self.told.take().is_some() && self.terminal {
+            say::note("");
         }
     }
-}
-
-/// Hours, minutes and seconds.
-fn clock(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 fn milliseconds(ns: u64) -> String {

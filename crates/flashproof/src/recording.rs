@@ -4,6 +4,7 @@
 use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
+use crate::leave;
 use crate::progress::Progress;
 use crate::runner::Watch;
 use crate::say;
@@ -251,7 +252,7 @@ impl Sink for Recording<'_> {
                 patience.as_secs(),
                 self.dir.display()
             ));
-            std::process::exit(3);
+            leave::now(3);
         }
     }
 }

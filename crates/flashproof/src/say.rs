@@ -1,14 +1,35 @@
 //! Talking to the user. Nothing here can fail: who closed the terminal does not want to hear of it.
 
 use crate::failure::Failure;
+use crate::leave;
+use crate::outlet::Outlet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// How long the end of the program waits for its last words to be on the screen.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Nothing is written to standard error while a run goes on but through this.
+static STDERR: LazyLock<Outlet> = LazyLock::new(|| Outlet::new(io::stderr()));
 
 /// Says something that is not an error, on standard error.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    STDERR.say(format!("{text}\n"));
+}
+
+/// Draws on standard error, over what is there. Of drawings that a terminal does not take as fast as they
+/// come, the newest is drawn. The `first` is not left out: others go over it.
+pub fn draw(text: String, first: bool) {
+    if first { STDERR.say(text) } else { STDERR.draw(text) }
+}
+
+/// Waits a moment for what was said to be on the screen.
+pub fn flush() {
+    STDERR.flush(LAST_PATIENCE);
 }
 
 /// Says what may spoil the result, one line for each line of `text`.
@@ -62,6 +83,8 @@ fn is_character_device(out: &impl AsFd) -> bool {
 
 /// A bug ends in one line that says so, not in a trace of our insides.
 pub fn tame_panics() {
+    // Its thread is no offspring of one that runs behind all others, and is there when memory is short.
+    LazyLock::force(&STDERR);
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
         let payload = info.payload();
@@ -71,6 +94,6 @@ pub fn tame_panics() {
             "this is a bug in flashproof{place}: {} - what was recorded before can be read with \"flashproof report DIR\"; please report the bug",
             why.lines().next().unwrap_or_default()
         ));
-        std::process::exit(3);
+        leave::now(3);
     }));
 }

@@ -1,10 +1,12 @@
 //! Signals: the first ends the run cleanly, the second at once. A terminal that goes away ends nothing.
 
 use crate::failure::Failure;
+use crate::leave;
 use crate::say;
 use load::run::{Cause, Control};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -16,9 +18,11 @@ const HUNG_UP: &str = "the terminal is gone; the work goes on without it (flashp
 
 /// What signals end at the moment: the runs that are armed. Installed once for a command, whose runs
 /// come one after another.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Switch {
     armed: Arc<Mutex<Vec<Arc<Control>>>>,
+    /// The signal that came first; 0 before.
+    asked: Arc<AtomicI32>,
 }
 
 /// Runs that a signal ends, for as long as this lives.
@@ -32,7 +36,7 @@ impl Switch {
     /// directory, and `flashproof status` tells how it goes. A question that waits for its answer hears
     /// from the terminal itself that nobody will give one.
     pub fn install(left: &'static str) -> Result<Self, Failure> {
-        let switch = Self { armed: Arc::default() };
+        let switch = Self::default();
         let ignored = ignored();
         let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
         let mut signals = Signals::new(heard)
@@ -47,12 +51,15 @@ impl Switch {
                 }
                 if std::mem::replace(&mut asked, true) {
                     say::error(&format!("ended at once by a second signal - {left}"));
-                    std::process::exit(BROKEN_OFF);
+                    leave::now(BROKEN_OFF);
                 }
                 if !listening.ask(signal) {
                     // Nothing runs: a question waits for its answer, or a run is being set up.
-                    say::note(&format!("\n{}: ended", name(signal)));
-                    std::process::exit(BROKEN_OFF);
+                    say::note(&format!(
+                        "\n{}: ended before a run began - the same command begins it, or goes on where it was",
+                        name(signal)
+                    ));
+                    leave::now(BROKEN_OFF);
                 }
                 say::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
             }
@@ -67,8 +74,16 @@ impl Switch {
         Armed(self.clone())
     }
 
+    /// The signal that asked for the end, if one did. A run hears of it as its cause only if it has no other
+    /// by then: one whose time is over stays armed until it is recorded, and ends as it would have. Whoever
+    /// begins the next run asks here first.
+    pub fn was_asked(&self) -> Option<i32> {
+        Some(self.asked.load(Ordering::Acquire)).filter(|signal| *signal != 0)
+    }
+
     /// Ends the runs that are armed; tells whether there are any.
     fn ask(&self, signal: i32) -> bool {
+        self.asked.store(signal, Ordering::Release);
         let controls = self.lock();
         controls.iter().for_each(|control| control.stop(Cause::Asked { signal }));
         !controls.is_empty()
@@ -99,5 +114,28 @@ pub fn name(signal: i32) -> String {
         SIGTERM => "SIGTERM".to_owned(),
         SIGHUP => "SIGHUP".to_owned(),
         other => format!("signal {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_at_the_end_of_a_run_that_has_another_cause_is_not_lost() {
+        let switch = Switch::default();
+        assert_eq!(switch.was_asked(), None);
+        let control = Arc::new(Control::default());
+        control.stop(Cause::Enough { why: "steady".to_owned() });
+        let armed = switch.arm(vec![control.clone()]);
+        assert!(switch.ask(SIGTERM));
+        drop(armed);
+        assert!(matches!(control.cause(), Some(Cause::Enough { .. })));
+        assert_eq!(switch.was_asked(), Some(SIGTERM));
+    }
+
+    #[test]
+    fn a_signal_while_nothing_is_armed_ends_nothing_here() {
+        assert!(!Switch::default().ask(SIGINT));
     }
 }

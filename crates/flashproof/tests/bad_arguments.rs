@@ -144,11 +144,10 @@ fn a_report_on_what_is_no_run_says_so() {
     bench.write(CONFIG, GOOD);
     bench
         .flashproof(&["report", "missing"])
-        .expect_error(3, &["missing/manifest.json - ", "give the directory of a run"]);
-    bench.flashproof(&["report", CONFIG]).expect_error(
-        3,
-        &["test.conf/manifest.json - Not a directory", "a file is in the way: give the path of a directory"],
-    );
+        .expect_error(3, &["reading missing - No such file or directory", "manifest.json of a run", "check the path"]);
+    bench
+        .flashproof(&["report", CONFIG])
+        .expect_error(3, &["reading test.conf - it is a file, and a run is a directory; give the directory of a run"]);
     bench.storage(GOOD, &[]).expect(0);
     bench.write("run/manifest.json", "{\"format_version\": 99}");
     bench.flashproof(&["report", OUT]).expect_error(3, &["it has format version 99", "use a newer flashproof"]);

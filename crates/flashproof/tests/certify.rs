@@ -190,6 +190,18 @@ fn stage_2_may_be_slow_but_has_to_complete() {
 }
 
 #[test]
+fn slices_that_a_file_makes_longer_than_an_hour_are_named() {
+    let bench = Bench::new();
+    bench.write(
+        "rare.conf",
+        "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 5\nreport-interval-sec: 7200\n",
+    );
+    let ended = certify(&bench, &["--config", "rare.conf", "--out", SERIES, "--stage-duration", "4h"]).expect(0);
+    let words = "passed the screening for 1 times rare.conf in slices of 2 h: stage 1";
+    assert!(ended.stdout.contains(words), "{}", ended.stdout);
+}
+
+#[test]
 fn several_devices_are_tested_alone_and_together_and_compared() {
     let bench = Bench::new();
     let options = ["--single", "sim:name=b", "--out", SERIES, "--load", "0.1", "--stage-duration", "1m"];
@@ -223,7 +235,8 @@ fn a_device_is_prepared_first_and_only_once() {
         "{}",
         ended.stdout
     );
-    assert!(ended.stdout.contains("this is a screening, because a stage lasts 3 s, not 24 h"), "{}", ended.stdout);
+    let because = format!("because {} is a loop device, which is a file, and a stage lasts 3 s, not 24 h", device.name);
+    assert!(ended.stdout.contains(&format!("this is a screening, {because}")), "{}", ended.stdout);
     let again = certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect(0);
     assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
 }

@@ -3,9 +3,18 @@
 mod support;
 
 use serde_json::Value;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{Bench, Ended, LoopDevice, Nobody, Undo, skip, tool};
 
 const MIB: u64 = 1 << 20;
+
+/// `flashproof devices` opens every device for a moment, those of other tests too, and the doctor of these
+/// would find them in use.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
@@ -32,6 +41,7 @@ fn device(bench: &Bench, path: &str) -> Value {
 
 #[test]
 fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
+    let _alone = alone();
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
     let ended = bench.flashproof(&["doctor", &device.name, "--json"]).expect(0);
@@ -49,6 +59,7 @@ fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
 
 #[test]
 fn a_mounted_device_is_a_problem_and_not_safe_to_test() {
+    let _alone = alone();
     let bench = Bench::new();
     let Some(loop_device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
     if tool("mkfs.ext4", &["-q", &loop_device.name]).is_none() {
@@ -75,6 +86,7 @@ fn a_mounted_device_is_a_problem_and_not_safe_to_test() {
 
 #[test]
 fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
+    let _alone = alone();
     let bench = Bench::new();
     let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
     let free = device(&bench, &loop_device.name);
@@ -92,6 +104,7 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
 
 #[test]
 fn bad_names_are_problems_with_what_to_do() {
+    let _alone = alone();
     let bench = Bench::new();
     std::fs::create_dir(bench.path("dir")).unwrap();
     for (name, why) in [
@@ -113,6 +126,7 @@ fn bad_names_are_problems_with_what_to_do() {
 
 #[test]
 fn without_names_every_disk_is_examined_and_one_in_use_is_no_problem() {
+    let _alone = alone();
     let bench = Bench::new();
     let ended = bench.flashproof(&["doctor", "--json"]);
     let report = json(&ended);
@@ -125,6 +139,7 @@ fn without_names_every_disk_is_examined_and_one_in_use_is_no_problem() {
 
 #[test]
 fn without_rights_it_says_what_it_could_not_look_at() {
+    let _alone = alone();
     let bench = Bench::new();
     let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
     let Some(nobody) = Nobody::new(&bench) else { return };

@@ -122,8 +122,8 @@ fn a_hangup_ends_nothing() {
 #[test]
 fn an_interrupted_run_that_had_failed_already_has_failed() {
     let bench = Bench::new();
-    // Thirty years, of which only the beginning passes before the signal.
-    let config = "device-names: sim:error-rate=0.0001\ntest-duration-sec: 1000000000\nread-reqs-per-sec: 1000\n\
+    // Four months, of which only the beginning passes before the signal.
+    let config = "device-names: sim:error-rate=0.0001\ntest-duration-sec: 10000000\nread-reqs-per-sec: 1000\n\
                   report-interval-sec: 60\n";
     let mut running = bench.start(config, &["--max-errors", "1000000000000"]);
     running.wait_until("an error", || bench.exists("run/act.log") && bench.text("run/act.log").contains("failed: "));

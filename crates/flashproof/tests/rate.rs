@@ -54,7 +54,7 @@ fn the_rating_is_within_five_percent_of_an_exhaustive_sweep() {
         // Too little bandwidth for large blocks, which hold up reads on the same channels.
         "sim:channels=2+read-us=300+write-us=200+write-mbps=8",
         // A freeze each second: the share over 1 ms is there from the start and grows slowly.
-        "sim:channels=2+read-us=700+write-us=500+stall-ms=9+stall-every-s=0.25",
+        "sim:channels=2+read-us=700+write-us=500+stall-ms=7+stall-every-s=0.25",
     ];
     for drive in drives {
         let bench = Bench::new();

@@ -3,6 +3,7 @@
 mod support;
 
 use measure::judge::End;
+use measure::series::Series;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
@@ -107,13 +108,44 @@ fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() 
 fn a_terminal_that_takes_no_more_holds_up_nothing() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else { return };
-    let Some(child) = terminal.run(&command(&bench, 3)) else { return };
-    let _child = Guard(child);
-    wait_for("its first interval", || intervals(&bench.path(OUT)) > 0);
     // What Ctrl-S does, or a connection that broke: writes wait.
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
+    let Some(child) = terminal.run(&command(&bench, 3)) else { return };
+    let _child = Guard(child);
     wait_for("its verdict", || bench.exists("run/verdict.json"));
     assert_eq!(bench.run().agrees(), Some(true));
+}
+
+#[test]
+fn a_terminal_that_takes_no_more_does_not_hold_up_a_series_between_its_stages() {
+    let bench = Bench::new();
+    let Some(terminal) = Terminal::open(80) else { return };
+    rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
+    let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--stage-duration", "60s"]);
+    let Some(child) = terminal.run(&command) else { return };
+    let _child = Guard(child);
+    wait_for("its conclusion", || {
+        Series::read(&bench.path("series")).ok().flatten().is_some_and(|series| series.conclusion.is_some())
+    });
+    wait_for("its report", || bench.exists("series/report.html"));
+}
+
+#[test]
+fn what_comes_after_progress_begins_on_a_line_of_its_own() {
+    let bench = Bench::new();
+    let Some(terminal) = Terminal::open(80) else { return };
+    let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--stage-duration", "60s"]);
+    let Some(child) = terminal.run(&command) else { return };
+    assert_eq!(Guard(child).0.wait().unwrap().code(), Some(0));
+    let Terminal { mut window, inside } = terminal;
+    drop(inside);
+    let mut text = Vec::new();
+    // With nobody inside any more it ends with EIO.
+    let _ = window.read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    for stage in ["stage 1 of 2: PASS", "stage 2 of 2: PASS"] {
+        assert!(text.contains(&format!("\n{stage}")), "{stage}: {text:?}");
+    }
 }
 
 #[test]

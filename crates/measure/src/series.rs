@@ -9,7 +9,7 @@
 
 use crate::finding::Finding;
 use crate::judge::Outcome;
-use crate::run_dir::RunDirError;
+use crate::run_dir::{Process, RunDirError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
@@ -147,12 +147,18 @@ pub struct Series {
     pub steps: Vec<Step>,
     /// What came of it; `None` while it goes on.
     pub conclusion: Option<Conclusion>,
+    /// The process that runs it, or ran it last; `None` in series of earlier versions.
+    #[serde(default)]
+    pub process: Option<Process>,
 }
 
 impl Series {
-    /// Reads the series in `dir`; `None` where there is none. Errors: it cannot be read, is damaged,
-    /// or is of a later version.
+    /// Reads the series in `dir`; `None` where there is none, as in a file. Errors: it cannot be read, is
+    /// damaged, or is of a later version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
+        if dir.is_file() {
+            return Ok(None);
+        }
         crate::run_dir::read_json(&dir.join(SERIES), SERIES_FORMAT_VERSION)
     }
 
@@ -185,13 +191,22 @@ mod tests {
             findings: Vec::new(),
             steps: Vec::new(),
             conclusion: None,
+            process: Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into() }),
         }
+    }
+
+    #[test]
+    fn a_series_of_an_earlier_version_names_no_process() {
+        let mut value = serde_json::to_value(series()).unwrap();
+        value.as_object_mut().unwrap().remove("process");
+        assert_eq!(serde_json::from_value::<Series>(value).unwrap(), Series { process: None, ..series() });
     }
 
     #[test]
     fn a_series_is_read_as_it_was_written_and_replaced_as_a_whole() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Series::read(dir.path()).unwrap(), None);
+        assert_eq!(Series::read(tempfile::NamedTempFile::new().unwrap().path()).unwrap(), None);
         let mut series = series();
         series.write(dir.path()).unwrap();
         series.conclusion = Some(Conclusion {

@@ -19,6 +19,7 @@ pub mod latencies;
 pub mod latency;
 mod markdown;
 mod method;
+mod rejudge;
 pub mod status;
 pub mod summary;
 mod text;

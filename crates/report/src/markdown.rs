@@ -152,7 +152,7 @@ fn fenced(text: &str) -> String {
 }
 
 /// Text of which no character is taken for markup, on one line.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -5,8 +5,9 @@
 
 mod support;
 
+use measure::finding::{Finding, Level};
 use measure::judge::Outcome;
-use measure::series::Purpose;
+use measure::series::{Purpose, Series};
 use report::document::Document;
 use serde_json::Value;
 use std::fs;
@@ -116,8 +117,10 @@ fn series_of_both_kinds_are_what_the_schema_says() {
         write_series(&series, purpose, &steps);
         let value = assert_valid(&Document::read(&[series]).unwrap());
         let report = &value["reports"][0];
-        assert_eq!(report["series"]["conclusion"]["outcome"], "pass");
-        assert!(report["banners"][0]["text"].as_str().unwrap().starts_with("no run of lost: "), "{report}");
+        let outcome = if purpose == Purpose::Certify { "fail" } else { "invalid" };
+        assert_eq!(report["series"]["conclusion"]["outcome"], outcome);
+        let banner = report["banners"][0]["text"].as_str().unwrap();
+        assert!(banner.starts_with("lost: there is no run to judge again: "), "{banner}");
         let charts = |of: &Value| of["sections"].as_array().unwrap().len();
         let is_search = purpose == Purpose::Rate;
         assert_eq!((charts(report) > 0, charts(&report["steps"][0]["report"]) > 0), (is_search, !is_search));
@@ -153,4 +156,32 @@ fn what_is_no_directory_of_ours_gets_no_report() {
     let dir = tempfile::tempdir().unwrap();
     let error = Document::read(&[dir.path()]).unwrap_err().to_string();
     assert!(error.contains("the directory is empty"), "{error}");
+}
+
+#[test]
+fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("rate");
+    write_series(
+        &dir,
+        Purpose::Rate,
+        &[("a", 1.0, Outcome::Pass, Some(SHORT)), ("b", 2.0, Outcome::Fail, Some(SHORT))],
+    );
+    let mut series = Series::read(&dir).unwrap().unwrap();
+    series.findings = vec![Finding {
+        check: "scheduler".into(),
+        device: None,
+        level: Level::Warning,
+        finding: "the scheduler is bfq".into(),
+        reason: "it reorders".into(),
+        remedy: "choose none".into(),
+    }];
+    series.write(&dir).unwrap();
+    let page = Document::read(&[&dir]).unwrap().html();
+    for part in
+        ["the scheduler is bfq", "As recorded with the last run, b:", "What could not be measured", "Method and limits"]
+    {
+        assert_eq!(page.matches(part).count(), 1, "{part}");
+    }
+    assert!(page.contains("Devices, host and engine"));
 }

@@ -7,12 +7,14 @@
 mod drives;
 mod facts;
 mod list;
+mod no_drive;
 mod resolve;
 mod sysfs;
 
 pub use drives::{Drive, drives_of};
 pub use facts::{DeviceFacts, Kind, LoopBacking, Partition};
 pub use list::{Listed, list};
+pub use no_drive::no_drive;
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
 pub(crate) use sysfs::SysDir;
 

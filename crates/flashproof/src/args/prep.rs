@@ -19,6 +19,9 @@ pub struct PrepArgs {
     /// Allow the erasure of this device, by its name as given; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
+    /// Devices that are part of the same work and not prepared now; no option
+    #[arg(skip)]
+    pub others: Vec<String>,
     /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning is 2
     #[arg(long, value_name = "N", default_value_t = FILLS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
@@ -60,10 +63,13 @@ pub struct PrepArgs {
 impl PrepArgs {
     /// The preparation of `devices` that `flashproof prep` does without options; `erase` names those that
     /// may be erased.
-    pub fn usual(devices: Vec<String>, erase: &[String], quiet: bool) -> Self {
+    ///
+    /// `others`: further devices of what it is part of, which nobody is warned of.
+    pub fn usual(devices: Vec<String>, erase: &[String], others: Vec<String>, quiet: bool) -> Self {
         Self {
             devices,
             erase: erase.to_vec(),
+            others,
             fills: FILLS,
             skip_zero: false,
             zero_only: false,

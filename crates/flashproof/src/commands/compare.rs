@@ -19,6 +19,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     };
     let comparison = compare(&args.dirs, &given, &ratings).map_err(failed)?;
     comparison.warnings.iter().for_each(|warning| say::warning(warning));
+    comparison.remarks.iter().for_each(|remark| say::note(remark));
     if !args.dwpd.is_empty() {
         say::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
     }

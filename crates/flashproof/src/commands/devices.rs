@@ -5,6 +5,7 @@
 use crate::args::DevicesArgs;
 use crate::failure::Failure;
 use crate::say;
+use crate::table::table;
 use device::discover::{self, Roots};
 use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
 use serde_json::{Value, json};
@@ -26,7 +27,8 @@ pub fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
         say::result(&format!("{}\n", serde_json::to_string_pretty(&json).map_err(Failure::environment)?))?;
         return Ok(ExitCode::SUCCESS);
     }
-    say::result(&table(&outlooks.iter().map(row).collect::<Vec<_>>()))?;
+    let rows: Vec<_> = std::iter::once(TITLES.map(str::to_owned)).chain(outlooks.iter().map(row)).collect();
+    say::result(&table(&rows))?;
     notes(&outlooks).iter().for_each(|note| say::note(note));
     if empty > 0 {
         let plural = if empty == 1 { "device holds" } else { "devices hold" };
@@ -123,19 +125,6 @@ fn value(outlook: &Outlook) -> Value {
     })
 }
 
-/// Lines with columns as wide as their widest entry; the last one is not filled up.
-fn table(rows: &[[String; 9]]) -> String {
-    let titles = TITLES.map(str::to_owned);
-    let lines: Vec<&[String; 9]> = std::iter::once(&titles).chain(rows).collect();
-    let widths: Vec<usize> =
-        (0..TITLES.len()).map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0)).collect();
-    let line = |cells: &&[String; 9]| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    lines.iter().map(line).collect()
-}
-
 /// Bytes in three digits or four, in units of a thousand, as drives are sold.
 fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 5] = [
@@ -170,7 +159,7 @@ mod tests {
         let mut row: [String; 9] = Default::default();
         row[0] = "/dev/nvme0n1".to_owned();
         row[7] = "no".to_owned();
-        let text = table(&[row]);
+        let text = table(&[TITLES.map(str::to_owned), row]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("DEVICE        SIZE  MODEL") && lines[0].ends_with("SAFE  WHY"), "{text}");
         assert_eq!(lines[0].find("SAFE"), lines[1].find("no"));

@@ -32,7 +32,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         model,
         text,
         dir: dir.clone(),
-        consents: Consents { erase: &args.erase, shared: args.shared },
+        consents: Consents { erase: &args.erase, others: &[], shared: args.shared },
         sla: args.sla.clone(),
         slice_sec: args.slice,
         round_sec: None,

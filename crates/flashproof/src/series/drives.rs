@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::say;
-use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of};
+use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
 use device::guard::Records;
 use device::sim::DriveSpec;
 use load::act::staged::Base;
@@ -14,6 +14,9 @@ pub struct Drives {
     pub identities: Vec<Identity>,
     /// Devices that nobody prepares and that are not on record as prepared.
     pub left_unprepared: Vec<String>,
+    /// Devices that are no drives, whatever they are called, each a phrase with its name and what it is:
+    /// `/dev/loop3 is a loop device, which is a file`. Simulated drives and files are not among them.
+    pub virtual_kinds: Vec<String>,
     /// Devices that are to be prepared.
     wanting: Vec<Wanting>,
 }
@@ -31,7 +34,12 @@ impl Drives {
     /// Errors: a device that is not there, or is none.
     pub fn look(base: &Base, no_prep: bool) -> Result<Self, Failure> {
         let terms = base.config().terms();
-        let mut drives = Self { identities: Vec::new(), left_unprepared: Vec::new(), wanting: Vec::new() };
+        let mut drives = Self {
+            identities: Vec::new(),
+            left_unprepared: Vec::new(),
+            virtual_kinds: Vec::new(),
+            wanting: Vec::new(),
+        };
         for name in &terms.device_names {
             if terms.is_simulated() {
                 drives.identities.push(simulated(name)?);
@@ -56,6 +64,7 @@ impl Drives {
 
     fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
         self.identities.push(identity(facts));
+        self.virtual_kinds.extend(no_drive(facts, &Roots::default()));
         if is_prepared(facts) {
             return;
         }

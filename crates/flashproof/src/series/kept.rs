@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use crate::say;
+use crate::whole_file;
 use measure::certify::{self, Differs};
 use measure::finding::Finding;
 use measure::run_dir::MANIFEST;
@@ -47,10 +48,12 @@ impl Kept {
         })?;
         let lock = SeriesLock::take(&dir).map_err(Failure::environment)?;
         let series = match Series::read(&dir).map_err(Failure::environment)? {
-            None => now,
-            Some(then) => gone_on(&dir, then, now, settled)?,
+            // One that was refused before its first run binds nobody to its terms.
+            Some(then) if has_begun(&then) => gone_on(&dir, then, now, settled)?,
+            _ => now,
         };
-        Ok(Self { dir, series, _lock: lock })
+        let process = device::observe::process::this_process();
+        Ok(Self { dir, series: Series { process, ..series }, _lock: lock })
     }
 
     /// The value of a term; empty where there is none of that name.
@@ -60,7 +63,7 @@ impl Kept {
 
     /// Whether the series made a run before.
     pub fn has_begun(&self) -> bool {
-        self.series.steps.iter().any(|step| step.attempts > 0)
+        has_begun(&self.series)
     }
 
     /// What is found about host and devices. Simulated drives have neither.
@@ -78,7 +81,7 @@ impl Kept {
         let path = self.dir.join(REPORT);
         let written = Document::read(&[&self.dir])
             .map_err(|error| error.to_string())
-            .and_then(|document| fs::write(&path, document.html()).map_err(|error| error.to_string()));
+            .and_then(|document| whole_file::write(&path, &document.html()).map_err(|error| error.to_string()));
         if let Err(error) = written {
             say::warning(&format!("{} is not written - {error} - \"flashproof report\" makes it", path.display()));
         }
@@ -96,6 +99,10 @@ impl Kept {
     pub fn save(&self) -> Result<(), Failure> {
         self.series.write(&self.dir).map_err(Failure::environment)
     }
+}
+
+fn has_begun(series: &Series) -> bool {
+    series.steps.iter().any(|step| step.attempts > 0)
 }
 
 /// The series `then`, from `dir`, if it is the one that `now` would begin.
@@ -160,7 +167,8 @@ fn numbered(first: &Path, number: u32) -> PathBuf {
     if number < 2 {
         return first.to_owned();
     }
-    let mut name = first.as_os_str().to_owned();
+    // Without the slash at its end, or it would be a hidden directory in the first one.
+    let mut name = first.components().collect::<PathBuf>().into_os_string();
     name.push(format!(".{number}"));
     name.into()
 }
@@ -200,7 +208,10 @@ mod tests {
         fs::create_dir(&first).unwrap();
         let second = dir.path().join("series.2");
         assert_eq!((newest(&first), unused(&first)), (first.clone(), second.clone()));
+        let slash = PathBuf::from(format!("{}/", first.display()));
+        assert_eq!((newest(&slash), unused(&slash)), (slash.clone(), second.clone()));
         fs::create_dir(&second).unwrap();
+        assert_eq!(newest(&slash), second);
         assert_eq!((newest(&first), unused(&first)), (second, dir.path().join("series.3")));
     }
 }

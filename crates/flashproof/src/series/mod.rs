@@ -8,6 +8,7 @@ mod drives;
 mod kept;
 mod prepare;
 
+pub use crate::table::table;
 pub use drives::Drives;
 pub use kept::{Kept, default_name};
 pub use prepare::prepare;
@@ -67,16 +68,6 @@ pub fn utc(now: SystemTime, seconds: u64) -> String {
     if today.starts_with(day) { format!("{minutes} UTC") } else { format!("{minutes} UTC on {day}") }
 }
 
-/// Rows of equally many cells as a table; the first row is its head.
-pub fn table(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().enumerate().map(|(column, cell)| format!("{cell:<0$}", width(column)));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,11 +77,5 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(3_600 * 14 + 309);
         assert_eq!(utc(now, 60), "14:06 UTC");
         assert_eq!(utc(now, 86_400), "14:05 UTC on 1970-01-02");
-    }
-
-    #[test]
-    fn a_table_is_as_wide_as_its_widest_cells() {
-        let rows = [vec!["a".to_owned(), "load".to_owned()], vec!["stage 1".to_owned(), "30x".to_owned()]];
-        assert_eq!(table(&rows), "a        load\nstage 1  30x\n");
     }
 }

@@ -26,7 +26,8 @@ pub fn prepare(
         names.join(", ")
     ));
     let erase: Vec<_> = erase.iter().filter(|name| names.contains(name)).cloned().collect();
-    match prep::prepare(&PrepArgs::usual(names, &erase, quiet), Manner::Own, switch)? {
+    let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
+    match prep::prepare(&PrepArgs::usual(names, &erase, others, quiet), Manner::Own, switch)? {
         0 => Ok(None),
         code => Ok(Some(ExitCode::from(code))),
     }

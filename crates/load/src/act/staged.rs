@@ -22,7 +22,10 @@ const BOUNDS: [&str; 2] = ["service-threads", "cache-threads"];
 /// A load of 1x on all its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
+    /// On its devices.
     config: AnyConfig,
+    /// As it was given, with its own devices: rates are rounded once, on the way from here to a run.
+    given: AnyConfig,
 }
 
 /// The load of one run.
@@ -40,15 +43,14 @@ impl Base {
     /// ACT's own load of 1x: 2,000 reads and 1,000 writes a second on each of `devices`.
     pub fn of_act(devices: &[String]) -> Self {
         let times = |rate: u64| u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX);
-        Self {
-            config: AnyConfig::Storage(StorageConfig {
-                device_names: devices.to_vec(),
-                test_duration_sec: 1,
-                read_reqs_per_sec: times(READS_PER_SEC_1X),
-                write_reqs_per_sec: times(WRITES_PER_SEC_1X),
-                ..StorageConfig::default()
-            }),
-        }
+        let config = AnyConfig::Storage(StorageConfig {
+            device_names: devices.to_vec(),
+            test_duration_sec: 1,
+            read_reqs_per_sec: times(READS_PER_SEC_1X),
+            write_reqs_per_sec: times(WRITES_PER_SEC_1X),
+            ..StorageConfig::default()
+        });
+        Self { given: config.clone(), config }
     }
 
     /// What `config` says, on `devices` instead of its own where some are named: each of them gets what
@@ -57,7 +59,7 @@ impl Base {
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn of_config(config: AnyConfig, devices: &[String]) -> Result<Self, Vec<String>> {
         let own = config.device_names().len();
-        let mut base = Self { config };
+        let mut base = Self { given: config.clone(), config };
         if !devices.is_empty() {
             spread(&mut base.config, Factor::ONE, devices.len(), own)?;
             base.config.set_device_names(devices.to_vec());
@@ -73,23 +75,25 @@ impl Base {
     /// Settles when operations are intended to start.
     pub fn set_arrival(&mut self, arrival: Arrival) {
         self.config.set_arrival(arrival);
+        self.given.set_arrival(arrival);
     }
 
     /// Settles how long a run lasts, seconds; at most what a configuration can say.
     pub fn set_duration(&mut self, seconds: u32) {
         self.config.set_duration(seconds);
+        self.given.set_duration(seconds);
     }
 
     /// Whether it is ACT's own load of 1x on each device, evenly or as ACT paces it. How it is carried
     /// out and reported does not matter to that.
     pub fn is_acts(&self) -> bool {
-        let AnyConfig::Storage(config) = &self.config else { return false };
+        let AnyConfig::Storage(config) = &self.given else { return false };
         let arrival = match config.arrival {
             Arrival::Act => Arrival::default(),
             other => other,
         };
         let defaults = StorageConfig::default();
-        let Self { config: AnyConfig::Storage(acts) } = Self::of_act(&config.device_names) else { return false };
+        let Self { config: AnyConfig::Storage(acts), .. } = Self::of_act(&config.device_names) else { return false };
         let alike = StorageConfig {
             arrival,
             test_duration_sec: acts.test_duration_sec,
@@ -110,8 +114,8 @@ impl Base {
     pub fn at(&self, factor: Factor, devices: &[usize]) -> Result<Load, Vec<String>> {
         let names = self.config.device_names();
         let chosen: Vec<_> = devices.iter().filter_map(|device| names.get(*device).cloned()).collect();
-        let mut config = self.config.clone();
-        let rounded = spread(&mut config, factor, chosen.len(), names.len())?;
+        let mut config = self.given.clone();
+        let rounded = spread(&mut config, factor, chosen.len(), self.given.device_names().len())?;
         config.set_device_names(chosen);
         let text = config.to_text();
         let model = Model::of(config).map_err(sentences)?;
@@ -214,6 +218,16 @@ mod tests {
         assert_eq!(load.rounded, ["read-reqs-per-sec: was 5, is 3, rounded from 2.5: rates are whole numbers"]);
         let errors = base.at(factor("0.01"), &[0]).unwrap_err();
         assert!(errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 a second"), "{errors:?}");
+    }
+
+    #[test]
+    fn rates_are_rounded_once_and_not_before_they_are_multiplied() {
+        let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 5\n";
+        let load = Base::of_config(parsed(text), &names(1)).unwrap().at(factor("30"), &[0]).unwrap();
+        assert_eq!((rates(&load), load.rounded), ((75, 0), Vec::new()), "30 times 2.5");
+        let text =
+            "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 3999\nwrite-reqs-per-sec: 2000\n";
+        assert!(!Base::of_config(parsed(text), &names(1)).unwrap().is_acts(), "1,999.5 reads a second");
     }
 
     #[test]

@@ -191,12 +191,28 @@ fn parts(subject: &Subject<'_>) -> Vec<Part> {
     };
     merge(&mut parts);
     parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
+    if let Some(largest) = parts.first_mut().filter(|_| subject.blamer.timed()) {
+        add_what_is_over_without(subject, largest);
+    }
     parts.extend(circumstances::all(subject, &shares));
     if parts.is_empty() {
         let evidence = "not told apart because nothing is recorded of it".to_owned();
         parts.push(Part { cause: Cause::Unknown, share: None, evidence });
     }
     parts
+}
+
+/// Says of the largest part when the limit is reached without it, too: shares are of time, and a few
+/// long operations can have most of that.
+fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut Part) {
+    let without = match largest.cause {
+        Cause::OurLag => subject.at(&subject.counts.judged_least_over),
+        Cause::SlotWait => subject.at(&subject.counts.service_over),
+        _ => return,
+    };
+    if subject.limit.is_exceeded(without, subject.counts.wanted()) {
+        largest.evidence = format!("{}; {}", largest.evidence, sentence::over_without(subject, without));
+    }
 }
 
 /// One part for each cause.

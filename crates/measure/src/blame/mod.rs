@@ -55,9 +55,10 @@ pub enum Cause {
 pub struct Part {
     /// Who or what.
     pub cause: Cause,
-    /// Its part of the time of the operations over the threshold, a fraction in [0, 1]: each operation
-    /// weighs the same, and one without times (failed, never issued) counts as a whole. `None` where
-    /// there is evidence for the cause but no number.
+    /// Its part of the time of the operations over the threshold, a fraction in [0, 1]: their times are
+    /// added up, so that one that took long weighs as much as many that did not. One without times
+    /// (failed, never issued) weighs as the mean of the others. `None` where there is evidence for the
+    /// cause but no number.
     pub share: Option<f64>,
     /// The evidence with its numbers and units, a phrase.
     pub evidence: String,

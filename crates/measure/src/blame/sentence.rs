@@ -92,6 +92,15 @@ pub(super) fn wait(subject: &Subject<'_>) -> String {
     text
 }
 
+/// How many would be over the threshold without the largest part.
+pub(super) fn over_without(subject: &Subject<'_>, over: u64) -> String {
+    format!(
+        "without it {} % would be over {:#}, which reaches the limit as well",
+        share_percent(over as f64 / subject.counts.wanted().max(1) as f64),
+        ThresholdText(subject.limit.threshold_ns)
+    )
+}
+
 /// What failed.
 pub(super) fn failed(subject: &Subject<'_>) -> String {
     format!("{} failed", Count(subject.counts.errors, "operation"))

@@ -198,6 +198,16 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
 }
 
 #[test]
+fn that_the_limit_is_reached_without_the_largest_part_too_is_said() {
+    let mut run = Run::new(1, 1, true, &[]);
+    run.second(&[(901, fast()), (98, times(0, 0, 2 * MS)), (1, times(0, 10 * SEC, MS / 2))], &[]);
+    let blame = &run.blame()[0];
+    assert_eq!(causes(blame)[0], (Cause::OurLag, Some(98)));
+    let words = "late on average; without it 9.80 % would be over 1 ms, which reaches the limit as well)";
+    assert!(blame.sentence.contains(words), "{}", blame.sentence);
+}
+
+#[test]
 fn without_trace_and_statistics_device_and_kernel_are_not_told_apart_and_that_is_said() {
     let mut run = Run::new(1, 1, false, &[]);
     run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);

@@ -2,7 +2,7 @@
 //!
 //! All words that depend on it come from here, so that nothing calls certified what is not. ACT's
 //! README: six hours give a good idea, 24 hours certify. A drive fresh out of the box is never
-//! certified, nor is a simulated one or a file.
+//! certified, nor is a simulated one, a file, or a device that is only called one (loop, zram).
 
 use crate::judge::Sla;
 
@@ -21,7 +21,7 @@ pub struct Claim {
     pub config: Option<String>,
     /// The limits.
     pub sla: Sla,
-    /// Length of a slice as wanted, seconds.
+    /// Length of a slice of its runs, seconds: whole report intervals.
     pub slice_sec: u64,
     /// Length of a stage, seconds.
     pub stage_sec: u64,
@@ -29,6 +29,8 @@ pub struct Claim {
     pub simulated: bool,
     /// Whether files are tested instead of devices.
     pub files: bool,
+    /// Devices that are no drives, each a phrase: `/dev/loop3 is a loop device, which is a file`.
+    pub virtual_kinds: Vec<String>,
     /// Devices that are not on record as prepared and are tested all the same.
     pub unprepared: Vec<String>,
     /// Whether operations start as ACT starts them.
@@ -45,6 +47,7 @@ impl Claim {
         if self.files {
             shortfalls.push("files are tested, not devices".to_owned());
         }
+        shortfalls.extend(self.virtual_kinds.iter().cloned());
         if self.stage_sec < STAGE_SEC {
             shortfalls.push(format!("a stage lasts {}, not {}", span(self.stage_sec), span(STAGE_SEC)));
         }
@@ -178,6 +181,7 @@ mod tests {
             Claim { stage_sec: STAGE_SEC - 1, ..claim() },
             Claim { simulated: true, ..claim() },
             Claim { files: true, ..claim() },
+            Claim { virtual_kinds: vec!["/dev/loop3 is a loop device, which is a file".into()], ..claim() },
             Claim { unprepared: vec!["/dev/x".into()], ..claim() },
         ] {
             let words = [short.passed(), short.failed(), short.undecided(), short.remarks().join(" ")].join(" ");
@@ -204,6 +208,7 @@ mod tests {
         assert!(!Claim { as_act: true, config: Some("my.conf".into()), ..claim() }.is_comparable());
         assert!(!Claim { as_act: true, stage_sec: 21_600, ..claim() }.is_comparable());
         assert!(!Claim { as_act: true, slice_sec: 86_400, ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, virtual_kinds: vec!["/dev/zram1 is memory".into()], ..claim() }.is_comparable());
         assert!(!Claim { as_act: true, sla: "6%>1ms".parse().unwrap(), ..claim() }.is_comparable());
     }
 

@@ -65,6 +65,10 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
     for step in series.steps.iter().filter(|step| step.rule == Rule::Completes && step.outcome == Some(Outcome::Pass)) {
         remarks.push(format!("{}, at {} times the load of 1x, {}", step.name, step.multiple, step.reason));
     }
+    for step in &series.steps {
+        let notes = step.details.get("notes").and_then(Value::as_array).into_iter().flatten();
+        remarks.extend(notes.filter_map(Value::as_str).map(|note| format!("{}: {note}", step.name)));
+    }
     let skipped: Vec<_> =
         series.steps.iter().filter(|step| step.state == State::Planned).map(|step| &*step.name).collect();
     if outcome == Outcome::Fail && !skipped.is_empty() {
@@ -121,6 +125,14 @@ mod tests {
         assert_eq!(conclude(&series, &claim()).sentence, "certified for 30x: stage 3: so");
         series.steps[0].details = details(0.04);
         assert_eq!(conclude(&series, &claim()).sentence, "certified for 30x: stage 1: so");
+    }
+
+    #[test]
+    fn what_a_run_says_beside_its_pass_is_said_of_its_stage() {
+        let mut series = series(1);
+        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        series.steps[0].details = json!({"notes": ["reads did not hold its rate"]});
+        assert!(conclude(&series, &claim()).remarks.contains(&"stage 1: reads did not hold its rate".to_owned()));
     }
 
     #[test]

@@ -59,16 +59,21 @@ pub struct Linearity {
     pub ratios: Vec<Ratio>,
 }
 
-/// The numbers of every judged stream on every device of a run, by stream and then device.
+/// The numbers of every judged stream on every device of a run, by stream and then device. `names` are
+/// what the devices of the run are called now, in its order: a drive can have another name in each run.
 ///
-/// Errors: a table or the log of service times is missing or damaged.
-pub fn device_numbers(run: &Run) -> Result<Vec<DeviceNumbers>, RunDirError> {
+/// Errors: a table or the log of service times is missing or damaged. What is whole before the damage
+/// is no day, so nothing is compared with it.
+pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, RunDirError> {
     let manifest = &run.manifest;
     let layout = manifest.layout();
     let mut totals = vec![CellCounts::default(); layout.cells()];
     let mut intervals = Intervals::open(&run.dir, manifest)?;
     while let Some(record) = intervals.next()? {
         totals.iter_mut().zip(&record.counts.cells).for_each(|(total, cell)| total.add(cell));
+    }
+    if let Some(damage) = intervals.damage() {
+        return Err(RunDirError::Damaged { path: run.dir.clone(), why: damage.to_owned() });
     }
     let mut service: Vec<Latencies> = vec![latencies(); layout.cells()];
     each_window(&run.dir, &layout, HlogKind::Service, |window| {
@@ -83,7 +88,7 @@ pub fn device_numbers(run: &Run) -> Result<Vec<DeviceNumbers>, RunDirError> {
             let (shares, within_limits) = shares(run, stream, device);
             let total = &totals[cell];
             DeviceNumbers {
-                device: device.clone(),
+                device: names.get(cell % devices).map_or_else(|| device.clone(), |name| (*name).to_owned()),
                 stream: stream.clone(),
                 shares,
                 within_limits,

@@ -14,6 +14,8 @@ pub struct Judged {
     pub outcome: Outcome,
     /// Why, one sentence with the number that decided.
     pub reason: String,
+    /// Of a pass, what its run says beside that, each one sentence: a rate that was not held.
+    pub notes: Vec<String>,
 }
 
 /// Judges a stage by `rule` from the `verdict` on its run.
@@ -29,15 +31,18 @@ pub fn judge_stage(rule: Rule, verdict: &Verdict) -> Judged {
 fn by_limits(verdict: &Verdict) -> Judged {
     let decided = verdict.decided_by.as_ref().map(ToString::to_string);
     let first = verdict.reasons.first().cloned();
-    let reason = match verdict.outcome {
-        Outcome::Pass => decided.or(first),
-        _ => first.or(decided),
+    let (outcome, reason, notes) = match (verdict.outcome, verdict.unjudged()) {
+        // The run passes by its complete slices; a day of which the last half hour was bad does not.
+        (Outcome::Pass, Some(unjudged)) => (Outcome::Invalid, Some(unjudged.to_owned()), Vec::new()),
+        // The first reason of a pass is the number that decided.
+        (Outcome::Pass, None) => (Outcome::Pass, decided.or(first), verdict.reasons.iter().skip(1).cloned().collect()),
+        (outcome, _) => (outcome, first.or(decided), Vec::new()),
     };
-    Judged { outcome: verdict.outcome, reason: reason.unwrap_or_else(|| verdict.end.to_string()) }
+    Judged { outcome, reason: reason.unwrap_or_else(|| verdict.end.to_string()), notes }
 }
 
 fn by_completion(verdict: &Verdict) -> Judged {
-    let judged = |outcome, reason| Judged { outcome, reason };
+    let judged = |outcome, reason| Judged { outcome, reason, notes: Vec::new() };
     let errors: u64 = verdict.streams.iter().map(|stream| stream.errors).sum();
     let after = format!("after {:.0} of {} s", verdict.ran_sec, Grouped(verdict.duration_sec));
     match &verdict.end {
@@ -77,6 +82,7 @@ fn completed(verdict: &Verdict) -> String {
 mod tests {
     use super::super::testing::{total, verdict};
     use super::*;
+    use crate::judge::NOT_JUDGED;
 
     fn lag(whose: Whose) -> End {
         End::LagExceeded {
@@ -96,6 +102,18 @@ mod tests {
         assert!(judged.reason.starts_with("2.70 % of reads on x took over 1 ms in slice 9"), "{}", judged.reason);
         let judged = judge_stage(Rule::Limits, &verdict(Outcome::Fail, End::Completed, 0.07));
         assert_eq!((judged.outcome, judged.reason.as_str()), (Outcome::Fail, "the first reason"));
+    }
+
+    #[test]
+    fn a_bad_end_behind_the_last_complete_slice_is_no_pass_and_other_notes_are_kept() {
+        let mut passed = verdict(Outcome::Pass, End::Completed, 0.027);
+        passed.reasons.push("reads did not hold its rate: 900 of 9,000 had not come back at the end".into());
+        let judged = judge_stage(Rule::Limits, &passed);
+        assert_eq!((judged.outcome, &judged.notes[..]), (Outcome::Pass, &passed.reasons[1..]));
+        passed.reasons.push(format!("{NOT_JUDGED} after the last complete slice of 3,600 s, too many reads"));
+        let judged = judge_stage(Rule::Limits, &passed);
+        assert_eq!((judged.outcome, Some(&judged.reason)), (Outcome::Invalid, passed.reasons.last()));
+        assert_eq!(judge_stage(Rule::Completes, &passed).outcome, Outcome::Pass, "slowness is allowed there");
     }
 
     #[test]

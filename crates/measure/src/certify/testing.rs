@@ -77,6 +77,7 @@ pub(super) fn series(devices: usize) -> Series {
         findings: Vec::new(),
         steps: outline.stages(),
         conclusion: None,
+        process: None,
     }
 }
 
@@ -90,6 +91,7 @@ pub(super) fn claim() -> Claim {
         stage_sec: 86_400,
         simulated: false,
         files: false,
+        virtual_kinds: Vec::new(),
         unprepared: Vec::new(),
         as_act: false,
     }

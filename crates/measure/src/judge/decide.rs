@@ -12,8 +12,8 @@ use super::sla::ThresholdText;
 use super::slices::{GroupCounts, Judge};
 use super::text::{Grouped, deciding_sentence, percent};
 use super::verdict::{
-    Class, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
-    VERDICT_FORMAT_VERSION, Verdict,
+    Class, DAY_SEC, Deciding, GapSummary, Group, Insufficient, NOT_JUDGED, Outcome, SLICE_OPS_MIN, SliceShares,
+    StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
 };
 use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
@@ -183,7 +183,7 @@ impl Findings {
         let tail = worst(judge, first..first.saturating_add(1), |counts| &counts.judged_over);
         if let Some(Worst { deciding, .. }) = tail.filter(|worst| worst.exceeded) {
             self.notes.push(format!(
-                "NOT JUDGED: after the last complete slice of {} s, {} of {} {} took over {:#}, which is beyond the limit; \
+                "{NOT_JUDGED} after the last complete slice of {} s, {} of {} {} took over {:#}, which is beyond the limit; \
                  take a duration of whole slices, or a shorter --slice",
                 Grouped(judge.plan.slice_sec),
                 Grouped(deciding.over),

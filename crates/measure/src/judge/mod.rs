@@ -36,6 +36,8 @@ pub(crate) use slices::GroupCounts;
 pub use slices::{Judge, Plan, round_sec, whole_slice_sec};
 pub use text::Grouped;
 pub(crate) use text::{percent, plain};
+#[cfg(test)]
+pub(crate) use verdict::NOT_JUDGED;
 pub use verdict::{
     Class, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
     VERDICT_FORMAT_VERSION, Verdict,

@@ -11,6 +11,9 @@ pub const VERDICT_FORMAT_VERSION: u32 = 1;
 /// three slow operations would already decide.
 pub const SLICE_OPS_MIN: u64 = 3_000;
 
+/// How the reason begins that says of the time after the last complete slice that it was too slow.
+pub(crate) const NOT_JUDGED: &str = "NOT JUDGED:";
+
 /// Seconds of the load that ACT's users call a certification.
 pub(super) const DAY_SEC: u64 = 86_400;
 
@@ -189,6 +192,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The reason that says that the time after the last complete slice, which is not judged, was beyond
+    /// a limit; `None` where it was not.
+    pub fn unjudged(&self) -> Option<&str> {
+        self.reasons.iter().map(String::as_str).find(|reason| reason.starts_with(NOT_JUDGED))
+    }
+
     /// Whether both say the same, whatever words they use: a later version may explain better.
     pub fn agrees_with(&self, other: &Self) -> bool {
         let wordless = |verdict: &Self| Self { reasons: Vec::new(), blame: Vec::new(), ..verdict.clone() };

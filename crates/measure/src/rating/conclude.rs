@@ -177,6 +177,7 @@ mod tests {
             findings: Vec::new(),
             steps,
             conclusion: None,
+            process: None,
         }
     }
 

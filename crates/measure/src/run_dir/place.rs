@@ -52,7 +52,10 @@ pub(super) fn no_run(dir: &Path) -> RunDirError {
             };
             return error(dir.to_owned(), "it is a file, and a run is a directory".to_owned(), what_to_do);
         }
-        Err(why) => return error(dir.to_owned(), why.to_string(), "check the path".to_owned()),
+        Err(why) => {
+            let why = format!("{why}, where {MANIFEST} of a run or {SERIES} of a series was looked for");
+            return error(dir.to_owned(), why, "check the path".to_owned());
+        }
     };
     let below = run_dirs_below(dir);
     if dir.join(SERIES).is_file() {
@@ -111,7 +114,11 @@ mod tests {
     fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("d");
-        assert_eq!(message(&dir), "reading /d - No such file or directory (os error 2); check the path");
+        assert_eq!(
+            message(&dir),
+            "reading /d - No such file or directory (os error 2), where manifest.json of a run or series.json of a series was \
+             looked for; check the path"
+        );
         fs::create_dir(&dir).unwrap();
         assert_eq!(
             message(&dir),

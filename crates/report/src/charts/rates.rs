@@ -26,7 +26,7 @@ pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
         }
         let lost: f64 = stream.lost.values(Stat::Max).into_iter().flatten().sum();
         if lost > 0.0 {
-            push("failed or never done, most in an interval", stream.lost.values(Stat::Max), 1);
+            push("failed or never done, most of an interval", stream.lost.values(Stat::Max), 1);
         }
         if info.offered_iops > 0.0 {
             let span = count as f64 * timeline.point_sec() as f64;

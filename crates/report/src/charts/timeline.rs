@@ -21,7 +21,7 @@ pub(crate) struct Column {
 pub(crate) struct StreamLine {
     /// Operations a second that succeeded within the run.
     pub(crate) achieved: Bins,
-    /// Operations of an interval that failed or never came back.
+    /// Operations a second that failed or never came back.
     pub(crate) lost: Bins,
 }
 
@@ -70,7 +70,7 @@ impl Timeline {
         for (stream, cells) in self.streams.iter_mut().zip(record.counts.cells.chunks(devices)) {
             let sum = |of: fn(&CellCounts) -> u64| cells.iter().map(of).fold(0, u64::saturating_add);
             stream.achieved.push(rate(sum(|cell| cell.ops.saturating_sub(cell.overtime))));
-            stream.lost.push(Some(sum(|cell| cell.errors.saturating_add(cell.unissued)) as f64));
+            stream.lost.push(rate(sum(|cell| cell.errors.saturating_add(cell.unissued))));
         }
         self.gap_ms.push(Some(record.counts.gap_max_ns as f64 / 1e6));
         self.cpu_pct.push(rate(record.cpu_ns).map(|ns_per_sec| ns_per_sec / 1e7));

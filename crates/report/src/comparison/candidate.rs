@@ -76,8 +76,10 @@ pub struct Test {
     pub models: Vec<Option<String>>,
     /// Whether they were simulated.
     pub simulated: bool,
-    /// How long it should last, seconds.
+    /// How long it should last at most, seconds.
     pub duration_sec: u64,
+    /// How long it ran, seconds.
+    pub ran_sec: f64,
     /// Whether it was long enough to certify.
     pub class: Class,
     /// The limits.
@@ -124,7 +126,14 @@ impl Candidate {
         let run = &source.run;
         let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
         let rating = match ended {
-            Some(Some(ended)) => Cell::or_missing(ended.rating, "this series was no search for a rating"),
+            Some(Some(_)) if source.doubtful => Cell::missing("its runs do not bear out what its series says"),
+            Some(Some(ended)) => Cell::or_missing(
+                ended.rating,
+                match source.kind {
+                    Kind::Rate => "the search found no rating",
+                    _ => "this series was no search for a rating",
+                },
+            ),
             Some(None) => Cell::missing("its search is not finished"),
             None => Cell::missing("one run is no rating (flashproof rate)"),
         };
@@ -154,7 +163,8 @@ impl Candidate {
             rate: run.and_then(rate),
             price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, given, &source.name))),
             place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
-            damaged: run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
+            damaged: source.doubtful
+                || run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
             rating,
             load,
             wear,
@@ -171,6 +181,7 @@ fn test(run: &Run, source: &Source) -> Test {
         models: (0..manifest.devices.len()).map(model).collect(),
         simulated: manifest.simulated,
         duration_sec: manifest.duration_sec,
+        ran_sec: run.verdict.ran_sec,
         class: run.verdict.class,
         sla: manifest.sla.to_string(),
         arrival: setting(manifest, "arrival").map(str::to_owned),
@@ -235,15 +246,15 @@ fn price(load: &Load, run: &Run, given: &Given, name: &str) -> Cell<f64> {
 
 fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell<Place> {
     let (manifest, verdict) = (&run.manifest, &run.verdict);
+    let ended = source.series.as_ref().and_then(|series| series.conclusion.as_ref());
+    if ended.is_some_and(|ended| !ended.comparable) {
+        return Cell::missing("its series says that it is not to be compared with published ratings");
+    }
     if let Some(why_not) = incomparable(manifest) {
         return Cell::missing(why_not);
     }
     let Some(x) = load.x_per_device else { return Cell::missing("its load is no multiple of 1x") };
-    let certified = source.kind == Kind::Certify
-        && source
-            .series
-            .as_ref()
-            .is_some_and(|series| series.conclusion.as_ref().is_some_and(|ended| ended.comparable));
+    let certified = source.kind == Kind::Certify && ended.is_some();
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
         format!(
             "published ratings are of 24 hours and more; this run lasted {:.0} s, and drives fall off later",
@@ -260,6 +271,9 @@ fn incomparable(manifest: &Manifest) -> Option<String> {
     }
     if manifest.simulated {
         return Some("a simulated drive has no place among real ones".to_owned());
+    }
+    if manifest.device_facts.iter().any(|facts| facts["kind"] == "regular_file") {
+        return Some("a file has no place among drives: what it lies on is not known".to_owned());
     }
     match setting(manifest, "arrival") {
         Some("act") => {}

@@ -37,7 +37,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     say("the test", &m(|manifest| text(&manifest.test)));
     say("the drives", &m(|manifest| if manifest.simulated { "simulated" } else { "real" }.to_owned()));
     say("the limits", &m(|manifest| manifest.sla.to_string()));
-    say("the length of the run", &m(|manifest| format!("{} s", manifest.duration_sec)));
+    say("the length of the run", &|run| format!("{:.0} s", run.verdict.ran_sec));
     say("the length of a slice", &m(|manifest| format!("{} s", manifest.slice_sec)));
     say("the number of devices", &m(|manifest| manifest.devices.len().to_string()));
     say("reads to writes", &m(mix));

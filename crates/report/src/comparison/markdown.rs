@@ -2,16 +2,20 @@
 
 use super::Comparison;
 use super::table::{Rows, number, published_text};
+use crate::markdown::escaped;
 use std::fmt::Write;
 
 impl Comparison {
-    /// The warnings, the table, why cells are empty, and each candidate among its neighbours.
+    /// The warnings and remarks, the table, why cells are empty, and each candidate among its neighbours.
     pub fn markdown(&self) -> String {
         let Rows { rows, notes } = Rows::of(self);
         let mut text = String::new();
         // Writing to a string cannot fail, here and below.
         for warning in &self.warnings {
             let _ = writeln!(text, "> **Warning:** {}\n", escaped(warning));
+        }
+        for remark in &self.remarks {
+            let _ = writeln!(text, "> {}\n", escaped(remark));
         }
         let names: Vec<String> = self.candidates.iter().map(|candidate| escaped(&candidate.name)).collect();
         let _ = writeln!(text, "| | {} |\n|---|{}", names.join(" | "), "---:|".repeat(names.len()));
@@ -38,16 +42,4 @@ impl Comparison {
         }
         text
     }
-}
-
-/// What would be taken for markup, as itself.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, '\\' | '|' | '*' | '_' | '`' | '[' | ']' | '<' | '>' | '#') {
-            escaped.push('\\');
-        }
-        escaped.push(if c.is_control() { ' ' } else { c });
-    }
-    escaped
 }

@@ -57,6 +57,8 @@ pub struct Comparison {
     /// What must be known before anything is compared, each one sentence: where the tests differ, what
     /// is damaged.
     pub warnings: Vec<String>,
+    /// What was said when the candidates were tested, each one sentence. It takes nothing from their numbers.
+    pub remarks: Vec<String>,
     /// Years that a rating in drive writes per day is taken to be for.
     pub warranty_years: f64,
 }
@@ -139,11 +141,14 @@ pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<C
     known.extend(runs.flat_map(|run| &run.manifest.devices).map(String::as_str));
     given.check(&known)?;
     let mut warnings = differences::differences(&sources);
+    let mut remarks = Vec::new();
     for source in &sources {
-        warnings.extend(source.remarks.iter().map(|remark| format!("{}: {remark}", source.name)));
+        let named = |text: &String| format!("{}: {text}", source.name);
+        warnings.extend(source.warnings.iter().map(named));
+        remarks.extend(source.remarks.iter().map(named));
     }
     let candidates = sources.iter().map(|source| Candidate::new(source, given, ratings)).collect();
-    Ok(Comparison { candidates, warnings, warranty_years: given.warranty_years })
+    Ok(Comparison { candidates, warnings, remarks, warranty_years: given.warranty_years })
 }
 
 /// A name for each directory: the one that was given, or that of the directory, or (where two are

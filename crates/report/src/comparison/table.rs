@@ -27,7 +27,7 @@ impl Rows {
                 let name = if matches!(test.test, measure::act_log::Test::Index) { "index" } else { "storage" };
                 let arrival = test.arrival.as_deref().unwrap_or("pacing unknown");
                 let simulated = if test.simulated { ", simulated" } else { "" };
-                format!("{name}, {arrival}, {} s{simulated}", test.duration_sec)
+                format!("{name}, {arrival}, {:.0} s{simulated}", test.ran_sec)
             })
         });
         this.row("devices", candidates, |of| {

@@ -162,6 +162,8 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     let parent = tempfile::tempdir().unwrap();
     let mut simulated = bench(30);
     simulated.manifest.simulated = true;
+    let mut file = bench(30);
+    file.manifest.device_facts = vec![json!({"kind": "regular_file"})];
     let mut lax = bench(30);
     lax.manifest.sla = "50%>1ms,40%>8ms,30%>64ms".parse().unwrap();
     let mut index = bench(30);
@@ -172,6 +174,7 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
             bench(30).set("arrival", "paced"),
             "run without --as-act (arrival: paced); even pacing flatters a drive",
         ),
+        ("file", file, "a file has no place among drives"),
         ("simulated", simulated, "a simulated drive has no place among real ones"),
         ("lax", lax, "its limits are not ACT's"),
         ("index", index, "published ratings are of storage tests"),
@@ -275,7 +278,7 @@ fn step(multiple: f64, outcome: Outcome) -> Step {
     }
 }
 
-/// A search that found 30.5x: it held 10x, 20x and 30x, and not 40x.
+/// A search that found 30x: it held 10x, 20x and 30x, and not 40x.
 fn searched(dir: &Path) -> Series {
     fs::create_dir(dir).unwrap();
     for multiple in [10, 20, 30, 40] {
@@ -287,6 +290,7 @@ fn searched(dir: &Path) -> Series {
     let pass = [10.0, 20.0, 30.0].map(|multiple| step(multiple, Outcome::Pass));
     let series = Series {
         format_version: SERIES_FORMAT_VERSION,
+        process: None,
         tool: "flashproof 0.1.0".into(),
         command: Vec::new(),
         purpose: Purpose::Rate,
@@ -300,7 +304,7 @@ fn searched(dir: &Path) -> Series {
             outcome: Outcome::Pass,
             sentence: "held".into(),
             remarks: Vec::new(),
-            rating: Some(30.5),
+            rating: Some(30.0),
             comparable: true,
             details: json!(null),
         }),
@@ -315,10 +319,18 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
     let candidate = one(&dir);
-    assert_eq!((candidate.kind, candidate.rating.value()), (Kind::Rate, Some(&30.5)));
+    assert_eq!((candidate.kind, candidate.rating.value()), (Kind::Rate, Some(&30.0)));
     assert_eq!(candidate.test.value().unwrap().step.as_deref(), Some("30x"));
-    assert_eq!(candidate.load.value().unwrap().x_per_device, Some(30.5));
-    assert_eq!(candidate.place.value().unwrap().x, 30.5);
+    assert_eq!(candidate.load.value().unwrap().x_per_device, Some(30.0));
+    assert_eq!(candidate.place.value().unwrap().x, 30.0);
+    // What its series calls incomparable is not placed, and what found no rating has none.
+    let rated = series.conclusion.clone().unwrap();
+    series.conclusion = Some(Conclusion { comparable: false, rating: None, ..rated });
+    series.write(&dir).unwrap();
+    let candidate = one(&dir);
+    assert_eq!(why(&candidate.place), "its series says that it is not to be compared with published ratings");
+    assert_eq!(why(&candidate.rating), "the search found no rating");
+    assert!(!candidate.load.value().unwrap().highest);
     // The run that stands for it cannot be named beside it.
     let error = compare(&[named(&dir), named(&dir.join("30x"))], &Given::default(), &ratings()).unwrap_err();
     assert!(matches!(error, CompareError::Twice { .. }), "{error}");
@@ -326,7 +338,7 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     fs::remove_dir_all(dir.join("30x")).unwrap();
     let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();
     assert!(
-        comparison.warnings[0].starts_with("s: its step 30x cannot be read: reading "),
+        comparison.warnings[1].starts_with("s: its step 30x cannot be read: reading "),
         "{:?}",
         comparison.warnings
     );

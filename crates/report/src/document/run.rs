@@ -7,6 +7,7 @@ use crate::charts::windows::Windows;
 use crate::charts::{Chart, Detail, heat_map, host, percentiles, rates, shares, steady, trace};
 use crate::latencies::StreamLatencies;
 use crate::method;
+use crate::rejudge::doubt_of;
 use crate::words;
 use measure::cell::Layout;
 use measure::finding::Finding;
@@ -97,6 +98,12 @@ pub struct RunReport {
     pub engine_facts: Value,
     /// How all of this came about, and what it does not say.
     pub method: Vec<Part>,
+    /// Its load as a multiple of 1x.
+    #[serde(skip)]
+    pub(crate) multiple: Option<f64>,
+    /// Why it cannot be believed whole; `None` if it can. Banners say it, too.
+    #[serde(skip)]
+    pub(crate) doubt: Option<String>,
 }
 
 /// The three interval logs.
@@ -134,7 +141,7 @@ impl RunReport {
     /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`].
     pub(crate) fn read(dir: &Path, detail: Detail) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
-        let complete = run.is_complete();
+        let (complete, doubt) = (run.is_complete(), doubt_of(&run));
         let Run { manifest, verdict, mut remarks, .. } = run;
         let timeline = Timeline::read(dir, &manifest, detail)?;
         let layout = manifest.layout();
@@ -165,6 +172,8 @@ impl RunReport {
             counters: telemetry::changes(&timeline),
             unmeasured: unmeasured(&manifest, &timeline),
             method: method::parts(&manifest),
+            multiple: manifest.multiple,
+            doubt,
             verdict,
             findings: manifest.findings,
             tool: manifest.tool,

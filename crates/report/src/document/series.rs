@@ -2,9 +2,10 @@
 
 use super::{Banner, RunReport, Section};
 use crate::charts::{Detail, rating};
+use crate::rejudge::{Evidence, place_of, rejudge};
 use measure::series::{Purpose, SERIES, Series, State, Step};
 use serde::Serialize;
-use std::path::{Component, Path};
+use std::path::Path;
 
 /// What the directory of a series says.
 #[derive(Debug, Clone, Serialize)]
@@ -15,7 +16,7 @@ pub struct SeriesReport {
     pub title: String,
     /// What a reader must know first.
     pub banners: Vec<Banner>,
-    /// The record of the series.
+    /// The record of the series. At its end its outcomes are those that its runs bear out now.
     pub series: Series,
     /// Charts over all steps: the rating curve of a search.
     pub sections: Vec<Section>,
@@ -36,9 +37,11 @@ pub struct StepReport {
 
 impl SeriesReport {
     /// Reads the runs of `series` below `dir`. A run that cannot be read is named, not an error.
-    pub(crate) fn read(dir: &Path, series: Series, detail: Detail) -> Self {
-        let steps: Vec<StepReport> = series.steps.iter().map(|step| StepReport::read(dir, step, detail)).collect();
-        let mut banners = Vec::new();
+    pub(crate) fn read(dir: &Path, mut series: Series, detail: Detail) -> Self {
+        let mut steps: Vec<StepReport> = series.steps.iter().map(|step| StepReport::read(dir, step, detail)).collect();
+        let doubts = rejudge(&mut series, &steps.iter().map(StepReport::evidence).collect::<Vec<_>>());
+        steps.iter_mut().zip(&series.steps).for_each(|(report, step)| report.step.clone_from(step));
+        let mut banners: Vec<Banner> = doubts.into_iter().map(|text| Banner { text }).collect();
         if series.conclusion.is_none() {
             let done = series.steps.iter().filter(|step| step.state == State::Done).count();
             let text = format!(
@@ -48,7 +51,8 @@ impl SeriesReport {
             banners.push(Banner { text });
         }
         for step in &steps {
-            let lost = step.absent.iter().filter(|_| step.step.state == State::Done);
+            // Of a series that is at its end it is said above.
+            let lost = step.absent.iter().filter(|_| step.step.state == State::Done && series.conclusion.is_none());
             banners.extend(lost.map(|why| Banner { text: format!("no run of {}: {why}", step.step.name) }));
             let of_run = step.report.iter().flat_map(|run| &run.banners);
             banners.extend(of_run.map(|banner| Banner { text: format!("{}: {}", step.step.name, banner.text) }));
@@ -77,14 +81,17 @@ impl StepReport {
         if step.state == State::Planned {
             return made(None, Some("it has not begun".to_owned()));
         }
-        // The name comes from a file; nothing outside the series is part of it.
-        let below = Path::new(&step.dir);
-        if step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
-            return made(None, Some(format!("{SERIES} names {:?}, which is no directory below it", step.dir)));
-        }
-        match RunReport::read(&dir.join(below), detail) {
+        match place_of(dir, step).and_then(|at| RunReport::read(&at, detail).map_err(|error| error.to_string())) {
             Ok(report) => made(Some(report), None),
-            Err(error) => made(None, Some(error.to_string())),
+            Err(why) => made(None, Some(why)),
+        }
+    }
+
+    /// What its run says, for judging the series again.
+    fn evidence(&self) -> Result<Evidence<'_>, &str> {
+        match &self.report {
+            Some(run) => Ok(Evidence { verdict: &run.verdict, multiple: run.multiple, doubt: run.doubt.as_deref() }),
+            None => Err(self.absent.as_deref().unwrap_or_default()),
         }
     }
 }

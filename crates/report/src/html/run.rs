@@ -37,7 +37,7 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
         }
     }
     parts.push(steady(run, place, below));
-    parts.push(findings(run, place, below));
+    parts.push(findings(&run.findings, place, below));
     parts.push(unmeasured(run, place, below));
     parts.push(what_was_run(run, place, below));
     parts.push(method(run, place, below));
@@ -221,15 +221,16 @@ fn steady(run: &RunReport, place: &str, level: usize) -> String {
     format!("<section id=\"{place}steady\">\n{title}{intro}{sentences}{windows}</section>\n")
 }
 
-fn findings(run: &RunReport, place: &str, level: usize) -> String {
+/// What was found before a run or a series, the worst first.
+pub(super) fn findings(findings: &[Finding], place: &str, level: usize) -> String {
     let title = heading(level, "", "Findings before the run");
-    if run.findings.is_empty() {
+    if findings.is_empty() {
         return format!(
-            "<section id=\"{place}findings\">\n{title}<p class=\"absent\">None were recorded with this run.</p>\n\
+            "<section id=\"{place}findings\">\n{title}<p class=\"absent\">None were recorded.</p>\n\
              </section>\n"
         );
     }
-    let mut sorted: Vec<&Finding> = run.findings.iter().collect();
+    let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let (good, others): (Vec<&Finding>, Vec<&Finding>) = sorted.into_iter().partition(|one| one.level == Level::Ok);
     let row = |finding: &&Finding| {
@@ -260,7 +261,8 @@ fn findings(run: &RunReport, place: &str, level: usize) -> String {
     format!("<section id=\"{place}findings\">\n{title}{others}{good}</section>\n")
 }
 
-fn unmeasured(run: &RunReport, place: &str, level: usize) -> String {
+/// What could not be measured.
+pub(super) fn unmeasured(run: &RunReport, place: &str, level: usize) -> String {
     let title = heading(level, "", "What could not be measured");
     let absent = run
         .sections
@@ -272,7 +274,8 @@ fn unmeasured(run: &RunReport, place: &str, level: usize) -> String {
     format!("<section id=\"{place}unmeasured\">\n{title}{content}</section>\n")
 }
 
-fn what_was_run(run: &RunReport, place: &str, level: usize) -> String {
+/// Command, configuration, devices and host.
+pub(super) fn what_was_run(run: &RunReport, place: &str, level: usize) -> String {
     let config = &run.config;
     let pairs = |caption: &str, pairs: &[(String, String)]| match pairs.is_empty() {
         true => String::new(),
@@ -300,7 +303,8 @@ fn what_was_run(run: &RunReport, place: &str, level: usize) -> String {
     format!("<section id=\"{place}run\">\n{}{content}</section>\n", heading(level, "", "What was run, on what"))
 }
 
-fn method(run: &RunReport, place: &str, level: usize) -> String {
+/// How it was measured.
+pub(super) fn method(run: &RunReport, place: &str, level: usize) -> String {
     let parts =
         run.method.iter().map(|part| format!("{}<p>{}</p>\n", heading(level + 1, "", &part.title), text(&part.text)));
     format!(

@@ -21,6 +21,9 @@ pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> 
     ];
     parts.extend(report.sections.iter().map(|section| chart::section(section, place, 2, plots)));
     parts.push(terms(report, place));
+    if report.series.purpose == Purpose::Rate {
+        parts.push(of_search(report, place));
+    }
     for (number, step) in report.steps.iter().enumerate() {
         // A search shows its curve; its runs have pages of their own.
         let Some(run) = step.report.as_ref().filter(|_| report.series.purpose == Purpose::Certify) else { continue };
@@ -28,6 +31,20 @@ pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> 
         parts.push(format!("<hr>\n{}", run::article(run, &place, 2, plots)));
     }
     format!("<article>\n{}</article>\n", parts.concat())
+}
+
+/// What holds for a whole search: its findings, and of its last run what all have in common.
+fn of_search(report: &SeriesReport, place: &str) -> String {
+    let findings = run::findings(&report.series.findings, place, 2);
+    let last = report.steps.iter().rev().find_map(|step| step.report.as_ref().map(|run| (&step.step.name, run)));
+    let Some((name, last)) = last else { return findings };
+    format!(
+        "{findings}<p class=\"intro\">As recorded with the last run, {}:</p>\n{}{}{}",
+        text(name),
+        run::unmeasured(last, place, 2),
+        run::what_was_run(last, place, 2),
+        run::method(last, place, 2)
+    )
 }
 
 fn step_place(place: &str, number: usize, step: &StepReport) -> String {

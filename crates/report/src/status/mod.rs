@@ -9,6 +9,7 @@ mod text;
 
 pub use run::{Phase, RunStatus, Shares, StreamRate, Temperature};
 pub use series::{SeriesStatus, StepStatus};
+pub use text::clock;
 
 use measure::run_dir::{self, Holds, Process, RunDirError};
 use serde::Serialize;

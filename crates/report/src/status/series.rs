@@ -2,6 +2,7 @@
 
 use super::run::{Phase, RunStatus};
 use super::{Seen, unix_ms};
+use crate::rejudge::rejudge_in;
 use measure::judge::Outcome;
 use measure::run_dir::{Process, RunDirError};
 use measure::series::{Purpose, Series, State};
@@ -43,7 +44,7 @@ pub struct SeriesStatus {
     pub outcome: Option<Outcome>,
     /// What came of it, one sentence; empty until then.
     pub conclusion: String,
-    /// Whether its process is there.
+    /// Whether its process is there: that of the series, or of an earlier version's newest run.
     pub seen: Option<Seen>,
     /// What a reader should know, each one sentence.
     pub remarks: Vec<String>,
@@ -53,14 +54,14 @@ impl SeriesStatus {
     /// Reads how the series in `dir` stands at `now`. `look` tells of a process.
     pub(super) fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
         let missing = || measure::run_dir::manifest(dir).err();
-        let Some(series) = Series::read(dir)? else {
+        let Some(mut series) = Series::read(dir)? else {
             return Err(missing().unwrap_or_else(|| RunDirError::NoRun {
                 path: dir.to_owned(),
                 why: "its series.json went away".to_owned(),
                 what_to_do: "try again".to_owned(),
             }));
         };
-        let mut remarks = Vec::new();
+        let mut remarks = rejudge_in(dir, &mut series);
         let begun = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);
         let run = begun.and_then(|step| match RunStatus::read(&dir.join(&step.dir), now, look) {
             Ok(run) => Some(run),
@@ -95,10 +96,13 @@ impl SeriesStatus {
             ends_unix_ms: None,
             outcome: ended.map(|ended| ended.outcome),
             conclusion: ended.map(|ended| ended.sentence.clone()).unwrap_or_default(),
-            seen: run.as_ref().and_then(|run| run.pid.and_then(|_| process(dir, begun, look))),
+            seen: series.process.as_ref().map(look).or_else(|| process(dir, begun, look)),
             run,
             remarks,
         };
+        if begun.is_none() && !this.is_over() {
+            this.remarks.push("no run has begun: its drives are prepared first, or a question waits".to_owned());
+        }
         this.remarks.extend(ended.into_iter().flat_map(|ended| ended.remarks.iter().cloned()));
         if !simulated && !this.is_over() {
             this.ends_unix_ms = Some(unix_ms(now).saturating_add((left_sec * 1000.0) as u64));
@@ -111,14 +115,13 @@ impl SeriesStatus {
         if self.outcome.is_some() {
             return true;
         }
-        let run_is_over = self.run.as_ref().is_some_and(|run| run.phase.is_over());
-        match self.seen {
+        match (self.seen, &self.run) {
             // Between two steps the run before is over and the process goes on.
-            Some(Seen::Running | Seen::Stopped) => false,
-            Some(Seen::Gone) => run_is_over,
-            Some(Seen::Unknown) | None => {
-                self.run.as_ref().is_some_and(|run| matches!(run.phase, Phase::Killed | Phase::Unknown))
-            }
+            (Some(Seen::Running | Seen::Stopped), _) => false,
+            // In another container it is not to be seen; then its run goes on.
+            (Some(Seen::Gone), run) => run.as_ref().is_none_or(|run| run.phase.is_over()),
+            (Some(Seen::Unknown) | None, Some(run)) => matches!(run.phase, Phase::Killed | Phase::Unknown),
+            (Some(Seen::Unknown) | None, None) => self.steps.iter().all(|step| step.state != State::Running),
         }
     }
 

@@ -5,6 +5,7 @@ use measure::buckets::ActScale;
 use measure::cell::{Interval, Layout, StreamInfo};
 use measure::judge::{End, Outcome, Sla};
 use measure::run_dir::{Manifest, Writer};
+use measure::series::{Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
 use measure::times::Times;
 use std::fs;
 use std::time::Duration;
@@ -131,4 +132,56 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     let run = status(&dir, 1000, Seen::Gone);
     assert_eq!((run.phase, run.outcome, run.exit_code()), (Phase::Ended, Outcome::Fail, 1));
     assert!(run.to_string().contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"), "{run}");
+}
+
+/// How a series stands whose one stage is in `state` and has no run directory.
+fn series_without_run(state: State, attempts: u32, seen: Seen) -> SeriesStatus {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Step {
+        name: "stage 1".into(),
+        dir: "stage-1".into(),
+        multiple: 60.0,
+        devices: vec![0],
+        duration_sec: 172_800,
+        rule: Rule::Completes,
+        state,
+        outcome: None,
+        reason: String::new(),
+        attempts,
+        began_unix_ms: None,
+        ended_unix_ms: None,
+        details: serde_json::Value::Null,
+    };
+    let series = Series {
+        format_version: SERIES_FORMAT_VERSION,
+        tool: String::new(),
+        command: Vec::new(),
+        purpose: Purpose::Certify,
+        began_unix_ms: 1,
+        devices: Vec::new(),
+        config_1x: String::new(),
+        terms: Vec::new(),
+        findings: Vec::new(),
+        steps: vec![stage],
+        conclusion: None,
+        process: Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into() }),
+    };
+    series.write(dir.path()).unwrap();
+    match Status::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {
+        Status::Series(series) => *series,
+        Status::Run(run) => panic!("{run:?}"),
+    }
+}
+
+#[test]
+fn a_series_whose_process_is_gone_is_over_though_its_newest_step_has_no_run() {
+    for (state, attempts) in [(State::Interrupted, 1), (State::Running, 1), (State::Planned, 0)] {
+        let series = series_without_run(state, attempts, Seen::Gone);
+        assert_eq!((series.is_over(), series.exit_code()), (true, 4), "{state:?}");
+        assert!(series.to_string().contains("NOT RUNNING"), "{series}");
+        let series = series_without_run(state, attempts, Seen::Running);
+        assert_eq!((series.is_over(), series.exit_code()), (false, 0), "{state:?}");
+    }
+    let preparing = series_without_run(State::Planned, 0, Seen::Running).to_string();
+    assert!(preparing.contains("48:00:00 left") && preparing.contains("no run has begun"), "{preparing}");
 }

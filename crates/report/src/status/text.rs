@@ -25,11 +25,11 @@ impl fmt::Display for RunStatus {
         let of = if self.simulated { " of simulated time" } else { "" };
         let end = match (self.phase.is_over(), self.ends_unix_ms) {
             (true, _) => String::new(),
-            (false, Some(ends)) => format!("  {} left, ends {}", clock(self.left_sec()), time_of_day(ends)),
-            (false, None) => format!("  {} left", clock(self.left_sec())),
+            (false, Some(ends)) => format!("  {} left, ends {}", clock(self.left_sec() as u64), time_of_day(ends)),
+            (false, None) => format!("  {} left", clock(self.left_sec() as u64)),
         };
-        let elapsed = clock(self.elapsed_sec);
-        writeln!(f, "  {elapsed} of {}{of}{end}", clock(self.duration_sec as f64))?;
+        let elapsed = clock(self.elapsed_sec as u64);
+        writeln!(f, "  {elapsed} of {}{of}{end}", clock(self.duration_sec))?;
         for stream in &self.streams {
             let offered = match stream.offered_iops {
                 iops if iops > 0.0 => format!("{iops:.0}/s offered"),
@@ -106,7 +106,7 @@ impl fmt::Display for SeriesStatus {
             None => {
                 let end = self.ends_unix_ms.map(|ends| format!(", ends {}", time_of_day(ends))).unwrap_or_default();
                 let more = if self.purpose == Purpose::Rate { "; a search can add steps" } else { "" };
-                writeln!(f, "  {} left of what is planned{end}{more}", clock(self.left_sec))?;
+                writeln!(f, "  {} left of what is planned{end}{more}", clock(self.left_sec as u64))?;
             }
         }
         let hidden = self.steps.len().saturating_sub(STEPS_SHOWN);
@@ -133,9 +133,8 @@ fn step_text(step: &StepStatus) -> String {
     format!("{:<18} {state:<12} {}", step.name, step.reason).trim_end().to_owned()
 }
 
-/// Hours, minutes and seconds.
-fn clock(seconds: f64) -> String {
-    let seconds = seconds as u64;
+/// Hours, minutes and seconds, `25:00:09`.
+pub fn clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
@@ -169,7 +168,7 @@ mod tests {
         assert_eq!(time_of_day(0), "1970-01-01 00:00 UTC");
         assert_eq!(time_of_day(1_709_208_000_000), "2024-02-29 12:00 UTC");
         assert_eq!(time_of_day(1_798_761_599_000), "2026-12-31 23:59 UTC");
-        assert_eq!(clock(86_399.9), "23:59:59");
+        assert_eq!(clock(90_009), "25:00:09");
         assert_eq!([2.0, 119.0, 600.0, 7200.0, 1e6].map(span), ["2 s", "119 s", "10 min", "2 h", "12 days"]);
     }
 }

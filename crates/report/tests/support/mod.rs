@@ -139,6 +139,7 @@ pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, 
     };
     let series = Series {
         format_version: SERIES_FORMAT_VERSION,
+        process: None,
         tool: "flashproof 0.1.0".into(),
         command: vec!["flashproof".into()],
         purpose,

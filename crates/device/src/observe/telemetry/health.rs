@@ -45,7 +45,7 @@ impl Health {
     /// Adds the values of [`Health::columns`].
     pub(super) fn sample(&mut self, values: &mut Vec<Option<f64>>) {
         let Reading { smart, ocp } = self.poller.take();
-        values.extend(smart_values(smart.as_ref(), ocp.as_ref()));
+        values.extend(smart_values(smart.as_ref(), ocp.as_ref(), self.poller.has_ocp));
         if self.poller.has_ocp {
             values.push(ocp.as_ref().map(|ocp| ocp.physical_media_units_written_bytes as f64));
         }
@@ -53,10 +53,12 @@ impl Health {
 }
 
 /// The values of [`SMART_COLUMNS`].
-fn smart_values(smart: Option<&Smart>, ocp: Option<&OcpSmart>) -> [Option<f64>; SMART_COLUMNS.len()] {
+fn smart_values(smart: Option<&Smart>, ocp: Option<&OcpSmart>, has_ocp: bool) -> [Option<f64>; SMART_COLUMNS.len()] {
     let Some(smart) = smart else { return [None; SMART_COLUMNS.len()] };
     let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
-    let throttled = sum(smart.thermal_transitions) + ocp.map_or(0.0, |ocp| f64::from(ocp.throttle_count));
+    // A sum that lacks one part now and then would rise where nothing was throttled.
+    let of_ocp = if has_ocp { ocp.map(|ocp| f64::from(ocp.throttle_count)) } else { Some(0.0) };
+    let throttled = of_ocp.map(|of_ocp| sum(smart.thermal_transitions) + of_ocp);
     [
         Some(f64::from(smart.percentage_used)),
         Some(f64::from(smart.critical_warning)),
@@ -64,7 +66,7 @@ fn smart_values(smart: Option<&Smart>, ocp: Option<&OcpSmart>) -> [Option<f64>; 
         Some(smart.data_units_read as f64),
         Some(smart.media_errors as f64),
         smart.temperature_celsius.map(f64::from),
-        Some(throttled),
+        throttled,
         Some(sum(smart.thermal_seconds)),
     ]
 }
@@ -90,6 +92,16 @@ mod tests {
         let expected = [13.0, 2.0, 987_654_321.0, read_units, 2.0, 68.0, 532.0, 452.0, physical_bytes];
         assert_eq!(row(&mut health), expected.map(Some));
         assert_eq!(row(&mut health), [None; 9]);
+    }
+
+    #[test]
+    fn a_throttle_count_that_lacks_ocps_part_once_is_not_measured_then() {
+        use super::super::super::nvme::poll::Drive as _;
+        let drive = FakeDrive { with_ocp: true, ..FakeDrive::default() };
+        let (smart, ocp) = (drive.smart().unwrap(), drive.ocp_smart().unwrap());
+        assert_eq!(smart_values(Some(&smart), ocp.as_ref(), true)[6], Some(532.0));
+        assert_eq!(smart_values(Some(&smart), None, true)[6], None);
+        assert_eq!(smart_values(Some(&smart), None, false)[6], Some(436.0));
     }
 
     #[test]

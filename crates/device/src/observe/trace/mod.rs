@@ -17,6 +17,7 @@ mod tracefs;
 
 pub use event::{Event, EventKind, EventOp, sort_by_time};
 pub use pair::{Pairing, Request};
+pub use tracefs::stop_instances;
 
 use super::DeviceNumber;
 use event::{Decoder, kernel_dev};

@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::{fs, io};
 
 /// Where tracefs is reached.
@@ -66,6 +67,33 @@ const NAME: &str = "flashproof-";
 /// Several traces of one process get several instances.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
+/// Those of this process that are there.
+static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn live() -> MutexGuard<'static, Vec<PathBuf>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Stops and removes the instances of this process, for an end that drops nothing. One whose buffers are
+/// open stays, without recording, until the next trace on this machine removes it.
+pub fn stop_instances() {
+    let live = match LIVE.try_lock() {
+        Ok(live) => live,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        // Another thread makes or removes one; an end does not wait for it.
+        Err(TryLockError::WouldBlock) => return,
+    };
+    live.iter().for_each(|path| remove(path));
+}
+
+fn remove(path: &Path) {
+    // Nobody is left to tell. If it stays (somebody has it open), it stops recording, and the next run
+    // removes it.
+    let switch = fs::OpenOptions::new().write(true).open(path.join("tracing_on"));
+    let _ = switch.and_then(|mut file| file.write_all(b"0"));
+    let _ = fs::remove_dir(path);
+}
+
 /// One instance; dropping it removes it. Whoever reads its buffers must have closed them before.
 #[derive(Debug)]
 pub(super) struct Instance {
@@ -83,6 +111,7 @@ impl Instance {
         // Of this name there can only be one that an earlier process with our number left behind.
         let _ = fs::remove_dir(&path);
         fs::create_dir(&path).map_err(|source| TraceError::from_io("making the trace instance", &path, source))?;
+        live().push(path.clone());
         Ok(Self { path, _tracefs: tracefs })
     }
 
@@ -124,10 +153,8 @@ fn read_whole(path: &Path) -> io::Result<String> {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Nobody is left to tell. If it stays (somebody else has it open), it stops recording, and
-        // the next run removes it.
-        let _ = self.set("stopping the trace", "tracing_on", "0");
-        let _ = fs::remove_dir(&self.path);
+        remove(&self.path);
+        live().retain(|path| *path != self.path);
     }
 }
 
@@ -160,6 +187,22 @@ mod tests {
         assert_eq!(writable_mount(MOUNTINFO, "sysfs"), Some("/sys".into()));
         assert_eq!(writable_mount(MOUNTINFO, "debugfs"), None);
         assert_eq!(writable_mount("nonsense", "tracefs"), None);
+    }
+
+    #[test]
+    fn an_end_that_drops_nothing_stops_and_removes_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("instances")).unwrap();
+        let instance = Instance::create(Tracefs { root: dir.path().to_owned(), _mount: None }).unwrap();
+        // Outside tracefs a directory with a file in it stays, as an instance does that is open.
+        fs::write(instance.path("tracing_on"), "1").unwrap();
+        stop_instances();
+        assert_eq!(fs::read_to_string(instance.path("tracing_on")).unwrap(), "0");
+        fs::remove_file(instance.path("tracing_on")).unwrap();
+        stop_instances();
+        assert!(!instance.path.exists());
+        drop(instance);
+        assert!(!live().iter().any(|path| path.starts_with(dir.path())));
     }
 
     #[test]

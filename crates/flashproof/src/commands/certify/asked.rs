@@ -8,6 +8,7 @@ use load::act::Arrival;
 use load::act::scale::Factor;
 use load::act::staged::{Base, Load};
 use measure::certify::{Claim, Outline, STAGE_SEC, span};
+use measure::judge::whole_slice_sec;
 use measure::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
 use std::path::Path;
 
@@ -73,10 +74,12 @@ impl Asked {
             multiple: factor.to_string(),
             config: args.config.as_deref().filter(|_| !base.is_acts()).map(file_name),
             sla: args.sla.clone(),
-            slice_sec: args.slice,
+            // What its runs will have: CONFIG may report more seldom than a slice is long.
+            slice_sec: whole_slice_sec(args.slice, stage_sec.into(), terms.report_interval_sec.into()),
             stage_sec: stage_sec.into(),
             simulated,
             files: terms.file_size_mbytes.is_some(),
+            virtual_kinds: Vec::new(),
             unprepared: Vec::new(),
             as_act: terms.arrival == Arrival::Act,
         };
@@ -129,6 +132,7 @@ impl Asked {
             findings: Vec::new(),
             steps: self.outline.stages(),
             conclusion: None,
+            process: None,
         }
     }
 }

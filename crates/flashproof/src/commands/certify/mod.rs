@@ -23,7 +23,7 @@ use crate::commands::doctor;
 use crate::failure::Failure;
 use crate::say;
 use crate::series::{Drives, prepare};
-use crate::signals::Switch;
+use crate::signals::{self, Switch};
 use asked::Asked;
 use measure::certify;
 use measure::finding::Level;
@@ -51,17 +51,23 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     if !told.is_empty() {
         say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
     }
+    // The preparation can take hours, in which `flashproof status` is asked.
+    place.kept.series.conclusion = None;
+    place.kept.save()?;
     if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {
         if let Some(code) = prepare(&drives, place.kept.has_begun(), &args.erase, args.quiet, &switch)? {
             return Ok(code);
         }
         // What was found of drives that were not prepared is no longer so.
         place.kept.series.findings = place.kept.examined();
+        place.kept.save()?;
     }
-    place.kept.series.conclusion = None;
-    place.kept.save()?;
     tell::beginning(&place);
     while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
+        // One that came while the last run or the preparation was being recorded did not end that.
+        if let Some(signal) = switch.was_asked() {
+            return tell::interruption_between(&place, index, &signals::name(signal));
+        }
         match stage::run(args, &asked, &mut place, index, &switch)? {
             // Nothing would be other in another run now; the same command tries again.
             Ended::Judged(Outcome::Invalid) => break,

@@ -19,7 +19,11 @@ impl Place {
     ///
     /// Errors: another process runs it; what is there is another series, or a run.
     pub fn open(args: &CertifyArgs, asked: &Asked, drives: &Drives) -> Result<Self, Failure> {
-        let claim = Claim { unprepared: drives.left_unprepared.clone(), ..asked.claim.clone() };
+        let claim = Claim {
+            unprepared: drives.left_unprepared.clone(),
+            virtual_kinds: drives.virtual_kinds.clone(),
+            ..asked.claim.clone()
+        };
         let config = claim.config.as_deref().map(|config| format!("-{config}")).unwrap_or_default();
         let load = format!("{}x{config}", claim.multiple);
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));

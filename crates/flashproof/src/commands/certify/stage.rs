@@ -15,7 +15,6 @@ use measure::judge::{End, Outcome, Verdict};
 use measure::run_dir;
 use measure::series::{Rule, State, Step};
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// How a stage ended.
 pub enum Ended {
@@ -37,11 +36,7 @@ pub fn run(
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
     tell::stage_begins(place, index);
-    // Names of devices of other stages would be warned of as devices of no configuration.
-    let (numbers, names) = (&place.kept.series.steps[index].devices, asked.base.config().device_names());
-    let is_loaded = |name: &&String| numbers.iter().any(|number| names.get(*number) == Some(*name));
-    let erase: Vec<_> = args.erase.iter().filter(is_loaded).cloned().collect();
-    let order = order(args, asked, place, index, &erase)?;
+    let order = order(args, asked, place, index)?;
     let failed = |place: &mut Place, failure: Failure| {
         certify::interrupt(&mut place.kept.series.steps[index], failure.message.lines().next().unwrap_or_default());
         place.kept.save().and(Err(failure))
@@ -87,11 +82,11 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
         certify::interrupt(step, &format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
         return Ended::Interrupted;
     }
-    let Judged { outcome, reason } = certify::judge_stage(step.rule, verdict);
+    let Judged { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
     step.state = State::Done;
     step.outcome = Some(outcome);
     step.reason = reason;
-    step.details = details(verdict);
+    step.details = details(verdict, &notes);
     if let Some(linearity) = linearity(place, index) {
         say::note(&format!("\n{linearity}"));
         place.kept.series.steps[index].details["linearity"] = json!(linearity);
@@ -99,13 +94,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     Ended::Judged(outcome)
 }
 
-fn order<'a>(
-    args: &CertifyArgs,
-    asked: &Asked,
-    place: &Place,
-    index: usize,
-    erase: &'a [String],
-) -> Result<Order<'a>, Failure> {
+fn order<'a>(args: &'a CertifyArgs, asked: &'a Asked, place: &Place, index: usize) -> Result<Order<'a>, Failure> {
     let step = &place.kept.series.steps[index];
     let load = asked.load(step)?;
     load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
@@ -113,7 +102,7 @@ fn order<'a>(
         model: load.model,
         text: load.text,
         dir: place.kept.dir.join(&step.dir),
-        consents: Consents { erase, shared: false },
+        consents: Consents { erase: &args.erase, others: asked.base.config().device_names(), shared: false },
         sla: args.sla.clone(),
         slice_sec: args.slice,
         round_sec: None,
@@ -131,12 +120,13 @@ fn order<'a>(
 }
 
 /// What the conclusion and a report want to know of a run without reading its directory.
-fn details(verdict: &Verdict) -> Value {
+fn details(verdict: &Verdict, notes: &[String]) -> Value {
     json!({
         "verdict": verdict.outcome,
         "decided_by": verdict.decided_by,
         "ran_sec": verdict.ran_sec,
         "streams": verdict.streams,
+        "notes": notes,
     })
 }
 
@@ -148,9 +138,13 @@ fn linearity(place: &Place, index: usize) -> Option<Linearity> {
     }
     let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
     let alone = place.kept.series.steps.iter().find(is_alone)?;
-    let numbers = |dir: &Path| run_dir::read(dir).and_then(|run| certify::device_numbers(&run));
-    let compared = numbers(&place.kept.dir.join(&alone.dir))
-        .and_then(|alone| Ok(certify::linearity(&alone, &numbers(&place.kept.dir.join(&step.dir))?)));
+    // Names can have swapped at a reboot between the two: what lasts is the number in the series.
+    let numbers = |step: &Step| {
+        let devices = step.devices.iter().filter_map(|device| place.kept.series.devices.get(*device));
+        let names: Vec<_> = devices.map(|device| device.name.as_str()).collect();
+        certify::device_numbers(&run_dir::read(&place.kept.dir.join(&step.dir))?, &names)
+    };
+    let compared = numbers(alone).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
     compared.unwrap_or_else(|error| {
         say::warning(&format!("the devices in company cannot be compared with one alone: {error}"));
         None

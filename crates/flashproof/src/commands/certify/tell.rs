@@ -77,14 +77,18 @@ pub fn conclusion(place: &Place) -> Result<ExitCode, Failure> {
 
 /// The state of a series that was interrupted in a stage; gives its exit code.
 pub fn interruption(place: &Place, index: usize) -> Result<ExitCode, Failure> {
-    let step = &place.kept.series.steps[index];
-    let mut page = format!(
-        "\nINTERRUPTED ({}): {} was ended by {}; the same command goes on with it, from its beginning\n",
-        place.claim.noun(),
-        place.which(index),
-        step.reason
-    );
-    page.push_str(&stages(place));
+    let reason = &place.kept.series.steps[index].reason;
+    interrupted(place, &format!("{} was ended by {reason}", place.which(index)), "with it, from its beginning")
+}
+
+/// The state of a series that `signal` ended before the stage of this number began; gives its exit code.
+pub fn interruption_between(place: &Place, index: usize, signal: &str) -> Result<ExitCode, Failure> {
+    interrupted(place, &format!("{signal} came before {} began", place.which(index)), "with it")
+}
+
+fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure> {
+    let noun = place.claim.noun();
+    let page = format!("\nINTERRUPTED ({noun}): {what}; the same command goes on {how}\n{}", stages(place));
     say::result(&page)?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }

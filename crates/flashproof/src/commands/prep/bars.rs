@@ -3,7 +3,8 @@
 use super::status::{Shared, Status, Step};
 use crate::say;
 use crate::screen::columns;
-use std::io::{self, IsTerminal, Write};
+use report::status::clock;
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 /// How often lines are added where standard error is no terminal.
@@ -78,9 +79,8 @@ impl Bars {
             text.extend(line.chars().take(width));
             text.push_str("\x1b[K\n");
         }
+        say::draw(text, self.drawn == 0);
         self.drawn = lines.len();
-        let mut out = io::stderr();
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
     fn lines(&self) -> Vec<String> {
@@ -140,11 +140,6 @@ fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
     let left = status.left_s().map_or_else(|| "--:--:--".to_owned(), clock);
     let of = if simulated { ", of simulated time" } else { "" };
     format!("{name:width$}  {step:9}  [{bar}] {pct:3} %  {rate:>6} MB/s  {left} left{of}")
-}
-
-/// Hours, minutes and seconds.
-pub fn clock(seconds: u64) -> String {
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 #[cfg(test)]

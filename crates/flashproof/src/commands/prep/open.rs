@@ -108,7 +108,7 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
         tell_unusable(&records, &facts.path, facts.identity().as_deref());
     }
     let requests: Vec<_> = facts.iter().map(request).collect();
-    let consents = devices::consent(&requests, &args.erase)?;
+    let consents = devices::consent(&requests, &args.erase, &args.others)?;
     let drives = consents.into_iter().zip(courses).zip(&facts);
     all(
         drives.map(|((consent, course), facts)| opened(consent, course, facts, &wanted, &records)),

@@ -135,11 +135,13 @@ impl Asked {
             findings: Vec::new(),
             steps: Vec::new(),
             conclusion: None,
+            process: None,
         }
     }
 
-    /// What a rating can be compared with, on devices of which `unprepared` were not prepared.
-    pub fn standing(&self, unprepared: &str) -> Standing {
+    /// What a rating can be compared with, on devices of which `unprepared` were not prepared and `virtual_kinds`
+    /// are no drives.
+    pub fn standing(&self, unprepared: &str, virtual_kinds: &[String]) -> Standing {
         let reasons = [
             (!self.as_act, "operations came evenly, which flatters a drive (--as-act paces as ACT does)"),
             (!self.base.is_acts(), "the load of 1x was not ACT's"),
@@ -148,7 +150,8 @@ impl Asked {
             (!unprepared.is_empty(), "the drive was not prepared"),
             (self.slice_sec < SLICE_SEC.into(), "it was confirmed for less than an hour"),
         ];
-        let reasons: Vec<_> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned()).collect();
+        let reasons = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned());
+        let reasons: Vec<_> = reasons.chain(virtual_kinds.iter().cloned()).collect();
         if reasons.is_empty() { Standing::Comparable } else { Standing::Alone(reasons) }
     }
 }

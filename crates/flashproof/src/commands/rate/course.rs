@@ -98,7 +98,7 @@ impl Course {
             model: load.model,
             text: load.text,
             dir,
-            consents: Consents { erase: &args.erase, shared: false },
+            consents: Consents { erase: &args.erase, others: &[], shared: false },
             sla: args.sla.clone(),
             slice_sec: asked.slice_sec,
             round_sec: Some(asked.round_sec),

@@ -56,6 +56,10 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     tell::beginning(&kept, &asked);
     let mut course = Course::replayed(&asked, &kept.series);
     let finding = loop {
+        // One that came while the last step or the preparation was being recorded did not end that.
+        if switch.was_asked().is_some() {
+            return tell::interruption(&kept);
+        }
         let moved = match course.next(&asked) {
             Ok(moved) => moved,
             Err(finding) => break finding,
@@ -65,7 +69,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
             Ended::Interrupted => return tell::interruption(&kept),
         }
     };
-    let standing = asked.standing(kept.term(NOT_PREPARED));
+    let standing = asked.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
     kept.series.conclusion = Some(conclude(&kept.series, &finding, &args.sla, &standing));
     kept.save()?;
     kept.write_report();

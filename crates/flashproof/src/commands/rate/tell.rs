@@ -6,7 +6,7 @@ use crate::say;
 use crate::series::{Kept, table};
 use measure::certify::span;
 use measure::judge::Outcome;
-use measure::rating::Details;
+use measure::rating::{Details, Seen};
 use measure::series::{State, Step};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -76,10 +76,12 @@ fn row(step: &Step) -> Vec<String> {
 
 /// What a step showed, in a word or two.
 fn shown(step: &Step) -> &'static str {
-    match (step.state, step.outcome) {
-        (State::Done, Some(Outcome::Pass)) => "held",
-        (State::Done, Some(Outcome::Fail)) => "not held",
-        (State::Done, _) => "not steady, or not ours to tell",
+    match (step.state, Details::of(step).map(|details| details.judged.seen)) {
+        (State::Done, Some(Seen::Held)) => "held",
+        (State::Done, Some(Seen::Failed)) => "not held",
+        (State::Done, Some(Seen::Broken)) => "operations failed",
+        (State::Done, Some(Seen::NotSteady)) => "not steady",
+        (State::Done, Some(Seen::OurLimit)) => "not ours to tell",
         (State::Running, _) => "running",
         _ => "interrupted",
     }

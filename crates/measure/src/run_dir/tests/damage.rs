@@ -1,6 +1,7 @@
 //! Directories that are occupied, cut, edited, or on a disk that is full.
 
 use super::*;
+use crate::certify::device_numbers;
 use crate::judge::Outcome;
 use std::fs;
 use std::path::PathBuf;
@@ -184,6 +185,20 @@ fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
     let run = edited(dir.path(), VERDICT, "{", "[").unwrap();
     assert_eq!((run.is_complete(), run.intervals, run.verdict.outcome), (false, 3, Outcome::Invalid));
     assert!(run.remarks[0].starts_with("verdict.json is damaged (") && run.remarks.len() == 1, "{:?}", run.remarks);
+}
+
+#[test]
+fn devices_are_compared_by_what_they_are_called_now_and_never_by_what_is_left_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    write_run(dir.path(), &manifest(2, 3, 1), 3);
+    let run = read(dir.path()).unwrap();
+    let numbers = device_numbers(&run, &["/dev/b", "/dev/a"]).unwrap();
+    assert_eq!([&*numbers[0].device, &*numbers[1].device], ["/dev/b", "/dev/a"]);
+    assert!(!numbers[0].shares.is_empty() && numbers[0].achieved_iops > 0.0, "{:?}", numbers[0]);
+    let path = dir.path().join(INTERVALS);
+    fs::write(&path, fs::read_to_string(&path).unwrap().replacen("\n3,reads,0,", "\n3,reeds,0,", 1)).unwrap();
+    let error = device_numbers(&run, &[]).unwrap_err().to_string();
+    assert!(error.contains("intervals.csv is damaged at line"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,183 @@
+//! A series that is at its end, judged again from its runs.
+//!
+//! `series.json` says what came of a series when it ended; its runs say what can be seen of that now.
+//! Reports, status and comparisons all come here, so that none of them repeats a pass that the
+//! recorded counts do not bear out. The one idea: the record may be believed for the worse, never for
+//! the better. What was searched for, and in which order, is not done again.
+
+use crate::words;
+use measure::certify::judge_stage;
+use measure::judge::{Outcome, Verdict};
+use measure::rating::{Details, Move, Seen};
+use measure::run_dir::{self, Run, VERDICT};
+use measure::series::{Conclusion, Purpose, Rule, SERIES, Series, State, Step};
+use std::path::{Component, Path, PathBuf};
+
+/// What the run of a step says now.
+pub(crate) struct Evidence<'a> {
+    /// The verdict as it follows from the recorded counts.
+    pub verdict: &'a Verdict,
+    /// The load that it was recorded with, as a multiple of 1x.
+    pub multiple: Option<f64>,
+    /// Why it cannot be believed whole.
+    pub doubt: Option<&'a str>,
+}
+
+/// Why `run`, of a step that is done, cannot be believed whole; `None` if it can.
+pub(crate) fn doubt_of(run: &Run) -> Option<String> {
+    if let Some(damage) = run.damage.first() {
+        return Some(format!("its run is damaged: {damage}"));
+    }
+    match run.agrees() {
+        Some(true) => None,
+        Some(false) => Some(format!("the verdict in its {VERDICT} is not the one that follows from its counts")),
+        None => Some(format!("its run has no {VERDICT}: it did not come to its end")),
+    }
+}
+
+/// The run directory of `step` of the series in `dir`. Errors: the record names a place outside the series.
+pub(crate) fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
+    let below = Path::new(&step.dir);
+    match step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
+        true => Err(format!("{SERIES} names {:?}, which is no directory below it", step.dir)),
+        false => Ok(dir.join(below)),
+    }
+}
+
+/// Reads the runs of the series in `dir` and judges it again, as [`rejudge`] does.
+pub(crate) fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
+    if series.conclusion.is_none() {
+        return Vec::new();
+    }
+    let read = |step: &Step| place_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()));
+    let read = |step: &Step| read(step).map(|run| (doubt_of(&run), run));
+    let runs: Vec<_> = series.steps.iter().map(read).collect();
+    let evidence = runs.iter().map(|run| match run {
+        Ok((doubt, run)) => {
+            let (verdict, multiple) = (&run.verdict, run.manifest.multiple);
+            Ok(Evidence { verdict, multiple, doubt: doubt.as_deref() })
+        }
+        Err(why) => Err(why.as_str()),
+    });
+    rejudge(series, &evidence.collect::<Vec<_>>())
+}
+
+/// Judges a series that has a conclusion again from `evidence`, which has an element for each step: its run,
+/// or why there is none. Outcomes in `series` become what can be held up now. Gives what differs from the
+/// record or cannot be checked, each one sentence; then the outcome is invalid at best. A series that goes
+/// on stays as it is.
+pub(crate) fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
+    let Some(mut conclusion) = series.conclusion.take() else { return Vec::new() };
+    let purpose = series.purpose;
+    let mut doubts = Vec::new();
+    let done = series.steps.iter_mut().zip(evidence).filter(|(step, _)| step.state == State::Done);
+    for (step, evidence) in done {
+        let recorded = step.outcome.unwrap_or(Outcome::Invalid);
+        let Some((outcome, why)) = again(purpose, step, recorded, evidence) else { continue };
+        doubts.push(format!("{}: {why}", step.name));
+        if outcome != recorded {
+            step.outcome = Some(outcome);
+            step.reason = why;
+        }
+    }
+    doubts.extend(contradiction(series, &conclusion));
+    if let Some(first) = doubts.first() {
+        // The lower loads of a search hold, whatever became of one above them.
+        let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));
+        let now = if failed { Outcome::Fail } else { Outcome::Invalid };
+        correct(&mut conclusion, now, first);
+        (conclusion.rating, conclusion.comparable) = (None, false);
+    }
+    series.conclusion = Some(conclusion);
+    doubts
+}
+
+/// The outcome of a step that is done as it can be held up now, and why that or its run is in doubt; `None`
+/// when the record holds.
+fn again(
+    purpose: Purpose,
+    step: &Step,
+    recorded: Outcome,
+    evidence: &Result<Evidence, &str>,
+) -> Option<(Outcome, String)> {
+    let run = match evidence {
+        Ok(run) => run,
+        Err(why) => return Some((worse(recorded, Outcome::Invalid), format!("there is no run to judge again: {why}"))),
+    };
+    let judged = match purpose {
+        Purpose::Certify => {
+            let judged = judge_stage(step.rule, run.verdict);
+            (judged.outcome, judged.reason)
+        }
+        Purpose::Rate => of_search(step, recorded, run.verdict),
+    };
+    if let Some(doubt) = run.doubt {
+        return Some((worse(recorded, worse(judged.0, Outcome::Invalid)), doubt.to_owned()));
+    }
+    if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
+        let (ran, said) = (words::number(ran), words::number(step.multiple));
+        return Some((Outcome::Invalid, format!("{SERIES} says that its load was {said}x, its run says {ran}x")));
+    }
+    let (now, was) = (words::outcome(judged.0), words::outcome(recorded));
+    (judged.0 != recorded).then(|| (judged.0, format!("{SERIES} says {was}, its run says {now}: {}", judged.1)))
+}
+
+/// Of a step of a search: the rounds that decided are in its details, so its run can only speak against it.
+fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, String) {
+    let details = Details::of(step);
+    let held = details.as_ref().map(|details| details.judged.seen == Seen::Held);
+    let errors: u64 = verdict.streams.iter().map(|stream| stream.errors).sum();
+    let whole = details.as_ref().is_some_and(|details| matches!(details.moved, Move::Confirm(_)));
+    let decided = verdict.decided_by.as_ref().filter(|decided| decided.share >= decided.share_max);
+    let over = decided.filter(|_| verdict.outcome == Outcome::Fail).map(ToString::to_string);
+    match recorded {
+        Outcome::Pass if errors > 0 => (Outcome::Fail, words::count(errors as usize, "I/O error", "I/O errors")),
+        Outcome::Pass if whole && over.is_some() => (Outcome::Fail, over.unwrap_or_default()),
+        Outcome::Pass if held == Some(false) => {
+            (Outcome::Invalid, details.map(|details| details.judged.why).unwrap_or_default())
+        }
+        recorded => (recorded, String::new()),
+    }
+}
+
+/// What speaks against the conclusion in the record itself.
+fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
+    if conclusion.outcome != Outcome::Pass {
+        return None;
+    }
+    let passed = |step: &&Step| step.state == State::Done && step.outcome == Some(Outcome::Pass);
+    match series.purpose {
+        Purpose::Certify if series.steps.is_empty() => Some(format!("{SERIES} says PASS, and it has no stages")),
+        Purpose::Certify => {
+            let other = series.steps.iter().find(|step| !passed(step))?;
+            Some(format!("{SERIES} says PASS, and {} did not pass", other.name))
+        }
+        Purpose::Rate => {
+            let rating = conclusion.rating?;
+            let mut held = series.steps.iter().filter(passed).filter(|step| step.rule == Rule::Limits);
+            let is_held = held.any(|step| (step.multiple - rating).abs() <= 1e-6 * rating.abs());
+            let rating = words::number(rating);
+            (!is_held).then(|| format!("{SERIES} says that {rating}x was held, and no step held {rating}x"))
+        }
+    }
+}
+
+/// Makes `conclusion` one of `outcome`, because of `why`; what it said stays as a remark.
+fn correct(conclusion: &mut Conclusion, outcome: Outcome, why: &str) {
+    if conclusion.outcome == outcome {
+        return;
+    }
+    let said = format!("{SERIES} said {}: {}", words::outcome(conclusion.outcome), conclusion.sentence);
+    conclusion.remarks.insert(0, said);
+    conclusion.outcome = outcome;
+    conclusion.sentence = format!("judged again from its runs, the conclusion in {SERIES} does not hold: {why}");
+}
+
+/// The worse of two: a failure is worse than not knowing.
+fn worse(one: Outcome, other: Outcome) -> Outcome {
+    match (one, other) {
+        (Outcome::Fail, _) | (_, Outcome::Fail) => Outcome::Fail,
+        (Outcome::Invalid, _) | (_, Outcome::Invalid) => Outcome::Invalid,
+        (Outcome::Pass, Outcome::Pass) => Outcome::Pass,
+    }
+}

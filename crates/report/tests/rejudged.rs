@@ -1,0 +1,86 @@
+//! A series is judged again from its runs: its record is believed for the worse, never for the better.
+
+mod support;
+
+use measure::judge::Outcome;
+use measure::series::Purpose;
+use report::comparison::{Given, Named, compare};
+use report::document::Document;
+use report::status::{Seen, Status};
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+use support::{SHORT, Shape, write_series};
+
+/// What `report`, `status` and `compare` say of the series in `dir`; all the same.
+fn outcome(dir: &Path) -> Outcome {
+    let document = Document::read(&[dir]).unwrap();
+    let outcome = document.outcome();
+    let words = format!("{outcome}: ");
+    assert!(document.text().contains(&words), "{}", document.text());
+    assert_eq!(document.banners().is_empty(), outcome == Outcome::Pass, "{:?}", document.banners());
+    let status = Status::read(dir, SystemTime::now(), &|_| Seen::Gone).unwrap();
+    assert_eq!(status.exit_code(), outcome.exit_code(), "{status}");
+    let named = Named { name: None, dir: dir.to_owned() };
+    let compared = compare(&[named], &Given::default(), &[]).unwrap();
+    assert_eq!(compared.candidates[0].outcome.value(), Some(&outcome), "{compared}");
+    assert_eq!(compared.candidates[0].damaged, outcome != Outcome::Pass, "{compared}");
+    outcome
+}
+
+const FAILS: Shape<'_> = Shape { slow_every: 3, ..SHORT };
+
+fn series(dir: &Path, purpose: Purpose, shapes: [Option<Shape<'_>>; 2]) {
+    let [one, two] = shapes;
+    write_series(dir, purpose, &[("10x", 10.0, Outcome::Pass, one), ("20x", 20.0, Outcome::Pass, two)]);
+}
+
+#[test]
+fn a_pass_that_the_runs_bear_out_stays_one() {
+    let parent = tempfile::tempdir().unwrap();
+    for (name, purpose) in [("certify", Purpose::Certify), ("rate", Purpose::Rate)] {
+        let dir = parent.path().join(name);
+        series(&dir, purpose, [Some(SHORT), Some(SHORT)]);
+        assert_eq!(outcome(&dir), Outcome::Pass);
+    }
+}
+
+#[test]
+fn a_record_edited_to_a_pass_fails_with_the_stage_whose_run_failed() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("certify");
+    series(&dir, Purpose::Certify, [Some(FAILS), Some(SHORT)]);
+    assert_eq!(outcome(&dir), Outcome::Fail);
+    let text = Document::read(&[&dir]).unwrap().text();
+    assert!(text.contains("10x: series.json says PASS, its run says FAIL: "), "{text}");
+    assert!(text.contains("series.json said PASS: it held 20x"), "{text}");
+}
+
+#[test]
+fn a_run_that_is_gone_or_damaged_leaves_no_pass() {
+    let parent = tempfile::tempdir().unwrap();
+    for (name, purpose) in [("certify", Purpose::Certify), ("rate", Purpose::Rate)] {
+        let dir = parent.path().join(name);
+        series(&dir, purpose, [Some(SHORT), None]);
+        assert_eq!(outcome(&dir), Outcome::Invalid);
+        fs::remove_dir_all(&dir).unwrap();
+        series(&dir, purpose, [Some(SHORT), Some(SHORT)]);
+        let table = dir.join("step-0/intervals.csv");
+        let text = fs::read_to_string(&table).unwrap();
+        fs::write(&table, &text[..text.len() / 2]).unwrap();
+        assert_eq!(outcome(&dir), Outcome::Invalid);
+    }
+}
+
+#[test]
+fn a_rating_that_no_step_held_is_none() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("rate");
+    series(&dir, Purpose::Rate, [Some(SHORT), Some(SHORT)]);
+    let file = dir.join("series.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("\"rating\": 20.0", "\"rating\": 300.0")).unwrap();
+    assert_eq!(outcome(&dir), Outcome::Invalid);
+    let document = Document::read(&[&dir]).unwrap();
+    assert!(document.banners()[0].contains("no step held 300x"), "{:?}", document.banners());
+}
