@@ -62,6 +62,7 @@ mod tests {
             round_sec: 60,
             rounds: 9,
             reached_round: None,
+            steady_since_round: None,
             steady_at_end: false,
             windows: Vec::new(),
             change_points,
