@@ -84,6 +84,10 @@ pub struct DeviceFacts {
     pub rotational: Option<bool>,
     /// I/O scheduler in use.
     pub scheduler: Option<String>,
+    /// Requests that each of its hardware queues, or the scheduler before it, holds at once.
+    pub queue_requests_max: Option<u32>,
+    /// Hardware queues that the driver has; `None` where there are none (device-mapper, RAM disks).
+    pub hardware_queues: Option<u32>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
     /// NUMA node that it is attached to.
@@ -178,6 +182,8 @@ pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
         transport: None,
         rotational: None,
         scheduler: None,
+        queue_requests_max: None,
+        hardware_queues: None,
         write_cache: None,
         numa_node: None,
         max_hw_io_bytes: None,
@@ -213,6 +219,8 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         transport: transport(&disk, &device),
         rotational: queue.flag("rotational"),
         scheduler: queue.chosen("scheduler"),
+        queue_requests_max: queue.number("nr_requests"),
+        hardware_queues: u32::try_from(disk.child("mq").children().len()).ok().filter(|queues| *queues > 0),
         write_cache: queue.text("write_cache"),
         numa_node: numa_node(&disk, &device),
         max_discard_bytes: queue.number("discard_max_bytes"),

@@ -23,6 +23,9 @@ pub(crate) fn fake_nvme(sys: &Path) {
         ("queue/physical_block_size", "4096\n"),
         ("queue/rotational", "0\n"),
         ("queue/scheduler", "[none] mq-deadline kyber\n"),
+        ("queue/nr_requests", "1023\n"),
+        ("mq/0/nr_tags", "1023\n"),
+        ("mq/1/nr_tags", "1023\n"),
         ("queue/write_cache", "write back\n"),
         ("queue/max_hw_sectors_kb", "2048\n"),
         ("stat", "10 0 80 0 20 0 160 0 0 0 0\n"),
@@ -82,6 +85,7 @@ fn an_nvme_drive_tells_everything() {
     assert_eq!(facts.firmware.as_deref(), Some("1B2Q"));
     assert_eq!(facts.transport.as_deref(), Some("nvme-pcie"));
     assert_eq!(facts.scheduler.as_deref(), Some("none"));
+    assert_eq!((facts.queue_requests_max, facts.hardware_queues), (Some(1023), Some(2)));
     assert_eq!(facts.write_cache.as_deref(), Some("write back"));
     assert_eq!(facts.max_hw_io_bytes, Some(2 << 20));
     assert_eq!(facts.rotational, Some(false));

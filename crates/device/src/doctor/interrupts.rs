@@ -89,19 +89,27 @@ fn judge(ways: &Ways, sheet: &mut Sheet) {
     if online.len() == 1 {
         return sheet.ok(CHECK, "there is only one CPU for its interrupts");
     }
+    if let (Some(cpu), 1) = (cpus.only(), count) {
+        // A single vector is on one CPU at a time, whoever moves it, and however many it may go to.
+        return sheet.note(
+            CHECK,
+            format!("it has a single interrupt, which cannot be spread: CPU {cpu}, of {}, takes it", online.len()),
+            WHY,
+            format!("keep CPU {cpu} free of the test's threads and of other work (taskset)"),
+        );
+    }
     if let Some(cpu) = cpus.only() {
-        let plural = if count == 1 { "its interrupt goes" } else { "its interrupts go" };
         let balance = match balanced {
             Some(true) => ", though irqbalance runs",
             Some(false) => ", and irqbalance is off",
             None => "",
         };
-        let finding = format!("{plural} to CPU {cpu} alone, of {} CPUs{balance}", online.len());
-        let spread = format!("echo {online} | tee /proc/irq/{}/smp_affinity_list", braces(lines));
-        return match (count, balanced) {
-            // A single queue is on one CPU at a time, whoever moves it.
-            (1, Some(true)) => sheet.note(CHECK, finding, WHY, "keep that CPU free of the test's threads (taskset)"),
-            (_, Some(true)) => sheet.warning(CHECK, finding, WHY, spread),
+        let finding = format!("its interrupts go to CPU {cpu} alone, of {} CPUs{balance}", online.len());
+        // Each its own, for the kernel may keep them on one CPU although all are allowed.
+        let spread =
+            format!("write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list", braces(lines));
+        return match balanced {
+            Some(true) => sheet.warning(CHECK, finding, WHY, spread),
             _ => sheet.warning(CHECK, finding, WHY, format!("systemctl enable --now irqbalance, or {spread}")),
         };
     }
@@ -170,10 +178,18 @@ mod tests {
         assert_eq!(off.level, Level::Warning);
         assert_eq!(off.finding, "its interrupts go to CPU 3 alone, of 8 CPUs, and irqbalance is off");
         assert!(off.remedy.contains("enable --now irqbalance") && off.remedy.contains("/proc/irq/{36,37}/"), "{off:?}");
-        assert!(judged(&[36], "3", "0-7", &[], false).remedy.contains("echo 0-7 | tee /proc/irq/36/smp_affinity_list"));
         assert_eq!(judged(&[36, 37], "3", "0-7", &[], true).level, Level::Warning);
-        assert_eq!(judged(&[36], "3", "0-7", &[], true).level, Level::Note, "a single queue is somewhere");
         assert_eq!(judged(&[36, 37], "3", "3", &[], false).level, Level::Ok, "there is no other CPU");
+    }
+
+    #[test]
+    fn a_single_interrupt_is_somewhere_and_no_remedy_claims_to_spread_it() {
+        for balanced in [false, true] {
+            let told = judged(&[36], "3", "0-7", &[], balanced);
+            assert_eq!(told.level, Level::Note);
+            assert_eq!(told.finding, "it has a single interrupt, which cannot be spread: CPU 3, of 8, takes it");
+            assert!(!told.remedy.contains("affinity") && !told.remedy.contains("irqbalance"), "{told:?}");
+        }
     }
 
     #[test]

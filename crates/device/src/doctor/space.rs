@@ -59,6 +59,7 @@ pub(super) fn check(dir: &Path, sheet: &mut Sheet) {
     } else {
         sheet.ok(CHECK, format!("{:.1} GB are free for {name}", free as f64 / 1e9));
     }
+    #[allow(clippy::unnecessary_cast, reason = "its type differs between architectures")]
     let kind = rustix::fs::fstatfs(file.as_fd()).map(|stat| stat.f_type as i64);
     if kind.is_ok_and(|kind| kind == TMPFS_MAGIC || kind == RAMFS_MAGIC) {
         sheet.note(

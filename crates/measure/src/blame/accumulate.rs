@@ -1,12 +1,14 @@
 //! The accumulator: eats intervals, telemetry and samples of the trace, live or from a directory, and
 //! keeps of them what explains slices. Its memory grows with the slices, not with the intervals.
 
+use super::full::{Fill, Full};
 use super::samples::{Samples, SliceSamples};
 use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
 use super::{Blame, explain};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::judge::{IntervalCounts, Judge, Plan};
 use crate::run_dir::{TraceKind, TraceLine};
+use crate::slow::SlowTimes;
 
 /// What host and drive did while operations of one stream on one device were over one threshold:
 /// means over the operations, not over the time.
@@ -20,6 +22,8 @@ pub(super) struct While {
     pub(super) irqs_per_sec: Mean,
     /// Over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
+    /// Sum of their service times, nanoseconds, in intervals in which the device was full.
+    pub(super) full_service_ns: u64,
 }
 
 impl While {
@@ -41,6 +45,7 @@ impl While {
         self.irq_share_pct.merge(&other.irq_share_pct);
         self.irqs_per_sec.merge(&other.irqs_per_sec);
         self.celsius.merge(&other.celsius);
+        self.full_service_ns = self.full_service_ns.saturating_add(other.full_service_ns);
     }
 }
 
@@ -62,6 +67,8 @@ pub(super) struct DeviceSlice {
     pub(super) throttled: f64,
     /// For how long, seconds.
     pub(super) throttled_sec: f64,
+    /// When it was full.
+    pub(super) full: Full,
 }
 
 impl DeviceSlice {
@@ -106,6 +113,8 @@ pub struct Blamer {
     calm: Vec<Calm>,
     /// By device: its counters of throttling, as last seen; whether they have risen.
     throttle: Vec<Throttle>,
+    /// By device: whether it was full.
+    fill: Vec<Fill>,
     before_ns: u64,
     timed: bool,
 }
@@ -137,10 +146,20 @@ impl Blamer {
             fast_celsius: vec![[Mean::default(); THRESHOLDS_MAX]; judged.len()],
             calm: vec![Calm::default(); judged.len()],
             throttle: vec![Throttle::default(); devices],
+            fill: vec![Fill::default(); devices],
             before_ns: 0,
             timed: true,
             judged,
         }
+    }
+
+    /// The same, with the number of requests that each device holds at once, `None` where it is not known.
+    #[must_use]
+    pub fn with_requests_max(mut self, requests_max: &[Option<u64>]) -> Self {
+        for (fill, most) in self.fill.iter_mut().zip(requests_max) {
+            fill.requests_max = most.filter(|most| *most > 0);
+        }
+        self
     }
 
     /// Takes in one more interval with its telemetry values. Intervals come in the order of their index.
@@ -154,6 +173,10 @@ impl Blamer {
         let seconds = counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;
         for (device, row) in rows.iter().enumerate() {
             self.device_row(slice, device, row, seconds);
+            let full = self.fill[device].interval(row, seconds, counts.in_flight_max);
+            if let (Some(full), Some(facts)) = (full, self.slices[slice].devices.get_mut(device)) {
+                facts.full.merge(&full);
+            }
         }
         self.cells(slice, counts, &host, &rows);
         self.samples.interval(counts, &self.judged, from_ns, slice, &mut self.slice_samples);
@@ -218,6 +241,12 @@ impl Blamer {
                 let (slow, service) = (counted.response_over[threshold], counted.service_over[threshold]);
                 if let Some(sums) = cells.get_mut(position) {
                     sums[threshold].add(host, &rows[device], slow, service);
+                    if self.fill[device].is_full {
+                        let SlowTimes { service_ns, unseen_ns, .. } = &counted.slow;
+                        let service_ns = service_ns[threshold].saturating_sub(unseen_ns[threshold]);
+                        let sum = &mut sums[threshold].full_service_ns;
+                        *sum = sum.saturating_add(service_ns);
+                    }
                 }
                 let fast = counted.ops.saturating_sub(service);
                 self.fast_celsius[position][threshold].add(rows[device].celsius, fast);

@@ -103,7 +103,8 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
         }
         let mut words = Vec::from_iter((!at.is_empty()).then_some(at));
         if slice_facts.throttled > 0.0 {
-            words.push(format!("throttled {:.0} times", slice_facts.throttled));
+            let times = if slice_facts.throttled < 1.5 { "time" } else { "times" };
+            words.push(format!("throttled {:.0} {times}", slice_facts.throttled));
         }
         if slice_facts.throttled_sec > 0.0 {
             words.push(format!("throttled for {:.0} s", slice_facts.throttled_sec));

@@ -20,6 +20,7 @@
 mod accumulate;
 mod circumstances;
 mod explain;
+mod full;
 mod samples;
 mod sentence;
 mod service;

@@ -3,6 +3,7 @@
 use super::explain::Subject;
 use super::{Cause, Part};
 use crate::judge::{Grouped, ThresholdText, percent as share_percent};
+use std::fmt;
 
 /// Parts below this share of the time are left out of the sentence; they are in the data.
 const SHARE_TOLD_MIN: f64 = 0.01;
@@ -52,16 +53,28 @@ fn told(part: &Part) -> String {
     }
 }
 
-/// What this program did.
+/// What this program did, and what remains without that.
 pub(super) fn ours(subject: &Subject<'_>) -> String {
     let slow = &subject.counts.slow;
     let (lag_ns, unseen_ns) = (subject.mean_ns(&slow.lag_ns), subject.mean_ns(&slow.unseen_ns));
     let seen = format!("completions may have lain unseen for {} on average", duration(unseen_ns));
-    match (lag_ns, unseen_ns) {
+    let did = match (lag_ns, unseen_ns) {
         (_, 0) => format!("issued {} late on average", duration(lag_ns)),
         (0, _) => seen,
         _ => format!("issued {} late on average, {seen}", duration(lag_ns)),
+    };
+    format!("{did}; {}", without_ours(subject))
+}
+
+/// What remains over the threshold without all that this program may have made itself.
+fn without_ours(subject: &Subject<'_>) -> String {
+    let (least, wanted) = (subject.at(&subject.counts.judged_least_over), subject.counts.wanted());
+    if least == 0 {
+        return "without what it may have made itself none remain".to_owned();
     }
+    let still = if subject.limit.is_exceeded(least, wanted) { "still not below" } else { "below" };
+    let share = share_percent(least as f64 / wanted.max(1) as f64);
+    format!("without what it may have made itself {share} % remain, {still} the limit")
 }
 
 /// How long slots were waited for, and how quick service was.
@@ -73,7 +86,8 @@ pub(super) fn wait(subject: &Subject<'_>) -> String {
         duration(subject.mean_ns(&slow.service_ns))
     );
     if subject.counts.unissued > 0 {
-        text = format!("{text}, and {} were never issued or never came back", number(subject.counts.unissued));
+        let were = if subject.counts.unissued == 1 { "was" } else { "were" };
+        text = format!("{text}, and {} {were} never issued or never came back", number(subject.counts.unissued));
     }
     text
 }
@@ -89,7 +103,7 @@ pub(super) fn over_without(subject: &Subject<'_>, over: u64) -> String {
 
 /// What failed.
 pub(super) fn failed(subject: &Subject<'_>) -> String {
-    format!("{} operations failed", number(subject.counts.errors))
+    format!("{} failed", Count(subject.counts.errors, "operation"))
 }
 
 /// A fraction in whole percent; never 0 nor 100 if it is not.
@@ -109,6 +123,15 @@ pub(super) fn duration(ns: u64) -> String {
         ns => (ns / 1e3, "us"),
     };
     if value < 9.95 && value.fract() != 0.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
+/// So many of something: `1 sample`, `2,000 samples`.
+pub(super) struct Count(pub(super) u64, pub(super) &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", number(self.0), self.1, if self.0 == 1 { "" } else { "s" })
+    }
 }
 
 /// A number with commas between thousands.

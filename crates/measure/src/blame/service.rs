@@ -8,11 +8,15 @@
 //!   queued in the scheduler or with the device. What operations took beyond it they cannot have spent
 //!   there: a cgroup's limit holds operations back before they are made requests;
 //! * the trace shows, in samples, both stretches of each request.
+//!
+//! What was spent before the device while it held all the requests that it can is the device's again: see
+//! [`super::full`].
 
 use super::Cause;
 use super::explain::{Shares, Subject};
+use super::full;
 use super::samples::{Touched, Traced};
-use super::sentence::{duration, number, percent};
+use super::sentence::{Count, duration, number, percent};
 use crate::judge::CellCounts;
 use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
 
@@ -38,6 +42,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
         return vec![(Cause::Device, 1.0, simulated(subject) + &behind)];
     }
     let outside = Outside::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
+    let (full, behind_full) = full::behind(subject).unwrap_or_default();
     match Sampled::of(subject) {
         Ok(sampled) => {
             let proven = outside.as_ref().map_or(0.0, |outside| outside.fraction);
@@ -46,23 +51,37 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
             if kernel < sampled.noise && proven == 0.0 {
                 kernel = 0.0;
             }
+            let full = full.min(kernel);
+            kernel -= full;
             let mut evidence = sampled.kernel_evidence(subject);
-            if let Some(outside) = &outside {
+            if let Some(outside) = outside.as_ref().filter(|_| full == 0.0) {
                 evidence = format!("{evidence}; {}", outside.evidence());
             }
+            let mut device_evidence = sampled.device_evidence(subject);
+            if full > 0.0 {
+                device_evidence = format!("{device_evidence}; {behind_full}");
+            }
+            let device = device + full;
             let unknown = (1.0 - device - kernel).max(0.0);
             let (unseen, device) = if sampled.unseen > 0.0 { (unknown, device) } else { (0.0, device + unknown) };
             vec![
-                (Cause::Device, device, sampled.device_evidence(subject) + &behind),
+                (Cause::Device, device, device_evidence + &behind),
                 (Cause::KernelQueue, kernel, evidence),
                 (Cause::Unknown, unseen, not_told("the samples are too few and too short for bursts")),
             ]
         }
         Err(why) => match outside {
-            Some(outside) => vec![
-                (Cause::KernelQueue, outside.fraction, outside.evidence() + &behind),
-                (Cause::Unknown, 1.0 - outside.fraction, not_told(&why)),
-            ],
+            Some(outside) => {
+                let full = full.min(outside.fraction);
+                // Of less than half it is not sure that it was spent before the requests.
+                let kernel = Some(outside.fraction - full).filter(|rest| *rest >= OUTSIDE_MIN).unwrap_or(0.0);
+                let (behind_device, behind_kernel) = if full > kernel { (&*behind, "") } else { ("", &*behind) };
+                vec![
+                    (Cause::Device, full, behind_full + behind_device),
+                    (Cause::KernelQueue, kernel, outside.evidence() + behind_kernel),
+                    (Cause::Unknown, 1.0 - full - kernel, not_told(&why)),
+                ]
+            }
             None => vec![(Cause::Unknown, 1.0, not_told(&why) + &behind)],
         },
     }
@@ -72,7 +91,7 @@ fn simulated(subject: &Subject<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
     let took = match slowly {
         0 => format!("{} on average", duration(subject.mean_ns(&subject.counts.slow.service_ns))),
-        _ => format!("{} on average in {} operations", duration(subject.served_slowly_ns()), number(slowly)),
+        _ => format!("{} on average in {}", duration(subject.served_slowly_ns()), Count(slowly, "operation")),
     };
     format!("simulated, so that its service time is the device's by definition: {took}")
 }
@@ -172,7 +191,11 @@ impl Sampled {
         }
         let slow = subject.at(&touched.service_over);
         if slow < SAMPLED_SLOW_MIN {
-            return Err(format!("only {slow} slow operations fell into {} samples of the trace", traced.samples));
+            let samples = Count(traced.samples, "sample");
+            return Err(match slow {
+                0 => format!("no slow operation fell into {samples} of the trace"),
+                _ => format!("only {} fell into {samples} of the trace", Count(slow, "slow operation")),
+            });
         }
         let sample_ms = traced.length_ms / traced.samples as f64;
         let served = subject.served_slowly_ns();
@@ -181,7 +204,8 @@ impl Sampled {
         }
         let expected = traced.requests as f64 * slow as f64 / touched.ops.max(1) as f64;
         if expected < SAMPLED_SLOW_MIN as f64 {
-            return Err(format!("{} samples of the trace hold too few of them", traced.samples));
+            let (samples, s) = (Count(traced.samples, "sample"), if traced.samples == 1 { "s" } else { "" });
+            return Err(format!("{samples} of the trace hold{s} too few of them"));
         }
         let device = (subject.at(&traced.device_over) as f64 / expected).min(1.0);
         let total = (subject.at(&traced.total_over) as f64 / expected).min(1.0);
@@ -195,11 +219,12 @@ impl Sampled {
     fn device_evidence(&self, subject: &Subject<'_>) -> String {
         let Traced { samples, requests, device_p99_ns, .. } = self.traced;
         format!(
-            "issue to complete p99 up to {}, over {} in {} of {} requests, in {samples} samples{}",
+            "issue to complete p99 up to {}, over {} in {} of {} requests, in {}{}",
             duration(device_p99_ns),
             duration(subject.limit.threshold_ns),
             number(subject.at(&self.traced.device_over)),
             number(requests),
+            Count(samples, "sample"),
             self.lost()
         )
     }
@@ -208,16 +233,21 @@ impl Sampled {
         let Traced { samples, requests, queue_p99_ns, .. } = self.traced;
         format!(
             "block_bio_queue to block_rq_issue p99 up to {}; {} of {} requests took over {} from block_bio_queue to \
-             completion, in {samples} samples; the rest before that, or before this program saw it{}",
+             completion, in {}; the rest before that, or before this program saw it{}",
             duration(queue_p99_ns),
             number(subject.at(&self.traced.total_over)),
             number(requests),
             duration(subject.limit.threshold_ns),
+            Count(samples, "sample"),
             self.lost()
         )
     }
 
     fn lost(&self) -> String {
-        if self.traced.lost == 0 { String::new() } else { format!(" ({} events were lost)", number(self.traced.lost)) }
+        match self.traced.lost {
+            0 => String::new(),
+            1 => " (1 event was lost)".to_owned(),
+            lost => format!(" ({} events were lost)", number(lost)),
+        }
     }
 }

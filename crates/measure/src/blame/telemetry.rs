@@ -19,6 +19,10 @@ pub(super) struct DeviceRow {
     pub(super) read_await_ms: Option<f64>,
     pub(super) writes_per_sec: Option<f64>,
     pub(super) write_await_ms: Option<f64>,
+    /// Mean number of requests that it held.
+    pub(super) queue_mean: Option<f64>,
+    /// Requests that it held at the end.
+    pub(super) in_flight: Option<f64>,
     pub(super) celsius: Option<f64>,
     pub(super) throttle_count: Option<f64>,
     pub(super) throttle_sec: Option<f64>,
@@ -68,6 +72,8 @@ impl Columns {
             read_await_ms: value("r_await"),
             writes_per_sec: value("w/s"),
             write_await_ms: value("w_await"),
+            queue_mean: value("aqu-sz"),
+            in_flight: value("in_flight"),
             // The drive's own word before that of the kernel's monitor: it is what it throttles by.
             celsius: value("smart.temperature_celsius").or_else(|| value("temperature_celsius")),
             throttle_count: value("smart.throttle_count"),

@@ -185,7 +185,7 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
     assert!(
         blame.sentence.starts_with(
             "slice 1: 10.0 % of reads over 1 ms, with our own lag (limit 5 %): 97 % of the \
-         time in this program (issued 3 ms late on average)"
+         time in this program (issued 3 ms late on average; without what it may have made itself none remain)"
         ),
         "{}",
         blame.sentence
@@ -245,7 +245,7 @@ fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_
     run.second(&[(1000, fast())], &[]).second(&[(1000, fast())], &[]);
     let blame = &run.blame()[0];
     assert_eq!(causes(blame), [(Cause::Unknown, Some(100))]);
-    assert!(blame.sentence.contains("only 0 slow operations fell into 1 samples of the trace"), "{}", blame.sentence);
+    assert!(blame.sentence.contains("no slow operation fell into 1 sample of the trace"), "{}", blame.sentence);
 }
 
 #[test]
@@ -289,6 +289,57 @@ fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
             interval.cells[0].overtime = 301;
         });
         assert_eq!(run.blame()[0].parts[0].cause, expected, "{await_ms} ms");
+    }
+}
+
+#[test]
+fn what_remains_without_what_this_program_may_have_made_itself_is_told_beside_the_limit() {
+    for (slow, words) in [(70, "7.00 % remain, still not below the limit"), (20, "2.00 % remain, below the limit")] {
+        let mut run = Run::new(1, 1, false, &[]);
+        run.second_with(&[], |interval| {
+            (0..1000 - slow - 200).for_each(|_| interval.cells[0].record(&fast(), 0, 1536));
+            (0..slow).for_each(|_| interval.cells[0].record(&times(0, 0, 2 * MS), 0, 1536));
+            (0..200).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 3_900 * US, 1536));
+        });
+        let blame = run.only();
+        let ours = blame.parts.iter().find(|part| part.cause == Cause::OurLag).unwrap();
+        assert!(ours.evidence.ends_with(&format!("; without what it may have made itself {words}")), "{ours:?}");
+    }
+}
+
+const FULL: [&str; 4] = ["nvme0n1.r/s", "nvme0n1.r_await", "nvme0n1.aqu-sz", "nvme0n1.in_flight"];
+
+/// A stall of a second: 128 operations are with the device, 1000 behind them.
+fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> Vec<Blame> {
+    let mut run = Run::new(1, 2, false, &FULL);
+    run.blamer = run.blamer.with_requests_max(&[requests_max]);
+    run.second(&[(1000, fast())], &[1000.0, 0.1, queue_means[0], ends[0]]);
+    run.second_with(&[2128.0, 60.2, queue_means[1], ends[1]], |interval| {
+        (0..1000).for_each(|_| interval.cells[0].record(&fast(), 0, 1536));
+        (0..1128).for_each(|_| interval.cells[0].record(&times(0, 0, 1000 * MS), 0, 1536));
+        interval.in_flight_max = 1128;
+    });
+    run.blame()
+}
+
+#[test]
+fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
+    for ends in [[128.0, 1.0], [0.0, 122.0], [0.0, 0.0]] {
+        let blame = stalled(Some(128), ends, [0.1, 128.0]);
+        assert_eq!(causes(&blame[0]), [(Cause::Device, Some(89)), (Cause::Unknown, Some(11))], "{ends:?}");
+        let words = "of the time in the device (of 1128 s of service up to 89 % was spent before it, while it held \
+                     all 128 requests that it takes at once)";
+        assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
+    }
+}
+
+#[test]
+fn a_device_with_room_or_full_for_moments_or_of_unknown_room_leaves_the_time_to_the_kernel() {
+    for (requests_max, queue_mean, end) in
+        [(Some(1023), 128.0, 128.0), (None, 128.0, 128.0), (Some(128), 0.1, 128.0), (Some(128), 40.0, 40.0)]
+    {
+        let blame = stalled(requests_max, [0.0, end], [0.1, queue_mean]);
+        assert_eq!(blame[0].parts[0].cause, Cause::KernelQueue, "{requests_max:?} {queue_mean} {end}");
     }
 }
 
@@ -349,7 +400,8 @@ fn a_drive_that_throttles_itself_is_named_with_its_temperature() {
 #[test]
 fn heat_is_evidence_only_while_service_grew_and_above_where_drives_throttle() {
     let slow = [(900, fast()), (100, times(0, 0, 2 * MS))];
-    let heat = |rows: &[(&[(u64, Times)], f64, f64)]| {
+    type Row<'a> = (&'a [(u64, Times)], f64, f64);
+    let heat = |rows: &[Row<'_>]| {
         let mut run = Run::new(1, 1, false, &HEAT);
         rows.iter().for_each(|(ops, celsius, count)| {
             run.second(ops, &[*celsius, *count, 0.0]);

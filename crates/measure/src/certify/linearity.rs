@@ -162,12 +162,19 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
         None => "no rate is known of the device alone".to_owned(),
     };
     let p99 = slowest.map(|ratio| {
-        format!(
-            "; {} does {:.1} times the p99 that {} has alone: a sign that the bus, the controller or the power is shared",
-            ratio.together.device,
-            ratio.p99.unwrap_or(1.0),
-            if is_itself(ratio) { "it" } else { &ratio.alone.device }
-        )
+        let (device, times) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
+        if is_itself(ratio) {
+            format!(
+                "; {device} does {times:.1} times the p99 that it has alone: a sign that the bus, the controller or \
+                 the power is shared"
+            )
+        } else {
+            // Whether it would be as slow alone is not known: nothing follows for what they share.
+            format!(
+                "; {device} was not tested alone; it does {times:.1} times the p99 that {} has alone",
+                ratio.alone.device
+            )
+        }
     });
     let head = match (linear, over.first()) {
         (true, _) => format!("linear: every device stays within the limits in company, and the slowest, {rate}"),
@@ -269,6 +276,14 @@ mod tests {
             found.sentence
         );
         assert!(found.to_string().contains("1.80"), "{found}");
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_shared_because_a_device_is_slower_than_another_was_alone() {
+        let together = [numbers("/dev/a", 60_000.0, ALONE_NS, true), numbers("/dev/b", 60_000.0, 4_520_000, true)];
+        let sentence = linearity(&alone(), &together).unwrap().sentence;
+        let words = "; /dev/b was not tested alone; it does 11.3 times the p99 that /dev/a has alone";
+        assert!(sentence.ends_with(words), "{sentence}");
     }
 
     #[test]

@@ -102,6 +102,8 @@ pub struct IntervalCounts {
     pub gaps_over: u64,
     /// The longest of them, nanoseconds.
     pub gap_max_ns: u64,
+    /// Most operations in flight at once, on all devices.
+    pub in_flight_max: u64,
 }
 
 impl IntervalCounts {
@@ -116,5 +118,6 @@ impl IntervalCounts {
         self.gaps = interval.gap.len();
         self.gaps_over = gaps_over(&interval.gap, harmless_gap_ns(tightest_ns));
         self.gap_max_ns = interval.gap.max();
+        self.in_flight_max = interval.in_flight_max;
     }
 }

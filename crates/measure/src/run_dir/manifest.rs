@@ -151,7 +151,17 @@ impl Manifest {
     pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
         let name = |device: usize| Some(self.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
         let kernel_names: Vec<_> = (0..self.devices.len()).map(name).collect();
-        Blamer::new(judge.plan(), columns, &kernel_names)
+        let requests_max: Vec<_> = (0..self.devices.len()).map(|device| self.requests_max(device)).collect();
+        Blamer::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
+    }
+
+    /// Requests that a device holds at once of those that this program's threads give it: a thread's go to
+    /// the hardware queue of its CPU. `None` where that was not recorded, or where there are no such queues.
+    fn requests_max(&self, device: usize) -> Option<u64> {
+        let facts = self.device_facts.get(device)?;
+        let queues = facts.get("hardware_queues")?.as_u64()?;
+        let threads = self.engine_facts.get("issuing_threads").and_then(Value::as_u64).unwrap_or(queues);
+        facts.get("queue_requests_max")?.as_u64()?.checked_mul(queues.min(threads.max(1)))
     }
 
     /// What stands at the top of ACT's log.

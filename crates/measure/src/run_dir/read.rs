@@ -266,6 +266,7 @@ impl Intervals {
         counts.gaps = closing.gaps;
         counts.gaps_over = closing.gaps_over;
         counts.gap_max_ns = closing.gap_max_ns;
+        counts.in_flight_max = closing.in_flight_max;
         counts.cells.clear();
         counts.cells.resize(self.layout.cells(), CellCounts::default());
         self.record.cpu_ns = closing.cpu_ns;
