@@ -53,28 +53,16 @@ fn told(part: &Part) -> String {
     }
 }
 
-/// What this program did, and what remains without that.
+/// What this program did.
 pub(super) fn ours(subject: &Subject<'_>) -> String {
     let slow = &subject.counts.slow;
     let (lag_ns, unseen_ns) = (subject.mean_ns(&slow.lag_ns), subject.mean_ns(&slow.unseen_ns));
     let seen = format!("completions may have lain unseen for {} on average", duration(unseen_ns));
-    let did = match (lag_ns, unseen_ns) {
+    match (lag_ns, unseen_ns) {
         (_, 0) => format!("issued {} late on average", duration(lag_ns)),
         (0, _) => seen,
         _ => format!("issued {} late on average, {seen}", duration(lag_ns)),
-    };
-    format!("{did}; {}", without_ours(subject))
-}
-
-/// What remains over the threshold without all that this program may have made itself.
-fn without_ours(subject: &Subject<'_>) -> String {
-    let (least, wanted) = (subject.at(&subject.counts.judged_least_over), subject.counts.wanted());
-    if least == 0 {
-        return "without what it may have made itself none remain".to_owned();
     }
-    let still = if subject.limit.is_exceeded(least, wanted) { "still not below" } else { "below" };
-    let share = share_percent(least as f64 / wanted.max(1) as f64);
-    format!("without what it may have made itself {share} % remain, {still} the limit")
 }
 
 /// How long slots were waited for, and how quick service was.
