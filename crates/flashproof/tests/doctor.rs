@@ -91,7 +91,8 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
     let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
     let free = device(&bench, &loop_device.name);
     assert_eq!((&free["safe"], &free["facts"]["size_bytes"]), (&"yes".into(), &(8 * MIB).into()), "{free}");
-    loop_device.put(MIB, b"precious");
+    // The guard looks at samples: a part that none of them can miss.
+    loop_device.put(MIB, &b"precious".repeat(1 << 19));
     let before = loop_device.content();
     let asks = device(&bench, &loop_device.name);
     assert_eq!(asks["safe"], "asks", "{asks}");
