@@ -8,6 +8,7 @@ mod latency;
 mod prep;
 mod rate;
 mod report;
+mod series;
 mod status;
 
 pub use certify::CertifyArgs;
@@ -18,6 +19,7 @@ pub use latency::{Format, LatencyArgs};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use report::ReportArgs;
+pub use series::SeriesArgs;
 pub use status::StatusArgs;
 
 use crate::commands::Manner;

@@ -16,7 +16,6 @@
 //! * [`finding`]: what was found about host and devices, and what to do about it
 //! * [`certify`]: the stages of a certification, and what may be said of it
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
-//! * [`series_lock`]: one process runs a series at a time
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +29,6 @@ pub mod judge;
 pub mod rating;
 pub mod run_dir;
 pub mod series;
-pub mod series_lock;
 pub mod slow;
 pub mod steady;
 pub mod times;

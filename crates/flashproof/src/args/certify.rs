@@ -1,5 +1,6 @@
 //! The options of `flashproof certify`.
 
+use super::SeriesArgs;
 use super::config::seconds;
 use clap::Args;
 use load::act::scale::Factor;
@@ -37,19 +38,11 @@ pub struct CertifyArgs {
     /// Length of a slice of the verdict, in seconds; the worst slice decides
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
     pub slice: u64,
-    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
-    #[arg(long)]
-    pub as_act: bool,
-    /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
-    /// part of a latency from the device's
-    #[arg(long)]
-    pub no_trace: bool,
+    #[command(flatten)]
+    pub series: SeriesArgs,
     /// Stop a stage after more I/O errors than this; any I/O error fails it
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub max_errors: u64,
-    /// Allow the erasure of this device, by its name as given; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
     /// Do not prepare devices; one that is not on record as prepared is then screened, not certified
     #[arg(long)]
     pub no_prep: bool,
@@ -57,12 +50,6 @@ pub struct CertifyArgs {
     /// [default: flashproof-certify-SERIAL-30x here, which the same command finds again]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Begin anew, in a new directory beside the one that is there; nothing is deleted
-    #[arg(long)]
-    pub fresh: bool,
-    /// Do not report progress
-    #[arg(long, short)]
-    pub quiet: bool,
 }
 
 pub(super) const EXAMPLES: &str = "\

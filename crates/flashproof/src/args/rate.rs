@@ -1,5 +1,6 @@
 //! The options of `flashproof rate`.
 
+use super::SeriesArgs;
 use clap::Args;
 use load::act::scale::Factor;
 use measure::judge::Sla;
@@ -33,28 +34,15 @@ pub struct RateArgs {
     /// a twelfth of it and at most 60 s [default: 3600, on simulated drives 120]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(12..))]
     pub slice: Option<u32>,
-    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
-    #[arg(long)]
-    pub as_act: bool,
-    /// Allow the erasure of this device, by its name as given; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub series: SeriesArgs,
     /// Do not prepare devices; the rating is then not to be compared with published ones
     #[arg(long)]
     pub no_prep: bool,
-    /// Do not sample the kernel's view of requests (trace.csv)
-    #[arg(long)]
-    pub no_trace: bool,
     /// Directory of the series: its state, and a run directory for each step
     /// [default: flashproof-rate-SERIAL here, which the same command finds again]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Begin anew, in a new directory beside the one that is there; nothing is deleted
-    #[arg(long)]
-    pub fresh: bool,
-    /// Do not report progress
-    #[arg(long, short)]
-    pub quiet: bool,
 }
 
 /// A number above 0, of hours.

@@ -3,14 +3,13 @@
 //! Nothing in it is ever deleted: `--fresh` begins beside it, in `NAME.2`, and the same command then goes
 //! on with the newest.
 
+use crate::commands::doctor;
 use crate::failure::Failure;
 use crate::say;
 use crate::whole_file;
-use measure::certify::{self, Differs};
-use measure::finding::Finding;
+use measure::finding::Level;
 use measure::run_dir::MANIFEST;
-use measure::series::{Identity, Series};
-use measure::series_lock::SeriesLock;
+use measure::series::{Differs, Identity, Series, SeriesLock, check_same};
 use report::document::Document;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,13 +65,21 @@ impl Kept {
         has_begun(&self.series)
     }
 
-    /// What is found about host and devices. Simulated drives have neither.
-    pub fn examined(&self) -> Vec<Finding> {
+    /// Notes what is found about host and devices. Simulated drives have neither.
+    pub fn examine(&mut self) {
         if self.series.devices.iter().any(|device| device.simulated) {
-            return Vec::new();
+            return;
         }
         let names: Vec<&str> = self.series.devices.iter().map(|device| device.name.as_str()).collect();
-        device::doctor::examine(Path::new("/"), &names, Some(&self.dir))
+        self.series.findings = device::doctor::examine(Path::new("/"), &names, Some(&self.dir));
+    }
+
+    /// Tells of the findings that may spoil a result.
+    pub fn tell_findings(&self) {
+        let told = doctor::listed(&self.series.findings, Level::Warning);
+        if !told.is_empty() {
+            say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
+        }
     }
 
     /// Writes the report on the series beside its runs. That it cannot be is no reason to lose the result:
@@ -112,7 +119,7 @@ fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Resul
         now.terms.retain(|(other, _)| other != name);
         now.terms.extend(kept.cloned());
     }
-    certify::check_same(&then, &now).map_err(|differs| refusal(dir, &differs))?;
+    check_same(&then, &now).map_err(|differs| refusal(dir, &differs))?;
     let mut series = then;
     // The same drives may have other names by now.
     series.devices = now.devices;

@@ -7,18 +7,20 @@
 mod drives;
 mod kept;
 mod prepare;
+mod step;
 
 pub use crate::table::table;
 pub use drives::Drives;
 pub use kept::{Kept, default_name};
 pub use prepare::prepare;
+pub use step::StepRun;
 
 use crate::commands::config;
 use crate::failure::Failure;
 use crate::say;
-use load::act::AnyConfig;
 use load::act::old::Reading;
 use load::act::staged::Base;
+use load::act::{AnyConfig, Arrival};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,16 +30,27 @@ const SIMULATED: &str = "sim:";
 /// A term that is settled when a series begins, and kept when it goes on: which devices were not prepared.
 pub const NOT_PREPARED: &str = "not prepared";
 
-/// The load of 1x: that of the file `config`, or ACT's on `devices`, or on a simulated drive.
-pub fn base(config: Option<&Path>, devices: &[String]) -> Result<Base, Failure> {
-    match config {
-        Some(path) => Base::of_config(read(path)?, devices).map_err(|errors| Failure::usage(errors.join("\n"))),
+/// The load of 1x: that of the file `config`, or ACT's on `devices`, or on a simulated drive; paced `as_act`.
+/// `task`: what it is for, for the refusal of a load that cannot be multiplied.
+pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base, Failure> {
+    let mut base = match config {
+        Some(path) => Base::of_config(read(path)?, devices).map_err(|errors| Failure::usage(errors.join("\n")))?,
         None if devices.is_empty() => {
             say::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
-            Ok(Base::of_act(&[SIMULATED.to_owned()]))
+            Base::of_act(&[SIMULATED.to_owned()])
         }
-        None => Ok(Base::of_act(devices)),
+        None => Base::of_act(devices),
+    };
+    if as_act {
+        base.set_arrival(Arrival::Act);
     }
+    if base.config().terms().arrival == Arrival::Closed {
+        return Err(Failure::usage(format!(
+            "cannot {task} with arrival: closed - it has no rate that could be multiplied - give another arrival, and \
+             rates"
+        )));
+    }
+    Ok(base)
 }
 
 /// Reads a configuration of any ACT, and says what had to be translated.

@@ -5,6 +5,7 @@
 //! certified, nor is a simulated one, a file, or a device that is only called one (loop, zram).
 
 use crate::judge::Sla;
+use crate::series::span;
 
 /// Least length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
 pub const STAGE_SEC: u64 = 86_400;
@@ -153,15 +154,6 @@ impl Claim {
     }
 }
 
-/// A length of time in the largest unit that keeps it whole: `24 h`, `90 min`, `45 s`.
-pub fn span(seconds: u64) -> String {
-    match seconds {
-        s if s > 0 && s.is_multiple_of(3_600) => format!("{} h", s / 3_600),
-        s if s > 0 && s.is_multiple_of(60) => format!("{} min", s / 60),
-        s => format!("{s} s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::claim;
@@ -210,10 +202,5 @@ mod tests {
         assert!(!Claim { as_act: true, slice_sec: 86_400, ..claim() }.is_comparable());
         assert!(!Claim { as_act: true, virtual_kinds: vec!["/dev/zram1 is memory".into()], ..claim() }.is_comparable());
         assert!(!Claim { as_act: true, sla: "6%>1ms".parse().unwrap(), ..claim() }.is_comparable());
-    }
-
-    #[test]
-    fn spans_are_whole_in_their_unit() {
-        assert_eq!([86_400, 21_600, 5_400, 45, 0].map(span), ["24 h", "6 h", "90 min", "45 s", "0 s"]);
     }
 }

@@ -23,11 +23,11 @@ mod outline;
 mod resume;
 mod stage;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
-pub use claim::{Claim, STAGE_SEC, span};
+pub use claim::{Claim, STAGE_SEC};
 pub use conclude::conclude;
 pub use linearity::{ACHIEVED_MIN, DeviceNumbers, Linearity, P99_RATIO_MAX, Ratio, device_numbers, linearity};
 pub use outline::Outline;
-pub use resume::{Differs, begin, check_same, interrupt, next, settle};
+pub use resume::{begin, next};
 pub use stage::{Judged, judge_stage};

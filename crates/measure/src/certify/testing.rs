@@ -52,7 +52,7 @@ pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
 }
 
 /// A real drive with this serial number.
-pub(super) fn drive(name: &str, serial: Option<&str>) -> Identity {
+pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
     Identity {
         name: name.into(),
         model: Some("M".into()),
@@ -63,7 +63,7 @@ pub(super) fn drive(name: &str, serial: Option<&str>) -> Identity {
 }
 
 /// A series of `devices` drives, nothing of it done.
-pub(super) fn series(devices: usize) -> Series {
+pub(crate) fn series(devices: usize) -> Series {
     let outline = Outline { multiple: 30.0, devices, single: 0, stage_sec: 86_400 };
     Series {
         format_version: SERIES_FORMAT_VERSION,

@@ -120,14 +120,15 @@ impl Watcher {
     }
 
     fn enough(&self) -> Option<String> {
-        let count = self.rounds.len();
+        let (count, cliff) = (self.rounds.len(), self.cliff());
+        if cliff.is_some() {
+            return cliff;
+        }
         match &self.target {
             Target::Return(_) if self.has_returned() => {
                 Some(format!("the earlier shares returned after {count} rounds"))
             }
             Target::Return(_) if count >= ROUNDS_MAX => Some(format!("not as before within {count} rounds")),
-            Target::Return(_) => None,
-            Target::Steady | Target::Whole(_) if self.cliff().is_some() => self.cliff(),
             Target::Steady if self.is_steady() => Some(format!("steady after {count} rounds")),
             Target::Steady if count >= ROUNDS_MAX => Some(format!("not steady within {count} rounds")),
             Target::Whole(rounds) if count >= *rounds => Some(format!("{count} rounds are over")),
@@ -140,7 +141,7 @@ impl Watcher {
         let rounds = self.rounds.len();
         let rounds_judged = match &self.target {
             Target::Return(_) if self.has_returned() => RECOVERED_ROUNDS,
-            Target::Steady | Target::Whole(_) if self.cliff().is_some() => CLIFF_ROUNDS,
+            _ if self.cliff().is_some() => CLIFF_ROUNDS,
             Target::Whole(_) => rounds,
             Target::Steady | Target::Return(_) => ROUNDS_IN_WINDOW,
         }
@@ -166,11 +167,10 @@ impl Watcher {
 
     /// What the judged rounds show.
     fn seen(&self, verdict: &Verdict, rounds_judged: usize) -> (Seen, String) {
-        let recovery = matches!(self.target, Target::Return(_));
-        if recovery && self.has_returned() {
+        if self.has_returned() {
             return (Seen::Held, "the earlier shares returned".to_owned());
         }
-        if let Some(cliff) = self.cliff().filter(|_| !recovery) {
+        if let Some(cliff) = self.cliff() {
             return (Seen::Failed, cliff);
         }
         if let Some(over) = self.over_limit(rounds_judged) {
@@ -206,9 +206,10 @@ impl Watcher {
         }
     }
 
-    /// The first share that was at its limit in each of the last rounds, without anything of ours in it.
+    /// The first share that was at its limit in each of the last rounds, without anything of ours in it. A
+    /// recovery has no cliff.
     fn cliff(&self) -> Option<String> {
-        if self.rounds.len() < CLIFF_ROUNDS {
+        if matches!(self.target, Target::Return(_)) || self.rounds.len() < CLIFF_ROUNDS {
             return None;
         }
         self.judged(CLIFF_ROUNDS).find_map(|(series, last)| {

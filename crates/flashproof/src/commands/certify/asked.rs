@@ -7,9 +7,9 @@ use crate::series::{self, NOT_PREPARED};
 use load::act::Arrival;
 use load::act::scale::Factor;
 use load::act::staged::{Base, Load};
-use measure::certify::{Claim, Outline, STAGE_SEC, span};
+use measure::certify::{Claim, Outline, STAGE_SEC};
 use measure::judge::whole_slice_sec;
-use measure::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
+use measure::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step, span};
 use std::path::Path;
 
 /// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".
@@ -38,17 +38,9 @@ pub struct Asked {
 impl Asked {
     /// What `args` ask for. Errors: whatever is wrong with the options, CONFIG or the load of a stage.
     pub fn of(args: &CertifyArgs) -> Result<Self, Failure> {
-        let mut base = series::base(args.config.as_deref(), &args.devices)?;
-        if args.as_act {
-            base.set_arrival(Arrival::Act);
-        }
+        let as_act = args.series.as_act;
+        let mut base = series::base(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
         let terms = base.config().terms();
-        if terms.arrival == Arrival::Closed {
-            return Err(Failure::usage(
-                "cannot certify for a load with arrival: closed - it has no rate that could be multiplied - give another \
-                 arrival, and rates",
-            ));
-        }
         let simulated = terms.is_simulated();
         let stage_sec = match (args.stage_duration, args.screen, simulated) {
             (Some(seconds), ..) => seconds,

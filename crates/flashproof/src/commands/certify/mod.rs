@@ -19,14 +19,12 @@ mod stage;
 mod tell;
 
 use crate::args::CertifyArgs;
-use crate::commands::doctor;
 use crate::failure::Failure;
 use crate::say;
 use crate::series::{Drives, prepare};
 use crate::signals::{self, Switch};
 use asked::Asked;
 use measure::certify;
-use measure::finding::Level;
 use measure::judge::Outcome;
 use place::Place;
 use stage::Ended;
@@ -46,20 +44,17 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         return tell::conclusion(&place);
     }
     let switch = Switch::install("the stage will be run again from its beginning; the same command does")?;
-    place.kept.series.findings = place.kept.examined();
-    let told = doctor::listed(&place.kept.series.findings, Level::Warning);
-    if !told.is_empty() {
-        say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
-    }
+    place.kept.examine();
+    place.kept.tell_findings();
     // The preparation can take hours, in which `flashproof status` is asked.
     place.kept.series.conclusion = None;
     place.kept.save()?;
     if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {
-        if let Some(code) = prepare(&drives, place.kept.has_begun(), &args.erase, args.quiet, &switch)? {
+        if let Some(code) = prepare(&drives, place.kept.has_begun(), &args.series.erase, args.series.quiet, &switch)? {
             return Ok(code);
         }
         // What was found of drives that were not prepared is no longer so.
-        place.kept.series.findings = place.kept.examined();
+        place.kept.examine();
         place.kept.save()?;
     }
     tell::beginning(&place);

@@ -4,11 +4,10 @@ use super::asked::Asked;
 use super::place::Place;
 use super::tell;
 use crate::args::CertifyArgs;
-use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::runner::{self, Order, Part, Unwatched};
+use crate::runner::Unwatched;
 use crate::say;
-use crate::series::now_unix_ms;
+use crate::series::{StepRun, now_unix_ms};
 use crate::signals::Switch;
 use measure::certify::{self, Judged, Linearity};
 use measure::judge::{End, Outcome, Verdict};
@@ -36,16 +35,17 @@ pub fn run(
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
     tell::stage_begins(place, index);
-    let order = order(args, asked, place, index)?;
-    let failed = |place: &mut Place, failure: Failure| {
-        certify::interrupt(&mut place.kept.series.steps[index], failure.message.lines().next().unwrap_or_default());
-        place.kept.save().and(Err(failure))
+    let what = StepRun {
+        load: asked.load(&place.kept.series.steps[index])?,
+        options: &args.series,
+        others: asked.base.config().device_names(),
+        sla: &args.sla,
+        slice_sec: args.slice,
+        round_sec: None,
+        max_errors: args.max_errors,
+        heading: tell::heading(place, index),
     };
-    let verdict = match runner::run(order, switch, &mut Unwatched) {
-        Ok(runner::Ended::Recorded(verdict)) => verdict,
-        Ok(runner::Ended::Unrecorded { failure, .. }) => return failed(place, failure),
-        Err(failure) => return failed(place, failure),
-    };
+    let verdict = place.kept.run_step(index, what, switch, &mut Unwatched)?;
     let ended = take(place, index, &verdict, now_unix_ms());
     place.kept.save()?;
     if let Ended::Judged(_) = ended {
@@ -68,7 +68,7 @@ pub fn settle(place: &mut Place) {
             take(place, index, &run.verdict, ended_unix_ms);
         }
     }
-    certify::settle(&mut place.kept.series);
+    place.kept.series.settle();
     for step in place.kept.series.steps.iter().filter(|step| step.state == State::Interrupted) {
         say::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
     }
@@ -79,7 +79,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     let step = &mut place.kept.series.steps[index];
     step.ended_unix_ms = Some(ended_unix_ms);
     if let End::Interrupted { signal } = &verdict.end {
-        certify::interrupt(step, &format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
+        step.interrupt(&format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
         return Ended::Interrupted;
     }
     let Judged { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
@@ -92,31 +92,6 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
         place.kept.series.steps[index].details["linearity"] = json!(linearity);
     }
     Ended::Judged(outcome)
-}
-
-fn order<'a>(args: &'a CertifyArgs, asked: &'a Asked, place: &Place, index: usize) -> Result<Order<'a>, Failure> {
-    let step = &place.kept.series.steps[index];
-    let load = asked.load(step)?;
-    load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
-    Ok(Order {
-        model: load.model,
-        text: load.text,
-        dir: place.kept.dir.join(&step.dir),
-        consents: Consents { erase: &args.erase, others: asked.base.config().device_names(), shared: false },
-        sla: args.sla.clone(),
-        slice_sec: args.slice,
-        round_sec: None,
-        max_errors: args.max_errors,
-        part: Part {
-            purpose: Some(step.name.clone()),
-            multiple: Some(step.multiple),
-            findings: Some(place.kept.series.findings.clone()),
-            heading: Some(tell::heading(place, index)),
-        },
-        quiet: args.quiet,
-        act_log: false,
-        trace: !args.no_trace,
-    })
 }
 
 /// What the conclusion and a report want to know of a run without reading its directory.

@@ -7,10 +7,9 @@ use crate::series::{self, NOT_PREPARED};
 use load::act::Arrival;
 use load::act::scale::Factor;
 use load::act::staged::{Base, Load};
-use measure::certify::span;
 use measure::judge::{Sla, round_sec};
 use measure::rating::{Multiple, ROUNDS_MAX, Standing};
-use measure::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
+use measure::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series, span};
 use measure::steady::ROUNDS_IN_WINDOW;
 
 /// How long a rating is confirmed, seconds: ACT's slice. Simulated drives do not change with time.
@@ -47,16 +46,8 @@ pub struct Asked {
 impl Asked {
     /// What `args` ask for. Errors: whatever is wrong with the options or CONFIG.
     pub fn of(args: &RateArgs) -> Result<Self, Failure> {
-        let mut base = series::base(args.config.as_deref(), &args.devices)?;
-        if args.as_act {
-            base.set_arrival(Arrival::Act);
-        }
+        let base = series::base(args.config.as_deref(), &args.devices, args.series.as_act, "rate")?;
         let terms = base.config().terms();
-        if terms.arrival == Arrival::Closed {
-            return Err(Failure::usage(
-                "cannot rate with arrival: closed - it has no rate that could be multiplied - give another arrival, and rates",
-            ));
-        }
         let (from, up_to) = (multiple(args.from), multiple(args.up_to));
         if from > up_to {
             return Err(Failure::usage(format!(

@@ -3,14 +3,12 @@
 use super::asked::Asked;
 use super::tell;
 use crate::args::RateArgs;
-use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::runner::{self, Order, Part, Watch};
+use crate::runner::Watch;
 use crate::say;
-use crate::series::{Kept, now_unix_ms};
+use crate::series::{Kept, StepRun, now_unix_ms};
 use crate::signals::Switch;
 use measure::cell::Interval;
-use measure::certify;
 use measure::judge::{End, Outcome};
 use measure::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
 use measure::run_dir::Manifest;
@@ -80,7 +78,7 @@ impl Course {
         switch: &Switch,
     ) -> Result<Ended, Failure> {
         let step = self.step(moved, asked, &kept.series);
-        let (name, dir, duration_sec) = (step.name.clone(), kept.dir.join(&step.dir), step.duration_sec);
+        let duration_sec = step.duration_sec;
         let load = match asked.load(moved.multiple(), duration_sec) {
             Ok(load) => load,
             Err(failure) => {
@@ -90,37 +88,21 @@ impl Course {
             }
         };
         tell::step_begins(&step);
-        load.rounded.iter().for_each(|rounded| say::note(&format!("{name}: {rounded}")));
-        let index = kept.series.steps.len();
+        let (index, heading) = (kept.series.steps.len(), step.name.clone());
         kept.series.steps.push(step);
         kept.save()?;
-        let order = Order {
-            model: load.model,
-            text: load.text,
-            dir,
-            consents: Consents { erase: &args.erase, others: &[], shared: false },
-            sla: args.sla.clone(),
+        let what = StepRun {
+            load,
+            options: &args.series,
+            others: &[],
+            sla: &args.sla,
             slice_sec: asked.slice_sec,
             round_sec: Some(asked.round_sec),
             max_errors: ERRORS_MAX,
-            part: Part {
-                multiple: Some(moved.multiple().get()),
-                findings: Some(kept.series.findings.clone()),
-                heading: Some(name.clone()),
-                purpose: Some(name),
-            },
-            quiet: args.quiet,
-            act_log: false,
-            trace: !args.no_trace,
+            heading,
         };
         let mut watched = Watched { target: self.target(moved, asked), watcher: None };
-        let verdict = match runner::run(order, switch, &mut watched) {
-            Ok(runner::Ended::Recorded(verdict)) => verdict,
-            Ok(runner::Ended::Unrecorded { failure, .. }) | Err(failure) => {
-                certify::interrupt(&mut kept.series.steps[index], failure.message.lines().next().unwrap_or_default());
-                return kept.save().and(Err(failure));
-            }
-        };
+        let verdict = kept.run_step(index, what, switch, &mut watched)?;
         // It has begun, or there were no verdict.
         let Some(watcher) = watched.watcher else { return Ok(Ended::Interrupted) };
         let judged = watcher.judge(&verdict);
@@ -131,7 +113,7 @@ impl Course {
         if judged.seen == Seen::Interrupted || (cut_short && judged.seen == Seen::NotSteady) {
             self.time_up = judged.seen == Seen::NotSteady;
             let why = if self.time_up { "the time that was given is used up" } else { judged.why.as_str() };
-            certify::interrupt(step, why);
+            step.interrupt(why);
             step.details = json!({ "ran_sec": verdict.ran_sec });
             kept.save()?;
             return Ok(if self.time_up { Ended::Judged } else { Ended::Interrupted });

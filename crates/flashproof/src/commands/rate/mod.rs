@@ -15,15 +15,12 @@ mod course;
 mod tell;
 
 use crate::args::RateArgs;
-use crate::commands::doctor;
 use crate::failure::Failure;
 use crate::say;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use crate::signals::Switch;
 use asked::Asked;
 use course::{Course, Ended};
-use measure::certify;
-use measure::finding::Level;
 use measure::judge::Outcome;
 use measure::rating::conclude;
 use std::process::ExitCode;
@@ -34,8 +31,8 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let drives = Drives::look(&asked.base, args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &asked.config_name));
     let now = asked.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.fresh, now, &[NOT_PREPARED])?;
-    certify::settle(&mut kept.series);
+    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED])?;
+    kept.series.settle();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
         say::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
         return tell::conclusion(&kept);
@@ -44,15 +41,12 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     kept.series.conclusion = None;
     kept.save()?;
     if !args.no_prep
-        && let Some(code) = prepare(&drives, kept.has_begun(), &args.erase, args.quiet, &switch)?
+        && let Some(code) = prepare(&drives, kept.has_begun(), &args.series.erase, args.series.quiet, &switch)?
     {
         return Ok(code);
     }
-    kept.series.findings = kept.examined();
-    let told = doctor::listed(&kept.series.findings, Level::Warning);
-    if !told.is_empty() {
-        say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
-    }
+    kept.examine();
+    kept.tell_findings();
     tell::beginning(&kept, &asked);
     let mut course = Course::replayed(&asked, &kept.series);
     let finding = loop {

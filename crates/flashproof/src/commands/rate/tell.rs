@@ -4,10 +4,9 @@ use super::asked::Asked;
 use crate::failure::Failure;
 use crate::say;
 use crate::series::{Kept, table};
-use measure::certify::span;
 use measure::judge::Outcome;
 use measure::rating::{Details, Seen};
-use measure::series::{State, Step};
+use measure::series::{State, Step, span};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 

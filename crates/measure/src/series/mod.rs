@@ -4,8 +4,14 @@
 //! after each run, so that the same command goes on after a crash, and a report can be made years
 //! later. Each run has a run directory of its own below it.
 //!
-//! This file knows the record only. What the stages of a certification are, and how a search goes on,
-//! is elsewhere.
+//! This room knows the record only: what is in it, whose it is, who may write it. What the stages of a
+//! certification are, and how a search goes on, is elsewhere.
+
+mod lock;
+mod same;
+
+pub use lock::SeriesLock;
+pub use same::{Differs, check_same};
 
 use crate::finding::Finding;
 use crate::judge::Outcome;
@@ -152,7 +158,23 @@ pub struct Series {
     pub process: Option<Process>,
 }
 
+impl Step {
+    /// Marks the step as broken off, with the reason.
+    pub fn interrupt(&mut self, why: &str) {
+        self.state = State::Interrupted;
+        self.outcome = None;
+        why.clone_into(&mut self.reason);
+    }
+}
+
 impl Series {
+    /// Marks steps that nobody runs any more as interrupted. The caller made sure that nobody does.
+    pub fn settle(&mut self) {
+        for step in self.steps.iter_mut().filter(|step| step.state == State::Running) {
+            step.interrupt("its program was killed, or the machine stopped");
+        }
+    }
+
     /// Reads the series in `dir`; `None` where there is none, as in a file. Errors: it cannot be read, is
     /// damaged, or is of a later version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
@@ -165,6 +187,15 @@ impl Series {
     /// Writes the series into `dir`, which exists: whole or not at all, and synced.
     pub fn write(&self, dir: &Path) -> Result<(), RunDirError> {
         crate::run_dir::write_json(dir, SERIES, self)
+    }
+}
+
+/// A length of time in the largest unit that keeps it whole: `24 h`, `90 min`, `45 s`.
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        s if s > 0 && s.is_multiple_of(3_600) => format!("{} h", s / 3_600),
+        s if s > 0 && s.is_multiple_of(60) => format!("{} min", s / 60),
+        s => format!("{s} s"),
     }
 }
 
@@ -228,5 +259,10 @@ mod tests {
         Series { format_version: SERIES_FORMAT_VERSION + 1, ..series() }.write(dir.path()).unwrap();
         let error = Series::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains("series.json"), "{error}");
+    }
+
+    #[test]
+    fn spans_are_whole_in_their_unit() {
+        assert_eq!([86_400, 21_600, 5_400, 45, 0].map(span), ["24 h", "6 h", "90 min", "45 s", "0 s"]);
     }
 }

@@ -1,0 +1,24 @@
+//! The options that every series of runs has.
+
+use clap::Args;
+
+/// How the runs of a series are made.
+#[derive(Args, Debug)]
+pub struct SeriesArgs {
+    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+    /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
+    /// part of a latency from the device's
+    #[arg(long)]
+    pub no_trace: bool,
+    /// Allow the erasure of this device, by its name as given; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Begin anew, in a new directory beside the one that is there; nothing is deleted
+    #[arg(long)]
+    pub fresh: bool,
+    /// Do not report progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}

@@ -1,0 +1,75 @@
+//! The run of one step of a series: what every step's order has in common, and what is kept of one that
+//! did not come to a verdict.
+
+use super::Kept;
+use crate::args::SeriesArgs;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::runner::{self, Ended, Order, Part, Watch};
+use crate::say;
+use crate::signals::Switch;
+use load::act::staged::Load;
+use measure::judge::{Sla, Verdict};
+
+/// What to run for a step.
+pub struct StepRun<'a> {
+    /// Its load.
+    pub load: Load,
+    /// How the runs of the series are made.
+    pub options: &'a SeriesArgs,
+    /// Devices of the whole series, which other steps may erase.
+    pub others: &'a [String],
+    /// The limits.
+    pub sla: &'a Sla,
+    /// Length of a slice as wanted, seconds.
+    pub slice_sec: u64,
+    /// Length of a round; `None`: that of its slices.
+    pub round_sec: Option<u64>,
+    /// Most I/O errors before it stops.
+    pub max_errors: u64,
+    /// What stands before each line of progress.
+    pub heading: String,
+}
+
+impl Kept {
+    /// Runs the step of this number, which is on disk as running, into its directory; gives the verdict.
+    ///
+    /// Errors: it did not begin, or could not be recorded; it is on disk as interrupted then.
+    pub fn run_step(
+        &mut self,
+        index: usize,
+        what: StepRun<'_>,
+        switch: &Switch,
+        watch: &mut dyn Watch,
+    ) -> Result<Box<Verdict>, Failure> {
+        let step = &self.series.steps[index];
+        let StepRun { load, options, others, sla, slice_sec, round_sec, max_errors, heading } = what;
+        load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
+        let order = Order {
+            model: load.model,
+            text: load.text,
+            dir: self.dir.join(&step.dir),
+            consents: Consents { erase: &options.erase, others, shared: false },
+            sla: sla.clone(),
+            slice_sec,
+            round_sec,
+            max_errors,
+            part: Part {
+                purpose: Some(step.name.clone()),
+                multiple: Some(step.multiple),
+                findings: Some(self.series.findings.clone()),
+                heading: Some(heading),
+            },
+            quiet: options.quiet,
+            act_log: false,
+            trace: !options.no_trace,
+        };
+        match runner::run(order, switch, watch) {
+            Ok(Ended::Recorded(verdict)) => Ok(verdict),
+            Ok(Ended::Unrecorded { failure, .. }) | Err(failure) => {
+                self.series.steps[index].interrupt(failure.message.lines().next().unwrap_or_default());
+                self.save().and(Err(failure))
+            }
+        }
+    }
+}
