@@ -28,7 +28,7 @@ soak: ## the long tests: 24 simulated hours, kill -9 at random moments
 
 bench: ## speed and cost, beside fio on the same device (root; some minutes)
 	@scripts/setup bench
-	cargo build --release --locked --quiet -p flashproof -p device -p measure --bins --examples
+	cargo build --release --locked --quiet -p flashproof -p device -p results --bins --examples
 	@scripts/bench
 
 clean: ## remove what was built

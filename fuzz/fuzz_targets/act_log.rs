@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../crates/measure/tests/common/log_property.rs"]
+#[path = "../../crates/results/tests/common/log_property.rs"]
 mod log_property;
 
 use libfuzzer_sys::fuzz_target;

@@ -1,26 +1,21 @@
-//! Devices: how they are found, guarded, driven and watched.
+//! A drive: how it is found, guarded and watched.
 //!
-//! * [`op`]: an operation and its outcome
-//! * [`world`]: the seam; a clock and all targets behind one interface
-//! * [`uring`], [`threads`]: the real worlds; [`sim`]: the simulated one
-//! * [`discover`]: what a device is; [`guard`]: whether it may be erased
+//! * [`discover`]: what a device is; [`guard`]: whether it may be erased; [`target`]: a device, open
 //! * [`doctor`]: what about host and devices will spoil a result
 //! * [`salt`]: the bytes that are written; [`random`]: where chance comes from
 //! * [`observe`]: diskstats, block tracepoints, host facts
-//! * [`sys`]: the only folder with `unsafe` code in the whole project
+//!
+//! Simulated drives are the engine's: here they are names that begin with [`SIM_PREFIX`].
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod discover;
 pub mod doctor;
 pub mod guard;
 pub mod observe;
-pub mod op;
 pub mod random;
 pub mod salt;
-pub mod sim;
-pub mod sys;
 pub mod target;
-pub mod threads;
-pub mod uring;
-pub mod world;
+
+/// What the name of a simulated drive begins with.
+pub const SIM_PREFIX: &str = "sim:";

@@ -2,16 +2,16 @@
 //!
 //! A target that can be written to is made from a [`WriteConsent`] and from nothing else; any other
 //! is opened for reading, so that the kernel itself refuses a write. Targets know what they are and
-//! do no I/O: that is the worlds' ([`crate::uring`], [`crate::threads`]).
+//! do no I/O: that is the engines' ([`crate::uring`], [`crate::threads`]).
 
 use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
 use crate::guard::{Part, Reason, Records, WriteConsent};
-use crate::sys::ioctl;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use sys::ioctl;
 use thiserror::Error;
 
 /// Unit of `st_blocks`, whatever the file system's blocks are (stat(2)).

@@ -26,7 +26,7 @@ use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use load::act::options::Test;
 use load::act::reference::help_text;
-use measure::judge::Sla;
+use results::judge::Sla;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

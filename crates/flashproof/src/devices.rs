@@ -1,12 +1,12 @@
 //! From device names to open targets or simulated drives.
 
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use device::discover::DeviceFacts;
 use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
 use device::observe::DeviceNumber;
-use device::sim::{Drive, DriveSpec};
 use device::target::Target;
+use engine::sim::{Drive, DriveSpec};
 use load::act::Terms;
 use load::act::options::Test;
 use load::act::workload::DeviceShape;
@@ -54,7 +54,7 @@ impl Devices {
                 false => open_to_read(terms, block_bytes)?,
             };
             for target in &targets {
-                target.notes().iter().for_each(|note| say::warning(&format!("{}: {note}", target.name())));
+                target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
             }
             return Ok(Self::Real(targets.into_iter().map(Arc::new).collect()));
         }
@@ -134,7 +134,9 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
     let named = erase_names(erase, variable.as_deref());
     let is_known = |name: &String| others.contains(name) || requests.iter().any(|request| request.path == *name);
     for name in named.iter().filter(|name| !is_known(name)) {
-        say::warning(&format!("{name}, named for erasure, is no device of this configuration: nothing comes of it"));
+        console::warning(&format!(
+            "{name}, named for erasure, is no device of this configuration: nothing comes of it"
+        ));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);
     let consents = Guard::new(None).consent(requests, &mut answers).map_err(Failure::environment)?;
@@ -145,7 +147,7 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
 fn told(consent: WriteConsent) -> WriteConsent {
     if !consent.erases().is_empty() {
         let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
-        say::note(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
+        console::note(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
     }
     consent
 }

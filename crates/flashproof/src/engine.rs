@@ -1,14 +1,12 @@
 //! What carries operations: the choice between io_uring, threads and simulation, and the run on it.
 
+use crate::console;
 use crate::devices::Devices;
 use crate::failure::Failure;
-use crate::say;
-use device::sim::SimWorld;
-use device::sys::process;
-use device::sys::ring::RingFacts;
 use device::target::Target;
-use device::threads::{Threads, WORKERS_MAX};
-use device::uring::Uring;
+use engine::sim::SimEngine;
+use engine::threads::{Threads, WORKERS_MAX};
+use engine::uring::Uring;
 use load::act::{Arrival, Engine as Wanted, Pacing as WantedPacing, Terms};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
@@ -17,6 +15,8 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use sys::process;
+use sys::ring::RingFacts;
 
 /// Waking may cost this share of a CPU, so the time between two wake-ups is this many times its cost.
 const WAKE_SHARE: u64 = 10;
@@ -51,7 +51,7 @@ impl Engine {
     pub fn choose(wanted: Wanted, devices: &Devices) -> Result<Self, Failure> {
         let Devices::Real(targets) = devices else {
             if wanted != Wanted::Auto {
-                say::warning(&format!("engine: {wanted} has no effect on simulated drives"));
+                console::warning(&format!("engine: {wanted} has no effect on simulated drives"));
             }
             return Ok(Self::Simulated);
         };
@@ -67,7 +67,7 @@ impl Engine {
             ))),
             (Err(error), _) => {
                 let why = why_no_ring(&error);
-                say::warning(&format!("using threads instead of io_uring, which costs more CPU: {why}"));
+                console::warning(&format!("using threads instead of io_uring, which costs more CPU: {why}"));
                 Ok(Self::Threads(Some(why)))
             }
         }
@@ -106,7 +106,7 @@ impl Engine {
         let epoch = Instant::now();
         match (self, devices) {
             (_, Devices::Simulated(drives)) => {
-                run(what, plans, |_: &Plan<_>| Ok(SimWorld::new(Devices::drives(drives, seed))), sink)
+                run(what, plans, |_: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed))), sink)
             }
             (Self::Threads(_), Devices::Real(targets)) => {
                 run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch), sink)
@@ -121,9 +121,9 @@ fn threads<S: Stream>(targets: &[Arc<Target>], plan: &Plan<S>, epoch: Instant) -
 }
 
 fn uring<S: Stream>(targets: &[Arc<Target>], plan: &Plan<S>, epoch: Instant, facts: &EngineFacts) -> io::Result<Uring> {
-    let (world, ring) = Uring::new(targets.to_vec(), plan.in_flight_max(), plan.buffer_bytes(), epoch)?;
+    let (engine, ring) = Uring::new(targets.to_vec(), plan.in_flight_max(), plan.buffer_bytes(), epoch)?;
     facts.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
-    Ok(world)
+    Ok(engine)
 }
 
 fn why_no_ring(error: &io::Error) -> String {
@@ -199,7 +199,7 @@ impl EngineFacts {
         if !rings.is_empty() {
             let registered = rings.iter().all(|ring| ring.registered_buffers);
             if !registered {
-                say::warning(
+                console::warning(
                     "the buffers could not be registered with io_uring, which costs some CPU - raise the limit of locked memory (ulimit -l)",
                 );
             }

@@ -10,18 +10,18 @@
 
 mod args;
 mod commands;
+mod console;
 mod devices;
 mod engine;
 mod failure;
 mod leave;
-mod outlet;
 mod progress;
 mod recording;
 mod runner;
-mod say;
 mod screen;
 mod series;
 mod signals;
+mod stderr;
 mod table;
 mod tracing;
 mod whole_file;
@@ -34,7 +34,7 @@ use std::process::ExitCode;
 const ACT_FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
-    say::tame_panics();
+    console::tame_panics();
     let Invocation { task, manner } = parse();
     let ended = match task {
         Task::Test(test, args) => commands::test::run(test, &args, manner),
@@ -50,10 +50,10 @@ fn main() -> ExitCode {
         Task::Report(args) => commands::report::run(&args),
     };
     let code = ended.unwrap_or_else(|failure| {
-        say::error(&failure.message);
+        console::error(&failure.message);
         failure.exit_code()
     });
-    say::flush();
+    console::flush();
     match manner {
         Manner::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
         _ => code,

@@ -1,9 +1,9 @@
 //! The line that tells how a run is going: rate, lag, p99, errors, time left.
 
-use crate::say;
+use crate::console;
 use crate::screen::{columns, fitted};
-use measure::cell::{Interval, Latencies, Layout, latencies};
 use report::status::clock;
+use results::cell::{Interval, Latencies, Layout, latencies};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
@@ -72,8 +72,8 @@ impl Progress {
         }
         self.told = Some(Instant::now());
         match self.terminal {
-            true => say::draw(format!("\r{}\x1b[K", self.line(interval.end_ns, columns(io::stderr()))), false),
-            false => say::note(&self.line(interval.end_ns, usize::MAX - 2)),
+            true => console::draw(format!("\r{}\x1b[K", self.line(interval.end_ns, columns(io::stderr()))), false),
+            false => console::note(&self.line(interval.end_ns, usize::MAX - 2)),
         }
         self.since.from_ns = interval.end_ns;
         self.since.ops = 0;
@@ -115,7 +115,7 @@ impl Progress {
     /// Ends the line, so that the next text begins on one of its own.
     pub fn end(&mut self) {
         if self.told.take().is_some() && self.terminal {
-            say::note("");
+            console::note("");
         }
     }
 }
@@ -127,9 +127,9 @@ fn milliseconds(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::buckets::ActScale;
-    use measure::cell::StreamInfo;
-    use measure::times::Times;
+    use results::buckets::ActScale;
+    use results::cell::StreamInfo;
+    use results::times::Times;
 
     #[test]
     fn the_line_has_rate_lag_tail_errors_and_time_left() {

@@ -1,25 +1,25 @@
 //! What a run yields, on its way to the run directory, the judge, the screen and, for ACT's scripts,
 //! standard output.
 
+use crate::console;
 use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::leave;
 use crate::progress::Progress;
 use crate::runner::Watch;
-use crate::say;
 use crate::signals;
 use crate::tracing::{self, Tracing};
 use device::observe::telemetry::Sampler;
-use device::op::Kind;
-use device::sys::ioctl;
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
-use measure::cell::Interval;
-use measure::judge::{End, Judge, Verdict};
-use measure::run_dir::{self, Manifest, Writer};
+use results::cell::Interval;
+use results::judge::{End, Judge, Verdict};
+use results::run_dir::{self, Manifest, Writer};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use sys::ioctl;
+use sys::op::Kind;
 
 /// How long a run that was ended may take to come home, beyond its own drain, before it is left
 /// behind: an operation can hang in the kernel for good.
@@ -188,13 +188,13 @@ impl Sink for Recording<'_> {
         if matches!(self.devices, Devices::Real(_)) {
             let sampler = Sampler::new(&self.devices.numbers());
             self.sampler =
-                sampler.inspect_err(|error| say::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
+                sampler.inspect_err(|error| console::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
         }
         self.watch.begins(&self.manifest);
         let plan = tracing::plan(self.devices, self.trace, &mut self.manifest.unmeasured);
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         let writer = Writer::create(&self.dir, &self.manifest, columns)?;
-        say::note(&format!("run directory: {}", self.dir.display()));
+        console::note(&format!("run directory: {}", self.dir.display()));
         print_act(self.act_log, &writer)?;
         self.writer = Some(writer);
         self.tracing = plan.and_then(|plan| Tracing::start(plan, &self.dir, &self.manifest));
@@ -232,7 +232,7 @@ impl Sink for Recording<'_> {
         if self.failures_told < FAILURES_TOLD_MAX {
             self.failures_told += 1;
             let more = if self.failures_told == FAILURES_TOLD_MAX { " (further ones are in act.log)" } else { "" };
-            say::warning(&format!("{line}{more}"));
+            console::warning(&format!("{line}{more}"));
         }
         self.act_error(&line);
         self.check_gone(*device, error);
@@ -246,7 +246,7 @@ impl Sink for Recording<'_> {
         let patience = Duration::from_nanos(self.settings.drain_ns) + COME_HOME;
         if stopped.elapsed() > patience {
             self.progress.end();
-            say::error(&format!(
+            console::error(&format!(
                 "left the run behind: operations on {} did not come back within {} s of its end - the kernel still waits for the device - the run directory {} has no verdict",
                 self.manifest.devices.join(", "),
                 patience.as_secs(),
@@ -284,5 +284,5 @@ fn print_act(wanted: bool, writer: &Writer) -> Result<(), SinkError> {
     if !wanted {
         return Ok(());
     }
-    say::result(&String::from_utf8_lossy(writer.act_text())).map_err(|failure| failure.message.into())
+    console::result(&String::from_utf8_lossy(writer.act_text())).map_err(|failure| failure.message.into())
 }

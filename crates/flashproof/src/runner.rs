@@ -4,20 +4,20 @@
 //! It opens the devices anew for each run, so that the guard looks each time at what is there. It says
 //! what concerns the run itself (warnings, progress); the page at the end is the caller's.
 
+use crate::console;
 use crate::devices::{Consents, Devices};
 use crate::engine::{Engine, EngineFacts};
 use crate::failure::Failure;
 use crate::recording::{Options, Recording};
-use crate::say;
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
 use load::act::workload::{Choices, DeviceShape, Workload};
 use load::act::{Model, Terms};
 use load::run::{Control, Run, Settings};
-use measure::cell::Interval;
-use measure::finding::{Finding, Level};
-use measure::judge::{Sla, Verdict, round_sec, whole_slice_sec};
-use measure::run_dir::{Config, Manifest, check_usable};
+use results::cell::Interval;
+use results::finding::{Finding, Level};
+use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
+use results::run_dir::{Config, Manifest, check_usable};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -49,7 +49,7 @@ impl Watch for Unwatched {
 }
 
 /// What to run, and how.
-pub struct Order<'a> {
+pub struct RunRequest<'a> {
     /// The test.
     pub model: Model,
     /// Its configuration as it was written.
@@ -105,8 +105,8 @@ pub enum Ended {
 /// Runs the test. `watch` may end it early. A signal ends it by way of `switch`.
 ///
 /// Errors: the run did not begin.
-pub fn run(order: Order<'_>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
-    let Order {
+pub fn run(order: RunRequest<'_>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
+    let RunRequest {
         mut model,
         text,
         dir,
@@ -187,7 +187,7 @@ pub fn findings(terms: &Terms, dir: &Path) -> Vec<Finding> {
     let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
     if problems + warnings > 0 {
-        say::note(&format!(
+        console::note(&format!(
             "doctor: {problems} problems, {warnings} warnings that may spoil the result - \"flashproof doctor {}\" shows \
              them, and so does the report",
             terms.device_names.join(" ")

@@ -1,8 +1,8 @@
 //! Signals: the first ends the run cleanly, the second at once. A terminal that goes away ends nothing.
 
+use crate::console;
 use crate::failure::Failure;
 use crate::leave;
-use crate::say;
 use load::run::{Cause, Control};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -46,22 +46,22 @@ impl Switch {
             let mut asked = false;
             for signal in signals.forever() {
                 if signal == SIGHUP {
-                    say::note(&format!("\n{HUNG_UP}"));
+                    console::note(&format!("\n{HUNG_UP}"));
                     continue;
                 }
                 if std::mem::replace(&mut asked, true) {
-                    say::error(&format!("ended at once by a second signal - {left}"));
+                    console::error(&format!("ended at once by a second signal - {left}"));
                     leave::now(BROKEN_OFF);
                 }
                 if !listening.ask(signal) {
                     // Nothing runs: a question waits for its answer, or a run is being set up.
-                    say::note(&format!(
+                    console::note(&format!(
                         "\n{}: ended before a run began - the same command begins it, or goes on where it was",
                         name(signal)
                     ));
                     leave::now(BROKEN_OFF);
                 }
-                say::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
+                console::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
             }
         });
         Ok(switch)

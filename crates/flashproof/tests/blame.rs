@@ -5,9 +5,9 @@
 
 mod support;
 
-use measure::blame::{Blame, Cause};
-use measure::judge::Outcome;
-use measure::run_dir::{self, Run};
+use results::blame::{Blame, Cause};
+use results::judge::Outcome;
+use results::run_dir::{self, Run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -2,8 +2,8 @@
 
 mod support;
 
-use measure::judge::Outcome;
-use measure::series::{Series, State};
+use results::judge::Outcome;
+use results::series::{Series, State};
 use std::fs;
 use std::time::SystemTime;
 use support::{Bench, LoopDevice, Running};

@@ -2,8 +2,8 @@
 
 mod support;
 
-use measure::act_log::{Entry, Reader};
-use measure::judge::{End, Outcome};
+use results::act_log::{Entry, Reader};
+use results::judge::{End, Outcome};
 use std::fs::File;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{Bench, OUT, Running};
@@ -50,7 +50,7 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
             report.stderr
         );
         assert!(report.stdout.contains("ended without a record of how"), "{context}: {}", report.stdout);
-        let run = measure::run_dir::read(&bench.path(name(index))).unwrap();
+        let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
         assert!(run.verdict.partial);
         // The interval that was going on, and the one before while it was being written; and a second

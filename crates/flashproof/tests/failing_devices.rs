@@ -3,7 +3,7 @@
 
 mod support;
 
-use measure::judge::{End, Outcome};
+use results::judge::{End, Outcome};
 use std::fs::OpenOptions;
 use support::{Bench, LoopDevice, OUT, totals};
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use measure::judge::End;
+use results::judge::End;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use support::{Bench, CONFIG, small_disk};
@@ -35,7 +35,7 @@ fn the_run_ends_and_what_was_recorded_before_can_be_read() {
 
     let report = bench.flashproof(&["report", "disk/run"]).expect(4);
     assert!(report.warnings()[0].starts_with("this run is incomplete: it has no verdict.json"), "{}", report.stderr);
-    let run = measure::run_dir::read(&bench.path("disk/run")).unwrap();
+    let run = results::run_dir::read(&bench.path("disk/run")).unwrap();
     assert_eq!(run.verdict.end, End::Unrecorded);
     assert!(run.intervals >= 2, "{}", run.intervals);
 }

@@ -2,8 +2,8 @@
 
 mod support;
 
-use measure::act_log::{Entry, Reader, Test};
-use measure::judge::Outcome;
+use results::act_log::{Entry, Reader, Test};
+use results::judge::Outcome;
 use std::os::unix::fs::symlink;
 use support::{Bench, CONFIG, FLASHPROOF, LoopDevice, OUT, Running, totals};
 

@@ -3,8 +3,8 @@
 
 mod support;
 
-use measure::act_log::{Chunk, Entry, Reader};
-use measure::judge::Outcome;
+use results::act_log::{Chunk, Entry, Reader};
+use results::judge::Outcome;
 use serde_json::Value;
 use std::fs;
 use support::{Bench, OUT, Running, totals};

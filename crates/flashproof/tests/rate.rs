@@ -3,9 +3,9 @@
 
 mod support;
 
-use measure::judge::Outcome;
-use measure::rating::{Details, Move, Seen};
-use measure::series::{Series, State};
+use results::judge::Outcome;
+use results::rating::{Details, Move, Seen};
+use results::series::{Series, State};
 use std::thread;
 use support::{Bench, Running};
 

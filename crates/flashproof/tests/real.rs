@@ -4,8 +4,8 @@
 mod support;
 
 use device::observe::trace::{Event, EventKind, EventOp, Options, Trace};
-use measure::act_log::{Entry, Reader};
-use measure::judge::Verdict;
+use results::act_log::{Entry, Reader};
+use results::judge::Verdict;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};

@@ -2,7 +2,7 @@
 
 mod support;
 
-use measure::judge::{Outcome, Verdict};
+use results::judge::{Outcome, Verdict};
 use support::{Bench, OUT, totals};
 
 /// Judged operations over the first threshold, over all slices and devices.

@@ -2,8 +2,8 @@
 
 mod support;
 
-use measure::judge::End;
-use measure::series::Series;
+use results::judge::End;
+use results::series::Series;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};

@@ -3,7 +3,7 @@
 mod support;
 
 use device::observe::trace::{Options, Trace};
-use measure::run_dir::{Samples, TraceKind, TraceSize, read_trace};
+use results::run_dir::{Samples, TraceKind, TraceSize, read_trace};
 use support::{Bench, LoopDevice, OUT, skip};
 
 const MIB: u64 = 1 << 20;

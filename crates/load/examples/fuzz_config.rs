@@ -14,7 +14,7 @@ mod config_property;
 mod mutate;
 
 use config_property::assert_parser_property;
-use load::act::old::{self, Reading};
+use load::act::legacy::{self, Reading};
 use mutate::{Corpus, fuzz};
 use std::error::Error;
 use std::fs;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let corpus = Corpus::of(examples()?, &[&OWN_LINES[..], &OLD_LINES].concat(), &DICTIONARY);
     fuzz("valid configurations of some ACT", &corpus, |input| {
         assert_parser_property(input);
-        old::read("input", input, &Reading::default()).is_ok()
+        legacy::read("input", input, &Reading::default()).is_ok()
     })
 }
 

@@ -5,7 +5,7 @@
 //! cargo run --release -p load --example fuzz_log -- 60 [SEED]
 //! ```
 
-#[path = "../../measure/tests/common/log_property.rs"]
+#[path = "../../results/tests/common/log_property.rs"]
 mod log_property;
 #[path = "../tests/common/mutate.rs"]
 mod mutate;
@@ -16,11 +16,11 @@ use std::error::Error;
 
 /// Logs that ACT wrote, oldest version last.
 const LOGS: [&[u8]; 5] = [
-    include_bytes!("../../measure/tests/data/act-storage-two-devices.log"),
-    include_bytes!("../../measure/tests/data/act-storage-interval2.log"),
-    include_bytes!("../../measure/tests/data/act-index-us.log"),
-    include_bytes!("../../measure/tests/data/act5-storage.log"),
-    include_bytes!("../../measure/tests/data/act4.log"),
+    include_bytes!("../../results/tests/data/act-storage-two-devices.log"),
+    include_bytes!("../../results/tests/data/act-storage-interval2.log"),
+    include_bytes!("../../results/tests/data/act-index-us.log"),
+    include_bytes!("../../results/tests/data/act5-storage.log"),
+    include_bytes!("../../results/tests/data/act4.log"),
 ];
 
 /// Lines that these logs do not have.

@@ -1,7 +1,7 @@
 //! What load to put on a device, and the loop that puts it there.
 //!
 //! ```text
-//! a workload is a set of streams;  one run loop paces them;  the world is replaceable
+//! a workload is a set of streams;  one run loop paces them;  the engine is replaceable
 //! ```
 //!
 //! * [`act`]: ACT's configuration dialect: the option table, parsing, checking, derived rates

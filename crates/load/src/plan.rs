@@ -86,7 +86,7 @@ impl<S: Stream> Plan<S> {
 
     /// Memory that the buffers take, each starting on a page.
     pub fn buffer_bytes(&self) -> usize {
-        let pages = |class: &BufferClass| class.len_bytes.next_multiple_of(device::sys::buffer::ALIGN);
+        let pages = |class: &BufferClass| class.len_bytes.next_multiple_of(sys::buffer::ALIGN);
         self.buffers.iter().map(|class| pages(class) * class.count as usize).sum()
     }
 }

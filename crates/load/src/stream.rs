@@ -1,14 +1,14 @@
 //! Streams: where the operations come from. And the few patterns that model a database's device I/O.
 
 use crate::sizes::SizeTable;
-use device::op::{Kind, Outcome, Placement, TargetId};
 use device::random::Random;
 use std::sync::Arc;
+use sys::op::{Kind, Outcome, Placement, TargetId};
 
 /// An operation that a stream wants, before it has a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// The target in the shard's world.
+    /// The target in the shard's engine.
     pub target: TargetId,
     /// Where it is counted: index into the interval's cells.
     pub cell: u32,
@@ -79,12 +79,12 @@ pub struct Extent {
     /// Number of offsets: `0..offsets` times `step_bytes`.
     pub offsets: u64,
     /// How much.
-    pub lens: Lens,
+    pub lens: SizeDistribution,
 }
 
 /// Sizes of operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lens {
+pub enum SizeDistribution {
     /// All are this many bytes.
     Same(u32),
     /// `min_bytes`, `min_bytes + step_bytes`, ..., all equally likely.
@@ -100,7 +100,7 @@ pub enum Lens {
     Drawn(Arc<SizeTable>),
 }
 
-impl Lens {
+impl SizeDistribution {
     /// The largest, in bytes.
     pub fn max_bytes(&self) -> u32 {
         match self {
@@ -139,8 +139,8 @@ impl Extent {
         let (steps_min, steps_max) = (len_min_bytes.div_ceil(step_bytes), len_max_bytes.div_ceil(step_bytes));
         let min_bytes = Some(steps_min * step_bytes).filter(|bytes| *bytes > 0)?;
         let lens = match steps_max - steps_min + 1 {
-            1 => Lens::Same(min_bytes),
-            count => Lens::Uniform { min_bytes, count, step_bytes },
+            1 => SizeDistribution::Same(min_bytes),
+            count => SizeDistribution::Uniform { min_bytes, count, step_bytes },
         };
         Self::of_lens(target, cell, usable_bytes, step_bytes, lens)
     }
@@ -153,10 +153,16 @@ impl Extent {
         step_bytes: u32,
         table: Arc<SizeTable>,
     ) -> Option<Self> {
-        Self::of_lens(target, cell, usable_bytes, step_bytes, Lens::Drawn(table))
+        Self::of_lens(target, cell, usable_bytes, step_bytes, SizeDistribution::Drawn(table))
     }
 
-    fn of_lens(target: TargetId, cell: u32, usable_bytes: u64, step_bytes: u32, lens: Lens) -> Option<Self> {
+    fn of_lens(
+        target: TargetId,
+        cell: u32,
+        usable_bytes: u64,
+        step_bytes: u32,
+        lens: SizeDistribution,
+    ) -> Option<Self> {
         let steps_max = u64::from(lens.max_bytes() / step_bytes);
         let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(steps_max)?;
         (offsets > 0).then_some(Self { target, cell, step_bytes: u64::from(step_bytes), offsets, lens })
@@ -170,7 +176,7 @@ impl Extent {
             cell,
             step_bytes: u64::from(block_bytes),
             offsets,
-            lens: Lens::Same(block_bytes),
+            lens: SizeDistribution::Same(block_bytes),
         })
     }
 
@@ -352,7 +358,7 @@ mod tests {
         // 10 sectors; records of 600 to 1400 bytes are 2 or 3 sectors: offsets 0..=7.
         let extent = Extent::records(0, 0, 5120, 512, 600, 1400).unwrap();
         assert_eq!((extent.offsets, extent.len_max_bytes()), (8, 1536));
-        assert_eq!(extent.lens, Lens::Uniform { min_bytes: 1024, count: 2, step_bytes: 512 });
+        assert_eq!(extent.lens, SizeDistribution::Uniform { min_bytes: 1024, count: 2, step_bytes: 512 });
         let mut random = Random::new(1);
         let mut seen = [[0_u32; 2]; 8];
         for _ in 0..16_000 {

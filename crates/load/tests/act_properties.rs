@@ -235,7 +235,7 @@ proptest! {
 /// Lines that look like the file of some ACT.
 fn almost_old_configs() -> impl Strategy<Value = String> {
     let key = prop_oneof![
-        prop::sample::select(load::act::old::keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),
+        prop::sample::select(load::act::legacy::keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),
         prop::sample::select(vec!["device-names", "test-duration-sec", "read-reqs-per-sec", "num-queues", "x"]),
     ];
     let value =

@@ -5,10 +5,8 @@
 //! begin, because bursts keep their place in the period; ours is averaged over ten places.
 
 use device::observe::dispersion::index_over_places;
-use device::op::{Completion, Kind, Op};
-use device::sim::{Drive, SimWorld};
-use device::sys::buffer::Buf;
-use device::world::{Wait, World};
+use engine::sim::{Drive, SimEngine};
+use engine::{IoEngine, Wait};
 use load::act::workload::{Choices, DeviceShape, Workload};
 use load::act::{Arrival, StorageConfig, derive};
 use load::run::{Control, Pacing, Recorder, Settings, Shard};
@@ -16,40 +14,42 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use sys::buffer::Buf;
+use sys::op::{Completion, Kind, Op};
 
 const SEC: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = 100_000;
 
-/// A world that writes down when it was handed each read.
+/// A engine that writes down when it was handed each read.
 struct Watched {
-    world: SimWorld,
+    engine: SimEngine,
     reads_ns: Rc<RefCell<Vec<u64>>>,
 }
 
-impl World for Watched {
+impl IoEngine for Watched {
     const VIRTUAL: bool = true;
 
     fn now(&mut self) -> u64 {
-        self.world.now()
+        self.engine.now()
     }
 
     fn submit(&mut self, op: Op) {
         if op.kind == Kind::Read && op.len < 128 * 1024 {
-            self.reads_ns.borrow_mut().push(self.world.now());
+            self.reads_ns.borrow_mut().push(self.engine.now());
         }
-        self.world.submit(op);
+        self.engine.submit(op);
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        self.world.reap(wait, out)
+        self.engine.reap(wait, out)
     }
 
     fn in_flight(&self) -> usize {
-        self.world.in_flight()
+        self.engine.in_flight()
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.world.buffer(len)
+        self.engine.buffer(len)
     }
 }
 
@@ -70,8 +70,8 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
     let mut workload = Workload::storage(&config, &derive(&config).unwrap(), &[device], &choices).unwrap();
     let settings = Settings { duration_ns: 5 * SEC, max_lag_ns: 0, errors_max: 0, pacing: Pacing::Spin, drain_ns: SEC };
     let reads_ns = Rc::new(RefCell::new(Vec::new()));
-    let world = SimWorld::new(vec![Drive::new(&"sim:".parse().unwrap(), 1)]);
-    let watched = Watched { world, reads_ns: reads_ns.clone() };
+    let engine = SimEngine::new(vec![Drive::new(&"sim:".parse().unwrap(), 1)]);
+    let watched = Watched { engine, reads_ns: reads_ns.clone() };
     let (recorder, feed) = Recorder::new(&workload.layout, SEC, settings.duration_ns, false);
     let plan = workload.shards.remove(0);
     Shard::new(watched, plan, settings, recorder, Arc::new(Control::default())).unwrap().run(0);

@@ -1,19 +1,19 @@
 //! The run loop on simulated drives: known answers in virtual time.
 
-use device::op::{Completion, Kind, Op, Outcome};
 use device::random::Random;
-use device::sim::{Drive, SimWorld};
-use device::sys::buffer::Buf;
-use device::world::{Wait, World};
+use engine::sim::{Drive, SimEngine};
+use engine::{IoEngine, Wait};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whose};
 use load::schedule::{Even, Poisson, Schedule};
 use load::stream::{Extent, Pattern, Request, Stream, Uniform};
-use measure::buckets::ActScale;
-use measure::cell::{Interval, Layout, StreamInfo};
+use results::buckets::ActScale;
+use results::cell::{Interval, Layout, StreamInfo};
 use std::io;
 use std::sync::Arc;
+use sys::buffer::Buf;
+use sys::op::{Completion, Kind, Op, Outcome};
 
 const SEC: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -79,18 +79,18 @@ impl Ran {
     }
 }
 
-fn world(drives: &[&str]) -> SimWorld {
-    SimWorld::new(drives.iter().enumerate().map(|(n, spec)| Drive::new(&spec.parse().unwrap(), n as u64)).collect())
+fn engine(drives: &[&str]) -> SimEngine {
+    SimEngine::new(drives.iter().enumerate().map(|(n, spec)| Drive::new(&spec.parse().unwrap(), n as u64)).collect())
 }
 
 fn run<S: Stream>(drives: &[&str], plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
-    run_in(world(drives), plan, settings, layout)
+    run_in(engine(drives), plan, settings, layout)
 }
 
-fn run_in<W: World, S: Stream>(world: W, plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
+fn run_in<W: IoEngine, S: Stream>(engine: W, plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
     let control = Arc::new(Control::default());
     let (recorder, feed) = Recorder::new(layout, SEC, settings.duration_ns, false);
-    Shard::new(world, plan, settings, recorder, control.clone()).unwrap().run(0);
+    Shard::new(engine, plan, settings, recorder, control.clone()).unwrap().run(0);
     let (mut intervals, mut failures) = (Vec::new(), 0);
     for message in feed.messages.iter() {
         match message {
@@ -323,45 +323,45 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
     assert_eq!((ran.total().cells[0].ops, ran.total().cells[0].unissued), (1010, 0));
 }
 
-/// A world whose program is held off the CPU once: whatever it waits for, it wakes no earlier than
+/// A engine whose program is held off the CPU once: whatever it waits for, it wakes no earlier than
 /// `until_ns` when it waits in `from_ns..until_ns`.
 struct HeldOff {
-    world: SimWorld,
+    engine: SimEngine,
     from_ns: u64,
     until_ns: u64,
 }
 
-impl World for HeldOff {
+impl IoEngine for HeldOff {
     const VIRTUAL: bool = true;
 
     fn now(&mut self) -> u64 {
-        self.world.now()
+        self.engine.now()
     }
 
     fn submit(&mut self, op: Op) {
-        self.world.submit(op);
+        self.engine.submit(op);
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        let held = (self.from_ns..self.until_ns).contains(&self.world.now());
-        self.world.reap(if held { Wait { until_ns: self.until_ns, completions: u32::MAX } } else { wait }, out)
+        let held = (self.from_ns..self.until_ns).contains(&self.engine.now());
+        self.engine.reap(if held { Wait { until_ns: self.until_ns, completions: u32::MAX } } else { wait }, out)
     }
 
     fn in_flight(&self) -> usize {
-        self.world.in_flight()
+        self.engine.in_flight()
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.world.buffer(len)
+        self.engine.buffer(len)
     }
 }
 
 #[test]
 fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
     // 1,000 a second, held off for 1.5 s: 1,500 are issued late, in a heap that fills all 64 slots.
-    let world = HeldOff { world: world(&["sim:jitter-pct=0"]), from_ns: 3 * SEC, until_ns: 4 * SEC + SEC / 2 };
+    let engine = HeldOff { engine: engine(&["sim:jitter-pct=0"]), from_ns: 3 * SEC, until_ns: 4 * SEC + SEC / 2 };
     let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
-    let total = run_in(world, plan, settings(10), &layout(1, 1)).total();
+    let total = run_in(engine, plan, settings(10), &layout(1, 1)).total();
     let cell = &total.cells[0];
     assert_eq!((cell.ops, cell.errors, cell.unissued), (10_000, 0, 0));
     assert!(cell.lag.max() > 1_400 * MS, "{}", cell.lag.max());
@@ -419,7 +419,7 @@ fn too_few_slots_for_a_quick_device_are_the_limits_doing() {
 fn nothing_is_issued_before_instant_zero() {
     let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
     let (recorder, feed) = Recorder::new(&layout(1, 1), SEC, SEC, false);
-    let drive = world(&["sim:read-us=100+jitter-pct=0+read-mbps=0"]);
+    let drive = engine(&["sim:read-us=100+jitter-pct=0+read-mbps=0"]);
     let control = Arc::new(Control::default());
     Shard::new(drive, plan(lanes, 4, true), settings(1), recorder, control).unwrap().run(5 * MS);
     let Ok(Message::Interval(interval)) = feed.messages.recv() else { panic!("no interval") };
@@ -434,7 +434,7 @@ fn a_run_in_which_time_stands_still_can_be_stopped() {
     let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
     let (recorder, _feed) = Recorder::new(&layout(1, 1), SEC, 3600 * SEC, false);
     let control = Arc::new(Control::default());
-    let drive = world(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
+    let drive = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
     let shard = Shard::new(drive, plan(lanes, 4, true), settings(3600), recorder, control.clone()).unwrap();
     std::thread::scope(|scope| {
         let running = scope.spawn(move || shard.run(0));

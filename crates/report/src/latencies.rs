@@ -3,8 +3,8 @@
 //! Read back from the interval logs, whose resolution they have: 1 % for service times, 6 % for wait
 //! and lag, and never finer than a microsecond. What a verdict needs exactly is counted elsewhere.
 
-use measure::cell::{self, Latencies as Histogram, Layout};
-use measure::run_dir::{HlogKind, RunDirError, each_window};
+use results::cell::{self, Latencies as Histogram, Layout};
+use results::run_dir::{HlogKind, RunDirError, each_window};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -114,11 +114,11 @@ impl fmt::Display for Table<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::buckets::ActScale;
-    use measure::cell::{Interval, StreamInfo};
-    use measure::judge::Sla;
-    use measure::run_dir::{Manifest, Writer};
-    use measure::times::Times;
+    use results::buckets::ActScale;
+    use results::cell::{Interval, StreamInfo};
+    use results::judge::Sla;
+    use results::run_dir::{Manifest, Writer};
+    use results::times::Times;
 
     fn layout() -> Layout {
         let stream = |name: &str| StreamInfo {
@@ -151,7 +151,7 @@ mod tests {
             interval.cells[5].record(&Times::new(0, 2_000_000, 2_000_000, 2_100_000), 0, 512);
             writer.write_interval(&interval, &[]).unwrap();
         }
-        let verdict = manifest.judge().verdict(&measure::judge::End::Completed);
+        let verdict = manifest.judge().verdict(&results::judge::End::Completed);
         writer.finish(&verdict).unwrap();
 
         let streams = latencies(&dir, &layout()).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::document::{Document, Report, RunReport, SeriesReport};
 use crate::words;
-use measure::finding::Level;
+use results::finding::Level;
 
 /// All reports, one below the other.
 pub(crate) fn markdown(document: &Document) -> String {

@@ -2,7 +2,7 @@
 
 use crate::document::Part;
 use crate::words;
-use measure::run_dir::Manifest;
+use results::run_dir::Manifest;
 
 /// The explanations for a run, in the order in which a doubt would come up.
 pub(crate) fn parts(manifest: &Manifest) -> Vec<Part> {

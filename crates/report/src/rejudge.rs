@@ -6,11 +6,11 @@
 //! the better. What was searched for, and in which order, is not done again.
 
 use crate::words;
-use measure::certify::judge_stage;
-use measure::judge::{Outcome, Verdict};
-use measure::rating::{Details, Move, Seen};
-use measure::run_dir::{self, Run, VERDICT};
-use measure::series::{Conclusion, Purpose, Rule, SERIES, Series, State, Step};
+use results::certify::judge_stage;
+use results::judge::{Outcome, Verdict};
+use results::rating::{Details, Move, Seen};
+use results::run_dir::{self, Run, VERDICT};
+use results::series::{Conclusion, Purpose, Rule, SERIES, Series, State, Step};
 use std::path::{Component, Path, PathBuf};
 
 /// What the run of a step says now.

@@ -2,8 +2,8 @@
 //! believing either.
 
 use crate::latencies::{StreamLatencies, Table, latencies};
-use measure::judge::Verdict;
-use measure::run_dir::{self, RunDirError};
+use results::judge::Verdict;
+use results::run_dir::{self, RunDirError};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;

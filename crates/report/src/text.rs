@@ -3,8 +3,8 @@
 use crate::document::{Document, Report, RunReport, SeriesReport};
 use crate::latencies::Table;
 use crate::words;
-use measure::judge::Outcome;
-use measure::series::Purpose;
+use results::judge::Outcome;
+use results::series::Purpose;
 use std::fmt::Write;
 
 /// Most slices of a step of a series of which it is told where the time went.

@@ -1,7 +1,7 @@
 //! Numbers and names in words: how all forms of a report say a duration, a share, a date.
 
 use humantime::format_rfc3339_seconds;
-use measure::judge::{Class, Outcome};
+use results::judge::{Class, Outcome};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Last moment that has a date of four digits for its year, milliseconds since 1970.
@@ -19,7 +19,7 @@ pub(crate) fn number(value: f64) -> String {
     }
     let magnitude = value.abs();
     if magnitude >= 99.95 {
-        let whole = measure::judge::Grouped(magnitude.round() as u64).to_string();
+        let whole = results::judge::Grouped(magnitude.round() as u64).to_string();
         return if value < 0.0 { format!("-{whole}") } else { whole };
     }
     if magnitude < 1e-6 {

@@ -3,9 +3,9 @@
 
 mod support;
 
-use measure::judge::Outcome;
-use measure::series::Purpose;
 use report::document::Document;
+use results::judge::Outcome;
+use results::series::Purpose;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

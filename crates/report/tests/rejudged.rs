@@ -2,11 +2,11 @@
 
 mod support;
 
-use measure::judge::Outcome;
-use measure::series::{Purpose, Series, State};
 use report::comparison::{Given, Named, compare};
 use report::document::Document;
 use report::status::{Seen, Status};
+use results::judge::Outcome;
+use results::series::{Purpose, Series, State};
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;

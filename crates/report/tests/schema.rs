@@ -5,10 +5,10 @@
 
 mod support;
 
-use measure::finding::{Finding, Level};
-use measure::judge::Outcome;
-use measure::series::{Purpose, Series};
 use report::document::Document;
+use results::finding::{Finding, Level};
+use results::judge::Outcome;
+use results::series::{Purpose, Series};
 use serde_json::Value;
 use std::fs;
 use support::{SHORT, Shape, write_run, write_series};

@@ -6,7 +6,7 @@
 //! drives of their own.
 
 use super::{DevNum, DeviceFacts, Kind, Roots, SysDir, discover};
-use crate::sim::{DriveSpec, PREFIX};
+use crate::SIM_PREFIX;
 
 /// A drive and the names that lie on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,8 @@ enum Identity {
     Name(String),
 }
 
-/// The drives on which `names` lie, in the order in which they are first named.
+/// The drives on which `names` lie, in the order in which they are first named. Nothing is known here of a
+/// simulated one but its name.
 pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
     let mut drives: Vec<(Identity, Drive)> = Vec::new();
     for name in names {
@@ -46,8 +47,8 @@ pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
 }
 
 fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
-    if name.starts_with(PREFIX) {
-        return simulated(name);
+    if name.starts_with(SIM_PREFIX) {
+        return (Identity::Name(name.to_owned()), nothing_known(name));
     }
     let why = match discover(name, roots) {
         Ok(facts) => return asked(name, &facts, roots),
@@ -73,16 +74,6 @@ fn nothing_known(name: &str) -> Drive {
         min_io_bytes: None,
         told_by_name: None,
     }
-}
-
-fn simulated(name: &str) -> (Identity, Drive) {
-    let spec = name.parse::<DriveSpec>().ok();
-    let drive = Drive {
-        size_bytes: spec.as_ref().map(|spec| spec.capacity_bytes),
-        min_io_bytes: spec.as_ref().map(|spec| spec.min_io_bytes),
-        ..nothing_known(name)
-    };
-    (Identity::Name(name.to_owned()), drive)
 }
 
 /// The drive of a name that the kernel knows.
@@ -195,7 +186,7 @@ mod tests {
         let path = file.path().to_str().unwrap();
         let drives = drives_of(&names(&["sim:capacity=1TB", "sim:seed=1", path]), &Roots::default());
         assert_eq!(drives.len(), 3);
-        assert_eq!((drives[0].size_bytes, drives[0].min_io_bytes), (Some(1_000_000_000_000), Some(512)));
+        assert_eq!((drives[0].size_bytes, &drives[0].told_by_name), (None, &None));
         assert_eq!((drives[2].size_bytes, &drives[2].told_by_name), (None, &None));
     }
 }

@@ -5,12 +5,12 @@
 //! `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
-use crate::sys::ioctl::{self, LoopFile};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use sys::ioctl::{self, LoopFile};
 
 /// Unit of `size` and `start` in sysfs, whatever the device's sectors are.
 const SYSFS_SECTOR_BYTES: u64 = 512;

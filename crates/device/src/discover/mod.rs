@@ -18,7 +18,6 @@ pub use no_drive::no_drive;
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
 pub(crate) use sysfs::SysDir;
 
-use crate::sys::buffer::Pool;
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -26,6 +25,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use sys::buffer::Pool;
 use thiserror::Error;
 
 /// Number of a device: `major:minor`.

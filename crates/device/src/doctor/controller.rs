@@ -1,7 +1,7 @@
 //! What stands between the host and the drive: RAID controllers, host bus adapters, USB bridges.
 
-use super::patient::Patient;
-use super::sheet::Sheet;
+use super::device_state::DeviceState;
+use super::findings::Findings;
 
 const CHECK: &str = "controller";
 
@@ -13,14 +13,14 @@ const RAID: [&str; 9] =
 const ADAPTERS: [&str; 9] = ["mpt3sas", "mpt2sas", "mpi3mr", "pm80xx", "mvsas", "isci", "esas2r", "qla2xxx", "lpfc"];
 
 /// Names the controller among the drivers above the device.
-pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
-    if patient.disk.is_none() {
+pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
+    if device.disk.is_none() {
         return;
     }
-    let drivers = patient.drivers();
+    let drivers = device.drivers();
     let first = |known: &[&str]| drivers.iter().find(|driver| known.contains(&driver.as_str()));
     if let Some(driver) = first(&RAID) {
-        return sheet.warning(
+        return findings.warning(
             CHECK,
             format!("a RAID controller is between ({driver})"),
             "its cache and its firmware answer for the drive, its queue is shared with other drives, and it hides \
@@ -29,7 +29,7 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
         );
     }
     if let Some(driver) = first(&ADAPTERS) {
-        return sheet.note(
+        return findings.note(
             CHECK,
             format!("a host bus adapter is between ({driver})"),
             "its queue is shared by all drives behind it, and it adds tens of microseconds",
@@ -37,21 +37,21 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
         );
     }
     if drivers.iter().any(|driver| driver == "vmd") {
-        return sheet.note(
+        return findings.note(
             CHECK,
             "Intel VMD is between (vmd)",
             "it shares a few interrupts among its drives, which can put them on few CPUs",
             "turn VMD off in the firmware's settings unless its RAID is wanted",
         );
     }
-    match patient.facts.transport.as_deref() {
-        Some("usb") => sheet.warning(
+    match device.facts.transport.as_deref() {
+        Some("usb") => findings.warning(
             CHECK,
             "a USB bridge is between",
             "it translates commands, often one at a time, and shares its bus",
             "attach the drive to its own bus",
         ),
-        _ if drivers.is_empty() => sheet.ok(CHECK, "no controller is between"),
-        _ => sheet.ok(CHECK, format!("no RAID or bus adapter is between (drivers: {})", drivers.join(", "))),
+        _ if drivers.is_empty() => findings.ok(CHECK, "no controller is between"),
+        _ => findings.ok(CHECK, format!("no RAID or bus adapter is between (drivers: {})", drivers.join(", "))),
     }
 }

@@ -3,7 +3,7 @@
 //! The first line of /proc/stat is read twice. Its times are in ticks of 10 ms, so a moment tells of
 //! steal only where there is a lot of it; the share since the machine started is looked at, too.
 
-use super::sheet::Sheet;
+use super::findings::Findings;
 use crate::discover::Roots;
 use std::fs;
 
@@ -60,27 +60,27 @@ impl CpuTimes {
 }
 
 /// Looks at what happened between two readings.
-pub(super) fn check(before: Option<CpuTimes>, after: Option<CpuTimes>, sheet: &mut Sheet) {
+pub(super) fn check(before: Option<CpuTimes>, after: Option<CpuTimes>, findings: &mut Findings) {
     let Some(total) = after else {
         let why = "another guest or program that takes the CPUs would look like lag";
-        sheet.unknown("cpu-steal", "/proc/stat tells no CPU times", why, "");
-        return sheet.unknown("cpu-busy", "/proc/stat tells no CPU times", why, "");
+        findings.unknown("cpu-steal", "/proc/stat tells no CPU times", why, "");
+        return findings.unknown("cpu-busy", "/proc/stat tells no CPU times", why, "");
     };
     let moment = before.and_then(|before| total.since(before));
-    check_steal(moment, total, sheet);
-    check_busy(moment, sheet);
+    check_steal(moment, total, findings);
+    check_busy(moment, findings);
 }
 
-fn check_steal(moment: Option<CpuTimes>, total: CpuTimes, sheet: &mut Sheet) {
+fn check_steal(moment: Option<CpuTimes>, total: CpuTimes, findings: &mut Findings) {
     let (now_pct, ever_pct) = (moment.map_or(0.0, CpuTimes::steal_pct), total.steal_pct());
     let text = match moment {
         Some(_) => format!("{now_pct:.1} % of CPU time is stolen now, {ever_pct:.1} % since the start"),
         None => format!("{ever_pct:.1} % of CPU time was stolen since the start"),
     };
     if now_pct.max(ever_pct) < STEAL_PCT {
-        return sheet.ok("cpu-steal", text);
+        return findings.ok("cpu-steal", text);
     }
-    sheet.warning(
+    findings.warning(
         "cpu-steal",
         text,
         "other guests of the physical machine take this one's CPUs: operations are issued and seen late",
@@ -88,12 +88,12 @@ fn check_steal(moment: Option<CpuTimes>, total: CpuTimes, sheet: &mut Sheet) {
     );
 }
 
-fn check_busy(moment: Option<CpuTimes>, sheet: &mut Sheet) {
+fn check_busy(moment: Option<CpuTimes>, findings: &mut Findings) {
     const WHY: &str = "threads that wait for a CPU issue late, which can make a run invalid";
     match moment.map(CpuTimes::busy_pct) {
-        None => sheet.unknown("cpu-busy", "no CPU time passed between two looks", WHY, ""),
-        Some(pct) if pct < BUSY_PCT => sheet.ok("cpu-busy", format!("{pct:.0} % of CPU time is in use")),
-        Some(pct) => sheet.warning(
+        None => findings.unknown("cpu-busy", "no CPU time passed between two looks", WHY, ""),
+        Some(pct) if pct < BUSY_PCT => findings.ok("cpu-busy", format!("{pct:.0} % of CPU time is in use")),
+        Some(pct) => findings.warning(
             "cpu-busy",
             format!("{pct:.0} % of CPU time is in use before the test began"),
             WHY,
@@ -106,7 +106,7 @@ fn check_busy(moment: Option<CpuTimes>, sheet: &mut Sheet) {
 mod tests {
     use super::super::tests::all;
     use super::*;
-    use measure::finding::Level;
+    use results::finding::Level;
 
     fn times(idle: u64, steal: u64, all: u64) -> Option<CpuTimes> {
         Some(CpuTimes { idle, steal, all })
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn steal_and_use_are_shares_of_the_moment() {
         let levels = |before, after| -> Vec<_> {
-            all(|sheet| check(before, after, sheet)).into_iter().map(|finding| finding.level).collect()
+            all(|findings| check(before, after, findings)).into_iter().map(|finding| finding.level).collect()
         };
         assert_eq!(levels(times(900, 0, 1000), times(990, 0, 1100)), [Level::Ok, Level::Ok]);
         assert_eq!(levels(times(0, 0, 100_000), times(98, 2, 100_100)), [Level::Warning, Level::Ok], "stolen now");

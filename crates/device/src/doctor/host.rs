@@ -1,12 +1,12 @@
 //! What of the host decides over a result, whatever the device: io_uring, locked memory, the CPUs'
 //! frequency, the clock, a hypervisor.
 
-use super::sheet::Sheet;
+use super::findings::Findings;
 use crate::observe::host::{HostFacts, MemlockLimit};
-use io_uring::IoUring;
 use std::fs;
 use std::io;
 use std::path::Path;
+use sys::ring;
 
 /// Memory for buffers that a run may register with io_uring, and as much again for what else it locks.
 const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
@@ -21,77 +21,77 @@ const FAST_CLOCKS: [&str; 7] =
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
 /// All checks of the host that need one look.
-pub(super) fn check(root: &Path, sheet: &mut Sheet) {
+pub(super) fn check(root: &Path, findings: &mut Findings) {
     let facts = HostFacts::read(root);
-    let attempt = (root == Path::new("/")).then(|| IoUring::new(2).map(drop));
-    check_io_uring(facts.io_uring_disabled, attempt, sheet);
-    check_memlock(facts.memlock_limit, has_capability(root, CAP_IPC_LOCK), sheet);
-    check_governor(&facts, sheet);
-    check_clock(root, sheet);
+    let attempt = (root == Path::new("/")).then(ring::probe);
+    check_io_uring(facts.io_uring_disabled, attempt, findings);
+    check_memlock(facts.memlock_limit, has_capability(root, CAP_IPC_LOCK), findings);
+    check_governor(&facts, findings);
+    check_clock(root, findings);
     if let Some(name) = &facts.hypervisor {
-        sheet.note(
+        findings.note(
             "hypervisor",
             format!("this is a virtual machine ({name})"),
             "its neighbours take CPU and its timers cost more; CPU steal and our own lag tell how much",
             "compare its results with those of machines of the same kind only",
         );
     } else {
-        sheet.ok("hypervisor", "no hypervisor shows itself");
+        findings.ok("hypervisor", "no hypervisor shows itself");
     }
 }
 
-fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, sheet: &mut Sheet) {
+fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, findings: &mut Findings) {
     const CHECK: &str = "io-uring";
     const WHY: &str = "without io_uring operations go through threads, which costs CPU and adds lag at high rates";
     const ALLOW: &str = "sysctl -w kernel.io_uring_disabled=0";
     match (attempt, disabled) {
-        (Some(Ok(())), _) => sheet.ok(CHECK, "io_uring works"),
+        (Some(Ok(())), _) => findings.ok(CHECK, "io_uring works"),
         (Some(Err(error)), Some(disabled @ 1..)) => {
             let finding = format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})");
-            sheet.warning(CHECK, finding, WHY, ALLOW);
+            findings.warning(CHECK, finding, WHY, ALLOW);
         }
-        (Some(Err(error)), _) => sheet.warning(
+        (Some(Err(error)), _) => findings.warning(
             CHECK,
             format!("io_uring cannot be set up ({error})"),
             WHY,
             "in a container allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); \
              it needs Linux 5.11",
         ),
-        (None, Some(0)) => sheet.ok(CHECK, "kernel.io_uring_disabled is 0"),
+        (None, Some(0)) => findings.ok(CHECK, "kernel.io_uring_disabled is 0"),
         (None, Some(disabled)) => {
-            sheet.warning(CHECK, format!("kernel.io_uring_disabled is {disabled}"), WHY, ALLOW);
+            findings.warning(CHECK, format!("kernel.io_uring_disabled is {disabled}"), WHY, ALLOW);
         }
-        (None, None) => sheet.unknown(CHECK, "whether io_uring is allowed is not told", WHY, ""),
+        (None, None) => findings.unknown(CHECK, "whether io_uring is allowed is not told", WHY, ""),
     }
 }
 
-fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, sheet: &mut Sheet) {
+fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, findings: &mut Findings) {
     const CHECK: &str = "memlock";
     const WHY: &str =
         "buffers that cannot be locked are not registered with io_uring, and each operation pins its pages anew";
     match (limit, may_lock_all) {
-        (Some(MemlockLimit::Unlimited), _) => sheet.ok(CHECK, "memory may be locked without limit"),
-        (_, Some(true)) => sheet.ok(CHECK, "memory may be locked without limit (CAP_IPC_LOCK)"),
+        (Some(MemlockLimit::Unlimited), _) => findings.ok(CHECK, "memory may be locked without limit"),
+        (_, Some(true)) => findings.ok(CHECK, "memory may be locked without limit (CAP_IPC_LOCK)"),
         (Some(MemlockLimit::Bytes(bytes)), _) if bytes >= MEMLOCK_WANTED_BYTES => {
-            sheet.ok(CHECK, format!("{} MiB may be locked", bytes >> 20));
+            findings.ok(CHECK, format!("{} MiB may be locked", bytes >> 20));
         }
-        (Some(MemlockLimit::Bytes(bytes)), _) => sheet.warning(
+        (Some(MemlockLimit::Bytes(bytes)), _) => findings.warning(
             CHECK,
             format!("only {} KiB may be locked, {} MiB are wanted", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
             WHY,
             "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit), or run as root",
         ),
-        (None, _) => sheet.unknown(CHECK, "the limit of locked memory is not told", WHY, "ulimit -l shows it"),
+        (None, _) => findings.unknown(CHECK, "the limit of locked memory is not told", WHY, "ulimit -l shows it"),
     }
 }
 
-fn check_governor(facts: &HostFacts, sheet: &mut Sheet) {
+fn check_governor(facts: &HostFacts, findings: &mut Findings) {
     const CHECK: &str = "cpu-governor";
     const WHY: &str = "a CPU that slows down between operations issues the next one late and sees it complete \
                        late: tens of microseconds that look like the device's";
     match (facts.cpu_governor.as_deref(), &facts.hypervisor) {
-        (Some("performance"), _) => sheet.ok(CHECK, "all CPUs run at the governor performance"),
-        (Some(others), _) => sheet.warning(
+        (Some("performance"), _) => findings.ok(CHECK, "all CPUs run at the governor performance"),
+        (Some(others), _) => findings.warning(
             CHECK,
             format!("CPUs run at the governor {others}"),
             WHY,
@@ -99,21 +99,21 @@ fn check_governor(facts: &HostFacts, sheet: &mut Sheet) {
         ),
         (None, Some(_)) => {
             let remedy = "ask the hypervisor's owner for the power profile of the host";
-            sheet.note(CHECK, "the CPUs' frequency is the hypervisor's matter, and not shown here", WHY, remedy);
+            findings.note(CHECK, "the CPUs' frequency is the hypervisor's matter, and not shown here", WHY, remedy);
         }
         (None, None) => {
             let remedy = "look into the firmware's power profile: it should say performance";
-            sheet.unknown(CHECK, "no frequency governor is shown", WHY, remedy);
+            findings.unknown(CHECK, "no frequency governor is shown", WHY, remedy);
         }
     }
 }
 
-fn check_clock(root: &Path, sheet: &mut Sheet) {
+fn check_clock(root: &Path, findings: &mut Findings) {
     const CHECK: &str = "clock-source";
     const WHY: &str = "time is read several times for each operation; this clock costs a microsecond or more each time";
     let read = |name: &str| fs::read_to_string(root.join(CLOCK_DIR).join(name)).ok().map(|text| text.trim().to_owned());
     let Some(clock) = read("current_clocksource").filter(|clock| !clock.is_empty()) else {
-        return sheet.unknown(
+        return findings.unknown(
             CHECK,
             "the clock source is not told",
             WHY,
@@ -121,14 +121,14 @@ fn check_clock(root: &Path, sheet: &mut Sheet) {
         );
     };
     if FAST_CLOCKS.contains(&clock.as_str()) {
-        return sheet.ok(CHECK, format!("the clock is {clock}"));
+        return findings.ok(CHECK, format!("the clock is {clock}"));
     }
     let has_tsc = read("available_clocksource").is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
     let remedy = match has_tsc {
         true => format!("echo tsc > /{CLOCK_DIR}/current_clocksource"),
         false => "dmesg | grep -i -e clocksource -e tsc says why the kernel gave up tsc".to_owned(),
     };
-    sheet.warning(CHECK, format!("the clock is {clock}"), WHY, remedy);
+    findings.warning(CHECK, format!("the clock is {clock}"), WHY, remedy);
 }
 
 /// Whether this process has the capability numbered `bit`. Source: proc_pid_status(5), `CapEff`.
@@ -142,7 +142,7 @@ fn has_capability(root: &Path, bit: u32) -> Option<bool> {
 mod tests {
     use super::super::tests::only;
     use super::*;
-    use measure::finding::Level;
+    use results::finding::Level;
 
     #[test]
     fn io_uring_is_what_the_attempt_says() {
@@ -156,7 +156,7 @@ mod tests {
             (Some(2), None, Level::Warning, "is 2"),
             (None, None, Level::Unknown, "not told"),
         ] {
-            let finding = only(|sheet| check_io_uring(disabled, attempt, sheet));
+            let finding = only(|findings| check_io_uring(disabled, attempt, findings));
             assert!(finding.level == level && finding.finding.contains(says), "{finding:?}");
         }
     }
@@ -172,7 +172,7 @@ mod tests {
             (bytes(64 << 10), None, Level::Warning),
             (None, Some(false), Level::Unknown),
         ] {
-            assert_eq!(only(|sheet| check_memlock(limit, may_lock_all, sheet)).level, level, "{limit:?}");
+            assert_eq!(only(|findings| check_memlock(limit, may_lock_all, findings)).level, level, "{limit:?}");
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
             let own = |text: &str| text.to_owned();
             let facts =
                 HostFacts { cpu_governor: governor.map(own), hypervisor: hypervisor.map(own), ..HostFacts::default() };
-            only(|sheet| check_governor(&facts, sheet)).level
+            only(|findings| check_governor(&facts, findings)).level
         };
         assert_eq!(governor(Some("performance"), None), Level::Ok);
         assert_eq!(governor(Some("performance,powersave"), None), Level::Warning);

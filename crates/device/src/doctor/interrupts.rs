@@ -7,8 +7,8 @@
 //! HBAs and virtual disks it is irqbalance that does it.
 
 use super::cpu_list::CpuList;
-use super::patient::Patient;
-use super::sheet::Sheet;
+use super::device_state::DeviceState;
+use super::findings::Findings;
 use crate::discover::Roots;
 use crate::observe::interrupts::{ByCpu, lines_of};
 use std::fs;
@@ -25,16 +25,18 @@ const COUNTED_MIN: u64 = 10_000;
 const ONE_CPU_PCT: f64 = 95.0;
 
 /// Whether the daemon that spreads interrupts runs.
-pub(super) fn check_host(roots: &Roots, sheet: &mut Sheet) {
+pub(super) fn check_host(roots: &Roots, findings: &mut Findings) {
     match irqbalance_runs(roots) {
-        Some(true) => sheet.ok("irqbalance", "irqbalance is running"),
-        Some(false) => sheet.note(
+        Some(true) => findings.ok("irqbalance", "irqbalance is running"),
+        Some(false) => findings.note(
             "irqbalance",
             "irqbalance is not running",
             "interrupts stay where they are; it matters where those of a device sit on one CPU (see `interrupts`)",
             "systemctl enable --now irqbalance",
         ),
-        None => sheet.unknown("irqbalance", "the processes cannot be listed", "whether irqbalance runs is unknown", ""),
+        None => {
+            findings.unknown("irqbalance", "the processes cannot be listed", "whether irqbalance runs is unknown", "")
+        }
     }
 }
 
@@ -47,11 +49,11 @@ fn irqbalance_runs(roots: &Roots) -> Option<bool> {
 }
 
 /// Where the interrupts of one device go.
-pub(super) fn check(patient: &Patient, root: &Path, roots: &Roots, sheet: &mut Sheet) {
-    let mut lines = patient.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
+pub(super) fn check(device: &DeviceState, root: &Path, roots: &Roots, findings: &mut Findings) {
+    let mut lines = device.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
     if lines.is_empty() {
-        if patient.is_hardware() {
-            sheet.unknown(CHECK, "its interrupts are not listed in sysfs", WHY, "cat /proc/interrupts");
+        if device.is_hardware() {
+            findings.unknown(CHECK, "its interrupts are not listed in sysfs", WHY, "cat /proc/interrupts");
         }
         return;
     }
@@ -61,12 +63,12 @@ pub(super) fn check(patient: &Patient, root: &Path, roots: &Roots, sheet: &mut S
     let online = online.as_deref().and_then(CpuList::parse).unwrap_or_default();
     let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
     let (Some(reached), false) = (reached.filter(|lists| !lists.is_empty()), online.is_empty()) else {
-        return sheet.unknown(CHECK, "where its interrupts go is not told", WHY, "cat /proc/interrupts");
+        return findings.unknown(CHECK, "where its interrupts go is not told", WHY, "cat /proc/interrupts");
     };
     let mut cpus = CpuList::default();
     reached.iter().for_each(|list| cpus.add(list));
     let counted = ByCpu::read(root, &lines).unwrap_or_default();
-    judge(&Ways { lines, cpus, online, counted, balanced: irqbalance_runs(roots) }, sheet);
+    judge(&Ways { lines, cpus, online, counted, balanced: irqbalance_runs(roots) }, findings);
 }
 
 /// What is known of the interrupts of a device.
@@ -83,15 +85,15 @@ struct Ways {
     balanced: Option<bool>,
 }
 
-fn judge(ways: &Ways, sheet: &mut Sheet) {
+fn judge(ways: &Ways, findings: &mut Findings) {
     let Ways { lines, cpus, online, counted, balanced } = ways;
     let count = lines.len();
     if online.len() == 1 {
-        return sheet.ok(CHECK, "there is only one CPU for its interrupts");
+        return findings.ok(CHECK, "there is only one CPU for its interrupts");
     }
     if let (Some(cpu), 1) = (cpus.only(), count) {
         // A single vector is on one CPU at a time, whoever moves it, and however many it may go to.
-        return sheet.note(
+        return findings.note(
             CHECK,
             format!("it has a single interrupt, which cannot be spread: CPU {cpu}, of {}, takes it", online.len()),
             WHY,
@@ -109,13 +111,13 @@ fn judge(ways: &Ways, sheet: &mut Sheet) {
         let spread =
             format!("write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list", braces(lines));
         return match balanced {
-            Some(true) => sheet.warning(CHECK, finding, WHY, spread),
-            _ => sheet.warning(CHECK, finding, WHY, format!("systemctl enable --now irqbalance, or {spread}")),
+            Some(true) => findings.warning(CHECK, finding, WHY, spread),
+            _ => findings.warning(CHECK, finding, WHY, format!("systemctl enable --now irqbalance, or {spread}")),
         };
     }
     let total = counted.total();
     if let Some(busiest) = counted.busiest().filter(|it| total >= COUNTED_MIN && it.share_pct >= ONE_CPU_PCT) {
-        return sheet.note(
+        return findings.note(
             CHECK,
             format!(
                 "CPU {} took {:.0} % of its {total} interrupts so far, though they go to CPUs {cpus}",
@@ -125,7 +127,7 @@ fn judge(ways: &Ways, sheet: &mut Sheet) {
             "watch `irq.cpu_max_share_pct` in telemetry.csv of a run",
         );
     }
-    sheet.ok(CHECK, format!("{count} interrupts are spread over {} of {} CPUs ({cpus})", cpus.len(), online.len()));
+    findings.ok(CHECK, format!("{count} interrupts are spread over {} of {} CPUs ({cpus})", cpus.len(), online.len()));
 }
 
 fn braces(numbers: &[u32]) -> String {
@@ -158,7 +160,7 @@ fn affinity(number: u32, roots: &Roots) -> Option<CpuList> {
 mod tests {
     use super::super::tests::only;
     use super::*;
-    use measure::finding::{Finding, Level};
+    use results::finding::{Finding, Level};
 
     fn judged(lines: &[u32], cpus: &str, online: &str, counts: &[u64], balanced: bool) -> Finding {
         let list = |text: &str| CpuList::parse(text).unwrap();
@@ -169,7 +171,7 @@ mod tests {
             counted: ByCpu { counts: counts.to_vec() },
             balanced: Some(balanced),
         };
-        only(|sheet| judge(&ways, sheet))
+        only(|findings| judge(&ways, findings))
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What a device really is: a drive, or something virtual or networked that looks like one.
 
-use super::patient::Patient;
-use super::sheet::Sheet;
+use super::device_state::DeviceState;
+use super::findings::Findings;
 use crate::discover::Kind;
-use measure::finding::Level;
+use results::finding::Level;
 
 const CHECK: &str = "device-kind";
 
@@ -89,10 +89,10 @@ const MODELS: [(&str, &Behind); 11] = [
 ];
 
 /// Says what stands behind the device.
-pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
-    let facts = &patient.facts;
+pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
+    let facts = &device.facts;
     if facts.kind == Kind::RegularFile {
-        return sheet.note(
+        return findings.note(
             CHECK,
             "it is a file in a file system",
             "what is measured has the file system in it: its allocation, its journal, and what else it does",
@@ -100,14 +100,14 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
         );
     }
     let transport = facts.transport.as_deref().unwrap_or("unknown");
-    match behind(patient) {
+    match behind(device) {
         Some((behind, by)) => {
-            sheet.add(behind.level, CHECK, format!("it is {} ({by})", behind.what), behind.reason, behind.remedy);
+            findings.add(behind.level, CHECK, format!("it is {} ({by})", behind.what), behind.reason, behind.remedy);
         }
-        None if patient.is_hardware() => {
-            sheet.ok(CHECK, format!("it is a drive of this machine (attached by {transport})"))
+        None if device.is_hardware() => {
+            findings.ok(CHECK, format!("it is a drive of this machine (attached by {transport})"))
         }
-        None => sheet.unknown(
+        None => findings.unknown(
             CHECK,
             "how it is attached is not told",
             "it may be virtual or networked",
@@ -116,12 +116,12 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
     }
 }
 
-fn behind(patient: &Patient) -> Option<(&'static Behind, String)> {
-    let facts = &patient.facts;
+fn behind(device: &DeviceState) -> Option<(&'static Behind, String)> {
+    let facts = &device.facts;
     if let Some(backing) = &facts.loop_backing {
         return Some((&LOOP, backing.file.clone()));
     }
-    let name = patient.disk_name().unwrap_or_default();
+    let name = device.disk_name().unwrap_or_default();
     if let Some((_, behind)) = NAMES.iter().find(|(prefix, _)| is_called(name, prefix)) {
         return Some((behind, name.to_owned()));
     }
@@ -136,7 +136,7 @@ fn behind(patient: &Patient) -> Option<(&'static Behind, String)> {
     if transport == "virtio" {
         return Some((&VIRTUAL, transport.to_owned()));
     }
-    let parts: Vec<String> = patient.disk.iter().flat_map(|disk| disk.components().collect::<Vec<_>>()).collect();
+    let parts: Vec<String> = device.disk.iter().flat_map(|disk| disk.components().collect::<Vec<_>>()).collect();
     let any = |is: fn(&str) -> bool| parts.iter().find(|part| is(part));
     // iSCSI sessions: `session1`; Fibre Channel: `rport-2:0-1`; Hyper-V: `VMBUS:00`, or GUIDs below vmbus.
     if let Some(session) = any(|part| is_called(part, "session")) {

@@ -1,10 +1,10 @@
 //! The doctor: what about this host and these devices will spoil a result, and what to do about it.
 //!
 //! ```text
-//! names -> Patient (facts, sysfs) -> one file per family of checks -> Sheet -> Vec<Finding>
+//! names -> DeviceState (facts, sysfs) -> one file per family of checks -> Findings -> Vec<Finding>
 //! ```
 //! A check looks at one thing and leaves one [`Finding`], whatever it sees: what cannot be looked at is
-//! [`Level::Unknown`](measure::finding::Level) and says so. What is counted over time (CPU, I/O of others)
+//! [`Level::Unknown`](results::finding::Level) and says so. What is counted over time (CPU, I/O of others)
 //! is looked at twice, a [`MOMENT`] apart, for all devices at once.
 //!
 //! Nothing is written, and nothing decided: whether a device may be erased is [`crate::guard`]'s, whom
@@ -13,16 +13,16 @@
 mod controller;
 mod cpu_list;
 mod cpu_time;
+mod device_state;
+mod findings;
 mod host;
 mod in_use;
 mod interrupts;
 mod kind;
 mod media;
 mod numa;
-mod patient;
 mod pcie;
 mod queue;
-mod sheet;
 mod smart;
 mod space;
 mod temperature;
@@ -32,12 +32,12 @@ mod tests;
 pub use in_use::IN_USE;
 pub use smart::SmartReader;
 
+use crate::SIM_PREFIX;
 use crate::discover::Roots;
 use crate::guard::Records;
-use crate::sim::PREFIX;
-use measure::finding::Finding;
-use patient::Patient;
-use sheet::Sheet;
+use device_state::DeviceState;
+use findings::Findings;
+use results::finding::Finding;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -90,18 +90,19 @@ impl<'a> Doctor<'a> {
     /// As the function [`examine`].
     pub fn examine<S: AsRef<str>>(&self, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
         let names: Vec<&str> = devices.iter().map(AsRef::as_ref).collect();
-        let found: Vec<_> = names.iter().map(|name| (*name, Patient::find(name, &self.root, &self.roots))).collect();
-        let patients: Vec<&Patient> = found.iter().filter_map(|(_, patient)| patient.as_ref().ok()).collect();
+        let found: Vec<_> =
+            names.iter().map(|name| (*name, DeviceState::find(name, &self.root, &self.roots))).collect();
+        let patients: Vec<&DeviceState> = found.iter().filter_map(|(_, device)| device.as_ref().ok()).collect();
 
         let begun = Instant::now();
         let cpu_before = cpu_time::CpuTimes::read(&self.roots);
-        let io_before: Vec<_> = patients.iter().map(|patient| patient.counters()).collect();
+        let io_before: Vec<_> = patients.iter().map(|device| device.counters()).collect();
 
-        let mut host = Sheet::of_host();
+        let mut host = Findings::of_host();
         host::check(&self.root, &mut host);
         interrupts::check_host(&self.roots, &mut host);
-        let mut sheets: Vec<Sheet> =
-            found.iter().map(|(name, patient)| self.check_device(name, patient, run_dir)).collect();
+        let mut sheets: Vec<Findings> =
+            found.iter().map(|(name, device)| self.check_device(name, device, run_dir)).collect();
         if let Some(dir) = run_dir {
             space::check(dir, &mut host);
         }
@@ -110,59 +111,59 @@ impl<'a> Doctor<'a> {
         let apart = begun.elapsed();
         cpu_time::check(cpu_before, cpu_time::CpuTimes::read(&self.roots), &mut host);
         let with_patient =
-            sheets.iter_mut().zip(&found).filter_map(|(sheet, (_, found))| Some((sheet, found.as_ref().ok()?)));
-        for ((sheet, patient), before) in with_patient.zip(io_before) {
-            in_use::check_activity(before, patient.counters(), apart, sheet);
+            sheets.iter_mut().zip(&found).filter_map(|(findings, (_, found))| Some((findings, found.as_ref().ok()?)));
+        for ((findings, device), before) in with_patient.zip(io_before) {
+            in_use::check_activity(before, device.counters(), apart, findings);
         }
-        std::iter::once(host).chain(sheets).flat_map(Sheet::into_findings).collect()
+        std::iter::once(host).chain(sheets).flat_map(Findings::into_findings).collect()
     }
 
-    fn check_device(&self, name: &str, patient: &Result<Patient, String>, run_dir: Option<&Path>) -> Sheet {
-        let mut sheet = Sheet::of_device(name);
-        let patient = match patient {
-            Ok(patient) => patient,
-            Err(_) if name.starts_with(PREFIX) => {
-                sheet.note(
+    fn check_device(&self, name: &str, device: &Result<DeviceState, String>, run_dir: Option<&Path>) -> Findings {
+        let mut findings = Findings::of_device(name);
+        let device = match device {
+            Ok(device) => device,
+            Err(_) if name.starts_with(SIM_PREFIX) => {
+                findings.note(
                     "device",
                     "it is simulated: there is nothing to examine",
                     "its result is that of a model",
                     "",
                 );
-                return sheet;
+                return findings;
             }
             Err(why) => {
                 let (finding, remedy) =
                     why.split_once("; ").unwrap_or((why, "`flashproof devices` lists what is here"));
-                sheet.problem("device", finding, "nothing can be measured on it", remedy);
-                return sheet;
+                findings.problem("device", finding, "nothing can be measured on it", remedy);
+                return findings;
             }
         };
-        if patient.disk.is_some() && patient.facts.size_bytes == 0 {
+        if device.disk.is_some() && device.facts.size_bytes == 0 {
             let remedy = "attach a medium or a file, or name another device";
-            sheet.problem(
+            findings.problem(
                 "device",
                 "it has no bytes: nothing is attached to it",
                 "nothing can be measured on it",
                 remedy,
             );
-            return sheet;
+            return findings;
         }
-        in_use::check(patient, &self.roots, &mut sheet);
-        kind::check(patient, &mut sheet);
-        controller::check(patient, &mut sheet);
-        if patient.disk.is_some() {
-            queue::check(patient, &mut sheet);
-            pcie::check(patient, &mut sheet);
-            interrupts::check(patient, &self.root, &self.roots, &mut sheet);
-            numa::check(patient, &self.roots, &mut sheet);
-            temperature::check(patient, &self.root, &mut sheet);
-            smart::check(patient, &self.smart, &mut sheet);
+        in_use::check(device, &self.roots, &mut findings);
+        kind::check(device, &mut findings);
+        controller::check(device, &mut findings);
+        if device.disk.is_some() {
+            queue::check(device, &mut findings);
+            pcie::check(device, &mut findings);
+            interrupts::check(device, &self.root, &self.roots, &mut findings);
+            numa::check(device, &self.roots, &mut findings);
+            temperature::check(device, &self.root, &mut findings);
+            smart::check(device, &self.smart, &mut findings);
         }
-        media::check(patient, &self.records, &mut sheet);
+        media::check(device, &self.records, &mut findings);
         if let Some(dir) = run_dir {
-            space::check_place(dir, patient, &mut sheet);
+            space::check_place(dir, device, &mut findings);
         }
-        sheet
+        findings
     }
 }
 

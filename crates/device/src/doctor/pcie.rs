@@ -1,7 +1,7 @@
 //! Whether the PCIe link to a drive is as fast as the drive.
 
-use super::patient::Patient;
-use super::sheet::Sheet;
+use super::device_state::DeviceState;
+use super::findings::Findings;
 use crate::discover::SysDir;
 use std::fmt;
 
@@ -49,11 +49,11 @@ impl fmt::Display for Link {
 }
 
 /// Compares the link with what the drive, and the port above it, can do.
-pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
-    let above = patient.above();
+pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
+    let above = device.above();
     let Some(dir) = above.iter().find(|dir| dir.text("current_link_speed").is_some()) else {
-        if patient.facts.transport.as_deref() == Some("nvme-pcie") {
-            sheet.unknown(
+        if device.facts.transport.as_deref() == Some("nvme-pcie") {
+            findings.unknown(
                 CHECK,
                 "the kernel does not tell the speed of its link",
                 WHY,
@@ -64,7 +64,7 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
     };
     let name = dir.name();
     let (Some(now), Some(can)) = (Link::read(dir, "current"), Link::read(dir, "max")) else {
-        return sheet.unknown(
+        return findings.unknown(
             CHECK,
             format!("the speed of the link of {name} is unknown"),
             WHY,
@@ -72,26 +72,31 @@ pub(super) fn check(patient: &Patient, sheet: &mut Sheet) {
         );
     };
     if !now.is_below(can) {
-        return sheet.ok(CHECK, format!("its link {name} runs at all that it can: {now}"));
+        return findings.ok(CHECK, format!("its link {name} runs at all that it can: {now}"));
     }
     let port = dir.parent();
     let port_can = port.as_ref().and_then(|port| Link::read(port, "max"));
     let finding = format!("its link {name} runs at {now} and could do {can}");
     match (port, port_can) {
-        (Some(port), Some(port_can)) if !now.is_below(port_can) => sheet.warning(
+        (Some(port), Some(port_can)) if !now.is_below(port_can) => findings.warning(
             CHECK,
             format!("{finding}; the port above it, {}, can do no more than {port_can}", port.name()),
             WHY,
             "put the drive into a faster slot, or look for a limit in the firmware's settings (bifurcation, \
              generation)",
         ),
-        (Some(port), Some(port_can)) => sheet.warning(
+        (Some(port), Some(port_can)) => findings.warning(
             CHECK,
             format!("{finding}, as could the port above it, {} ({port_can})", port.name()),
             WHY,
             format!("reseat drive, riser or cable; lspci -vv -s {name} shows LnkSta; dmesg | grep -i -e aer -e pcie"),
         ),
-        _ => sheet.warning(CHECK, finding, WHY, format!("lspci -vv -s {name}; reseat the drive, or use a faster slot")),
+        _ => findings.warning(
+            CHECK,
+            finding,
+            WHY,
+            format!("lspci -vv -s {name}; reseat the drive, or use a faster slot"),
+        ),
     }
 }
 

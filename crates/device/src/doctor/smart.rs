@@ -3,8 +3,8 @@
 //! [`crate::observe::nvme`] reads the log; here it is judged. A drive that hangs does not hold up the
 //! examination: it is asked from a thread, and left alone after a while.
 
-use super::patient::Patient;
-use super::sheet::Sheet;
+use super::device_state::DeviceState;
+use super::findings::Findings;
 use crate::discover::DeviceFacts;
 use crate::observe::nvme::{Controller, Smart};
 use std::path::Path;
@@ -22,21 +22,21 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const WORN_PCT: u8 = 80;
 
 /// Judges what the drive says.
-pub(super) fn check(patient: &Patient, reader: &SmartReader<'_>, sheet: &mut Sheet) {
-    let transport = patient.facts.transport.as_deref().unwrap_or_default();
-    let disk = patient.disk_name().unwrap_or("DISK");
+pub(super) fn check(device: &DeviceState, reader: &SmartReader<'_>, findings: &mut Findings) {
+    let transport = device.facts.transport.as_deref().unwrap_or_default();
+    let disk = device.disk_name().unwrap_or("DISK");
     if transport.starts_with("nvme") {
-        match reader(&patient.facts) {
-            Ok(view) => judge(&view, sheet),
-            Err(why) => sheet.unknown(
+        match reader(&device.facts) {
+            Ok(view) => judge(&view, findings),
+            Err(why) => findings.unknown(
                 "smart",
                 format!("its SMART log could not be read: {why}"),
                 "a drive that is hot, worn or failing would not be noticed",
                 format!("nvme smart-log /dev/{disk}"),
             ),
         }
-    } else if patient.is_hardware() {
-        sheet.unknown(
+    } else if device.is_hardware() {
+        findings.unknown(
             "smart",
             "only the SMART log of NVMe drives is read",
             "a drive that is hot, worn or failing would not be noticed",
@@ -58,11 +58,11 @@ pub(super) fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, Strin
     answered.recv_timeout(PATIENCE).map_err(|_| format!("it did not answer within {} s", PATIENCE.as_secs()))?
 }
 
-fn judge(view: &Smart, sheet: &mut Sheet) {
+fn judge(view: &Smart, findings: &mut Findings) {
     let warnings: Vec<String> = view.warnings().iter().map(ToString::to_string).collect();
     match view.critical_warning {
-        0 => sheet.ok("smart-critical", "no critical warning"),
-        bits => sheet.problem(
+        0 => findings.ok("smart-critical", "no critical warning"),
+        bits => findings.problem(
             "smart-critical",
             format!("critical warning {bits:#04x}: {}", warnings.join(", ")),
             "the drive says that it is failing, or throttles: its result is that of a bad drive",
@@ -73,20 +73,20 @@ fn judge(view: &Smart, sheet: &mut Sheet) {
     let text = format!("{used} % of its rated endurance is used, {} % spare blocks are left", view.available_spare_pct);
     if view.available_spare_pct < view.available_spare_threshold_pct {
         let text = format!("{text}, below the drive's own limit of {} %", view.available_spare_threshold_pct);
-        sheet.problem("smart-wear", text, "it may soon turn read-only", "replace the drive");
+        findings.problem("smart-wear", text, "it may soon turn read-only", "replace the drive");
     } else if used >= WORN_PCT {
-        sheet.warning(
+        findings.warning(
             "smart-wear",
             text,
             "worn flash is read with more retries and wears out faster: a new drive of this model does better",
             "test another drive, or read the verdict as one on a worn drive",
         );
     } else {
-        sheet.ok("smart-wear", text);
+        findings.ok("smart-wear", text);
     }
     match view.media_errors {
-        0 => sheet.ok("smart-media-errors", "no data was ever unreadable"),
-        errors => sheet.warning(
+        0 => findings.ok("smart-media-errors", "no data was ever unreadable"),
+        errors => findings.warning(
             "smart-media-errors",
             format!("data could not be recovered {errors} times"),
             "before a drive gives data up it tries for a long time, which is in the latency",
@@ -99,7 +99,7 @@ fn judge(view: &Smart, sheet: &mut Sheet) {
 mod tests {
     use super::super::tests::all;
     use super::*;
-    use measure::finding::Level::{self, Ok, Problem, Warning};
+    use results::finding::Level::{self, Ok, Problem, Warning};
 
     fn good() -> Smart {
         let mut page = [0; 512];
@@ -110,7 +110,7 @@ mod tests {
     fn levels(spoil: impl FnOnce(&mut Smart)) -> Vec<Level> {
         let mut log = good();
         spoil(&mut log);
-        all(|sheet| judge(&log, sheet)).into_iter().map(|finding| finding.level).collect()
+        all(|findings| judge(&log, findings)).into_iter().map(|finding| finding.level).collect()
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn the_bits_of_a_critical_warning_are_named() {
         let log = Smart { critical_warning: 0b1010, ..good() };
-        let finding = all(|sheet| judge(&log, sheet)).remove(0).finding;
+        let finding = all(|findings| judge(&log, findings)).remove(0).finding;
         assert!(finding.starts_with("critical warning 0x0a: its temperature is beyond"), "{finding}");
         assert!(finding.ends_with(", it takes no writes any more"), "{finding}");
     }

@@ -1,13 +1,13 @@
 //! Whether a run can be recorded where it is to be: room, and not on the device under test.
 
-use super::patient::Patient;
-use super::sheet::Sheet;
+use super::device_state::DeviceState;
+use super::findings::Findings;
 use crate::discover::DevNum;
-use crate::sys::open::free_bytes;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sys::open::free_bytes;
 
 const CHECK: &str = "run-directory";
 const PLACE: &str = "run-directory-place";
@@ -23,14 +23,14 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
 
 /// Looks at the file system that `dir` is on, or will be.
-pub(super) fn check(dir: &Path, sheet: &mut Sheet) {
+pub(super) fn check(dir: &Path, findings: &mut Findings) {
     let place = existing(dir);
     let opened = File::open(&place).and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
     let (free, file) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             let finding = format!("the free space of {} cannot be read ({error})", place.display());
-            return sheet.unknown(
+            return findings.unknown(
                 CHECK,
                 finding,
                 "a run that cannot be recorded is no result",
@@ -42,7 +42,7 @@ pub(super) fn check(dir: &Path, sheet: &mut Sheet) {
     let free_mib = free >> 20;
     if free < LEAST_BYTES {
         let finding = format!("only {free_mib} MiB are free for {name}");
-        sheet.problem(
+        findings.problem(
             CHECK,
             finding,
             "the recording ends when the disk is full, and the run with it",
@@ -50,19 +50,19 @@ pub(super) fn check(dir: &Path, sheet: &mut Sheet) {
         );
     } else if free < ENOUGH_BYTES {
         let finding = format!("{free_mib} MiB are free for {name}");
-        sheet.warning(
+        findings.warning(
             CHECK,
             finding,
             "a day takes about 100 MB for each device, more with telemetry",
             "free space, or name another directory",
         );
     } else {
-        sheet.ok(CHECK, format!("{:.1} GB are free for {name}", free as f64 / 1e9));
+        findings.ok(CHECK, format!("{:.1} GB are free for {name}", free as f64 / 1e9));
     }
     #[allow(clippy::unnecessary_cast, reason = "its type differs between architectures")]
     let kind = rustix::fs::fstatfs(file.as_fd()).map(|stat| stat.f_type as i64);
     if kind.is_ok_and(|kind| kind == TMPFS_MAGIC || kind == RAMFS_MAGIC) {
-        sheet.note(
+        findings.note(
             PLACE,
             format!("{name} is in memory"),
             "it is gone after a restart, and takes memory from the test",
@@ -72,12 +72,12 @@ pub(super) fn check(dir: &Path, sheet: &mut Sheet) {
 }
 
 /// Whether the recording goes to the device under test.
-pub(super) fn check_place(dir: &Path, patient: &Patient, sheet: &mut Sheet) {
+pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findings) {
     let Ok(metadata) = existing(dir).metadata() else { return };
     let place = Some(DevNum::of_stat(metadata.dev()));
-    let parts = patient.disk.iter().flat_map(|disk| disk.children().into_iter().map(|name| disk.child(&name)));
-    if patient.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == place) {
-        sheet.warning(
+    let parts = device.disk.iter().flat_map(|disk| disk.children().into_iter().map(|name| disk.child(&name)));
+    if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == place) {
+        findings.warning(
             PLACE,
             "the run directory is on the device under test",
             "each report interval is written and synced there, which is in the latencies",

@@ -1,7 +1,7 @@
 //! How warm a drive is before the test makes it warmer.
 
-use super::patient::Patient;
-use super::sheet::Sheet;
+use super::device_state::DeviceState;
+use super::findings::Findings;
 use crate::observe::drive_monitor;
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,10 @@ const MARGIN_CELSIUS: f64 = 10.0;
 
 /// Compares the temperature with the drive's own limits: for NVMe `max` is where it warns and begins to
 /// throttle, `crit` where it is critical (WCTEMP and CCTEMP of the specification).
-pub(super) fn check(patient: &Patient, root: &Path, sheet: &mut Sheet) {
-    let Some(monitor) = patient.disk_number().and_then(|number| drive_monitor(root, number)) else {
-        if patient.is_hardware() {
-            sheet.unknown(
+pub(super) fn check(device: &DeviceState, root: &Path, findings: &mut Findings) {
+    let Some(monitor) = device.disk_number().and_then(|number| drive_monitor(root, number)) else {
+        if device.is_hardware() {
+            findings.unknown(
                 CHECK,
                 "the kernel knows no thermometer of it",
                 WHY,
@@ -33,12 +33,12 @@ pub(super) fn check(patient: &Patient, root: &Path, sheet: &mut Sheet) {
     // A drive that tells no limit has 0 K or nothing there.
     let limit = |name: &str| read(name).filter(|celsius| *celsius > 0.0);
     let Some(now) = read("temp1_input") else {
-        return sheet.unknown(CHECK, "its thermometer does not answer", WHY, "nvme smart-log, or smartctl -A");
+        return findings.unknown(CHECK, "its thermometer does not answer", WHY, "nvme smart-log, or smartctl -A");
     };
-    judge(now, limit("temp1_max"), limit("temp1_crit"), sheet);
+    judge(now, limit("temp1_max"), limit("temp1_crit"), findings);
 }
 
-fn judge(now: f64, max: Option<f64>, crit: Option<f64>, sheet: &mut Sheet) {
+fn judge(now: f64, max: Option<f64>, crit: Option<f64>, findings: &mut Findings) {
     const COOL: &str = "let it cool down, and see that air flows over it; in a server the lid belongs closed";
     let limits: Vec<String> = [("warns", max), ("is critical", crit)]
         .iter()
@@ -49,11 +49,11 @@ fn judge(now: f64, max: Option<f64>, crit: Option<f64>, sheet: &mut Sheet) {
         false => format!("it has {now:.0} degrees Celsius; it {}", limits.join(" and ")),
     };
     if crit.is_some_and(|crit| now >= crit) {
-        sheet.problem(CHECK, text, WHY, COOL);
+        findings.problem(CHECK, text, WHY, COOL);
     } else if max.or(crit).is_some_and(|max| now >= max - MARGIN_CELSIUS) {
-        sheet.warning(CHECK, text, WHY, COOL);
+        findings.warning(CHECK, text, WHY, COOL);
     } else {
-        sheet.ok(CHECK, text);
+        findings.ok(CHECK, text);
     }
 }
 
@@ -61,7 +61,7 @@ fn judge(now: f64, max: Option<f64>, crit: Option<f64>, sheet: &mut Sheet) {
 mod tests {
     use super::super::tests::only;
     use super::*;
-    use measure::finding::Level;
+    use results::finding::Level;
 
     #[test]
     fn a_drive_near_its_limits_is_told() {
@@ -74,10 +74,10 @@ mod tests {
             (75.0, None, Some(80.0), Level::Warning),
             (90.0, None, None, Level::Ok),
         ] {
-            let finding = only(|sheet| judge(now, max, crit, sheet));
+            let finding = only(|findings| judge(now, max, crit, findings));
             assert_eq!(finding.level, level, "{finding:?}");
         }
-        let finding = only(|sheet| judge(41.0, Some(70.0), Some(80.0), sheet)).finding;
+        let finding = only(|findings| judge(41.0, Some(70.0), Some(80.0), findings)).finding;
         assert_eq!(finding, "it has 41 degrees Celsius; it warns at 70 and is critical at 80");
     }
 }

@@ -3,20 +3,20 @@
 use super::*;
 use crate::discover::tests::fake_nvme;
 use crate::observe::nvme::Smart;
-use measure::finding::Level::{self, Note, Ok, Problem, Unknown, Warning};
+use results::finding::Level::{self, Note, Ok, Problem, Unknown, Warning};
 use std::fs;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
-/// What a check leaves on the sheet of a device called `/dev/x`.
-pub(super) fn all(check: impl FnOnce(&mut Sheet)) -> Vec<Finding> {
-    let mut sheet = Sheet::of_device("/dev/x");
-    check(&mut sheet);
-    sheet.into_findings()
+/// What a check leaves on the findings of a device called `/dev/x`.
+pub(super) fn all(check: impl FnOnce(&mut Findings)) -> Vec<Finding> {
+    let mut findings = Findings::of_device("/dev/x");
+    check(&mut findings);
+    findings.into_findings()
 }
 
 /// The one finding of a check.
-pub(super) fn only(check: impl FnOnce(&mut Sheet)) -> Finding {
+pub(super) fn only(check: impl FnOnce(&mut Findings)) -> Finding {
     let findings = all(check);
     let [finding] = &findings[..] else { panic!("one finding: {findings:?}") };
     finding.clone()

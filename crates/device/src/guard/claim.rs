@@ -13,7 +13,6 @@ use super::in_use::second_run;
 use super::mark::Mark;
 use super::refusal::Reason;
 use crate::discover::DevNum;
-use crate::sys::ioctl;
 use crate::target::open_direct;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -21,6 +20,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use sys::ioctl;
 
 /// How a target is to be opened.
 #[derive(Debug, Clone, Copy)]

@@ -10,11 +10,11 @@ use super::preparation::{Records, random_key};
 use super::refusal::{Findings, Reason};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, Resolved};
-use crate::sys::{ioctl, open};
 use crate::target::{Opened, finish};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;
+use sys::{ioctl, open};
 
 /// The right to erase one device or file, and the exclusive descriptor with which to do it.
 ///

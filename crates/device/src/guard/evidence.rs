@@ -7,12 +7,12 @@
 use super::preparation::Records;
 use super::signatures;
 use super::stamp::{SECTOR_BYTES, is_stamped, stamp};
-use crate::sys::buffer::{Buf, Pool};
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
+use sys::buffer::{Buf, Pool};
 
 /// Bytes read at each end.
 const END_BYTES: u64 = 1 << 20;

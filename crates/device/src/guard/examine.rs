@@ -14,12 +14,12 @@ use super::prepared::Part;
 use super::refusal::{Findings, Reason};
 use super::{Guard, Request, activity};
 use crate::discover::{self, DevNum, DeviceFacts, DiscoverError, Resolved, SysDir};
-use crate::sys::{ioctl, open};
 use crate::target::{STAT_BLOCK_BYTES, check_size};
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use sys::{ioctl, open};
 
 /// What a name was found to mean.
 pub(super) struct Found {

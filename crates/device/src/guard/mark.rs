@@ -7,9 +7,9 @@
 //! alone, so the locks that udev and others put on whole devices (`flock`) never meet it. A lock is on
 //! the device's node: runs that reach one device by two nodes (not links) see each other in /proc only.
 
-use crate::sys::open::{ByteLock, conflicting_lock, try_lock_byte};
 use std::io;
 use std::os::fd::BorrowedFd;
+use sys::open::{ByteLock, conflicting_lock, try_lock_byte};
 
 /// The byte that is locked: `flashpro` in ASCII, an offset that no device reaches.
 const BYTE: u64 = u64::from_be_bytes(*b"flashpro");

@@ -6,7 +6,6 @@
 //! never a user's data.
 
 use super::prepared::Prepared;
-use crate::sys::open::{ByteLock, effective_user, try_lock_byte};
 use serde::{Deserialize, Serialize};
 use std::env;
 use std::fs;
@@ -15,6 +14,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use sys::open::{ByteLock, effective_user, try_lock_byte};
 use thiserror::Error;
 
 /// Version of the file's format. 2 added `prepared`.

@@ -49,7 +49,7 @@ impl Place {
     fn run_once(&self, request: &Request, bytes: usize) -> u64 {
         let consent = self.consent(request).unwrap();
         let key = consent.stamp_key();
-        let mut buf = crate::sys::buffer::Pool::new(bytes).unwrap().cut(bytes).unwrap();
+        let mut buf = sys::buffer::Pool::new(bytes).unwrap().cut(bytes).unwrap();
         fill_stamped(&mut buf, key, 3);
         let target = Target::writable(consent);
         let file = File::from(target.fd().try_clone_to_owned().unwrap());

@@ -9,9 +9,9 @@ mod alive;
 pub use alive::{Alive, is_alive, this_process};
 
 use super::procfile::ProcFile;
-use crate::sys::usage::{page_bytes, usage};
 use std::io;
 use std::path::Path;
+use sys::usage::{page_bytes, usage};
 
 /// CPU time of the whole process since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

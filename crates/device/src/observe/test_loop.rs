@@ -1,11 +1,11 @@
 //! A loop device of a test's own, removed with its file when dropped.
 
 use super::DeviceNumber;
-use crate::sys::buffer::Pool;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::Command;
+use sys::buffer::Pool;
 
 /// The device and the file behind it.
 pub(crate) struct LoopDevice {

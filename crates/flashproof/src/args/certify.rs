@@ -4,7 +4,7 @@ use super::SeriesArgs;
 use super::config::seconds;
 use clap::Args;
 use load::act::scale::Factor;
-use measure::judge::Sla;
+use results::judge::Sla;
 use std::path::PathBuf;
 
 /// Options of a certification.

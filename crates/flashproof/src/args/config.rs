@@ -1,7 +1,7 @@
 //! Options of `flashproof config`.
 
 use clap::Args;
-use device::sim::size_bytes;
+use engine::sim::size_bytes;
 use load::act::options::Test;
 use load::act::scale::Factor;
 use std::path::PathBuf;

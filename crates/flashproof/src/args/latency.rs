@@ -5,7 +5,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
-use measure::judge::Sla;
+use results::judge::Sla;
 use std::ffi::OsString;
 
 /// Options of latency tables.
@@ -138,7 +138,7 @@ fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
         let _ = error.print();
         std::process::exit(0);
     }
-    let _ = crate::say::result(&format!(
+    let _ = crate::console::result(&format!(
         "{}{}\n{}",
         report::latency::table::echo(typed),
         in_acts_words(error, typed),

@@ -3,7 +3,7 @@
 use super::SeriesArgs;
 use clap::Args;
 use load::act::scale::Factor;
-use measure::judge::Sla;
+use results::judge::Sla;
 use std::path::PathBuf;
 
 /// Options of a search for the highest rating.

@@ -1,8 +1,8 @@
 //! `flashproof compare`: candidates side by side, from their directories alone.
 
 use crate::args::CompareArgs;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use report::comparison::{Given, built_in, compare, read_published};
 use std::process::ExitCode;
 
@@ -18,16 +18,16 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         false => Failure::environment(error),
     };
     let comparison = compare(&args.dirs, &given, &ratings).map_err(failed)?;
-    comparison.warnings.iter().for_each(|warning| say::warning(warning));
-    comparison.remarks.iter().for_each(|remark| say::note(remark));
+    comparison.warnings.iter().for_each(|warning| console::warning(warning));
+    comparison.remarks.iter().for_each(|remark| console::note(remark));
     if !args.dwpd.is_empty() {
-        say::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
+        console::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
     }
     let text = match () {
         () if args.json => serde_json::to_string_pretty(&comparison).map_err(Failure::environment)? + "\n",
         () if args.markdown => comparison.markdown(),
         () => comparison.to_string(),
     };
-    say::result(&text)?;
+    console::result(&text)?;
     Ok(ExitCode::SUCCESS)
 }

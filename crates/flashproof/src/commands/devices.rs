@@ -3,8 +3,8 @@
 //! Whether one may is the guard's to say ([`Guard::outlook`]); this is the table around it.
 
 use crate::args::DevicesArgs;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use crate::table::table;
 use device::discover::{self, Roots};
 use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
@@ -24,15 +24,15 @@ pub fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
     if args.json {
         let devices: Vec<Value> = outlooks.iter().map(value).collect();
         let json = json!({ "devices": devices, "empty_devices": empty });
-        say::result(&format!("{}\n", serde_json::to_string_pretty(&json).map_err(Failure::environment)?))?;
+        console::result(&format!("{}\n", serde_json::to_string_pretty(&json).map_err(Failure::environment)?))?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<_> = std::iter::once(TITLES.map(str::to_owned)).chain(outlooks.iter().map(row)).collect();
-    say::result(&table(&rows))?;
-    notes(&outlooks).iter().for_each(|note| say::note(note));
+    console::result(&table(&rows))?;
+    notes(&outlooks).iter().for_each(|note| console::note(note));
     if empty > 0 {
         let plural = if empty == 1 { "device holds" } else { "devices hold" };
-        say::note(&format!("{empty} {plural} nothing (no medium, no file, size 0) and are left out"));
+        console::note(&format!("{empty} {plural} nothing (no medium, no file, size 0) and are left out"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,11 +4,11 @@
 //! what spoils first, what is as it should be only counted.
 
 use crate::args::DoctorArgs;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use device::discover::{self, Roots};
 use device::doctor;
-use measure::finding::{Finding, Level};
+use results::finding::{Finding, Level};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,9 +25,9 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     };
     if args.json {
         let json = serde_json::to_string_pretty(&json!({ "findings": findings })).map_err(Failure::environment)?;
-        say::result(&format!("{json}\n"))?;
+        console::result(&format!("{json}\n"))?;
     } else {
-        say::result(&page(&findings, args.all))?;
+        console::result(&page(&findings, args.all))?;
     }
     let problem = findings.iter().any(|finding| finding.level == Level::Problem);
     Ok(ExitCode::from(u8::from(problem)))
@@ -37,7 +37,7 @@ fn of_every_disk(out: &Path) -> Vec<Finding> {
     let (disks, _) = discover::list(&Roots::default());
     let names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
     if names.is_empty() {
-        say::warning("no disk was found below /sys/block - in a container it may be hidden - name the devices");
+        console::warning("no disk was found below /sys/block - in a container it may be hidden - name the devices");
     }
     unasked(doctor::examine(Path::new("/"), &names, Some(out)))
 }

@@ -4,15 +4,15 @@
 //! not have known (what was left out, what is damaged, what to do) is on standard error.
 
 use crate::args::{Format, LatencyArgs};
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
-use measure::act_log::{Input, ReadError};
-use measure::judge::Outcome;
-use measure::run_dir::ACT_LOG;
 use report::latency::choice::BUCKETS;
 use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement};
 use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, csv, json, markdown, table};
+use results::act_log::{Input, ReadError};
+use results::judge::Outcome;
+use results::run_dir::ACT_LOG;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -68,7 +68,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     if let (Err(stop), Format::Table) = (&done, args.format) {
         page += &stop.in_acts_words;
     }
-    let shown = say::result(&page);
+    let shown = console::result(&page);
     let outcome = done.map_err(|stop| stop.failure)?;
     shown?;
     Ok(ExitCode::from(outcome.map_or(0, Outcome::exit_code)))
@@ -225,10 +225,10 @@ fn read(
 
 fn say_remarks(log: &Log, opened: &Opened<'_>) {
     for remark in log.remarks() {
-        say::warning(&remark);
+        console::warning(&remark);
     }
     if opened.source.input().is_cut() {
-        say::warning(&format!("{} is compressed and ends early: what there is of it is shown", log.name));
+        console::warning(&format!("{} is compressed and ends early: what there is of it is shown", log.name));
     }
 }
 
@@ -238,7 +238,7 @@ fn run_latencies(opened: &Opened<'_>) -> Result<Option<RunLatencies>, Stop> {
     }
     let run = RunLatencies::read(opened.path).map_err(Failure::environment)?;
     for remark in &run.remarks {
-        say::warning(remark);
+        console::warning(remark);
     }
     Ok(Some(run))
 }
@@ -267,7 +267,7 @@ fn append(
         }
         Format::Csv => {
             *page += &csv::csv(logs, &buckets);
-            judgements.iter().for_each(|judgement| say::note(&judgement.to_string()));
+            judgements.iter().for_each(|judgement| console::note(&judgement.to_string()));
         }
         Format::Markdown => {
             *page += &markdown::markdown(logs, choice);

@@ -1,8 +1,8 @@
 //! `flashproof report`: judges runs again, from their directories alone, and says so in four forms.
 
 use crate::args::ReportArgs;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use crate::whole_file;
 use report::document::Document;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let document = Document::read(&args.dirs).map_err(Failure::environment)?;
     for banner in document.banners() {
-        say::warning(&banner);
+        console::warning(&banner);
     }
     if let Some(file) = &args.html {
         let page = document.html();
@@ -21,14 +21,14 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
                 file.display()
             ))
         })?;
-        say::note(&format!("wrote {} ({:.1} MB)", file.display(), page.len() as f64 / 1e6));
+        console::note(&format!("wrote {} ({:.1} MB)", file.display(), page.len() as f64 / 1e6));
     }
     if args.json {
-        say::result(&document.json().map_err(Failure::environment)?)?;
+        console::result(&document.json().map_err(Failure::environment)?)?;
     } else if args.markdown {
-        say::result(&document.markdown())?;
+        console::result(&document.markdown())?;
     } else {
-        say::result(&document.text())?;
+        console::result(&document.text())?;
     }
     Ok(ExitCode::from(document.outcome().exit_code()))
 }

@@ -1,12 +1,12 @@
 //! `flashproof status`: how a run or a series stands, from another terminal.
 
 use crate::args::StatusArgs;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use crate::screen::columns;
 use device::observe::process::{Alive, is_alive};
-use measure::run_dir::Process;
 use report::status::{Seen, Status};
+use results::run_dir::Process;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,9 +33,9 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
         let read = if args.watch && !args.json && io::stdout().is_terminal() {
             let (drawing, lines) = drawing(&text, drawn_lines);
             drawn_lines = lines;
-            say::result_if_read(&drawing)?
+            console::result_if_read(&drawing)?
         } else {
-            say::result_if_read(&text)?
+            console::result_if_read(&text)?
         };
         if !args.watch || !read || status.is_over() {
             return Ok(ExitCode::from(status.exit_code()));

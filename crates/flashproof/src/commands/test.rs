@@ -2,10 +2,10 @@
 
 use crate::args::TestArgs;
 use crate::commands::Manner;
+use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::runner::{Ended, Order, Part, Unwatched, run as run_order};
-use crate::say;
+use crate::runner::{Ended, Part, RunRequest, Unwatched, run as run_order};
 use crate::signals::Switch;
 use load::act::options::Test;
 use load::act::parse::FILE_BYTES_MAX;
@@ -24,11 +24,11 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         model.set_arrival(Arrival::Act);
     }
     if args.dry_run {
-        say::result(&model.blocks())?;
+        console::result(&model.blocks())?;
         return Ok(ExitCode::SUCCESS);
     }
     let dir = args.out.clone().unwrap_or_else(|| default_dir(test));
-    let order = Order {
+    let order = RunRequest {
         model,
         text,
         dir: dir.clone(),
@@ -63,9 +63,9 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
 /// Shows the page at the end; beside ACT's log where that is the result.
 fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     match manner {
-        Manner::Own => say::result(page),
+        Manner::Own => console::result(page),
         Manner::Act => {
-            say::note(page);
+            console::note(page);
             Ok(())
         }
     }
@@ -81,7 +81,7 @@ pub fn read_config(test: Test, path: &Path) -> Result<(String, Model), Failure> 
         .map_err(|error| Failure::usage(format!("cannot read the configuration {name} - {error} - check the path")))?;
     let (model, warnings) = Model::parse(test, &name, &bytes).map_err(Failure::usage)?;
     for warning in &warnings {
-        say::warning(&warning.to_string());
+        console::warning(&warning.to_string());
     }
     Ok((String::from_utf8_lossy(&bytes).into_owned(), model))
 }

@@ -1,12 +1,12 @@
 //! Which drives the devices are, and whether they are prepared.
 
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
 use device::guard::Records;
-use device::sim::DriveSpec;
+use engine::sim::DriveSpec;
 use load::act::staged::Base;
-use measure::series::Identity;
+use results::series::Identity;
 
 /// The drives of a series, in the order of its devices.
 pub struct Drives {
@@ -125,7 +125,7 @@ fn is_prepared(facts: &DeviceFacts) -> bool {
 /// Says when several devices are one drive, which then has to carry several loads.
 fn warn_of_shared_drives(names: &[String]) {
     for drive in drives_of(names, &Roots::default()).iter().filter(|drive| drive.members.len() > 1) {
-        say::warning(&format!(
+        console::warning(&format!(
             "{} are one drive, {}, and each of them gets a whole load of its own",
             drive.members.join(" and "),
             drive.name

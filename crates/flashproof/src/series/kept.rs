@@ -4,13 +4,13 @@
 //! on with the newest.
 
 use crate::commands::doctor;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use crate::whole_file;
-use measure::finding::Level;
-use measure::run_dir::MANIFEST;
-use measure::series::{Differs, Identity, Series, SeriesLock, check_same};
 use report::document::Document;
+use results::finding::Level;
+use results::run_dir::MANIFEST;
+use results::series::{Differs, Identity, Series, SeriesLock, check_same};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,10 @@ impl Kept {
     pub fn tell_findings(&self) {
         let told = doctor::listed(&self.series.findings, Level::Warning);
         if !told.is_empty() {
-            say::note(&format!("{}\n(all of it: flashproof doctor; nothing of it is in the way)\n", told.trim_end()));
+            console::note(&format!(
+                "{}\n(all of it: flashproof doctor; nothing of it is in the way)\n",
+                told.trim_end()
+            ));
         }
     }
 
@@ -90,7 +93,7 @@ impl Kept {
             .map_err(|error| error.to_string())
             .and_then(|document| whole_file::write(&path, &document.html()).map_err(|error| error.to_string()));
         if let Err(error) = written {
-            say::warning(&format!("{} is not written - {error} - \"flashproof report\" makes it", path.display()));
+            console::warning(&format!("{} is not written - {error} - \"flashproof report\" makes it", path.display()));
         }
     }
 

@@ -16,9 +16,9 @@ pub use prepare::prepare;
 pub use step::StepRun;
 
 use crate::commands::config;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
-use load::act::old::Reading;
+use load::act::legacy::Reading;
 use load::act::staged::Base;
 use load::act::{AnyConfig, Arrival};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
     let mut base = match config {
         Some(path) => Base::of_config(read(path)?, devices).map_err(|errors| Failure::usage(errors.join("\n")))?,
         None if devices.is_empty() => {
-            say::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
+            console::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
             Base::of_act(&[SIMULATED.to_owned()])
         }
         None => Base::of_act(devices),
@@ -57,12 +57,12 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
 fn read(path: &Path) -> Result<AnyConfig, Failure> {
     let translation = config::translation_of(path, &Reading::default())?;
     for warning in &translation.warnings {
-        say::warning(&warning.to_string());
+        console::warning(&warning.to_string());
     }
     if translation.test_by_default {
-        say::note(&format!("{} fits both tests and is taken for a storage test", path.display()));
+        console::note(&format!("{} fits both tests and is taken for a storage test", path.display()));
     }
-    translation.changes.iter().for_each(|(key, change)| say::note(&format!("{key}: {change}")));
+    translation.changes.iter().for_each(|(key, change)| console::note(&format!("{key}: {change}")));
     Ok(translation.config)
 }
 

@@ -3,8 +3,8 @@
 use super::Drives;
 use crate::args::PrepArgs;
 use crate::commands::{Manner, prep};
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use crate::signals::Switch;
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub fn prepare(
     if names.is_empty() {
         return Ok(None);
     }
-    say::note(&format!(
+    console::note(&format!(
         "not on record as prepared: {}; preparing first, because an empty drive is faster than it will be in use",
         names.join(", ")
     ));

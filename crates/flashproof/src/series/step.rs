@@ -3,13 +3,13 @@
 
 use super::Kept;
 use crate::args::SeriesArgs;
+use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::runner::{self, Ended, Order, Part, Watch};
-use crate::say;
+use crate::runner::{self, Ended, Part, RunRequest, Watch};
 use crate::signals::Switch;
 use load::act::staged::Load;
-use measure::judge::{Sla, Verdict};
+use results::judge::{Sla, Verdict};
 
 /// What to run for a step.
 pub struct StepRun<'a> {
@@ -44,8 +44,8 @@ impl Kept {
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
         let StepRun { load, options, others, sla, slice_sec, round_sec, max_errors, heading } = what;
-        load.rounded.iter().for_each(|rounded| say::note(&format!("{}: {rounded}", step.name)));
-        let order = Order {
+        load.rounded.iter().for_each(|rounded| console::note(&format!("{}: {rounded}", step.name)));
+        let order = RunRequest {
             model: load.model,
             text: load.text,
             dir: self.dir.join(&step.dir),

@@ -11,13 +11,12 @@
 mod sample;
 mod summary;
 
+use crate::console;
 use crate::devices::Devices;
-use crate::say;
 use device::discover::{DevNum, Partition};
 use device::observe::DeviceNumber;
 use device::observe::trace::has_requests;
-use device::sys::process;
-use measure::run_dir::{Manifest, TraceWriter};
+use results::run_dir::{Manifest, TraceWriter};
 use sample::Sample;
 use std::ops::Range;
 use std::path::Path;
@@ -25,6 +24,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use summary::lines;
+use sys::process;
 
 /// From the beginning of the run to its first sample; of a short run a quarter at most.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Op
 
 /// Says it, and keeps it for the manifest.
 fn told(unmeasured: &mut Vec<String>, sentence: String) {
-    say::warning(&format!("not measured: {sentence}"));
+    console::warning(&format!("not measured: {sentence}"));
     unmeasured.push(sentence);
 }
 
@@ -130,7 +130,7 @@ impl Tracing {
     /// Begins with the run whose directory is `dir`; `None`, said aloud, if it cannot.
     pub fn start(plan: Plan, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
-        let ended = |why: &dyn std::fmt::Display| say::warning(&format!("tracing ended, the run goes on: {why}"));
+        let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run goes on: {why}"));
         let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;
         let (stop, stopped) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;
@@ -145,7 +145,7 @@ impl Tracing {
         let run = move || {
             process::go_behind_others();
             if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
-                say::warning(&format!("tracing ended, the run goes on: {why}"));
+                console::warning(&format!("tracing ended, the run goes on: {why}"));
             }
         };
         let thread =

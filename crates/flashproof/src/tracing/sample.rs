@@ -7,8 +7,8 @@
 use super::Place;
 use device::observe::DeviceNumber;
 use device::observe::trace::{Event, Options, Pairing, Request, Trace, TraceError, sort_by_time};
-use device::sys::usage::monotonic_ns;
 use std::time::Duration;
+use sys::usage::monotonic_ns;
 
 /// How often the kernel's buffers are emptied during a sample.
 const READ_EVERY: Duration = Duration::from_millis(10);

@@ -3,7 +3,7 @@
 use super::sample::Taken;
 use super::{Place, SECTOR_BYTES};
 use device::observe::trace::{EventOp, Request};
-use measure::run_dir::{LARGE_BYTES, Spread, TraceKind, TraceLine, TraceSize};
+use results::run_dir::{LARGE_BYTES, Spread, TraceKind, TraceLine, TraceSize};
 use std::collections::BTreeMap;
 
 /// Queue and device times of requests of one device, kind and size.

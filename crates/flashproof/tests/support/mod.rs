@@ -12,7 +12,7 @@ mod process;
 pub use loop_device::LoopDevice;
 pub use process::{Ended, Running};
 
-use measure::run_dir::{self, Run};
+use results::run_dir::{self, Run};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;

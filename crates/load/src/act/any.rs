@@ -9,7 +9,7 @@ use super::configuration::{Configuration, Fields, Terms};
 use super::derive::derive;
 use super::echo;
 use super::index::{IndexConfig, derive_index};
-use super::meaning::Meaning;
+use super::load_summary::LoadSummary;
 use super::options::{OptionSpec, Test, find};
 use super::parse::{Parsed, parse, unknown};
 use super::problem::{ConfigErrors, Located, Problem};
@@ -133,10 +133,10 @@ impl AnyConfig {
     /// What the load means for `drives`, on which its devices lie.
     ///
     /// Errors: everything that [`problems`](Self::problems) finds.
-    pub fn meaning(&self, drives: &[Drive]) -> Result<Meaning, Vec<Problem>> {
+    pub fn load_summary(&self, drives: &[Drive]) -> Result<LoadSummary, Vec<Problem>> {
         match self {
-            Self::Storage(config) => Ok(Meaning::of_storage(config, &derive(config)?, drives)),
-            Self::Index(config) => Ok(Meaning::of_index(config, &derive_index(config)?, drives)),
+            Self::Storage(config) => Ok(LoadSummary::of_storage(config, &derive(config)?, drives)),
+            Self::Index(config) => Ok(LoadSummary::of_index(config, &derive_index(config)?, drives)),
         }
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn storage_conflicts(config: &StorageConfig) -> Vec<Problem> {
 }
 
 /// Simulated drives live on virtual time and have their own size.
-pub(crate) fn worlds(terms: &Terms) -> Option<Problem> {
+pub(crate) fn engines(terms: &Terms) -> Option<Problem> {
     let simulated = Quoted::new(terms.device_names.iter().find(|name| is_simulated(name))?);
     if let Some(real) = terms.device_names.iter().find(|name| !is_simulated(name)) {
         return Some(Problem::SimulatedWithReal { simulated, real: Quoted::new(real) });

@@ -108,7 +108,7 @@ impl Terms {
 
     /// What contradicts each other in any test.
     pub(crate) fn conflicts(&self) -> Vec<Problem> {
-        let mut problems: Vec<_> = check::worlds(self).into_iter().collect();
+        let mut problems: Vec<_> = check::engines(self).into_iter().collect();
         if self.read_reqs_per_sec == 0 && self.write_reqs_per_sec == 0 {
             problems.push(Problem::NoLoad);
         }

@@ -6,7 +6,7 @@
 
 use super::sizes::BUCKETS_MAX;
 use super::table::TABLE;
-pub use measure::act_log::Test;
+pub use results::act_log::Test;
 use std::fmt;
 
 /// Which program knew an option first.

@@ -3,7 +3,7 @@
 use super::configuration::Configuration;
 use super::dialect::lines;
 use super::index::IndexConfig;
-use super::old;
+use super::legacy;
 use super::options::{self, OptionSpec, Test, all, find, nearest, options_of};
 use super::problem::{ConfigErrors, Located, Problem, Quoted, ValueProblem};
 use super::storage::{Act4Keys, StorageConfig};
@@ -184,7 +184,7 @@ impl<C: Configuration> Reader<C> {
 pub(super) fn unknown(key: &str, test: Test) -> Problem {
     match all().find(|spec| spec.name == key) {
         Some(OptionSpec { name, tests: [of, ..], .. }) => Problem::KeyOfOtherTest { key: name, of: *of, here: test },
-        _ if old::keys::find(key).is_some() => Problem::OldKey { key: Quoted::new(key) },
+        _ if legacy::keys::find(key).is_some() => Problem::OldKey { key: Quoted::new(key) },
         _ => Problem::UnknownKey { key: Quoted::new(key), nearest: nearest(test, key) },
     }
 }

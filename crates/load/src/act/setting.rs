@@ -8,7 +8,7 @@ use super::dialect::{device_names, is_device_separator, whole_number};
 use super::options::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Kind, OptionSpec};
 use super::problem::{Quoted, ValueProblem};
 use super::sizes::SizeHistogram;
-use device::sim::{DriveSpec, PREFIX};
+use engine::sim::{DriveSpec, PREFIX};
 
 /// A field of a configuration that a line of a file can set. Nobody outside can name it.
 pub trait Setting {

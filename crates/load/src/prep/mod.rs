@@ -14,8 +14,8 @@ pub use sweep::{BLOCK_BYTES, Sweep};
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::stream::Stream;
 use device::salt::PlacedSalt;
-use measure::buckets::ActScale;
-use measure::cell::{Layout, StreamInfo};
+use results::buckets::ActScale;
+use results::cell::{Layout, StreamInfo};
 
 /// Operations kept in flight: enough for a drive of many channels to be busy while we fill buffers.
 pub const DEPTH: u32 = 32;

@@ -9,10 +9,10 @@
 
 use super::DEPTH;
 use crate::stream::{Request, Stream};
-use device::op::{Kind, Outcome};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use sys::op::{Kind, Outcome};
 
 /// Bytes of a write: ACT prepares with the same.
 pub const BLOCK_BYTES: u32 = 128 * 1024;

@@ -2,8 +2,8 @@
 
 use crate::plan::{BufferClass, Fill};
 use crate::stream::Request;
-use device::sys::buffer::Buf;
-use device::world::World;
+use engine::IoEngine;
+use sys::buffer::Buf;
 
 /// Most bytes salted in one go: a few microseconds, so that salting a large block delays no other
 /// operation noticeably.
@@ -29,13 +29,13 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Cuts all buffers from the world's memory and salts those that need it. `None` if the world has
+    /// Cuts all buffers from the engine's memory and salts those that need it. `None` if the engine has
     /// not enough.
-    pub(super) fn new<W: World>(classes: Vec<BufferClass>, world: &mut W) -> Option<Self> {
+    pub(super) fn new<W: IoEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
         let mut buffers = Self { shelves: Vec::new(), unsalted: 0, first: 0 };
         for class in classes {
             // Last in, first out: the buffers that a light load uses stay in the cache.
-            let mut ready: Vec<_> = (0..class.count).map(|_| world.buffer(class.len_bytes)).collect::<Option<_>>()?;
+            let mut ready: Vec<_> = (0..class.count).map(|_| engine.buffer(class.len_bytes)).collect::<Option<_>>()?;
             let mut fill = class.fill;
             if let Fill::Fresh(salt) = &mut fill {
                 ready.iter_mut().for_each(|buf| salt.fill(buf));

@@ -1,6 +1,6 @@
 //! How a run ends: asked from outside, or stopped by what a shard met. Shared by all shards.
 
-pub use measure::judge::Whose;
+pub use results::judge::Whose;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -42,7 +42,7 @@ pub enum Cause {
         /// How many.
         count: u64,
     },
-    /// The run directory could not be written, or a world failed.
+    /// The run directory could not be written, or a engine failed.
     Failed {
         /// What happened, for the user.
         message: String,

@@ -1,6 +1,6 @@
 //! The run loop: issues what is due, waits as the pacing says, records what came back.
 //!
-//! One [`Shard`] is one thread's share of a run. It is generic over the world it drives and the streams
+//! One [`Shard`] is one thread's share of a run. It is generic over the engine it drives and the streams
 //! it asks, and knows nothing of databases. A lane whose limit is full waits in the limit's queue and
 //! nowhere else: its later operations are still in its schedule, so a backlog of any length takes no
 //! memory.
@@ -9,22 +9,22 @@
 
 mod buffers;
 mod control;
-mod crew;
+mod coordinator;
 mod recorder;
 
 pub use control::{Cause, Control, Whose};
-pub use crew::{Run, RunError, Sink, SinkError, run};
+pub use coordinator::{Run, RunError, Sink, SinkError, run};
 pub use recorder::{Failure, Feed, Message, Recorder};
 
 use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::stream::{LOST, Request, Stream};
 use buffers::Buffers;
-use device::op::{Completion, Kind, Op};
-use device::world::{Wait, World};
-use measure::times::Times;
+use engine::{IoEngine, Wait};
+use results::times::Times;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
+use sys::op::{Completion, Kind, Op};
 
 /// How the issuing thread passes the time between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ const TURNS_UNCHECKED_MAX: u32 = 1 << 16;
 /// Time between two looks when somebody waits for one of many operations.
 const LOOK_NS: u64 = 30_000;
 
-/// Operations issued between two looks at the clock. The world hands batches over at this size too.
+/// Operations issued between two looks at the clock. The engine hands batches over at this size too.
 const BATCH: u32 = 16;
 
 /// An operation that was issued, by token.
@@ -102,7 +102,7 @@ enum Awaited {
 
 /// One thread's share of a run.
 pub struct Shard<W, S> {
-    world: W,
+    engine: W,
     settings: Settings,
     control: Arc<Control>,
     recorder: Recorder,
@@ -117,7 +117,7 @@ pub struct Shard<W, S> {
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
     completions: Vec<Completion>,
-    /// Instant 0 of the run on the world's clock.
+    /// Instant 0 of the run on the engine's clock.
     start_ns: u64,
     /// Operations intended from here on are no longer wanted.
     stop_ns: u64,
@@ -145,10 +145,10 @@ pub struct NoMemory {
     pub slots: usize,
 }
 
-impl<W: World, S: Stream> Shard<W, S> {
+impl<W: IoEngine, S: Stream> Shard<W, S> {
     /// Prepares a shard: allocates and salts everything that the run will need.
     pub fn new(
-        mut world: W,
+        mut engine: W,
         plan: Plan<S>,
         settings: Settings,
         recorder: Recorder,
@@ -156,7 +156,7 @@ impl<W: World, S: Stream> Shard<W, S> {
     ) -> Result<Self, NoMemory> {
         let slots = plan.in_flight_max();
         let no_memory = NoMemory { bytes: plan.buffer_bytes(), slots };
-        let buffers = Buffers::new(plan.buffers, &mut world).ok_or(no_memory)?;
+        let buffers = Buffers::new(plan.buffers, &mut engine).ok_or(no_memory)?;
         let lanes = plan.lanes;
         let waiting = VecDeque::with_capacity(lanes.len());
         let limits = plan.limits.into_iter().map(|limit| LimitState {
@@ -168,7 +168,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         });
         let stop_ns = settings.duration_ns;
         let mut shard = Self {
-            world,
+            engine,
             settings,
             control,
             recorder,
@@ -206,9 +206,9 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
     }
 
-    /// The world's clock, nanoseconds.
+    /// The engine's clock, nanoseconds.
     pub fn clock_ns(&mut self) -> u64 {
-        self.world.now()
+        self.engine.now()
     }
 
     /// Puts the lane's next scheduled operation into the queue, unless the run will be over.
@@ -221,7 +221,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Runs to the end, counting time from `start_ns` on the world's clock. How it ended is in the
+    /// Runs to the end, counting time from `start_ns` on the engine's clock. How it ended is in the
     /// control.
     pub fn run(mut self, start_ns: u64) {
         self.start_ns = start_ns;
@@ -235,7 +235,7 @@ impl<W: World, S: Stream> Shard<W, S> {
                 self.start_salted();
             }
             let wait = self.wait();
-            if let Err(error) = self.world.reap(wait, &mut self.completions) {
+            if let Err(error) = self.engine.reap(wait, &mut self.completions) {
                 self.stop(Cause::Failed { message: format!("cannot wait for completions: {error}") });
                 break;
             }
@@ -249,10 +249,10 @@ impl<W: World, S: Stream> Shard<W, S> {
 
     /// Lets the time until instant 0 pass. Nothing is in flight yet.
     fn await_start(&mut self) {
-        while self.world.now() < self.start_ns {
+        while self.engine.now() < self.start_ns {
             let wait = Wait { until_ns: self.start_ns, completions: 1 };
-            // What is wrong with the world will be wrong with its next wait, too.
-            if self.world.reap(wait, &mut self.completions).is_err() {
+            // What is wrong with the engine will be wrong with its next wait, too.
+            if self.engine.reap(wait, &mut self.completions).is_err() {
                 return;
             }
         }
@@ -261,7 +261,7 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// Reads the clock and does what depends on time alone.
     #[inline]
     fn look_at_clock(&mut self) {
-        self.now_ns = self.world.now().saturating_sub(self.start_ns);
+        self.now_ns = self.engine.now().saturating_sub(self.start_ns);
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
             self.recorder.rotate(end_ns);
@@ -285,14 +285,14 @@ impl<W: World, S: Stream> Shard<W, S> {
         let late = self.due.peek().is_some_and(|Reverse((intended_ns, _))| *intended_ns < self.stop_ns);
         let waiting = self.limits.iter().any(|limit| !limit.waiting.is_empty()) || !self.unsalted.is_empty();
         let wanted = (late || waiting) && !self.abandoned;
-        let idle = !wanted && self.world.in_flight() == 0;
+        let idle = !wanted && self.engine.in_flight() == 0;
         idle || self.now_ns >= self.stop_ns.saturating_add(self.settings.drain_ns)
     }
 
     /// Whether all streams have ended, and everything that they wanted is back.
     #[inline]
     fn is_done(&self) -> bool {
-        let back = self.world.in_flight() == 0 && self.unsalted.is_empty();
+        let back = self.engine.in_flight() == 0 && self.unsalted.is_empty();
         // Without any lane a run lasts for as long as it was asked to.
         back && !self.ended.is_empty() && self.ended.iter().all(|ended| *ended)
     }
@@ -309,7 +309,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             self.issue(lane, intended_ns);
             issued += 1;
             if issued % BATCH == 0 && !W::VIRTUAL {
-                self.now_ns = self.world.now().saturating_sub(self.start_ns);
+                self.now_ns = self.engine.now().saturating_sub(self.start_ns);
                 // A lane far behind must not keep completions from being seen.
                 if issued == 4 * BATCH {
                     break;
@@ -318,7 +318,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         }
         if issued > 0 {
             self.issued_ns = self.now_ns;
-            self.recorder.in_flight(self.world.in_flight());
+            self.recorder.in_flight(self.engine.in_flight());
         }
     }
 
@@ -341,7 +341,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         self.schedule_next(lane);
     }
 
-    /// Hands an operation that has its slot to the world, as soon as it has its buffer.
+    /// Hands an operation that has its slot to the engine, as soon as it has its buffer.
     #[inline]
     fn start(&mut self, slot: Slot) {
         let Some(buf) = self.buffers.take(&slot.request) else {
@@ -360,7 +360,7 @@ impl<W: World, S: Stream> Shard<W, S> {
         };
         self.closed_out += u32::from(self.is_closed(slot.lane));
         let Request { target, kind, offset, len, sync, placement, .. } = slot.request;
-        self.world.submit(Op { target, kind, offset, len, sync, placement, buf, token: token.into() });
+        self.engine.submit(Op { target, kind, offset, len, sync, placement, buf, token: token.into() });
     }
 
     #[inline]
@@ -400,7 +400,7 @@ impl<W: World, S: Stream> Shard<W, S> {
             Pacing::Sleep { period_ns } => {
                 let wake_ns = next_ns.max(self.issued_ns + period_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
                 // More completions than can come: the clock alone wakes.
-                let by_clock = self.world.in_flight() as u32 + 1;
+                let by_clock = self.engine.in_flight() as u32 + 1;
                 match self.awaited() {
                     _ if next_ns == u64::MAX => (wake_ns, 1),
                     Awaited::First => (wake_ns, 1),
@@ -415,7 +415,7 @@ impl<W: World, S: Stream> Shard<W, S> {
     /// How soon a completion has to be seen.
     #[inline]
     fn awaited(&self) -> Awaited {
-        let in_flight = self.world.in_flight() as u32;
+        let in_flight = self.engine.in_flight() as u32;
         let waiting = self.limits.iter().filter(|limit| !limit.waiting.is_empty());
         let slots = waiting.map(|limit| limit.limit.slots).sum::<u32>() + self.closed_out;
         match slots {

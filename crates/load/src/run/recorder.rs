@@ -1,11 +1,11 @@
 //! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
 //! clean one comes back.
 
-use device::op::{Completion, Kind};
-use device::sys::process;
-use measure::cell::{Interval, Layout};
-use measure::times::Times;
+use results::cell::{Interval, Layout};
+use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use sys::op::{Completion, Kind};
+use sys::process;
 
 /// Intervals that go round between a shard and whoever merges them.
 const SPARES: usize = 3;

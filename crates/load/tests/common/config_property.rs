@@ -4,7 +4,7 @@
 //! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
 
 use load::act::document::Document;
-use load::act::old::{self, MAJORS, Reading, Translation};
+use load::act::legacy::{self, MAJORS, Reading, Translation};
 use load::act::parse::{Parsed, parse};
 use load::act::problem::ConfigErrors;
 use load::act::{self, Configuration, IndexConfig, StorageConfig, echo};
@@ -20,7 +20,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) {
     for act in [None, given] {
         // The CPUs of a machine are at most as many as `flashproof config --cpus` takes.
         let reading = Reading { act, cpus: act.map(|_| 100_000), test: None };
-        match old::read("input.conf", bytes, &reading) {
+        match legacy::read("input.conf", bytes, &reading) {
             Ok(translation) => assert_translation_property(&translation),
             Err(errors) => assert_errors(&errors),
         }
@@ -32,7 +32,7 @@ fn assert_translation_property(translation: &Translation) {
     translation.changes.iter().for_each(|(_, change)| assert_one_line(&change.to_string()));
     translation.warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
     let text = Document::new(translation.config.clone()).to_string();
-    let again = old::read("written.conf", text.as_bytes(), &Reading::default());
+    let again = legacy::read("written.conf", text.as_bytes(), &Reading::default());
     let again = again.unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     assert_eq!(again.config, translation.config, "{text}");
 }

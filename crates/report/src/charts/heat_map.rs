@@ -5,7 +5,7 @@
 use super::windows::Windows;
 use super::{Axis, Chart, Limit};
 use crate::words;
-use measure::run_dir::Manifest;
+use results::run_dir::Manifest;
 
 /// A map of service times for each judged stream, over all devices.
 pub(crate) fn charts(manifest: &Manifest, service: &Windows) -> Vec<Chart> {

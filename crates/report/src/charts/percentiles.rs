@@ -3,8 +3,8 @@
 use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
 use super::{Axis, Chart, Limit, Line, Style};
 use crate::words;
-use measure::run_dir::Manifest;
-use measure::steady::Steadiness;
+use results::run_dir::Manifest;
+use results::steady::Steadiness;
 
 /// Service times: a chart for each stream that did something, the judged ones first, and with several
 /// devices their 99th percentiles beside each other.

@@ -4,7 +4,7 @@ use super::bins::Stat;
 use super::timeline::Timeline;
 use super::{Axis, Chart, Line, Points, Style};
 use crate::words;
-use measure::run_dir::Manifest;
+use results::run_dir::Manifest;
 
 /// A chart for each stream.
 pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {

@@ -3,8 +3,8 @@
 use super::{Axis, Chart, Limit, Line, Points, Style};
 use crate::document::{RunReport, StepReport};
 use crate::words;
-use measure::judge::Outcome;
-use measure::series::Rule;
+use results::judge::Outcome;
+use results::series::Rule;
 
 /// How a step ended, as lines tell it: by colour, symbol and name.
 const ENDS: [(Outcome, &str, usize); 3] =

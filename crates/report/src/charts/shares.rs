@@ -2,7 +2,7 @@
 
 use super::{Axis, Chart, Limit, Line, Points, Style};
 use crate::words;
-use measure::judge::{Group, Sla, Verdict};
+use results::judge::{Group, Sla, Verdict};
 
 /// A chart for each threshold, with a line for each judged stream and device.
 pub(crate) fn charts(verdict: &Verdict, sla: &Sla) -> Vec<Chart> {

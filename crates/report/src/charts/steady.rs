@@ -2,7 +2,7 @@
 
 use super::{Chart, Mark};
 use crate::words;
-use measure::steady::{ChangePoint, Metric, Steadiness};
+use results::steady::{ChangePoint, Metric, Steadiness};
 
 /// Most marks on one chart: more than these are a drive that never settles, and the table has them all.
 const MARKS_MAX: usize = 12;
@@ -44,7 +44,7 @@ pub(crate) fn value(metric: Metric, value: f64) -> String {
 mod tests {
     use super::*;
     use crate::charts::Axis;
-    use measure::steady::Group;
+    use results::steady::Group;
 
     #[test]
     fn metrics_that_move_at_once_make_one_mark() {

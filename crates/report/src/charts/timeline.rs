@@ -2,8 +2,8 @@
 
 use super::bins::Bins;
 use super::{Detail, Points};
-use measure::judge::CellCounts;
-use measure::run_dir::{IntervalRecord, Intervals, Manifest, RunDirError};
+use results::judge::CellCounts;
+use results::run_dir::{IntervalRecord, Intervals, Manifest, RunDirError};
 use std::path::Path;
 
 /// A column of telemetry.

@@ -2,7 +2,7 @@
 
 use super::{Axis, Chart, Detail, Limit, Line, Points, Style};
 use crate::words;
-use measure::run_dir::{Manifest, TRACE, TraceKind, TraceLine, TraceSize, read_trace};
+use results::run_dir::{Manifest, TRACE, TraceKind, TraceLine, TraceSize, read_trace};
 use std::path::Path;
 
 /// A value of a sample, nanoseconds.
@@ -84,7 +84,7 @@ fn chart(of: &str, samples: &[TraceLine], limits: &[Limit], detail: Detail) -> C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::run_dir::Spread;
+    use results::run_dir::Spread;
 
     #[test]
     fn the_highest_of_many_samples_survives() {

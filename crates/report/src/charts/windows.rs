@@ -5,8 +5,8 @@
 
 use super::{Detail, Heat, Points};
 use crate::latencies::Quantiles;
-use measure::cell::{self, Latencies, Layout};
-use measure::run_dir::{HlogKind, RunDirError, Window, each_window};
+use results::cell::{self, Latencies, Layout};
+use results::run_dir::{HlogKind, RunDirError, Window, each_window};
 use std::path::Path;
 
 /// Rows of a heat map for a factor of ten.

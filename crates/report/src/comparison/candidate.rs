@@ -9,9 +9,9 @@ use super::source::Source;
 use super::wear::{DeviceWear, wear};
 use super::{Comparison, Kind};
 use crate::latencies::StreamLatencies;
-use measure::act_log::Test as ActTest;
-use measure::judge::{Class, Outcome, Sla};
-use measure::run_dir::{Manifest, Run};
+use results::act_log::Test as ActTest;
+use results::judge::{Class, Outcome, Sla};
+use results::run_dir::{Manifest, Run};
 use serde::Serialize;
 use std::path::PathBuf;
 

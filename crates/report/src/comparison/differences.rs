@@ -1,7 +1,7 @@
 //! Where the tests of the candidates differ: said first, and never averaged away.
 
 use super::source::Source;
-use measure::run_dir::{Manifest, Run};
+use results::run_dir::{Manifest, Run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! How far from its limits a run stayed: the worst slice of any judged stream, threshold by threshold.
 
 use super::cell::Cell;
-use measure::judge::{Limit, Sla, SliceShares, Verdict};
+use results::judge::{Limit, Sla, SliceShares, Verdict};
 use serde::Serialize;
 
 /// The worst slice over one threshold.

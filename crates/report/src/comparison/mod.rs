@@ -28,7 +28,7 @@ pub use margins::{Margin, Worst};
 pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as read_published};
 pub use wear::DeviceWear;
 
-use measure::run_dir::RunDirError;
+use results::run_dir::RunDirError;
 use serde::Serialize;
 use source::Source;
 use std::collections::{BTreeMap, BTreeSet};

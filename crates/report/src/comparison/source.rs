@@ -7,9 +7,9 @@ use super::cell::Cell;
 use super::{CompareError, Kind};
 use crate::latencies::{StreamLatencies, latencies};
 use crate::rejudge::{doubt_of, place_of, rejudge_in};
-use measure::judge::Outcome;
-use measure::run_dir::{self, Holds, Run, RunDirError};
-use measure::series::{Purpose, Rule, Series, State, Step};
+use results::judge::Outcome;
+use results::run_dir::{self, Holds, Run, RunDirError};
+use results::series::{Purpose, Rule, Series, State, Step};
 use std::path::{Path, PathBuf};
 
 /// A directory as it was read.

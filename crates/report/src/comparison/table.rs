@@ -5,7 +5,7 @@
 use super::cell::Cell;
 use super::published::Published;
 use super::{Candidate, Comparison, DeviceWear, Kind};
-use measure::judge::{Class, Outcome};
+use results::judge::{Class, Outcome};
 use std::fmt;
 
 /// A comparison as rows of text.
@@ -24,7 +24,7 @@ impl Rows {
         this.row("of", candidates, |of| of.test.map(|_| kind_text(of)));
         this.row("test", candidates, |of| {
             of.test.map(|test| {
-                let name = if matches!(test.test, measure::act_log::Test::Index) { "index" } else { "storage" };
+                let name = if matches!(test.test, results::act_log::Test::Index) { "index" } else { "storage" };
                 let arrival = test.arrival.as_deref().unwrap_or("pacing unknown");
                 let simulated = if test.simulated { ", simulated" } else { "" };
                 format!("{name}, {arrival}, {:.0} s{simulated}", test.ran_sec)

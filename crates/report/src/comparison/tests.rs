@@ -1,13 +1,13 @@
 //! Candidates with known numbers, compared.
 
 use super::*;
-use measure::act_log::Test as ActTest;
-use measure::buckets::ActScale;
-use measure::cell::{Interval, Layout, StreamInfo};
-use measure::judge::{End, Outcome, Sla, whole_slice_sec};
-use measure::run_dir::{Config, Manifest, Writer};
-use measure::series::{Conclusion, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
-use measure::times::Times;
+use results::act_log::Test as ActTest;
+use results::buckets::ActScale;
+use results::cell::{Interval, Layout, StreamInfo};
+use results::judge::{End, Outcome, Sla, whole_slice_sec};
+use results::run_dir::{Config, Manifest, Writer};
+use results::series::{Conclusion, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::times::Times;
 use serde_json::json;
 use std::fs;
 

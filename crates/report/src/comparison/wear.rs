@@ -6,7 +6,7 @@
 
 use super::cell::Cell;
 use super::given::{DAYS_PER_YEAR, Endurance};
-use measure::run_dir::{Intervals, Manifest, RunDirError};
+use results::run_dir::{Intervals, Manifest, RunDirError};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Why there is no report.
 
-use measure::run_dir::RunDirError;
+use results::run_dir::RunDirError;
 use thiserror::Error;
 
 /// Why a report could not be made.

@@ -18,8 +18,8 @@ pub use section::Section;
 pub use series::{SeriesReport, StepReport};
 
 use crate::charts::Detail;
-use measure::judge::Outcome;
-use measure::series::Series;
+use results::judge::Outcome;
+use results::series::Series;
 use serde::Serialize;
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 use super::{Banner, RunReport, Section};
 use crate::charts::{Detail, rating};
 use crate::rejudge::{Evidence, place_of, rejudge};
-use measure::series::{Purpose, SERIES, Series, State, Step};
+use results::series::{Purpose, SERIES, Series, State, Step};
 use serde::Serialize;
 use std::path::Path;
 

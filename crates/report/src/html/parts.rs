@@ -2,7 +2,7 @@
 
 use super::escape::text;
 use crate::words;
-use measure::judge::Outcome;
+use results::judge::Outcome;
 
 /// A table with headings. `rows` are cells of HTML; the first of a row is its heading.
 pub(super) fn table(caption: &str, headings: &[&str], rows: &[Vec<String>]) -> String {

@@ -9,9 +9,9 @@ use super::plot::Plots;
 use crate::charts::telemetry::counter;
 use crate::document::RunReport;
 use crate::words;
-use measure::blame::Part;
-use measure::finding::{Finding, Level};
-use measure::judge::{Group, Outcome};
+use results::blame::Part;
+use results::finding::{Finding, Level};
+use results::judge::{Group, Outcome};
 
 /// The run with a heading of `level`; names of places in the page begin with `place`.
 pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Plots) -> String {
@@ -85,7 +85,7 @@ fn blame(run: &RunReport, place: &str, level: usize) -> String {
     if run.verdict.blame.is_empty() {
         return String::new();
     }
-    let one = |blame: &measure::blame::Blame| {
+    let one = |blame: &results::blame::Blame| {
         let share = |part: &Part| part.share.map_or_else(|| "evidence, no number".to_owned(), words::percent);
         let rows =
             blame.parts.iter().map(|part| vec![text(&kebab(&part.cause)), text(&share(part)), text(&part.evidence)]);
@@ -169,7 +169,7 @@ fn rates(run: &RunReport) -> String {
         let offered = if stream.offered_iops > 0.0 { words::number(stream.offered_iops) } else { "closed".to_owned() };
         let counts = [stream.ops, stream.errors, stream.overtime, stream.unissued];
         let mut row = vec![text(&stream.name), offered, words::number(stream.achieved_iops)];
-        row.extend(counts.map(|count| measure::judge::Grouped(count).to_string()));
+        row.extend(counts.map(|count| results::judge::Grouped(count).to_string()));
         row.push(words::bytes(stream.bytes as f64));
         row
     });

@@ -8,8 +8,8 @@ use super::run;
 use crate::charts::identifier;
 use crate::document::{SeriesReport, StepReport};
 use crate::words;
-use measure::judge::Outcome;
-use measure::series::{Purpose, Series, State};
+use results::judge::Outcome;
+use results::series::{Purpose, Series, State};
 
 /// The series; names of places in the page begin with `place`.
 pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> String {

@@ -3,7 +3,7 @@
 //! Lines and not columns for the thresholds, because logs can differ in their unit.
 
 use super::Log;
-use measure::buckets::ActScale;
+use results::buckets::ActScale;
 use std::fmt::Write;
 
 /// Names of the columns.

@@ -1,7 +1,7 @@
 //! Why a log gives no table.
 
 use super::table::version_line;
-use measure::act_log::{Part, ReadError};
+use results::act_log::{Part, ReadError};
 use thiserror::Error;
 
 /// A log that gives no table. Messages name the log.

@@ -23,7 +23,7 @@ pub struct Document<'a> {
 struct LogJson<'a> {
     log: &'a str,
     act_version: &'a str,
-    test: measure::act_log::Test,
+    test: results::act_log::Test,
     written_by: &'a str,
     report_interval_sec: u64,
     slice_sec: u64,

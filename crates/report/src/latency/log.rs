@@ -4,8 +4,8 @@
 //! can be formed when the log has both. What stands behind the last complete slice is left out.
 
 use super::LatencyError;
-use measure::act_log::{Chunk, Header, ReadError, Reader, Truncation};
-use measure::buckets::{ActBuckets, ActScale};
+use results::act_log::{Chunk, Header, ReadError, Reader, Truncation};
+use results::buckets::{ActBuckets, ActScale};
 use std::io::Read;
 use std::ops::RangeInclusive;
 

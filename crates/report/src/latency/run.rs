@@ -2,8 +2,8 @@
 
 use super::sla::Judgement;
 use crate::latencies::{StreamLatencies, latencies};
-use measure::judge::{IntervalCounts, Judge, Outcome, Plan, Sla, StreamTotals, whole_slice_sec};
-use measure::run_dir::{self, Intervals, Run, RunDirError};
+use results::judge::{IntervalCounts, Judge, Outcome, Plan, Sla, StreamTotals, whole_slice_sec};
+use results::run_dir::{self, Intervals, Run, RunDirError};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;

@@ -4,9 +4,9 @@
 //! says less than the verdict of a run directory, which has waits and failures too.
 
 use super::{Choice, Histogram, LatencyError, Log, Slice};
-use measure::act_log::{Header, Test};
-use measure::buckets::ActScale;
-use measure::judge::{Deciding, Limit, Outcome, Sla};
+use results::act_log::{Header, Test};
+use results::buckets::ActScale;
+use results::judge::{Deciding, Limit, Outcome, Sla};
 use serde::Serialize;
 use std::fmt;
 

@@ -6,8 +6,8 @@
 //! percentage of no operations, both of which ACT's script prints as 0.00.
 
 use super::{Choice, Histogram, Log, Slice};
-use measure::act_log::{DERIVED_TITLE, NAMES_TITLE};
-use measure::buckets::ActScale;
+use results::act_log::{DERIVED_TITLE, NAMES_TITLE};
+use results::buckets::ActScale;
 use std::fmt::Write;
 
 const GAP: &str = "  ";

@@ -11,7 +11,7 @@ pub use run::{Phase, RunStatus, Shares, StreamRate, Temperature};
 pub use series::{SeriesStatus, StepStatus};
 pub use text::clock;
 
-use measure::run_dir::{self, Holds, Process, RunDirError};
+use results::run_dir::{self, Holds, Process, RunDirError};
 use serde::Serialize;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};

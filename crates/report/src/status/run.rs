@@ -1,9 +1,9 @@
 //! How one run stands.
 
 use super::{Seen, unix_ms};
-use measure::cell::Layout;
-use measure::judge::{CellCounts, End, Judge, Outcome, Verdict};
-use measure::run_dir::{HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows};
+use results::cell::Layout;
+use results::judge::{CellCounts, End, Judge, Outcome, Verdict};
+use results::run_dir::{HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ pub struct RunStatus {
     /// The directory.
     pub dir: PathBuf,
     /// `storage` or `index`.
-    pub test: measure::act_log::Test,
+    pub test: results::act_log::Test,
     /// Devices, as the user named them.
     pub devices: Vec<String>,
     /// Whether they are simulated: then seconds are of simulated time.
@@ -136,7 +136,7 @@ pub struct RunStatus {
 impl RunStatus {
     /// Reads how the run in `dir` stands at `now`. `look` tells of a process.
     pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
-        let manifest = measure::run_dir::manifest(dir)?;
+        let manifest = results::run_dir::manifest(dir)?;
         // Asked first: a verdict that is written while the tables are read does not belong to them.
         if dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
@@ -166,7 +166,7 @@ impl RunStatus {
     }
 
     fn ended(dir: &Path, now: SystemTime, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let run = measure::run_dir::read(dir)?;
+        let run = results::run_dir::read(dir)?;
         let mut judge = manifest.judge();
         let mut intervals = Intervals::open(dir, manifest)?;
         let last = Last::of(&mut intervals, &mut judge, &manifest.layout())?;
@@ -184,7 +184,7 @@ impl RunStatus {
             let ops: u64 = last.cells.iter().skip(stream * devices).take(devices).map(|cell| cell.ops).sum();
             if last.length_sec > 0.0 { ops as f64 / last.length_sec } else { 0.0 }
         };
-        let rate = |(index, stream): (usize, &measure::cell::StreamInfo)| StreamRate {
+        let rate = |(index, stream): (usize, &results::cell::StreamInfo)| StreamRate {
             name: stream.name.clone(),
             offered_iops: stream.offered_iops,
             achieved_iops: achieved(index),
@@ -316,8 +316,8 @@ fn p99(dir: &Path, layout: &Layout) -> (Vec<(String, u64)>, Vec<String>) {
         Ok(windows) => windows,
         Err(error) => return (Vec::new(), vec![format!("no quantiles of latencies: {error}")]),
     };
-    let of = |(index, stream): (usize, &measure::cell::StreamInfo)| {
-        let mut all = measure::cell::latencies();
+    let of = |(index, stream): (usize, &results::cell::StreamInfo)| {
+        let mut all = results::cell::latencies();
         for window in windows.iter().filter(|window| window.cell / layout.devices.len().max(1) == index) {
             // Bounds that differ, as another program may write them, grow or are cut.
             let _ = all.add(&window.histogram);

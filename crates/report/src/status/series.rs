@@ -3,9 +3,9 @@
 use super::run::{Phase, RunStatus};
 use super::{Seen, unix_ms};
 use crate::rejudge::rejudge_in;
-use measure::judge::Outcome;
-use measure::run_dir::{Process, RunDirError};
-use measure::series::{Purpose, Series, State};
+use results::judge::Outcome;
+use results::run_dir::{Process, RunDirError};
+use results::series::{Purpose, Series, State};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -53,7 +53,7 @@ pub struct SeriesStatus {
 impl SeriesStatus {
     /// Reads how the series in `dir` stands at `now`. `look` tells of a process.
     pub(super) fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
-        let missing = || measure::run_dir::manifest(dir).err();
+        let missing = || results::run_dir::manifest(dir).err();
         let Some(mut series) = Series::read(dir)? else {
             return Err(missing().unwrap_or_else(|| RunDirError::NoRun {
                 path: dir.to_owned(),
@@ -136,6 +136,6 @@ impl SeriesStatus {
 }
 
 /// What is known of the process of a step's run, whether that ended or not: it is the series' own.
-fn process(dir: &Path, step: Option<&measure::series::Step>, look: &dyn Fn(&Process) -> Seen) -> Option<Seen> {
-    measure::run_dir::manifest(&dir.join(&step?.dir)).ok()?.process.as_ref().map(look)
+fn process(dir: &Path, step: Option<&results::series::Step>, look: &dyn Fn(&Process) -> Seen) -> Option<Seen> {
+    results::run_dir::manifest(&dir.join(&step?.dir)).ok()?.process.as_ref().map(look)
 }

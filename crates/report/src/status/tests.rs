@@ -1,12 +1,12 @@
 //! Runs at several moments, and what their directories tell.
 
 use super::*;
-use measure::buckets::ActScale;
-use measure::cell::{Interval, Layout, StreamInfo};
-use measure::judge::{End, Outcome, Sla};
-use measure::run_dir::{Manifest, Writer};
-use measure::series::{Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
-use measure::times::Times;
+use results::buckets::ActScale;
+use results::cell::{Interval, Layout, StreamInfo};
+use results::judge::{End, Outcome, Sla};
+use results::run_dir::{Manifest, Writer};
+use results::series::{Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::times::Times;
 use std::fs;
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     let writer = write(&dir, 40);
     assert_eq!(status(&dir, 0, Seen::Running).phase, Phase::Ending);
     let mut judge = manifest().judge();
-    let mut intervals = measure::run_dir::Intervals::open(&dir, &manifest()).unwrap();
+    let mut intervals = results::run_dir::Intervals::open(&dir, &manifest()).unwrap();
     while let Some(record) = intervals.next().unwrap() {
         judge.add_counts(&record.counts);
     }

@@ -1,7 +1,7 @@
 //! The status for a terminal: what is going on first, then how far, then the numbers.
 
 use super::{Phase, RunStatus, Seen, SeriesStatus, Shares, Status, StepStatus};
-use measure::series::{Purpose, State};
+use results::series::{Purpose, State};
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -2,13 +2,13 @@
 
 #![allow(dead_code, unreachable_pub)] // every test file is a crate that uses its part of this
 
-use measure::buckets::ActScale;
-use measure::cell::{Interval, Layout, StreamInfo};
-use measure::finding::{Finding, Level};
-use measure::judge::{End, Outcome, Sla};
-use measure::run_dir::{Manifest, Writer};
-use measure::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
-use measure::times::Times;
+use results::buckets::ActScale;
+use results::cell::{Interval, Layout, StreamInfo};
+use results::finding::{Finding, Level};
+use results::judge::{End, Outcome, Sla};
+use results::run_dir::{Manifest, Writer};
+use results::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::times::Times;
 use serde_json::{Value, json};
 use std::path::Path;
 

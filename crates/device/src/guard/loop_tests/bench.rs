@@ -44,7 +44,7 @@ pub(super) struct Bench {
 impl Bench {
     /// `None` without root or losetup.
     pub(super) fn new(options: &[&str]) -> Option<Self> {
-        if crate::sys::open::effective_user() != 0 {
+        if sys::open::effective_user() != 0 {
             return skip("a loop device needs root");
         }
         let dir = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ impl Drop for Undo<'_> {
 pub(super) fn write_through(consent: WriteConsent, at: u64, bytes: &[u8]) {
     let target = crate::target::Target::writable(consent);
     let file = File::from(target.fd().try_clone_to_owned().unwrap());
-    let mut buf = crate::sys::buffer::Pool::new(bytes.len()).unwrap().cut(bytes.len()).unwrap();
+    let mut buf = sys::buffer::Pool::new(bytes.len()).unwrap().cut(bytes.len()).unwrap();
     buf.copy_from_slice(bytes);
     assert_eq!(file.write_at(&buf, at).unwrap(), bytes.len());
     assert!(target.is_writable());

@@ -161,7 +161,7 @@ impl OpenDirect {
     }
 
     fn read(&self) {
-        let mut buf = crate::sys::buffer::Pool::new(4096).unwrap().cut(4096).unwrap();
+        let mut buf = sys::buffer::Pool::new(4096).unwrap().cut(4096).unwrap();
         self.0.read_exact_at(&mut buf, 0).unwrap();
     }
 }

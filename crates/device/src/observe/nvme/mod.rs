@@ -12,16 +12,16 @@ mod ocp;
 pub(super) mod poll;
 mod smart;
 
-pub use crate::sys::nvme::LogPageError;
 pub use ocp::OcpSmart;
 pub use smart::{CriticalWarning, Smart};
+pub use sys::nvme::LogPageError;
 
 use super::DeviceNumber;
 use super::controllers::controller_names;
-use crate::sys::nvme::{LogPage, log_page};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;
+use sys::nvme::{LogPage, log_page};
 
 /// An NVMe controller, open for questions about its health.
 #[derive(Debug)]

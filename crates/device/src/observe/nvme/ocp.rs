@@ -4,7 +4,7 @@
 //! number C0h is any vendor's to use, so a page counts only with the GUID that the specification gives it.
 
 use super::little_endian;
-use crate::sys::nvme::LOG_PAGE_BYTES;
+use sys::nvme::LOG_PAGE_BYTES;
 
 /// AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, the lowest byte first, at byte 496.
 const GUID: [u8; 16] = [0xc5, 0xaf, 0x10, 0x28, 0xea, 0xbf, 0xf2, 0xa4, 0x9c, 0x4f, 0x6f, 0x7c, 0xc9, 0x14, 0xd5, 0xaf];

@@ -4,8 +4,8 @@
 //! wrap in a drive's life.
 
 use super::little_endian;
-use crate::sys::nvme::LOG_PAGE_BYTES;
 use std::fmt;
+use sys::nvme::LOG_PAGE_BYTES;
 
 /// Bytes in one data unit: a thousand blocks of 512 bytes.
 const DATA_UNIT_BYTES: u128 = 512_000;

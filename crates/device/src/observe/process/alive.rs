@@ -4,7 +4,7 @@
 //! which the process began and the machine's start it does. Whoever runs in another container sees
 //! other numbers, so that "gone" here is no proof: whether its files still grow is the caller's to ask.
 
-use measure::run_dir::Process;
+use results::run_dir::Process;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;

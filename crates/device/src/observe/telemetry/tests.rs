@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::observe::test_loop::LoopDevice;
-use crate::sys::usage::page_bytes;
 use std::fs;
 use std::os::unix::fs::symlink;
+use sys::usage::page_bytes;
 
 struct FakeHost(tempfile::TempDir);
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::observe::diskstats::{self, Counters};
 use crate::observe::test_loop::LoopDevice;
-use crate::sys::usage::monotonic_ns;
 use std::time::Duration;
+use sys::usage::monotonic_ns;
 
 fn start(devices: &[DeviceNumber], options: Options) -> Option<Trace> {
     match Trace::start(devices, options) {

@@ -5,13 +5,13 @@
 //! when the next one is made.
 
 use super::TraceError;
-use crate::sys::mount::mount_detached;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::{fs, io};
+use sys::mount::mount_detached;
 
 /// Where tracefs is reached.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! between.
 //!
 //! ```text
-//! options, CONFIG -> Asked     load, devices, terms; nothing touched
+//! options, CONFIG -> Request     load, devices, terms; nothing touched
 //!                 -> Drives    which drives they are, and whether they are prepared
 //!                 -> Place     the directory of the series, its lock, its state: begun or gone on with
 //!                 -> doctor    what will spoil the result: shown and recorded, never in the way
@@ -10,43 +10,43 @@
 //!                 -> stages    one after another; series.json before and after each
 //!                 -> conclusion, report.html
 //! ```
-//! What the stages are, what passes one and what may be said of it is in `measure::certify`; the load of
+//! What the stages are, what passes one and what may be said of it is in `results::certify`; the load of
 //! a stage is `load::act::staged`'s; a run is the runner's. This joins them, and keeps the state on disk.
 
-mod asked;
+mod messages;
 mod place;
+mod request;
 mod stage;
-mod tell;
 
 use crate::args::CertifyArgs;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use crate::series::{Drives, prepare};
 use crate::signals::{self, Switch};
-use asked::Asked;
-use measure::certify;
-use measure::judge::Outcome;
 use place::Place;
+use request::Request;
+use results::certify;
+use results::judge::Outcome;
 use stage::Ended;
 use std::process::ExitCode;
 
 /// Certifies devices, from where the state on disk says that it is.
 pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
-    let asked = Asked::of(args)?;
-    let drives = Drives::look(&asked.base, args.no_prep)?;
-    let mut place = Place::open(args, &asked, &drives)?;
+    let request = Request::of(args)?;
+    let drives = Drives::look(&request.base, args.no_prep)?;
+    let mut place = Place::open(args, &request, &drives)?;
     stage::settle(&mut place);
     if certify::next(&place.kept.series, args.all_stages).is_none() && place.kept.series.conclusion.is_some() {
-        say::note(&format!(
+        console::note(&format!(
             "the series in {} ended before, and this is what came of it; --fresh begins anew",
             place.kept.dir.display()
         ));
-        return tell::conclusion(&place);
+        return messages::conclusion(&place);
     }
     let switch = Switch::install("the stage will be run again from its beginning; the same command does")?;
     place.kept.examine();
     place.kept.tell_findings();
-    // The preparation can take hours, in which `flashproof status` is asked.
+    // The preparation can take hours, in which `flashproof status` is request.
     place.kept.series.conclusion = None;
     place.kept.save()?;
     if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {
@@ -57,21 +57,21 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         place.kept.examine();
         place.kept.save()?;
     }
-    tell::beginning(&place);
+    messages::beginning(&place);
     while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
         // One that came while the last run or the preparation was being recorded did not end that.
         if let Some(signal) = switch.was_asked() {
-            return tell::interruption_between(&place, index, &signals::name(signal));
+            return messages::interruption_between(&place, index, &signals::name(signal));
         }
-        match stage::run(args, &asked, &mut place, index, &switch)? {
+        match stage::run(args, &request, &mut place, index, &switch)? {
             // Nothing would be other in another run now; the same command tries again.
             Ended::Judged(Outcome::Invalid) => break,
             Ended::Judged(_) => {}
-            Ended::Interrupted => return tell::interruption(&place, index),
+            Ended::Interrupted => return messages::interruption(&place, index),
         }
     }
     place.kept.series.conclusion = Some(certify::conclude(&place.kept.series, &place.claim));
     place.kept.save()?;
     place.kept.write_report();
-    tell::conclusion(&place)
+    messages::conclusion(&place)
 }

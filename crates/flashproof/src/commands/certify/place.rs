@@ -1,10 +1,10 @@
 //! A certification as it is kept on disk, with what may be said of it.
 
-use super::asked::{Asked, NAMED};
+use super::request::{NAMED, Request};
 use crate::args::CertifyArgs;
 use crate::failure::Failure;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name};
-use measure::certify::Claim;
+use results::certify::Claim;
 
 /// The certification, where it is, and the right to run it.
 pub struct Place {
@@ -15,19 +15,19 @@ pub struct Place {
 }
 
 impl Place {
-    /// Opens the directory of the series that is `asked` for.
+    /// Opens the directory of the series that is `request` for.
     ///
     /// Errors: another process runs it; what is there is another series, or a run.
-    pub fn open(args: &CertifyArgs, asked: &Asked, drives: &Drives) -> Result<Self, Failure> {
+    pub fn open(args: &CertifyArgs, request: &Request, drives: &Drives) -> Result<Self, Failure> {
         let claim = Claim {
             unprepared: drives.left_unprepared.clone(),
             virtual_kinds: drives.virtual_kinds.clone(),
-            ..asked.claim.clone()
+            ..request.claim.clone()
         };
         let config = claim.config.as_deref().map(|config| format!("-{config}")).unwrap_or_default();
         let load = format!("{}x{config}", claim.multiple);
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
-        let now = asked.series(drives.identities.clone(), &claim);
+        let now = request.series(drives.identities.clone(), &claim);
         // A drive that was not prepared when it began did not become so by being tested.
         let kept = Kept::open(&first, args.series.fresh, now, &[NAMED, NOT_PREPARED])?;
         let unprepared = kept.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());

@@ -1,18 +1,18 @@
 //! One stage: its run, what came of it, and the state on disk before and after.
 
-use super::asked::Asked;
+use super::messages;
 use super::place::Place;
-use super::tell;
+use super::request::Request;
 use crate::args::CertifyArgs;
+use crate::console;
 use crate::failure::Failure;
 use crate::runner::Unwatched;
-use crate::say;
 use crate::series::{StepRun, now_unix_ms};
 use crate::signals::Switch;
-use measure::certify::{self, Judged, Linearity};
-use measure::judge::{End, Outcome, Verdict};
-use measure::run_dir;
-use measure::series::{Rule, State, Step};
+use results::certify::{self, Judged, Linearity};
+use results::judge::{End, Outcome, Verdict};
+use results::run_dir;
+use results::series::{Rule, State, Step};
 use serde_json::{Value, json};
 
 /// How a stage ended.
@@ -27,29 +27,29 @@ pub enum Ended {
 /// interrupted then, and the same command runs it again.
 pub fn run(
     args: &CertifyArgs,
-    asked: &Asked,
+    request: &Request,
     place: &mut Place,
     index: usize,
     switch: &Switch,
 ) -> Result<Ended, Failure> {
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
-    tell::stage_begins(place, index);
+    messages::stage_begins(place, index);
     let what = StepRun {
-        load: asked.load(&place.kept.series.steps[index])?,
+        load: request.load(&place.kept.series.steps[index])?,
         options: &args.series,
-        others: asked.base.config().device_names(),
+        others: request.base.config().device_names(),
         sla: &args.sla,
         slice_sec: args.slice,
         round_sec: None,
         max_errors: args.max_errors,
-        heading: tell::heading(place, index),
+        heading: messages::heading(place, index),
     };
     let verdict = place.kept.run_step(index, what, switch, &mut Unwatched)?;
     let ended = take(place, index, &verdict, now_unix_ms());
     place.kept.save()?;
     if let Ended::Judged(_) = ended {
-        tell::stage_ended(place, index);
+        messages::stage_ended(place, index);
     }
     Ok(ended)
 }
@@ -70,7 +70,7 @@ pub fn settle(place: &mut Place) {
     }
     place.kept.series.settle();
     for step in place.kept.series.steps.iter().filter(|step| step.state == State::Interrupted) {
-        say::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
+        console::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
     }
 }
 
@@ -88,7 +88,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     step.reason = reason;
     step.details = details(verdict, &notes);
     if let Some(linearity) = linearity(place, index) {
-        say::note(&format!("\n{linearity}"));
+        console::note(&format!("\n{linearity}"));
         place.kept.series.steps[index].details["linearity"] = json!(linearity);
     }
     Ended::Judged(outcome)
@@ -121,7 +121,7 @@ fn linearity(place: &Place, index: usize) -> Option<Linearity> {
     };
     let compared = numbers(alone).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
     compared.unwrap_or_else(|error| {
-        say::warning(&format!("the devices in company cannot be compared with one alone: {error}"));
+        console::warning(&format!("the devices in company cannot be compared with one alone: {error}"));
         None
     })
 }

@@ -4,7 +4,7 @@
 //! dialogue, and nothing is written then. Questions go to standard error, so that the configuration
 //! can go to standard output.
 
-use super::wishes::{Rates, Wishes};
+use super::request::{ConfigRequest, Rates};
 use crate::args::seconds;
 use crate::failure::Failure;
 use load::act::AnyConfig;
@@ -19,37 +19,37 @@ const TRIES_MAX: u32 = 10;
 /// Longer than any device name.
 const ANSWER_BYTES_MAX: u64 = 1 << 16;
 
-/// Asks for everything that `wishes` does not have yet, with `input` for the answers.
-pub fn ask(wishes: &mut Wishes, input: impl BufRead, output: impl Write) -> Result<(), Failure> {
+/// Asks for everything that `request` does not have yet, with `input` for the answers.
+pub fn ask(request: &mut ConfigRequest, input: impl BufRead, output: impl Write) -> Result<(), Failure> {
     let mut dialogue = Dialogue { input, output };
-    if wishes.test.is_none() {
+    if request.test.is_none() {
         let names = Test::ALL.map(Test::name).join(" or ");
         let question = format!("Test, {names} [{}]", Test::default().name());
         let test = |answer: &str| match answer {
             "" => Ok(Test::default()),
             name => Test::named(name).ok_or_else(|| format!("give {names}")),
         };
-        wishes.test = Some(dialogue.answer(&question, test)?);
+        request.test = Some(dialogue.answer(&question, test)?);
     }
-    if wishes.devices.is_empty() {
-        wishes.devices = devices(&mut dialogue)?;
+    if request.devices.is_empty() {
+        request.devices = devices(&mut dialogue)?;
     }
-    if wishes.duration_sec.is_none() && dialogue.yes("Another duration than 24 hours?")? {
-        wishes.duration_sec = Some(dialogue.answer("Duration in hours, or with a unit (90m)", hours)?);
+    if request.duration_sec.is_none() && dialogue.yes("Another duration than 24 hours?")? {
+        request.duration_sec = Some(dialogue.answer("Duration in hours, or with a unit (90m)", hours)?);
     }
     if dialogue.yes("Another load or other records than the standard ones?")? {
-        details(wishes, &mut dialogue)?;
+        details(request, &mut dialogue)?;
     }
-    if wishes.rates.is_none() {
+    if request.rates.is_none() {
         let question = format!(
             "Load factor (1 is {READS_PER_SEC_1X} reads and {WRITES_PER_SEC_1X} writes a second for each drive)"
         );
-        wishes.rates = Some(Rates::Load(dialogue.answer(&question, |answer| said(answer.parse::<Factor>()))?));
+        request.rates = Some(Rates::Load(dialogue.answer(&question, |answer| said(answer.parse::<Factor>()))?));
     }
-    if wishes.out.is_none() && dialogue.yes("Write it to a file? (no: to standard output)")? {
-        let name = wishes.file_name();
+    if request.out.is_none() && dialogue.yes("Write it to a file? (no: to standard output)")? {
+        let name = request.file_name();
         let path = |answer: &str| Ok(PathBuf::from(if answer.is_empty() { &name } else { answer }));
-        wishes.out = Some(dialogue.answer(&format!("File [{name}]"), path)?);
+        request.out = Some(dialogue.answer(&format!("File [{name}]"), path)?);
     }
     Ok(())
 }
@@ -74,25 +74,25 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
 }
 
 /// What is not standard.
-fn details(wishes: &mut Wishes, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
-    let test = wishes.test.unwrap_or_default();
-    if wishes.rates.is_none() && dialogue.yes("Set reads and writes a second?")? {
+fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
+    let test = request.test.unwrap_or_default();
+    if request.rates.is_none() && dialogue.yes("Set reads and writes a second?")? {
         let rate = |answer: &str| number(answer, 0, u32::MAX);
         let reads = dialogue.answer("Reads a second for each drive", rate)?;
         let writes = dialogue.answer("Writes a second for each drive", |answer| match rate(answer)? {
             0 if reads == 0 => Err("no reads and no writes are no load - give at least 1".to_owned()),
             writes => Ok(writes),
         })?;
-        wishes.rates = Some(Rates::PerDrive { reads, writes });
+        request.rates = Some(Rates::PerDrive { reads, writes });
     }
     for (key, question) in [
         ("record-bytes", "Another record-bytes than 1536?"),
         ("service-threads", "Bound the operations in flight, as a database's threads do?"),
     ] {
-        let applies = load::act::options::find(test, key).is_some() && !wishes.sets(key);
+        let applies = load::act::options::find(test, key).is_some() && !request.sets(key);
         if applies && dialogue.yes(question)? {
             let value = dialogue.answer(key, |answer| runnable(test, key, answer).map(|()| answer.to_owned()))?;
-            wishes.set.push((key.to_owned(), value));
+            request.set.push((key.to_owned(), value));
         }
     }
     Ok(())
@@ -175,16 +175,16 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
 mod tests {
     use super::*;
 
-    fn told(answers: &str) -> (Wishes, String) {
-        let mut wishes = Wishes { test: Some(Test::Storage), ..Wishes::default() };
+    fn told(answers: &str) -> (ConfigRequest, String) {
+        let mut request = ConfigRequest { test: Some(Test::Storage), ..ConfigRequest::default() };
         let mut asked = Vec::new();
-        ask(&mut wishes, answers.as_bytes(), &mut asked).unwrap_or_else(|failure| panic!("{}", failure.message));
-        (wishes, String::from_utf8(asked).unwrap())
+        ask(&mut request, answers.as_bytes(), &mut asked).unwrap_or_else(|failure| panic!("{}", failure.message));
+        (request, String::from_utf8(asked).unwrap())
     }
 
     fn failure(answers: &str) -> String {
-        let mut wishes = Wishes { test: Some(Test::Storage), ..Wishes::default() };
-        ask(&mut wishes, answers.as_bytes(), Vec::new()).unwrap_err().message
+        let mut request = ConfigRequest { test: Some(Test::Storage), ..ConfigRequest::default() };
+        ask(&mut request, answers.as_bytes(), Vec::new()).unwrap_err().message
     }
 
     fn factor(text: &str) -> Option<Rates> {
@@ -194,19 +194,19 @@ mod tests {
     #[test]
     fn the_answers_of_the_sizing_paper_give_its_configuration() {
         // As printed there, with the factor asked again after an empty answer.
-        let (wishes, asked) = told("1\n/dev/nvme0n1\n\n\n\n3\ny\n\n");
-        assert_eq!((&wishes.devices[..], wishes.duration_sec), (&["/dev/nvme0n1".to_owned()][..], None));
-        assert_eq!(wishes.rates, factor("3"));
-        assert_eq!(wishes.out, Some("act_storage_3x_1d.conf".into()));
+        let (request, asked) = told("1\n/dev/nvme0n1\n\n\n\n3\ny\n\n");
+        assert_eq!((&request.devices[..], request.duration_sec), (&["/dev/nvme0n1".to_owned()][..], None));
+        assert_eq!(request.rates, factor("3"));
+        assert_eq!(request.out, Some("act_storage_3x_1d.conf".into()));
         assert_eq!(asked.matches("Load factor").count(), 2);
     }
 
     #[test]
     fn nonsense_is_asked_again() {
-        let (wishes, asked) =
+        let (request, asked) =
             told("none\n0\n2\n/dev/a /dev/b\n\n/dev/a\n/dev/a\n/dev/b\ny\n1d2x\n0\n12\nmaybe\nn\n-3\nnan\n0\n1.5\nn\n");
-        assert_eq!(wishes.devices, ["/dev/a", "/dev/b"]);
-        assert_eq!((wishes.duration_sec, wishes.rates, wishes.out), (Some(43_200), factor("1.5"), None));
+        assert_eq!(request.devices, ["/dev/a", "/dev/b"]);
+        assert_eq!((request.duration_sec, request.rates, request.out), (Some(43_200), factor("1.5"), None));
         for said in
             ["give a whole number from 1 to 128", "give one name", "is named twice", "measures nothing", "give y or n"]
         {
@@ -216,25 +216,25 @@ mod tests {
 
     #[test]
     fn rates_and_records_of_ones_own_are_asked_for_each_drive() {
-        let (wishes, asked) = told("1\nsim:\nn\ny\ny\n0\n0\n10\ny\n0\n4096\ny\n64\nn\n");
-        assert_eq!(wishes.rates, Some(Rates::PerDrive { reads: 0, writes: 10 }));
+        let (request, asked) = told("1\nsim:\nn\ny\ny\n0\n0\n10\ny\n0\n4096\ny\n64\nn\n");
+        assert_eq!(request.rates, Some(Rates::PerDrive { reads: 0, writes: 10 }));
         let set = [("record-bytes", "4096"), ("service-threads", "64")];
-        assert_eq!(wishes.set, set.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert_eq!(request.set, set.map(|(key, value)| (key.to_owned(), value.to_owned())));
         assert!(asked.contains("are no load") && asked.contains("record-bytes: 0 ") && !asked.contains("Load factor"));
     }
 
     #[test]
     fn what_was_given_is_not_asked() {
-        let mut wishes = Wishes {
+        let mut request = ConfigRequest {
             test: Some(Test::Storage),
             devices: vec!["/dev/a".into()],
             duration_sec: Some(5),
             rates: factor("3"),
             out: Some("x".into()),
-            ..Wishes::default()
+            ..ConfigRequest::default()
         };
         let mut asked = Vec::new();
-        ask(&mut wishes, &b"n\n"[..], &mut asked).unwrap();
+        ask(&mut request, &b"n\n"[..], &mut asked).unwrap();
         assert_eq!(String::from_utf8(asked).unwrap().matches("(y/N)").count(), 1);
     }
 

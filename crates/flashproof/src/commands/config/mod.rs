@@ -4,34 +4,35 @@
 //! CONFIG of any ACT, or the defaults
 //!   + devices, duration, keys     options, or answers to questions
 //!   x load or scale               by drives, not by devices
-//!   -> checked -> meaning -> commented text -> standard output or a file
+//!   -> checked -> summary -> commented text -> standard output or a file
 //! ```
 //!
 //! Devices are only asked what they are; nothing but the file is opened for writing.
 
 mod ask;
 mod output;
-mod wishes;
+mod request;
 
 use crate::args::ConfigArgs;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use device::discover::{Drive, Roots, drives_of};
+use engine::sim::DriveSpec;
 use load::act::AnyConfig;
 use load::act::document::Document;
-use load::act::meaning::many;
-use load::act::old::{self, Reading, Translation};
+use load::act::legacy::{self, Reading, Translation};
+use load::act::load_summary::many;
 use load::act::parse::FILE_BYTES_MAX;
 use load::act::scale::{self, Factor};
-use measure::judge::Grouped;
 use output::Output;
+use request::{ConfigRequest, Rates};
+use results::judge::Grouped;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
-use wishes::{Rates, Wishes};
 
 /// Length of a test that certifies, which is the default, in seconds.
 const DAY_SEC: u32 = 86_400;
@@ -39,10 +40,10 @@ const DAY_SEC: u32 = 86_400;
 /// Writes the configuration.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let given = args.config.as_deref().or(args.from.as_deref());
-    let mut wishes = Wishes::of(args)?;
+    let mut request = ConfigRequest::of(args)?;
     let base = given.map(|path| translated(path, args)).transpose()?;
-    output(&wishes, args).check()?;
-    let asked = args.ask || base.is_none() && wishes.is_empty();
+    output(&request, args).check()?;
+    let asked = args.ask || base.is_none() && request.is_empty();
     if asked {
         if !args.ask && !io::stdin().is_terminal() {
             return Err(Failure::usage(
@@ -50,26 +51,30 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
                  --load (see flashproof config --help), or --ask to read the answers from standard input",
             ));
         }
-        ask::ask(&mut wishes, io::stdin().lock(), io::stderr())?;
+        ask::ask(&mut request, io::stdin().lock(), io::stderr())?;
     }
-    let output = output(&wishes, args);
-    let plan = Plan::new(base, &wishes, args)?;
+    let output = output(&request, args);
+    let plan = Plan::new(base, &request, args)?;
     let text = plan.document(args)?;
     if let Err(failure) = output.write(&text) {
         // Nobody answers all of it twice: what cannot be saved is shown.
         if asked {
-            say::result(&text)?;
+            console::result(&text)?;
         }
         return Err(failure);
     }
     if let Output::File { path, .. } = &output {
-        say::note(&format!("{} is written; run it with: flashproof {} {0}", path.display(), plan.config.test().name()));
+        console::note(&format!(
+            "{} is written; run it with: flashproof {} {0}",
+            path.display(),
+            plan.config.test().name()
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn output(wishes: &Wishes, args: &ConfigArgs) -> Output {
-    match &wishes.out {
+fn output(request: &ConfigRequest, args: &ConfigArgs) -> Output {
+    match &request.out {
         Some(path) => Output::File { path: path.clone(), force: args.force },
         None => Output::Stdout,
     }
@@ -92,7 +97,7 @@ pub fn translation_of(path: &Path, reading: &Reading) -> Result<Translation, Fai
             place + 1
         )));
     }
-    old::read(&name, &bytes, reading).map_err(Failure::usage)
+    legacy::read(&name, &bytes, reading).map_err(Failure::usage)
 }
 
 fn read(path: &Path, name: &str) -> Result<Vec<u8>, Failure> {
@@ -132,25 +137,25 @@ type Notes = Vec<(&'static str, String)>;
 
 impl Plan {
     /// Puts everything together. Errors: everything that is wrong with it.
-    fn new(base: Option<(String, Translation)>, wishes: &Wishes, args: &ConfigArgs) -> Result<Self, Failure> {
+    fn new(base: Option<(String, Translation)>, request: &ConfigRequest, args: &ConfigArgs) -> Result<Self, Failure> {
         let mut config = match &base {
             Some((_, translation)) => translation.config.clone(),
-            None => AnyConfig::new(wishes.test.unwrap_or_default()),
+            None => AnyConfig::new(request.test.unwrap_or_default()),
         };
-        let devices = match &wishes.devices[..] {
+        let devices = match &request.devices[..] {
             [] => None,
             devices => Some(("device-names".to_owned(), device_list(devices)?)),
         };
-        let duration_sec = wishes.duration_sec.or(base.is_none().then_some(DAY_SEC));
+        let duration_sec = request.duration_sec.or(base.is_none().then_some(DAY_SEC));
         let duration = duration_sec.map(|seconds| ("test-duration-sec".to_owned(), seconds.to_string()));
-        let keys = devices.into_iter().chain(duration).chain(wishes.set.iter().cloned());
+        let keys = devices.into_iter().chain(duration).chain(request.set.iter().cloned());
         all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
         let in_file = |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given.contains(&key));
-        config.settle(&|key| in_file(key) || wishes.sets(key));
+        config.settle(&|key| in_file(key) || request.sets(key));
         if base.is_none() && config.device_names().is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
         }
-        if base.is_none() && wishes.rates.is_none() {
+        if base.is_none() && request.rates.is_none() {
             return Err(Failure::usage(format!(
                 "no load is given - give --load N ({} reads and {} writes a second for each drive are 1), or --reads and \
                  --writes",
@@ -160,47 +165,50 @@ impl Plan {
         }
         let mut drives = drives_of(config.device_names(), &Roots::default());
         for drive in &mut drives {
+            if let Ok(spec) = drive.name.parse::<DriveSpec>() {
+                (drive.size_bytes, drive.min_io_bytes) = (Some(spec.capacity_bytes), Some(spec.min_io_bytes));
+            }
             drive.size_bytes = drive.size_bytes.or(args.capacity);
         }
-        let mut notes = set_rates(&mut config, wishes.rates, drives.len())?;
+        let mut notes = set_rates(&mut config, request.rates, drives.len())?;
         if let Some(factor) = args.scale {
             let scaled = scale::scale(&mut config, factor).map_err(several)?;
             notes.extend(scaled.iter().map(|rate| (rate.key, rate.to_string())));
         }
         all(config.problems())?;
-        Ok(Self { config, drives, source: base, rates: wishes.rates, scaled: args.scale.is_some(), notes })
+        Ok(Self { config, drives, source: base, rates: request.rates, scaled: args.scale.is_some(), notes })
     }
 
     /// The text of the file; what it means and what was changed is said, too.
     fn document(&self, args: &ConfigArgs) -> Result<String, Failure> {
-        let meaning = self.config.meaning(&self.drives).map_err(several)?;
-        let meaning = meaning.lines(args.dwpd);
+        let summary = self.config.load_summary(&self.drives).map_err(several)?;
+        let summary = summary.lines(args.dwpd);
         let mut document = Document::new(self.config.clone());
         document.lines([self.title()]);
         document.paragraph(&format!(
             "{} {}; run it with: flashproof {} FILE. A test that writes erases its devices.",
-            old::WRITTEN_BY,
+            legacy::WRITTEN_BY,
             env!("CARGO_PKG_VERSION"),
             self.config.test().name()
         ));
         for told in self.translation() {
-            say::note(&told);
+            console::note(&told);
             document.paragraph(&told);
         }
         for (key, told) in self.changes().iter().chain(&self.notes) {
-            say::note(&if key.is_empty() { told.clone() } else { format!("{key}: {told}") });
+            console::note(&if key.is_empty() { told.clone() } else { format!("{key}: {told}") });
             document.note(key, told);
         }
         for told in self.counted() {
-            say::note(&told);
+            console::note(&told);
             document.paragraph(&told);
         }
         if let Some(told) = self.uneven() {
-            say::warning(&told);
+            console::warning(&told);
             document.paragraph(&told);
         }
-        meaning.iter().for_each(|line| say::note(line));
-        document.lines(meaning);
+        summary.iter().for_each(|line| console::note(line));
+        document.lines(summary);
         Ok(document.to_string())
     }
 

@@ -1,7 +1,7 @@
 //! A configuration goes to standard output, or to a file: whole, and over another one only by force.
 
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -45,7 +45,7 @@ impl Output {
     /// Writes all of `text`, or leaves everything as it was.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         match self {
-            Self::Stdout => say::result(text),
+            Self::Stdout => console::result(text),
             Self::File { path, force } => {
                 self.check()?;
                 match replace(path, text.as_bytes(), *force) {

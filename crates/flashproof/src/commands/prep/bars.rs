@@ -1,7 +1,7 @@
 //! The screen of a preparation: a bar a device, a line now and then, or ACT's plain lines.
 
 use super::status::{Shared, Status, Step};
-use crate::say;
+use crate::console;
 use crate::screen::columns;
 use report::status::clock;
 use std::io::{self, IsTerminal};
@@ -59,7 +59,7 @@ impl Bars {
                 if self.added.is_none_or(|added| added.elapsed() >= ADD) {
                     // Nothing is known of the first moment.
                     if self.added.replace(Instant::now()).is_some() {
-                        self.lines().iter().for_each(|line| say::note(line));
+                        self.lines().iter().for_each(|line| console::note(line));
                     }
                 }
             }
@@ -79,7 +79,7 @@ impl Bars {
             text.extend(line.chars().take(width));
             text.push_str("\x1b[K\n");
         }
-        say::draw(text, self.drawn == 0);
+        console::draw(text, self.drawn == 0);
         self.drawn = lines.len();
     }
 
@@ -105,7 +105,7 @@ impl Bars {
                 text += &format!("{what} device {name}: {} %\n", tenth * 10);
             }
             // What cannot be printed is no reason to leave a device half prepared.
-            let _ = say::result(&text);
+            let _ = console::result(&text);
         }
     }
 }

@@ -7,9 +7,9 @@ use super::ledger::{Broken, Ledger};
 use super::read_back::Verified;
 use super::status::{Shared, Step};
 use super::tracker::Tracker;
+use crate::console;
 use crate::devices::Devices;
 use crate::engine::{Engine, EngineFacts};
-use crate::say;
 use device::guard::{Prepared, unix_s};
 use device::salt::PlacedSalt;
 use device::target::Target;
@@ -114,7 +114,7 @@ impl Job {
                 Ok(()) => {}
                 // Where all was to be discarded that was made sure of before.
                 Err(error) if !discard_first && is_unsupported(&error) => {
-                    say::warning(&format!(
+                    console::warning(&format!(
                         "{}: it takes no discard ({error}), so its last {} bytes stay as they are: untouched, but not free for the drive",
                         self.name,
                         size_bytes - from

@@ -1,6 +1,6 @@
 //! Where a preparation is kept on record, and why one ends before its end.
 
-use crate::say;
+use crate::console;
 use device::guard::{Prepared, Records, Sampled, StateError};
 use device::target::Target;
 use std::cell::Cell;
@@ -67,7 +67,7 @@ impl Ledger {
 
     fn tell(&self, prepared: &Prepared, error: &StateError) {
         if !self.told.replace(true) {
-            say::warning(&format!(
+            console::warning(&format!(
                 "{}: {error}; it goes on, but an interruption would lose what is not recorded",
                 prepared.path
             ));
@@ -89,7 +89,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::prep::course::tests::begun;
+    use crate::commands::prep::resume::tests::begun;
     use device::guard::PREPARATION;
 
     #[test]

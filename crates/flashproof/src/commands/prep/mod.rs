@@ -5,23 +5,23 @@
 //! any. Then each goes its own way, on a thread of its own.
 
 mod bars;
-mod course;
 mod job;
 mod ledger;
 mod open;
 mod read_back;
+mod resume;
 mod status;
 mod tracker;
 
 use crate::args::PrepArgs;
 use crate::commands::Manner;
+use crate::console;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::say;
 use crate::signals::Switch;
 use bars::{Bars, Style};
 use device::guard::{Prepared, unix_s};
-use device::sim::PREFIX;
+use engine::sim::PREFIX;
 use job::{Done, Job};
 use ledger::Broken;
 use load::act::Engine as WantedEngine;
@@ -72,7 +72,7 @@ pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, F
     };
     if style == Style::Plain {
         for Prepared { path, size_bytes, .. } in jobs.iter().map(|job| &job.prepared) {
-            say::result(&format!(
+            console::result(&format!(
                 "{path} size = {size_bytes} bytes, {} large blocks\n",
                 size_bytes / u64::from(BLOCK_BYTES)
             ))?;
@@ -117,17 +117,17 @@ fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<u8, Failure> {
     for ((ended, seconds), name) in ended.iter().zip(&args.devices) {
         let severer = |now: u8| [1, 3, 4].into_iter().find(|severe| code == *severe || now == *severe).unwrap_or(0);
         match ended {
-            Ok(done) => say::result(&summary(name, done, *seconds, args.verify))?,
+            Ok(done) => console::result(&summary(name, done, *seconds, args.verify))?,
             Err(Broken::Device(why)) => {
-                say::error(why);
+                console::error(why);
                 code = severer(1);
             }
             Err(Broken::Environment(why)) => {
-                say::error(why);
+                console::error(why);
                 code = severer(3);
             }
             Err(Broken::Asked) => {
-                say::note(&format!("{name}: interrupted; go on with: {}", command_to_go_on()));
+                console::note(&format!("{name}: interrupted; go on with: {}", command_to_go_on()));
                 code = severer(4);
             }
         }

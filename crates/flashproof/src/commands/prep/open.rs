@@ -1,18 +1,18 @@
 //! The devices of a preparation: decided upon one by one, opened all or none.
 
-use super::course::{Beginning, Course, Subject, Wanted};
 use super::job::{Job, Written};
 use super::ledger::Ledger;
+use super::resume::{Beginning, Resume, Subject, Wanted};
 use super::status::Shared;
 use crate::args::PrepArgs;
+use crate::console;
 use crate::devices::{self, Devices};
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::say;
 use device::discover::{self, DeviceFacts, Kind, Roots};
 use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
-use device::sim::DriveSpec;
 use device::target::Target;
+use engine::sim::DriveSpec;
 use load::run::Control;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     let courses = facts
         .iter()
         .zip(seed..)
-        .map(|(facts, seed)| Course::of(&Subject::of(facts), &wanted, &records, Beginning { seed, unix_s }));
+        .map(|(facts, seed)| Resume::of(&Subject::of(facts), &wanted, &records, Beginning { seed, unix_s }));
     let courses = all(courses, Failure::usage)?;
     let cannot = facts.iter().filter(|facts| wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0);
     let cannot: Vec<_> = cannot
@@ -111,7 +111,7 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     let consents = devices::consent(&requests, &args.erase, &args.others)?;
     let drives = consents.into_iter().zip(courses).zip(&facts);
     all(
-        drives.map(|((consent, course), facts)| opened(consent, course, facts, &wanted, &records)),
+        drives.map(|((consent, resume), facts)| opened(consent, resume, facts, &wanted, &records)),
         Failure::environment,
     )
 }
@@ -126,16 +126,16 @@ fn request(facts: &DeviceFacts) -> Request {
     }
 }
 
-/// The drive of a `course` that was decided upon by `facts`, now that there is consent.
+/// The drive of a `resume` that was decided upon by `facts`, now that there is consent.
 fn opened(
     consent: WriteConsent,
-    course: Course,
+    resume: Resume,
     facts: &DeviceFacts,
     wanted: &Wanted,
     records: &Records,
 ) -> Result<Drive, String> {
     let path = &facts.path;
-    consent.notes().iter().for_each(|note| say::warning(&format!("{path}: {note}")));
+    consent.notes().iter().for_each(|note| console::warning(&format!("{path}: {note}")));
     let (now, identity) = (Subject::of(consent.facts()), facts.identity());
     if now.identity != identity {
         return Err(format!("cannot prepare {path} - another device took its place - start again"));
@@ -149,34 +149,34 @@ fn opened(
     }
     let identity = identity.filter(|_| consent.is_key_recorded());
     match &identity {
-        None => check_unrecorded(&course, facts, records)?,
-        Some(_) => check_same_key(&course, &consent)?,
+        None => check_unrecorded(&resume, facts, records)?,
+        Some(_) => check_same_key(&resume, &consent)?,
     }
-    course.check(&now, wanted, records)?;
-    if course.is_resumed() {
-        let Prepared { seed, .. } = course.prepared;
-        say::note(&format!("{path}: going on {} (seed {seed})", course.prepared.progress()));
+    resume.check(&now, wanted, records)?;
+    if resume.is_resumed() {
+        let Prepared { seed, .. } = resume.prepared;
+        console::note(&format!("{path}: going on {} (seed {seed})", resume.prepared.progress()));
     }
     let key = consent.stamp_key();
     let target = Arc::new(Target::writable(consent));
-    Ok(Drive { devices: Devices::Real(vec![target]), prepared: course.prepared, key, identity })
+    Ok(Drive { devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
 }
 
 /// Says what it means that nothing can be recorded; refuses what would then be a false record, or none
 /// where later runs rely on one.
-fn check_unrecorded(course: &Course, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
+fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
     let refuse = |why: &str| {
         Err(format!(
             "cannot prepare {path} - nothing can be recorded of it now, {why} - make the state directory writable and start again"
         ))
     };
-    let Prepared { used_bytes, size_bytes, .. } = course.prepared;
+    let Prepared { used_bytes, size_bytes, .. } = resume.prepared;
     match facts.identity() {
         Some(identity) if records.has(&identity) => refuse("and what is on record of it would no longer be true"),
         Some(_) if used_bytes < size_bytes => refuse("so later runs would not know which part is not to be used"),
         _ => {
-            say::warning(&format!(
+            console::warning(&format!(
                 "{path}: nothing is recorded of this preparation, so it can neither go on after an interruption nor be verified later"
             ));
             Ok(())
@@ -186,8 +186,8 @@ fn check_unrecorded(course: &Course, facts: &DeviceFacts, records: &Records) -> 
 
 /// Refuses to go on with another key than the one on what is written so far: half of the device would not
 /// be what the record says.
-fn check_same_key(course: &Course, consent: &WriteConsent) -> Result<(), String> {
-    match course.key {
+fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
+    match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(
             "cannot go on with {} - its record is not the one that it was interrupted with: the key of the stamps is another - say --restart to prepare it from the beginning",
             consent.name()
@@ -199,7 +199,7 @@ fn check_same_key(course: &Course, consent: &WriteConsent) -> Result<(), String>
 /// Says where a record is that cannot be used, because it is as good as none then.
 fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
     if let Some(path) = identity.and_then(|identity| records.unusable(identity)) {
-        say::warning(&format!(
+        console::warning(&format!(
             "{name}: its record {} is damaged, or of a later flashproof, and counts as none",
             path.display()
         ));
@@ -247,7 +247,7 @@ pub fn simulate(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     let drives = args.devices.iter().map(|name| {
         let spec: DriveSpec = name.parse().map_err(|error| format!("{error}"))?;
         let subject = Subject { path: name.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
-        let Course { prepared, .. } = Course::of(&subject, &wanted(args), &nowhere, beginning)?;
+        let Resume { prepared, .. } = Resume::of(&subject, &wanted(args), &nowhere, beginning)?;
         Ok(Drive { devices: Devices::Simulated(vec![(name.clone(), spec)]), prepared, key: 0, identity: None })
     });
     all(drives, Failure::usage)
@@ -291,8 +291,8 @@ mod tests {
             discover::discover(self.file().to_str().unwrap(), &Roots::default()).unwrap()
         }
 
-        fn course(&self) -> Course {
-            Course::of(&Subject::of(&self.facts()), &WANTED, &self.records, Beginning { seed: 5, unix_s: 1 }).unwrap()
+        fn resume(&self) -> Resume {
+            Resume::of(&Subject::of(&self.facts()), &WANTED, &self.records, Beginning { seed: 5, unix_s: 1 }).unwrap()
         }
 
         fn consent(&self, facts: &DeviceFacts) -> WriteConsent {
@@ -303,7 +303,7 @@ mod tests {
         /// A preparation that was interrupted in its first pass.
         fn interrupted(self) -> Self {
             let facts = self.facts();
-            let prepared = Prepared { mark_bytes: 131_072, ..self.course().prepared };
+            let prepared = Prepared { mark_bytes: 131_072, ..self.resume().prepared };
             drop(self.consent(&facts));
             self.records.keep_prepared(&facts.identity().unwrap(), &prepared).unwrap();
             self
@@ -328,7 +328,7 @@ mod tests {
     fn nothing_is_written_before_it_is_on_record() {
         let place = Place::new();
         let facts = place.facts();
-        let drive = || opened(place.consent(&facts), place.course(), &facts, &WANTED, &place.records).unwrap();
+        let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
         let mut frozen = job(drive(), &place);
         frozen.ledger.records = Records::nowhere();
         let Err(Broken::Environment(why)) = frozen.prepare() else { panic!("it was prepared") };
@@ -343,7 +343,7 @@ mod tests {
         let place = Place::new();
         let facts = place.facts();
         let identity = facts.identity().unwrap();
-        let drive = || opened(place.consent(&facts), place.course(), &facts, &WANTED, &place.records).unwrap();
+        let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
         let prepared = job(drive(), &place).prepare().unwrap().prepared;
         let verified = || Job { prepared: prepared.clone(), ..job(drive(), &place) }.verify_only();
         let taken = Prepared { written_since: Some("storage test".into()), ..prepared.clone() };
@@ -358,31 +358,31 @@ mod tests {
     #[test]
     fn a_preparation_goes_on_with_its_own_key_only() {
         let place = Place::new().interrupted();
-        let (facts, course) = (place.facts(), place.course());
-        let drive = opened(place.consent(&facts), course.clone(), &facts, &WANTED, &place.records).unwrap();
-        assert_eq!((Some(drive.key), &drive.identity), (course.key, &facts.identity()));
+        let (facts, resume) = (place.facts(), place.resume());
+        let drive = opened(place.consent(&facts), resume.clone(), &facts, &WANTED, &place.records).unwrap();
+        assert_eq!((Some(drive.key), &drive.identity), (resume.key, &facts.identity()));
         drop(drive);
-        let other = Course { key: course.key.map(|key| key ^ 2), ..course };
+        let other = Resume { key: resume.key.map(|key| key ^ 2), ..resume };
         let why = opened(place.consent(&facts), other, &facts, &WANTED, &place.records).err().unwrap();
         assert!(why.contains("the key of the stamps is another - say --restart"), "{why}");
     }
     #[track_caller]
-    fn refused(place: &Place, facts: &DeviceFacts, course: &Course, why: &str) {
+    fn refused(place: &Place, facts: &DeviceFacts, resume: &Resume, why: &str) {
         let consent = place.consent(facts);
-        let text = opened(consent, course.clone(), facts, &WANTED, &place.records).err().expect(why);
+        let text = opened(consent, resume.clone(), facts, &WANTED, &place.records).err().expect(why);
         assert!(text.contains(why) && !text.contains('\n'), "`{why}` is not in `{text}`");
     }
 
     #[test]
     fn what_came_between_the_decision_and_the_consent_is_seen() {
         let place = Place::new().interrupted();
-        let (facts, course) = (place.facts(), place.course());
+        let (facts, resume) = (place.facts(), place.resume());
         let identity = facts.identity().unwrap();
         let on_record = || place.records.find(&identity).unwrap().prepared.unwrap();
         let then = on_record();
         let changed = |now: Prepared, why: &str| {
             place.records.keep_prepared(&identity, &now).unwrap();
-            refused(&place, &facts, &course, why);
+            refused(&place, &facts, &resume, why);
         };
         let elsewhere = "another run was on it meanwhile, and its record changed - start again";
         changed(Prepared { mark_bytes: 262_144, ..then.clone() }, elsewhere);
@@ -393,12 +393,12 @@ mod tests {
             "it was written to since (storage test)",
         );
         place.records.keep_prepared(&identity, &then).unwrap();
-        assert!(opened(place.consent(&facts), course.clone(), &facts, &WANTED, &place.records).is_ok());
+        assert!(opened(place.consent(&facts), resume.clone(), &facts, &WANTED, &place.records).is_ok());
 
         fs::OpenOptions::new().write(true).open(place.file()).unwrap().set_len(2 * SIZE as u64).unwrap();
-        refused(&place, &facts, &course, "it had 1048576 bytes and has 2097152 now - start again");
+        refused(&place, &facts, &resume, "it had 1048576 bytes and has 2097152 now - start again");
         fs::copy(place.file(), place.dir.path().join("other")).unwrap();
         fs::rename(place.dir.path().join("other"), place.file()).unwrap();
-        refused(&place, &facts, &course, "another device took its place - start again");
+        refused(&place, &facts, &resume, "another device took its place - start again");
     }
 }

@@ -6,7 +6,7 @@ use super::ledger::{Broken, Ledger};
 use super::status::Shared;
 use device::guard::Prepared;
 use load::run::{Failure, Sink, SinkError};
-use measure::cell::Interval;
+use results::cell::Interval;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 

@@ -1,41 +1,41 @@
 //! `flashproof rate`: the highest multiple of a load that devices hold.
 //!
 //! ```text
-//! options, CONFIG -> Asked   load, bounds, terms; nothing touched
+//! options, CONFIG -> Request   load, bounds, terms; nothing touched
 //!                 -> Kept    the directory of the series, begun or gone on with
-//!                 -> Course  the search, replayed from the steps that are done
+//!                 -> SearchRun  the search, replayed from the steps that are done
 //!                     next move -> a watched run -> what it showed -> next move ...
 //!                 -> conclusion
 //! ```
-//! Which load comes next, and what a step showed, is decided in `measure::rating`. This joins it with the
+//! Which load comes next, and what a step showed, is decided in `results::rating`. This joins it with the
 //! runner, and keeps the state on disk, before and after each step.
 
-mod asked;
-mod course;
-mod tell;
+mod messages;
+mod request;
+mod search;
 
 use crate::args::RateArgs;
+use crate::console;
 use crate::failure::Failure;
-use crate::say;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use crate::signals::Switch;
-use asked::Asked;
-use course::{Course, Ended};
-use measure::judge::Outcome;
-use measure::rating::conclude;
+use request::Request;
+use results::judge::Outcome;
+use results::rating::conclude;
+use search::{Ended, SearchRun};
 use std::process::ExitCode;
 
 /// Rates devices, from where the state on disk says that it is.
 pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
-    let asked = Asked::of(args)?;
-    let drives = Drives::look(&asked.base, args.no_prep)?;
-    let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &asked.config_name));
-    let now = asked.series(drives.identities.clone(), &drives.left_unprepared);
+    let request = Request::of(args)?;
+    let drives = Drives::look(&request.base, args.no_prep)?;
+    let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
+    let now = request.series(drives.identities.clone(), &drives.left_unprepared);
     let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED])?;
     kept.series.settle();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
-        say::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
-        return tell::conclusion(&kept);
+        console::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
+        return messages::conclusion(&kept);
     }
     let switch = Switch::install("the step will be run again; the same command does")?;
     kept.series.conclusion = None;
@@ -47,25 +47,25 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     }
     kept.examine();
     kept.tell_findings();
-    tell::beginning(&kept, &asked);
-    let mut course = Course::replayed(&asked, &kept.series);
+    messages::beginning(&kept, &request);
+    let mut search = SearchRun::replayed(&request, &kept.series);
     let finding = loop {
         // One that came while the last step or the preparation was being recorded did not end that.
         if switch.was_asked().is_some() {
-            return tell::interruption(&kept);
+            return messages::interruption(&kept);
         }
-        let moved = match course.next(&asked) {
+        let moved = match search.next(&request) {
             Ok(moved) => moved,
             Err(finding) => break finding,
         };
-        match course.run(moved, args, &asked, &mut kept, &switch)? {
+        match search.run(moved, args, &request, &mut kept, &switch)? {
             Ended::Judged => {}
-            Ended::Interrupted => return tell::interruption(&kept),
+            Ended::Interrupted => return messages::interruption(&kept),
         }
     };
-    let standing = asked.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
+    let standing = request.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
     kept.series.conclusion = Some(conclude(&kept.series, &finding, &args.sla, &standing));
     kept.save()?;
     kept.write_report();
-    tell::conclusion(&kept)
+    messages::conclusion(&kept)
 }

@@ -15,11 +15,11 @@
 //! * [`drawn`]: where in its bucket a size lies, how large it is on average, and a table to draw it from
 //! * `rules`: what such a load does not go together with
 
-pub mod drawn;
+pub mod distribution;
 pub mod histogram;
 pub mod problem;
 mod rules;
 
-pub use drawn::{HistogramSizes, Within};
+pub use distribution::{HistogramSizes, Within};
 pub use histogram::{BUCKETS_MAX, SizeHistogram};
 pub(crate) use rules::conflicts;

@@ -9,8 +9,8 @@ use crate::rate::Rate;
 use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
 use crate::stream::Pattern;
 use device::random::Random;
-use measure::buckets::ActScale;
-use measure::cell::{Layout, StreamInfo};
+use results::buckets::ActScale;
+use results::cell::{Layout, StreamInfo};
 
 /// Memory for the buffers of the operations that clients wait for, over all devices, when the
 /// configuration does not say how many may be in flight.

@@ -17,7 +17,7 @@ mod storage;
 
 use crate::plan::Plan;
 use crate::stream::Pattern;
-use measure::cell::Layout;
+use results::cell::Layout;
 use std::sync::Arc;
 
 /// A device, as far as the load on it is concerned.

@@ -14,10 +14,10 @@ use crate::act::index::{IndexConfig, IndexDerived, PAGE_BYTES};
 use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Pattern, Uniform, Updates};
-use device::op::Kind;
 use device::random::Random;
 use device::salt::Salt;
-use measure::cell::{Layout, StreamInfo};
+use results::cell::{Layout, StreamInfo};
+use sys::op::Kind;
 
 /// The streams that are recorded, in the order of the layout.
 const STREAMS: [&str; 2] = ["reads", "writes"];

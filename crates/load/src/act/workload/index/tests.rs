@@ -4,7 +4,7 @@ use super::*;
 use crate::act::derive_index;
 use crate::plan::Arrival;
 use crate::stream::Stream;
-use device::op::Outcome;
+use sys::op::Outcome;
 
 const MIB: u64 = 1 << 20;
 

@@ -10,8 +10,8 @@ use crate::act::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
-use device::op::Kind;
 use device::salt::Salt;
+use sys::op::Kind;
 
 /// Buffer classes for reads, by place in the plan; those for writes follow, two for each device.
 const RECORD_READS: u16 = 0;

@@ -14,7 +14,7 @@ use crate::act::derive::Derived;
 use crate::act::storage::StorageConfig;
 use crate::rate::Rate;
 use crate::sizes::SizeTable;
-use measure::cell::{Layout, StreamInfo};
+use results::cell::{Layout, StreamInfo};
 use std::sync::Arc;
 
 /// The streams of the model, in the order of the layout, which holds those that a configuration has.

@@ -7,8 +7,8 @@ use crate::act::sizes::SizeHistogram;
 use crate::plan::{Arrival as LaneArrival, Fill, Lane, Plan};
 use crate::schedule::Schedule;
 use crate::stream::Pattern;
-use crate::stream::{Lens, Stream};
-use device::op::Kind;
+use crate::stream::{SizeDistribution, Stream};
+use sys::op::Kind;
 
 const GIB: u64 = 1 << 30;
 
@@ -239,7 +239,7 @@ fn large_sizes_in_a_histogram_take_little_memory() {
     let usual = build(&histograms(), 1).unwrap().shards[0].buffer_bytes();
     assert!(usual < 70 << 20, "{usual}");
     let Pattern::Uniform(uniform) = &workload.shards[0].lanes[0].stream else { panic!("not uniform") };
-    let Lens::Drawn(table) = &uniform.extent.lens else { panic!("not drawn") };
+    let SizeDistribution::Drawn(table) = &uniform.extent.lens else { panic!("not drawn") };
     assert!(table.memory_bytes() <= 128 << 10, "8192 steps of 512 bytes in (4, 8] MiB: {}", table.memory_bytes());
 }
 

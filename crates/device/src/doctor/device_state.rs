@@ -1,0 +1,94 @@
+//! One device to be examined: its facts, and the places in sysfs that tell of it.
+
+use crate::discover::{self, DevNum, DeviceFacts, Resolved, Roots, SysDir};
+use crate::guard::IoCounters;
+use crate::observe::DeviceNumber;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A device or file that was found.
+#[derive(Debug)]
+pub(super) struct DeviceState {
+    /// What is known of it.
+    pub(super) facts: DeviceFacts,
+    /// What its name led to.
+    pub(super) resolved: Resolved,
+    /// Directory of the whole disk in sysfs; `None` of a file.
+    pub(super) disk: Option<SysDir>,
+    /// Directory of itself: of a partition, that within the disk's.
+    pub(super) dir: Option<SysDir>,
+}
+
+impl DeviceState {
+    /// Finds the device called `name`. Errors: why not; what to do stands behind a semicolon.
+    pub(super) fn find(name: &str, root: &Path, roots: &Roots) -> Result<Self, String> {
+        let resolved = match root == Path::new("/") {
+            true => discover::resolve(Path::new(name), roots).map_err(|error| error.to_string())?,
+            false => by_kernel_name(name, roots).ok_or("there is no such device or file")?,
+        };
+        let facts = discover::facts_of(name, &resolved, roots).map_err(|error| error.to_string())?;
+        let dir = facts.number.and_then(|number| SysDir::of_block(&roots.sys, number));
+        let disk = match facts.partition {
+            Some(_) => dir.as_ref().and_then(SysDir::parent),
+            None => dir.clone(),
+        };
+        Ok(Self { facts, resolved, disk, dir })
+    }
+
+    /// The kernel's name of the whole disk: `nvme0n1`, also of `nvme0n1p2`.
+    pub(super) fn disk_name(&self) -> Option<&str> {
+        self.facts.partition.as_ref().map(|part| part.disk.as_str()).or(self.facts.kernel_name.as_deref())
+    }
+
+    /// Number of the whole disk.
+    pub(super) fn disk_number(&self) -> Option<DeviceNumber> {
+        let number: DevNum = self.facts.partition.as_ref().map(|part| part.disk_number).or(self.facts.number)?;
+        Some((number.major, number.minor))
+    }
+
+    /// Directories of the disk and of everything above it, from the disk outwards. Of a drive with
+    /// several paths, those of its first controller follow.
+    pub(super) fn above(&self) -> Vec<SysDir> {
+        let Some(disk) = &self.disk else { return Vec::new() };
+        let up = |first: SysDir| std::iter::successors(Some(first), SysDir::parent);
+        let controller = controllers(disk).into_iter().next().map(SysDir::new);
+        up(disk.clone()).chain(controller.into_iter().flat_map(up)).collect()
+    }
+
+    /// Names of the drivers above the disk, from the disk outwards: `mpt3sas`, `pcieport`.
+    pub(super) fn drivers(&self) -> Vec<String> {
+        let device = self.disk.iter().map(|disk| disk.child("device"));
+        let mut names: Vec<String> = Vec::new();
+        for name in device.chain(self.above()).filter_map(|dir| dir.link_name("driver")) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Whether it is a piece of hardware that tells of itself, and not a device made of software or by
+    /// a hypervisor: only there something is missing where nothing is told.
+    pub(super) fn is_hardware(&self) -> bool {
+        let transport = self.facts.transport.as_deref().unwrap_or_default();
+        ["nvme-pcie", "sata", "sas", "usb", "nvme"].contains(&transport)
+    }
+
+    /// What it has done so far; `None` if that is not counted.
+    pub(super) fn counters(&self) -> Option<IoCounters> {
+        IoCounters::read(self.disk.as_ref()?)
+    }
+}
+
+/// In a tree that is not this machine's there are no nodes to follow, only the kernel's names.
+fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
+    let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let number = fs::read_to_string(roots.sys.join("class/block").join(kernel_name).join("dev")).ok()?;
+    // There is no node either, so nothing is opened.
+    Some(Resolved::Block { number: DevNum::parse(&number)?, node: PathBuf::from("/nonexistent") })
+}
+
+/// The NVMe controllers that the subsystem of a drive with several paths links to.
+fn controllers(disk: &SysDir) -> Vec<PathBuf> {
+    crate::observe::controllers(disk.path())
+}

@@ -1,0 +1,49 @@
+//! How I/O is carried out: a clock and all targets of one shard behind one interface.
+//!
+//! The run loop is generic over [`IoEngine`], never dynamic: one call per operation and one wait for all
+//! targets. Real engines are [`uring`] and [`threads`]; [`sim`] is virtual and jumps from event to event.
+
+#![forbid(unsafe_code)]
+
+pub mod sim;
+pub mod threads;
+pub mod uring;
+
+use sys::op::{Completion, Op};
+
+/// How long [`IoEngine::reap`] may sleep.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    /// Return at this instant of the engine's clock at the latest. In the past: do not sleep at all.
+    pub until_ns: u64,
+    /// Return as soon as this many completions are there. At least 1.
+    pub completions: u32,
+}
+
+/// One shard's clock and all of its targets.
+///
+/// The caller keeps the number of operations in flight within the limit the engine was made for.
+pub trait IoEngine {
+    /// Whether time is virtual: it passes only in [`IoEngine::reap`], and sleeping costs nothing.
+    const VIRTUAL: bool;
+
+    /// The engine's clock, nanoseconds. Never runs backwards.
+    fn now(&mut self) -> u64;
+
+    /// Takes an operation. It is handed to the target here or in the next [`IoEngine::reap`], whichever
+    /// the engine does better; the completion tells when.
+    fn submit(&mut self, op: Op);
+
+    /// Hands over what was submitted, then waits as `wait` says, and appends completions to `out`.
+    ///
+    /// Never blocks longer than until `wait.until_ns` (plus the kernel's timer slack). An error of
+    /// the engine itself (not of an operation) is final.
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> std::io::Result<()>;
+
+    /// Operations submitted and not yet reaped.
+    fn in_flight(&self) -> usize;
+
+    /// A buffer of `len` bytes for operations in this engine, zeroed; `None` when the engine's memory
+    /// is used up. Virtual engines give empty buffers. Not for the hot path.
+    fn buffer(&mut self, len: usize) -> Option<sys::buffer::Buf>;
+}

@@ -1,0 +1,292 @@
+//! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`.
+//!
+//! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
+
+use super::drive::Stalls;
+use std::ops::Range;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// What a device name of a simulated drive begins with.
+pub use device::SIM_PREFIX as PREFIX;
+
+/// A simulated drive as described.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct DriveSpec {
+    /// Size of the drive.
+    pub capacity_bytes: u64,
+    /// Smallest operation, a power of two from 512 to 4096 bytes.
+    pub min_io_bytes: u32,
+    /// Operations served at once.
+    pub channels: u32,
+    /// Time that a channel works on a read, before its transfer.
+    pub read_ns: u64,
+    /// Time that a channel works on a write, before its transfer.
+    pub write_ns: u64,
+    /// Read bandwidth of the whole drive, MB/s; 0: unlimited.
+    pub read_mbps: u64,
+    /// Write bandwidth of the whole drive, MB/s; 0: unlimited.
+    pub write_mbps: u64,
+    /// Service times vary uniformly by so much to either side.
+    pub jitter_pct: u32,
+    /// Freezes.
+    pub stalls: Stalls,
+    /// Share of operations that fail with EIO, in [0, 1].
+    pub error_rate: f64,
+    /// Operations that touch these bytes fail with EIO.
+    pub bad_range: Option<Range<u64>>,
+    /// From then on service times are longer...
+    pub slow_after_ns: Option<u64>,
+    /// ...by this factor.
+    pub slow_factor: f64,
+    /// From then on the drive is gone: ENODEV.
+    pub gone_at_ns: Option<u64>,
+    /// Seed of its own; none: the run's.
+    pub seed: Option<u64>,
+}
+
+impl Default for DriveSpec {
+    /// A drive of a size and speed that many SATA and NVMe drives have, and no particular one.
+    fn default() -> Self {
+        Self {
+            capacity_bytes: 64 << 30,
+            min_io_bytes: 512,
+            channels: 32,
+            read_ns: 80_000,
+            write_ns: 25_000,
+            read_mbps: 3_000,
+            write_mbps: 2_000,
+            jitter_pct: 20,
+            stalls: Stalls::default(),
+            error_rate: 0.0,
+            bad_range: None,
+            slow_after_ns: None,
+            slow_factor: 2.0,
+            gone_at_ns: None,
+            seed: None,
+        }
+    }
+}
+
+/// A description that makes no drive.
+#[derive(Debug, Error, PartialEq)]
+pub enum SpecError {
+    /// The name does not begin with `sim:`.
+    #[error("cannot simulate {0:?}: its name does not begin with \"sim:\"")]
+    NoPrefix(String),
+    /// A parameter that is none.
+    #[error("cannot simulate {spec:?}: unknown parameter {name:?} - known are {}", NAMES.join(", "))]
+    Unknown {
+        /// The whole description.
+        spec: String,
+        /// What was found.
+        name: String,
+    },
+    /// A value that does not fit.
+    #[error("cannot simulate {spec:?}: {name} is {value:?} - give {expected}")]
+    Value {
+        /// The whole description.
+        spec: String,
+        /// The parameter.
+        name: String,
+        /// What was found.
+        value: String,
+        /// What would fit.
+        expected: &'static str,
+    },
+}
+
+const NAMES: [&str; 18] = [
+    "capacity",
+    "min-io",
+    "channels",
+    "read-us",
+    "write-us",
+    "read-mbps",
+    "write-mbps",
+    "jitter-pct",
+    "stall-ms",
+    "stall-every-s",
+    "stall-at-s",
+    "error-rate",
+    "bad",
+    "slow-after-s",
+    "slow-factor",
+    "gone-at-s",
+    "seed",
+    "name",
+];
+
+impl FromStr for DriveSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let parameters = text.strip_prefix(PREFIX).ok_or_else(|| SpecError::NoPrefix(text.into()))?;
+        let mut spec = Self::default();
+        for parameter in parameters.split('+').filter(|parameter| !parameter.is_empty()) {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            if !NAMES.contains(&name) {
+                return Err(SpecError::Unknown { spec: text.into(), name: name.into() });
+            }
+            spec.set(name, value).map_err(|expected| SpecError::Value {
+                spec: text.into(),
+                name: name.into(),
+                value: value.into(),
+                expected,
+            })?;
+        }
+        spec.check_stalls().map_err(|(name, expected)| SpecError::Value {
+            spec: text.into(),
+            name: name.into(),
+            value: parameters.into(),
+            expected,
+        })?;
+        Ok(spec)
+    }
+}
+
+impl DriveSpec {
+    /// Stalls need a length and a time, and must end before the next begins.
+    fn check_stalls(&self) -> Result<(), (&'static str, &'static str)> {
+        let Stalls { length_ns, every_ns, ref at_ns } = self.stalls;
+        let timed = every_ns > 0 || !at_ns.is_empty();
+        if timed != (length_ns > 0) {
+            return Err(("a stall", "both stall-ms and one of stall-every-s and stall-at-s"));
+        }
+        if timed && every_ns > 0 && every_ns <= length_ns {
+            return Err(("a stall", "a stall-every-s longer than stall-ms"));
+        }
+        if at_ns.windows(2).any(|pair| pair[1] - pair[0] <= length_ns) {
+            return Err(("a stall", "a stall-at-s whose times are further apart than stall-ms"));
+        }
+        Ok(())
+    }
+
+    /// Sets one parameter; the error says what would fit.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        match name {
+            "capacity" => {
+                self.capacity_bytes = size_bytes(value).filter(|n| *n > 0).ok_or("a size such as 64GiB or 3.84TB")?
+            }
+            "min-io" => {
+                let fits = |n: &u32| n.is_power_of_two() && (512..=4096).contains(n);
+                self.min_io_bytes = value.parse().ok().filter(fits).ok_or("512, 1024, 2048 or 4096")?;
+            }
+            "channels" => {
+                let fits = |n: &u32| (1..=4096).contains(n);
+                self.channels = value.parse().ok().filter(fits).ok_or("a number from 1 to 4096")?;
+            }
+            "read-us" => self.read_ns = nanoseconds(value, 1e3)?,
+            "write-us" => self.write_ns = nanoseconds(value, 1e3)?,
+            "read-mbps" => self.read_mbps = value.parse().map_err(|_| "megabytes a second, 0 for no limit")?,
+            "write-mbps" => self.write_mbps = value.parse().map_err(|_| "megabytes a second, 0 for no limit")?,
+            "jitter-pct" => {
+                self.jitter_pct = value.parse().ok().filter(|n| *n <= 100).ok_or("a percentage from 0 to 100")?;
+            }
+            "stall-ms" => self.stalls.length_ns = nanoseconds(value, 1e6)?,
+            "stall-every-s" => self.stalls.every_ns = nanoseconds(value, 1e9)?,
+            "stall-at-s" => {
+                let times = value.split('/').map(|time| nanoseconds(time, 1e9));
+                self.stalls.at_ns =
+                    times.collect::<Result<_, _>>().map_err(|_| "seconds joined by /, such as 10/25.5")?;
+                self.stalls.at_ns.sort_unstable();
+            }
+            "error-rate" => {
+                let fits = |rate: &f64| (0.0..=1.0).contains(rate);
+                self.error_rate = value.parse().ok().filter(fits).ok_or("a share from 0 to 1")?;
+            }
+            "bad" => self.bad_range = Some(range(value).ok_or("two offsets such as 1GiB-1.5GiB")?),
+            "slow-after-s" => self.slow_after_ns = Some(nanoseconds(value, 1e9)?),
+            "slow-factor" => {
+                let fits = |factor: &f64| factor.is_finite() && *factor > 0.0 && *factor <= 1e6;
+                self.slow_factor = value.parse().ok().filter(fits).ok_or("a factor above 0")?;
+            }
+            "gone-at-s" => self.gone_at_ns = Some(nanoseconds(value, 1e9)?),
+            "seed" => self.seed = Some(value.parse().map_err(|_| "a whole number")?),
+            // Only tells drives apart in logs and tables.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A number of `unit_ns` as nanoseconds, at most about a century.
+fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
+    let number: f64 = value.parse().map_err(|_| "a number, such as 80 or 0.5")?;
+    let ns = number * unit_ns;
+    if (0.0..=3e18).contains(&ns) { Ok(ns.round() as u64) } else { Err("a number from 0 to a century") }
+}
+
+fn range(value: &str) -> Option<Range<u64>> {
+    let (start, end) = value.split_once('-')?;
+    let range = size_bytes(start)?..size_bytes(end)?;
+    (!range.is_empty()).then_some(range)
+}
+
+/// A size in bytes: a number and none or one of the units KiB MiB GiB TiB KB MB GB TB; `None` for
+/// anything else and beyond 1e18.
+pub fn size_bytes(value: &str) -> Option<u64> {
+    const UNITS: [(&str, u64); 8] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+    let (number, unit) =
+        UNITS.iter().find_map(|(name, unit)| Some((value.strip_suffix(name)?, *unit))).unwrap_or((value, 1));
+    let size = number.parse::<f64>().ok()? * unit as f64;
+    (0.0..=1e18).contains(&size).then_some(size.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_is_the_default_drive() {
+        assert_eq!("sim:".parse(), Ok(DriveSpec::default()));
+    }
+
+    #[test]
+    fn parameters_are_read_with_their_units() {
+        let spec: DriveSpec = "sim:capacity=1.5GiB+channels=4+read-us=90.5+stall-ms=250+stall-at-s=20/10+bad=1MiB-2MiB+error-rate=1e-3+seed=7"
+            .parse()
+            .unwrap();
+        assert_eq!(spec.capacity_bytes, 3 << 29);
+        assert_eq!((spec.channels, spec.read_ns, spec.seed), (4, 90_500, Some(7)));
+        assert_eq!(
+            spec.stalls,
+            Stalls { length_ns: 250_000_000, every_ns: 0, at_ns: vec![10_000_000_000, 20_000_000_000] }
+        );
+        assert_eq!(spec.bad_range, Some(1 << 20..2 << 20));
+        assert_eq!(spec.error_rate, 1e-3);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let message = |text: &str| text.parse::<DriveSpec>().unwrap_err().to_string();
+        assert!(
+            message("sim:chanels=4")
+                .starts_with("cannot simulate \"sim:chanels=4\": unknown parameter \"chanels\" - known are capacity,")
+        );
+        assert_eq!(
+            message("sim:channels=0"),
+            "cannot simulate \"sim:channels=0\": channels is \"0\" - give a number from 1 to 4096"
+        );
+        assert_eq!(
+            message("sim:read-us=-1"),
+            "cannot simulate \"sim:read-us=-1\": read-us is \"-1\" - give a number from 0 to a century"
+        );
+        assert_eq!(
+            message("sim:bad=2-1"),
+            "cannot simulate \"sim:bad=2-1\": bad is \"2-1\" - give two offsets such as 1GiB-1.5GiB"
+        );
+        assert!(message("sim:stall-ms=5").ends_with("give both stall-ms and one of stall-every-s and stall-at-s"));
+        assert!(message("sim:stall-ms=5+stall-every-s=0.005").ends_with("give a stall-every-s longer than stall-ms"));
+        assert!(message("/dev/sdb").contains("does not begin with \"sim:\""));
+    }
+}

@@ -1,0 +1,337 @@
+//! The engine of threads with pread and pwrite, for kernels and containers that forbid io_uring.
+//!
+//! The shard's thread queues operations; workers take them, stamp both ends themselves, and queue the
+//! completions. Queues are lock-free rings of fixed size; a worker without work parks, and no more are
+//! woken than the queue needs. What an operation waits for a worker is our own doing and so is lag, not
+//! service: the worker stamps `issued`.
+
+use crate::{IoEngine, Wait};
+use crossbeam_queue::ArrayQueue;
+use device::target::Target;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+use sys::buffer::{Buf, Pool};
+use sys::op::{Completion, Kind, Op, Outcome};
+use sys::process::{self, RunDelay};
+
+/// Most workers of one shard. More operations than this in flight wait for a worker.
+pub const WORKERS_MAX: usize = 256;
+
+/// Operations of this size are large.
+const LARGE_BYTES: u32 = 64 * 1024;
+
+/// How often the number of workers is thought over.
+const STEP_NS: u64 = 1_000_000;
+
+/// An operation that took less leaves no doubt: a harmless gap at the usual tightest threshold.
+const LONG_NS: u64 = 50_000;
+
+/// A device from which nothing came back for so long holds its workers. Less can be a busy CPU.
+const HELD_NS: u64 = 10_000_000;
+
+/// A worker only runs a few small functions; the default of 2 MiB would be address space for nothing.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// What the shard's thread and its workers share.
+struct Shared {
+    epoch: Instant,
+    files: Vec<File>,
+    /// Operations to do, the large ones apart: they go first. There are few of them, usually one at a
+    /// time on a device, and behind a queue of small ones each would be late by all of those.
+    large_jobs: ArrayQueue<Op>,
+    jobs: ArrayQueue<Op>,
+    done: ArrayQueue<Completion>,
+    /// One bit a worker: set while it has nothing to do. The lowest is woken first, so that a light
+    /// load stays on few warm threads.
+    idle: [AtomicU64; WORKERS_MAX / 64],
+    /// The shard's thread wants to be woken when so many completions are there; `usize::MAX`: not at all.
+    wanted: AtomicUsize,
+    stop: AtomicBool,
+}
+
+/// A shard's workers and targets.
+pub struct Threads {
+    shared: Arc<Shared>,
+    workers: Vec<Thread>,
+    pool: Pool,
+    in_flight: usize,
+    /// Operations queued since workers were last woken.
+    unannounced: usize,
+    /// Completions taken since the beginning.
+    taken: u64,
+    level: Level,
+}
+
+/// How many workers may be awake at once.
+///
+/// As few as keep the queue short. More than that fight for the CPU: beyond what the device needs,
+/// each further one made all of them slower, and the device starve. But a device that holds every
+/// worker must not hold back the operations behind them.
+#[derive(Debug)]
+struct Level {
+    workers: usize,
+    least: usize,
+    most: usize,
+    adjusted_ns: u64,
+    /// Completions at the last look that saw a new one, and when that was.
+    completed: u64,
+    progress_ns: u64,
+}
+
+impl Level {
+    /// Looks, once in [`STEP_NS`], at how many operations have been `left` in the queue since the look
+    /// before, and at how many were `completed` since the beginning.
+    fn adjust(&mut self, now_ns: u64, left: usize, completed: u64) {
+        if now_ns < self.adjusted_ns + STEP_NS {
+            return;
+        }
+        self.adjusted_ns = now_ns;
+        if completed > self.completed || left == 0 {
+            (self.completed, self.progress_ns) = (completed, now_ns);
+        }
+        let workers = match left {
+            0 => self.workers.saturating_sub(1),
+            // Nothing comes back: the device holds all of them.
+            left if now_ns >= self.progress_ns + HELD_NS => self.workers + left,
+            _ => self.workers + 1,
+        };
+        self.workers = workers.clamp(self.least, self.most);
+    }
+}
+
+impl Threads {
+    /// A engine for `targets` with at most `in_flight_max` operations out and `memory_bytes` of buffers.
+    ///
+    /// `epoch` is instant 0 of its clock. Errors: descriptors, memory or threads that cannot be had.
+    pub fn new(targets: &[Arc<Target>], in_flight_max: usize, memory_bytes: usize, epoch: Instant) -> io::Result<Self> {
+        let files = targets.iter().map(|target| Ok(File::from(target.fd().try_clone_to_owned()?)));
+        let shared = Arc::new(Shared {
+            epoch,
+            files: files.collect::<io::Result<_>>()?,
+            large_jobs: ArrayQueue::new(in_flight_max.max(1)),
+            jobs: ArrayQueue::new(in_flight_max.max(1)),
+            done: ArrayQueue::new(in_flight_max.max(1)),
+            idle: Default::default(),
+            wanted: AtomicUsize::new(usize::MAX),
+            stop: AtomicBool::new(false),
+        });
+        let most = in_flight_max.clamp(1, WORKERS_MAX);
+        let least = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(most);
+        let level = Level { workers: least, least, most, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let (workers, pool) = (Vec::new(), Pool::new(memory_bytes)?);
+        let mut engine = Self { shared, workers, pool, in_flight: 0, unannounced: 0, taken: 0, level };
+        let owner = thread::current();
+        for index in 0..most {
+            let (shared, owner) = (engine.shared.clone(), owner.clone());
+            let builder = thread::Builder::new().name(format!("io-{index}")).stack_size(STACK_BYTES);
+            // When a later thread cannot be had, dropping `engine` stops those that were.
+            let worker = builder.spawn(move || work(&shared, index, &owner))?;
+            engine.workers.push(worker.thread().clone());
+        }
+        Ok(engine)
+    }
+
+    /// Wakes an idle worker for each operation that is queued, up to the level.
+    fn announce(&mut self, now_ns: u64) {
+        let queued = self.shared.queued();
+        let completed = self.taken + self.shared.done.len() as u64;
+        self.level.adjust(now_ns, queued.saturating_sub(self.unannounced), completed);
+        self.unannounced = 0;
+        // Pairs with the fence in `work`: either we see its idle bit, or it sees our operation.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let idle: u32 = self.shared.idle.iter().map(|bits| bits.load(Ordering::Relaxed).count_ones()).sum();
+        let awake = self.workers.len() - (idle as usize).min(self.workers.len());
+        let mut wanted = queued.min(self.level.workers.saturating_sub(awake));
+        for (group, bits) in self.shared.idle.iter().enumerate() {
+            while wanted > 0 {
+                let idle = bits.load(Ordering::Relaxed);
+                if idle == 0 {
+                    break;
+                }
+                let lowest = idle.trailing_zeros();
+                if bits.fetch_and(!(1 << lowest), Ordering::AcqRel) & (1 << lowest) != 0 {
+                    self.workers[group * 64 + lowest as usize].unpark();
+                    wanted -= 1;
+                }
+            }
+        }
+        // Whoever is awake looks at the queue again before it parks.
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Completion>) {
+        while let Some(completion) = self.shared.done.pop() {
+            self.in_flight -= 1;
+            self.taken += 1;
+            out.push(completion);
+        }
+    }
+}
+
+impl Shared {
+    fn clock_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// Operations that no worker has taken yet.
+    fn queued(&self) -> usize {
+        self.large_jobs.len() + self.jobs.len()
+    }
+}
+
+impl IoEngine for Threads {
+    const VIRTUAL: bool = false;
+
+    fn now(&mut self) -> u64 {
+        self.shared.clock_ns()
+    }
+
+    fn submit(&mut self, op: Op) {
+        let queue = if op.len >= LARGE_BYTES { &self.shared.large_jobs } else { &self.shared.jobs };
+        // Each holds as many as may be in flight, so it is never full.
+        if queue.push(op).is_ok() {
+            self.in_flight += 1;
+            self.unannounced += 1;
+        }
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        let now_ns = self.shared.clock_ns();
+        self.announce(now_ns);
+        let wanted = (wait.completions as usize).max(1);
+        self.shared.wanted.store(wanted, Ordering::SeqCst);
+        loop {
+            let now_ns = self.shared.clock_ns();
+            if now_ns >= wait.until_ns || self.shared.done.len() >= wanted {
+                break;
+            }
+            self.announce(now_ns);
+            let left = self.shared.queued() > 0;
+            let pause_ns = wait.until_ns - now_ns;
+            thread::park_timeout(Duration::from_nanos(if left { pause_ns.min(STEP_NS) } else { pause_ns }));
+        }
+        self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
+        self.take_done(out);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.pool.cut(len)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Not joined: a worker inside a read of a device that hangs never ends, and it holds all it
+        // needs by itself.
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.workers.iter().for_each(Thread::unpark);
+    }
+}
+
+/// A worker's life.
+fn work(shared: &Shared, index: usize, owner: &Thread) {
+    process::sharpen_timers();
+    let mut clock = Clock { run_delay: RunDelay::of_this_thread(), read_ns: 0 };
+    let (bits, bit) = (&shared.idle[index / 64], 1_u64 << (index % 64));
+    while !shared.stop.load(Ordering::Relaxed) {
+        if let Some(op) = shared.large_jobs.pop().or_else(|| shared.jobs.pop()) {
+            let completion = perform(shared, op, &mut clock);
+            // As many completions as operations fit, so this never fails.
+            let _ = shared.done.push(completion);
+            if shared.done.len() >= shared.wanted.load(Ordering::SeqCst) {
+                owner.unpark();
+            }
+            continue;
+        }
+        bits.fetch_or(bit, Ordering::AcqRel);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if shared.queued() == 0 && !shared.stop.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        bits.fetch_and(!bit, Ordering::AcqRel);
+    }
+}
+
+/// Tells a worker for how long it had no CPU. Asking costs a system call, so it is asked only after
+/// operations that took long, and now and then to forget what came before them.
+struct Clock {
+    run_delay: RunDelay,
+    read_ns: u64,
+}
+
+impl Clock {
+    fn begin(&mut self, now_ns: u64) {
+        if now_ns > self.read_ns + STEP_NS {
+            self.run_delay.since_last_ns();
+            self.read_ns = now_ns;
+        }
+    }
+
+    /// How long the end of an operation can have lain unseen.
+    fn end(&mut self, issued_ns: u64, completed_ns: u64) -> u64 {
+        let service_ns = completed_ns - issued_ns;
+        if service_ns < LONG_NS {
+            return 0;
+        }
+        self.read_ns = completed_ns;
+        self.run_delay.since_last_ns().min(service_ns)
+    }
+}
+
+/// Does one operation and stamps both of its ends.
+fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
+    let file = &shared.files[usize::from(op.target)];
+    let len = (op.len as usize).min(op.buf.len());
+    clock.begin(shared.clock_ns());
+    let issued_ns = shared.clock_ns();
+    let result = loop {
+        let result = match op.kind {
+            Kind::Read => file.read_at(&mut op.buf[..len], op.offset),
+            Kind::Write => file.write_at(&op.buf[..len], op.offset),
+        };
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) if op.sync && op.kind == Kind::Write => break file.sync_data().and(result),
+            result => break result,
+        }
+    };
+    let completed_ns = shared.clock_ns();
+    let outcome = match result {
+        Ok(bytes) if bytes == op.len as usize => Outcome::Done,
+        Ok(bytes) => Outcome::Short(bytes as u32),
+        Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
+    };
+    Completion { op, outcome, issued_ns, completed_ns, unseen_ns: clock.end(issued_ns, completed_ns) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_follow_the_queue_and_jump_when_the_device_holds_them_all() {
+        let mut level = Level { workers: 2, least: 2, most: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        level.adjust(STEP_NS / 2, 10, 0);
+        assert_eq!(level.workers, 2, "not before its time");
+        level.adjust(STEP_NS, 10, 5);
+        level.adjust(2 * STEP_NS, 10, 9);
+        assert_eq!(level.workers, 4, "one more at a time while operations are left and others complete");
+        (3..12).for_each(|step| level.adjust(step * STEP_NS, 40, 9));
+        assert_eq!(level.workers, 13);
+        level.adjust(12 * STEP_NS, 40, 9);
+        assert_eq!(level.workers, 53, "one for each that is left when nothing completed for 10 ms");
+        level.adjust(13 * STEP_NS, 1_000, 9);
+        assert_eq!(level.workers, 256);
+        (14..400).for_each(|step| level.adjust(step * STEP_NS, 0, 9 + step));
+        assert_eq!(level.workers, 2, "and fewer again when none is left");
+    }
+}

@@ -1,0 +1,133 @@
+//! What is said of a series: on standard error while it goes on, on standard output when it ends.
+
+use super::place::Place;
+use crate::console;
+use crate::failure::Failure;
+use crate::series::{table, utc};
+use results::judge::Outcome;
+use results::series::{State, Step, span};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+/// Says what will be done, and how long it will take.
+pub fn beginning(place: &Place) {
+    let steps = &place.kept.series.steps;
+    let left = steps.iter().filter(|step| step.state != State::Done);
+    let left_sec: u64 = left.map(|step| step.duration_sec).sum();
+    let time = match place.claim.simulated {
+        true => format!("{} of simulated time", span(left_sec)),
+        false => format!("{}, until about {}", span(left_sec), utc(SystemTime::now(), left_sec)),
+    };
+    console::note(&format!(
+        "{} for {} in {} stages: {time}; state and results: {}",
+        place.claim.noun(),
+        place.claim.subject(),
+        steps.len(),
+        place.kept.dir.display()
+    ));
+}
+
+/// Says that a stage begins.
+pub fn stage_begins(place: &Place, index: usize) {
+    let step = &place.kept.series.steps[index];
+    let rule = match step.rule {
+        results::series::Rule::Limits => "passes within the limits",
+        _ => "passes when it runs to completion, however slow",
+    };
+    console::note(&format!(
+        "\n{}: {} on {}, {}; it {rule}",
+        heading(place, index),
+        load(place, step),
+        devices(place, step),
+        span(step.duration_sec)
+    ));
+}
+
+/// Says how a stage ended.
+pub fn stage_ended(place: &Place, index: usize) {
+    let step = &place.kept.series.steps[index];
+    console::note(&format!("{}: {}: {}", place.which(index), outcome(step), step.reason));
+}
+
+/// What stands before each line of progress.
+pub fn heading(place: &Place, index: usize) -> String {
+    let which = place.which(index);
+    match place.claim.simulated {
+        true => which,
+        false => format!("{which}, ends about {}", utc(SystemTime::now(), place.kept.series.steps[index].duration_sec)),
+    }
+}
+
+/// The result of a series that ended; gives its exit code.
+pub fn conclusion(place: &Place) -> Result<ExitCode, Failure> {
+    let Some(conclusion) = &place.kept.series.conclusion else {
+        return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
+    };
+    let mut page = format!("\n{} ({}): {}\n", conclusion.outcome, place.claim.noun(), conclusion.sentence);
+    for remark in &conclusion.remarks {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "  {remark}");
+    }
+    page.push_str(&stages(place));
+    console::result(&page)?;
+    Ok(ExitCode::from(conclusion.outcome.exit_code()))
+}
+
+/// The state of a series that was interrupted in a stage; gives its exit code.
+pub fn interruption(place: &Place, index: usize) -> Result<ExitCode, Failure> {
+    let reason = &place.kept.series.steps[index].reason;
+    interrupted(place, &format!("{} was ended by {reason}", place.which(index)), "with it, from its beginning")
+}
+
+/// The state of a series that `signal` ended before the stage of this number began; gives its exit code.
+pub fn interruption_between(place: &Place, index: usize, signal: &str) -> Result<ExitCode, Failure> {
+    interrupted(place, &format!("{signal} came before {} began", place.which(index)), "with it")
+}
+
+fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure> {
+    let noun = place.claim.noun();
+    let page = format!("\nINTERRUPTED ({noun}): {what}; the same command goes on {how}\n{}", stages(place));
+    console::result(&page)?;
+    Ok(ExitCode::from(Outcome::Invalid.exit_code()))
+}
+
+/// The stages in a table, and where they are recorded.
+fn stages(place: &Place) -> String {
+    let head = ["stage", "load", "devices", "length", "outcome", "run directory"].map(str::to_owned).to_vec();
+    let rows = place.kept.series.steps.iter().map(|step| row(place, step));
+    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+    format!("\n{}\n{}", table(&rows), place.kept.places())
+}
+
+fn row(place: &Place, step: &Step) -> Vec<String> {
+    let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
+    vec![step.name.clone(), load(place, step), devices(place, step), span(step.duration_sec), outcome(step), dir]
+}
+
+/// The load of a stage, as a multiple.
+fn load(place: &Place, step: &Step) -> String {
+    match &place.claim.config {
+        None => format!("{}x", step.multiple),
+        Some(config) => format!("{} times {config}", step.multiple),
+    }
+}
+
+/// The devices of a stage by their names, or their number where they are many.
+fn devices(place: &Place, step: &Step) -> String {
+    let named = step.devices.iter().filter_map(|device| place.kept.series.devices.get(*device));
+    let names: Vec<_> = named.map(|device| device.name.as_str()).collect();
+    match names.len() {
+        0..=2 => names.join(", "),
+        many => format!("all {many} devices"),
+    }
+}
+
+fn outcome(step: &Step) -> String {
+    match (step.state, step.outcome) {
+        (State::Done, Some(outcome)) => outcome.to_string(),
+        (State::Planned, _) => "not run".to_owned(),
+        (State::Running, _) => "running".to_owned(),
+        _ => "interrupted".to_owned(),
+    }
+}

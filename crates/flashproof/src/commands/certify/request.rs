@@ -1,0 +1,130 @@
+//! What is request for: load, devices and terms, all of it checked before any device is touched.
+
+use crate::args::CertifyArgs;
+use crate::failure::Failure;
+use crate::runner;
+use crate::series::{self, NOT_PREPARED};
+use load::act::Arrival;
+use load::act::scale::Factor;
+use load::act::staged::{Base, Load};
+use results::certify::{Claim, Outline, STAGE_SEC};
+use results::judge::whole_slice_sec;
+use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step, span};
+use std::path::Path;
+
+/// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".
+const SCREEN_SEC: u32 = 21_600;
+
+/// Length of a stage on simulated drives, whose hours pass in seconds.
+const SIMULATED_SEC: u32 = 3_600;
+
+/// A term that is settled when a series begins, and kept when it goes on: what it is called.
+pub const NAMED: &str = "named";
+
+/// What is request for.
+pub struct Request {
+    /// The load of 1x, on all devices.
+    pub base: Base,
+    /// Its multiple.
+    pub factor: Factor,
+    /// The stages.
+    pub outline: Outline,
+    /// What may be said of it, as far as options tell.
+    pub claim: Claim,
+    /// Terms that must be equal for a series to go on.
+    terms: Vec<(String, String)>,
+}
+
+impl Request {
+    /// What `args` ask for. Errors: whatever is wrong with the options, CONFIG or the load of a stage.
+    pub fn of(args: &CertifyArgs) -> Result<Self, Failure> {
+        let as_act = args.series.as_act;
+        let mut base = series::base(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
+        let terms = base.config().terms();
+        let simulated = terms.is_simulated();
+        let stage_sec = match (args.stage_duration, args.screen, simulated) {
+            (Some(seconds), ..) => seconds,
+            (None, true, _) => SCREEN_SEC,
+            (None, false, true) => SIMULATED_SEC,
+            (None, false, false) => STAGE_SEC as u32,
+        };
+        base.set_duration(stage_sec);
+        let own = args.config.is_some() || simulated;
+        let factor = args.load.unwrap_or(if own { Factor::ONE } else { Factor::RECOMMENDED });
+        let names = &terms.device_names;
+        let single = match &args.single {
+            None => 0,
+            Some(single) => names.iter().position(|name| name == single).ok_or_else(|| {
+                Failure::usage(format!(
+                    "cannot test {single} alone (--single) - it is not among the devices - name one of: {}",
+                    names.join(", ")
+                ))
+            })?,
+        };
+        let file_name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let claim = Claim {
+            multiple: factor.to_string(),
+            config: args.config.as_deref().filter(|_| !base.is_acts()).map(file_name),
+            sla: args.sla.clone(),
+            // What its runs will have: CONFIG may report more seldom than a slice is long.
+            slice_sec: whole_slice_sec(args.slice, stage_sec.into(), terms.report_interval_sec.into()),
+            stage_sec: stage_sec.into(),
+            simulated,
+            files: terms.file_size_mbytes.is_some(),
+            virtual_kinds: Vec::new(),
+            unprepared: Vec::new(),
+            as_act: terms.arrival == Arrival::Act,
+        };
+        let outline = Outline { multiple: factor.as_f64(), devices: names.len(), single, stage_sec: stage_sec.into() };
+        let terms = vec![
+            ("load".to_owned(), claim.load()),
+            ("limits".to_owned(), args.sla.to_string()),
+            ("length of a stage".to_owned(), span(stage_sec.into())),
+            ("length of a slice".to_owned(), span(args.slice)),
+            ("tested alone".to_owned(), (single + 1).to_string()),
+            (
+                "preparation".to_owned(),
+                if args.no_prep { "none (--no-prep)" } else { "before the first stage" }.to_owned(),
+            ),
+        ];
+        let request = Self { base, factor, outline, claim, terms };
+        // Nobody wants to hear on the third day that a rate is too large.
+        for step in request.outline.stages() {
+            request.load(&step)?;
+        }
+        Ok(request)
+    }
+
+    /// The load of a stage.
+    pub fn load(&self, step: &Step) -> Result<Load, Failure> {
+        let factor = match step.rule {
+            Rule::Completes => self.factor.doubled().map_err(Failure::usage)?,
+            Rule::Limits | Rule::Recovers => self.factor,
+        };
+        self.base.at(factor, &step.devices).map_err(|errors| {
+            let errors: Vec<_> = errors.iter().map(|error| format!("{} ({factor}x): {error}", step.name)).collect();
+            Failure::usage(errors.join("\n"))
+        })
+    }
+
+    /// A series of this on `devices`, of which nothing is done.
+    pub fn series(&self, devices: Vec<Identity>, claim: &Claim) -> Series {
+        let mut terms = self.terms.clone();
+        terms.push((NAMED.to_owned(), claim.noun().to_owned()));
+        terms.push((NOT_PREPARED.to_owned(), claim.unprepared.join(", ")));
+        Series {
+            format_version: SERIES_FORMAT_VERSION,
+            tool: runner::tool(),
+            command: runner::command(),
+            purpose: Purpose::Certify,
+            began_unix_ms: series::now_unix_ms(),
+            devices,
+            config_1x: self.base.config().to_text(),
+            terms,
+            findings: Vec::new(),
+            steps: self.outline.stages(),
+            conclusion: None,
+            process: None,
+        }
+    }
+}

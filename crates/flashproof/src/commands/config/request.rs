@@ -1,0 +1,105 @@
+//! What is wanted of a configuration, whether options or answers said so.
+
+use super::all;
+use crate::args::ConfigArgs;
+use crate::failure::Failure;
+use load::act::options::Test;
+use load::act::scale::{Factor, LOAD_1X};
+use std::path::PathBuf;
+
+/// What is wanted. What is not said is left as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ConfigRequest {
+    /// The test.
+    pub test: Option<Test>,
+    /// Its devices; none: those that are there.
+    pub devices: Vec<String>,
+    /// Its length in seconds.
+    pub duration_sec: Option<u32>,
+    /// Its load.
+    pub rates: Option<Rates>,
+    /// Other keys and their values, in the order in which they are set.
+    pub set: Vec<(String, String)>,
+    /// Where the configuration goes.
+    pub out: Option<PathBuf>,
+}
+
+/// How a load was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rates {
+    /// A multiple of 1x on each drive.
+    Load(Factor),
+    /// Rates a second for each drive.
+    PerDrive {
+        /// Reads.
+        reads: u32,
+        /// Writes.
+        writes: u32,
+    },
+    /// Rates are among the keys that are set.
+    Set,
+}
+
+impl ConfigRequest {
+    /// What the options say. Errors: keys that two of them set.
+    pub fn of(args: &ConfigArgs) -> Result<Self, Failure> {
+        all(twice(args))?;
+        let keys = [
+            ("read-reqs-per-sec", &args.reads),
+            ("write-reqs-per-sec", &args.writes),
+            ("record-bytes", &args.record_bytes),
+        ];
+        let options = keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
+        let set: Vec<_> = options.chain(args.set.iter().cloned()).collect();
+        let rates_set = set.iter().any(|(key, _)| LOAD_1X.iter().any(|(rate, _)| key == rate));
+        Ok(Self {
+            test: args.model,
+            devices: args.device.clone(),
+            duration_sec: args.duration,
+            rates: args.load.map(Rates::Load).or(rates_set.then_some(Rates::Set)),
+            set,
+            out: args.out.clone(),
+        })
+    }
+
+    /// Whether nothing is said at all.
+    pub fn is_empty(&self) -> bool {
+        *self == Self { test: self.test, out: self.out.clone(), ..Self::default() }
+    }
+
+    /// Whether `key` is among those that are set.
+    pub fn sets(&self, key: &str) -> bool {
+        self.set.iter().any(|(set, _)| set == key)
+    }
+
+    /// A name that says what is in the file.
+    pub fn file_name(&self) -> String {
+        let test = self.test.unwrap_or_default().name();
+        let load = match self.rates {
+            Some(Rates::Load(factor)) => format!("{factor}x"),
+            Some(Rates::PerDrive { reads, writes }) => format!("{reads}r{writes}w"),
+            Some(Rates::Set) | None => "own".to_owned(),
+        };
+        format!("act_{test}_{load}_{}d.conf", self.devices.len())
+    }
+}
+
+/// A message for each key that is set twice, of which only one could hold.
+fn twice(args: &ConfigArgs) -> Vec<String> {
+    let load = args.load.iter().flat_map(|_| LOAD_1X.map(|(key, _)| (key, "--load")));
+    let options = [
+        ("read-reqs-per-sec", "--reads", args.reads.is_some()),
+        ("write-reqs-per-sec", "--writes", args.writes.is_some()),
+        ("record-bytes", "--record-bytes", args.record_bytes.is_some()),
+        ("test-duration-sec", "--duration", args.duration.is_some()),
+        ("device-names", "--device", !args.device.is_empty()),
+    ];
+    let options = options.into_iter().filter(|(.., given)| *given).map(|(key, option, _)| (key, option));
+    let set = args.set.iter().map(|(key, _)| (key.as_str(), "--set"));
+    let given: Vec<_> = load.chain(options).chain(set).collect();
+    let again = given.iter().enumerate().filter_map(|(index, (key, option))| {
+        let (_, first) = given[..index].iter().find(|(earlier, _)| earlier == key)?;
+        Some(format!("{key:?} is set by {first} and again by {option}, and only one of them can hold - drop one"))
+    });
+    again.collect()
+}

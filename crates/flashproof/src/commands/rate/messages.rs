@@ -1,0 +1,87 @@
+//! What is said of a search: on standard error while it goes on, on standard output when it ends.
+
+use super::request::Request;
+use crate::console;
+use crate::failure::Failure;
+use crate::series::{Kept, table};
+use results::judge::Outcome;
+use results::rating::{Details, Seen};
+use results::series::{State, Step, span};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Says what will be done.
+pub fn beginning(kept: &Kept, request: &Request) {
+    let bound = match request.max_sec {
+        Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
+        None => String::new(),
+    };
+    console::note(&format!(
+        "rating from {}x up in rounds of {}{bound}; state and results: {}",
+        request.from,
+        span(request.round_sec),
+        kept.dir.display()
+    ));
+    let done = kept.series.steps.iter().filter(|step| step.state == State::Done).count();
+    if done > 0 {
+        console::note(&format!("going on after {done} steps that are done"));
+    }
+}
+
+/// Says that a step begins.
+pub fn step_begins(step: &Step) {
+    console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
+}
+
+/// Says what a step showed.
+pub fn step_ended(step: &Step) {
+    console::note(&format!("{}: {}: {}", step.name, shown(step), step.reason));
+}
+
+/// The result of a search that ended; gives its exit code.
+pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
+    let Some(conclusion) = &kept.series.conclusion else { return Ok(ExitCode::from(Outcome::Invalid.exit_code())) };
+    let mut page = format!("\n{}\n", conclusion.sentence);
+    for remark in &conclusion.remarks {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "  {remark}");
+    }
+    page.push_str(&steps(kept));
+    console::result(&page)?;
+    Ok(ExitCode::from(conclusion.outcome.exit_code()))
+}
+
+/// The state of a search that was interrupted; gives its exit code.
+pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
+    console::result(&format!("\nINTERRUPTED: the same command goes on with the step that was ended\n{}", steps(kept)))?;
+    Ok(ExitCode::from(Outcome::Invalid.exit_code()))
+}
+
+/// The steps in a table, and where they are recorded.
+fn steps(kept: &Kept) -> String {
+    let head = ["step", "shown", "rounds", "worst share", "run directory"].map(str::to_owned).to_vec();
+    let rows: Vec<_> = std::iter::once(head).chain(kept.series.steps.iter().map(row)).collect();
+    format!("\n{}\n{}", table(&rows), kept.places())
+}
+
+fn row(step: &Step) -> Vec<String> {
+    let details = Details::of(step);
+    let rounds = details.as_ref().map_or(String::new(), |details| details.judged.rounds.to_string());
+    // The tightest threshold's: the others are in the report.
+    let shares = details.iter().flat_map(|details| &details.judged.shares).filter_map(|shares| shares.share.first());
+    let worst = shares.copied().reduce(f64::max).map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
+    vec![step.name.clone(), shown(step).to_owned(), rounds, worst, step.dir.clone()]
+}
+
+/// What a step showed, in a word or two.
+fn shown(step: &Step) -> &'static str {
+    match (step.state, Details::of(step).map(|details| details.judged.seen)) {
+        (State::Done, Some(Seen::Held)) => "held",
+        (State::Done, Some(Seen::Failed)) => "not held",
+        (State::Done, Some(Seen::Broken)) => "operations failed",
+        (State::Done, Some(Seen::NotSteady)) => "not steady",
+        (State::Done, Some(Seen::OurLimit)) => "not ours to tell",
+        (State::Running, _) => "running",
+        _ => "interrupted",
+    }
+}

@@ -1,0 +1,215 @@
+//! The search of a search: its next move, the run of it, and what that showed.
+
+use super::messages;
+use super::request::Request;
+use crate::args::RateArgs;
+use crate::console;
+use crate::failure::Failure;
+use crate::runner::Watch;
+use crate::series::{Kept, StepRun, now_unix_ms};
+use crate::signals::Switch;
+use results::cell::Interval;
+use results::judge::{End, Outcome};
+use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
+use results::run_dir::Manifest;
+use results::series::{Rule, Series, State, Step};
+use serde_json::{Value, json};
+
+/// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
+const ERRORS_MAX: u64 = 100;
+
+/// How often in a row this program or host may be in the way before the search ends.
+const OUR_LIMIT_MAX: u32 = 3;
+
+/// How a step ended.
+pub enum Ended {
+    /// It showed something.
+    Judged,
+    /// By a signal.
+    Interrupted,
+}
+
+/// A search under way.
+pub struct SearchRun {
+    search: Search,
+    /// The shares at each load that was held, as they were last.
+    shares: Vec<(Move, Vec<Shares>)>,
+    /// Seconds under load so far.
+    ran_sec: f64,
+    /// How often in a row this program or host was in the way.
+    our_limit: u32,
+    /// The time that was given ended a step before it had shown anything.
+    time_up: bool,
+}
+
+impl SearchRun {
+    /// The search up to where the steps in `series` that are done have brought it.
+    pub fn replayed(request: &Request, series: &Series) -> Self {
+        let search = Search::new(request.from, request.up_to, request.resolution);
+        let mut search = Self { search, shares: Vec::new(), ran_sec: 0.0, our_limit: 0, time_up: false };
+        for step in &series.steps {
+            search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
+            // What was in the way then need not be now.
+            if let Some(details) = Details::of(step).filter(|details| details.judged.seen != Seen::OurLimit) {
+                search.take(details.moved, &details.judged);
+            }
+        }
+        search
+    }
+
+    /// The next move; `Err` with what was found when there is none, or no time for it.
+    pub fn next(&self, request: &Request) -> Result<Move, Finding> {
+        let moved = self.search.next()?;
+        let needed_sec = if let Move::Confirm(_) = moved { request.slice_sec } else { request.least_sec() };
+        match request.max_sec {
+            Some(_) if self.time_up => Err(self.search.finding(Stop::TimeUp)),
+            Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => Err(self.search.finding(Stop::TimeUp)),
+            _ => Ok(moved),
+        }
+    }
+
+    /// Runs a move and takes in what it shows. The step is in `kept`, on disk, before and after it.
+    pub fn run(
+        &mut self,
+        moved: Move,
+        args: &RateArgs,
+        request: &Request,
+        kept: &mut Kept,
+        switch: &Switch,
+    ) -> Result<Ended, Failure> {
+        let step = self.step(moved, request, &kept.series);
+        let duration_sec = step.duration_sec;
+        let load = match request.load(moved.multiple(), duration_sec) {
+            Ok(load) => load,
+            Err(failure) => {
+                console::warning(&failure.message);
+                self.search.out_of_range();
+                return Ok(Ended::Judged);
+            }
+        };
+        messages::step_begins(&step);
+        let (index, heading) = (kept.series.steps.len(), step.name.clone());
+        kept.series.steps.push(step);
+        kept.save()?;
+        let what = StepRun {
+            load,
+            options: &args.series,
+            others: &[],
+            sla: &args.sla,
+            slice_sec: request.slice_sec,
+            round_sec: Some(request.round_sec),
+            max_errors: ERRORS_MAX,
+            heading,
+        };
+        let mut watched = Watched { target: self.target(moved, request), watcher: None };
+        let verdict = kept.run_step(index, what, switch, &mut watched)?;
+        // It has begun, or there were no verdict.
+        let Some(watcher) = watched.watcher else { return Ok(Ended::Interrupted) };
+        let judged = watcher.judge(&verdict);
+        let step = &mut kept.series.steps[index];
+        step.ended_unix_ms = Some(now_unix_ms());
+        self.ran_sec += verdict.ran_sec;
+        let cut_short = duration_sec < longest_sec(moved, request) && verdict.end == End::Completed;
+        if judged.seen == Seen::Interrupted || (cut_short && judged.seen == Seen::NotSteady) {
+            self.time_up = judged.seen == Seen::NotSteady;
+            let why = if self.time_up { "the time that was given is used up" } else { judged.why.as_str() };
+            step.interrupt(why);
+            step.details = json!({ "ran_sec": verdict.ran_sec });
+            kept.save()?;
+            return Ok(if self.time_up { Ended::Judged } else { Ended::Interrupted });
+        }
+        end(step, moved, &judged, verdict.ran_sec);
+        kept.save()?;
+        messages::step_ended(&kept.series.steps[index]);
+        self.take(moved, &judged);
+        Ok(Ended::Judged)
+    }
+
+    fn target(&self, moved: Move, request: &Request) -> Target {
+        match moved {
+            Move::Try(_) => Target::Steady,
+            Move::Confirm(_) => Target::Whole((request.slice_sec / request.round_sec) as usize),
+            Move::Recover(multiple) => {
+                let earlier = self.shares.iter().rev().find(|(at, _)| at.multiple() == multiple);
+                Target::Return(earlier.map(|(_, shares)| shares.clone()).unwrap_or_default())
+            }
+        }
+    }
+
+    fn take(&mut self, moved: Move, judged: &Judged) {
+        self.our_limit = if judged.seen == Seen::OurLimit { self.our_limit + 1 } else { 0 };
+        match judged.seen {
+            Seen::Held => {
+                self.shares.push((moved, judged.shares.clone()));
+                self.search.held(moved);
+            }
+            Seen::Failed => self.search.not_held(moved, true),
+            // A drive that does not come back to what it was is still slow.
+            Seen::NotSteady => self.search.not_held(moved, matches!(moved, Move::Recover(_))),
+            Seen::Broken => self.search.broken(),
+            // A busy minute passes: the same move again.
+            Seen::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
+            Seen::OurLimit => self.search.out_of_reach(),
+            Seen::Interrupted => {}
+        }
+    }
+
+    /// The step of a move, begun.
+    fn step(&self, moved: Move, request: &Request, series: &Series) -> Step {
+        let multiple = moved.multiple();
+        let (name, rule) = match moved {
+            Move::Try(_) => (format!("{multiple}x"), Rule::Limits),
+            Move::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers),
+            Move::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits),
+        };
+        let left_sec = request.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec) as u64);
+        Step {
+            dir: format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-")),
+            name,
+            multiple: multiple.get(),
+            devices: (0..series.devices.len()).collect(),
+            duration_sec: longest_sec(moved, request).min(left_sec / request.round_sec * request.round_sec),
+            rule,
+            state: State::Running,
+            outcome: None,
+            reason: String::new(),
+            attempts: 1,
+            began_unix_ms: Some(now_unix_ms()),
+            ended_unix_ms: None,
+            details: Value::Null,
+        }
+    }
+}
+
+/// How long a move may take, seconds.
+fn longest_sec(moved: Move, request: &Request) -> u64 {
+    if let Move::Confirm(_) = moved { request.slice_sec } else { request.steady_sec() }
+}
+
+/// Ends a step with what it showed.
+fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
+    step.state = State::Done;
+    step.outcome = Some(match judged.seen {
+        Seen::Held => Outcome::Pass,
+        Seen::Failed | Seen::Broken => Outcome::Fail,
+        Seen::NotSteady | Seen::OurLimit | Seen::Interrupted => Outcome::Invalid,
+    });
+    step.reason.clone_from(&judged.why);
+    step.details = json!(Details { moved, judged: judged.clone(), ran_sec });
+}
+
+/// Watches the run of a step.
+struct Watched {
+    target: Target,
+    watcher: Option<Watcher>,
+}
+
+impl Watch for Watched {
+    fn begins(&mut self, manifest: &Manifest) {
+        self.watcher = Some(Watcher::new(manifest, self.target.clone()));
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Option<String> {
+        self.watcher.as_mut()?.add(interval)
+    }
+}

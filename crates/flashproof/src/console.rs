@@ -1,0 +1,99 @@
+//! Talking to the user. Nothing here can fail: who closed the terminal does not want to hear of it.
+
+use crate::failure::Failure;
+use crate::leave;
+use crate::stderr::StderrWriter;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// How long the end of the program waits for its last words to be on the screen.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Nothing is written to standard error while a run goes on but through this.
+static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::stderr()));
+
+/// Says something that is not an error, on standard error.
+pub fn note(text: &str) {
+    STDERR.say(format!("{text}\n"));
+}
+
+/// Draws on standard error, over what is there. Of drawings that a terminal does not take as fast as they
+/// come, the newest is drawn. The `first` is not left out: others go over it.
+pub fn draw(text: String, first: bool) {
+    if first { STDERR.say(text) } else { STDERR.draw(text) }
+}
+
+/// Waits a moment for what was said to be on the screen.
+pub fn flush() {
+    STDERR.flush(LAST_PATIENCE);
+}
+
+/// Says what may spoil the result, one line for each line of `text`.
+pub fn warning(text: &str) {
+    prefixed("warning", text);
+}
+
+/// Says why the work was not done, one line for each line of `text`.
+pub fn error(text: &str) {
+    prefixed("error", text);
+}
+
+fn prefixed(what: &str, text: &str) {
+    for line in text.lines() {
+        note(&format!("{what}: {line}"));
+    }
+}
+
+/// The result, on standard output. A reader or a terminal that went away has read enough; any other
+/// error means that the result is not where it was wanted.
+pub fn result(text: &str) -> Result<(), Failure> {
+    result_if_read(text).map(|_| ())
+}
+
+/// As [`result`]; tells whether somebody still reads.
+pub fn result_if_read(text: &str) -> Result<bool, Failure> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if !is_gone(&error, &out) => Err(Failure::environment(format!(
+            "cannot write the result to standard output - {error} - the work itself is done, and what it recorded (a run directory, the record of a preparation) has the result"
+        ))),
+        written => Ok(written.is_ok()),
+    }
+}
+
+/// Whether `error` says that nobody is there to read any more: the other end of a pipe was closed, or
+/// the terminal is gone, which answers with EIO. A file that does so is on a failing disk.
+fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
+    match error.raw_os_error() {
+        Some(libc::EPIPE) => true,
+        Some(libc::EIO) => is_character_device(out),
+        _ => false,
+    }
+}
+
+/// A terminal that hung up no longer says that it is one; that it is a character device it still does.
+fn is_character_device(out: &impl AsFd) -> bool {
+    let file = out.as_fd().try_clone_to_owned().map(File::from);
+    file.and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.file_type().is_char_device())
+}
+
+/// A bug ends in one line that says so, not in a trace of our insides.
+pub fn tame_panics() {
+    // Its thread is no offspring of one that runs behind all others, and is there when memory is short.
+    LazyLock::force(&STDERR);
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let payload = info.payload();
+        let why = payload.downcast_ref::<&str>().copied();
+        let why = why.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
+        error(&format!(
+            "this is a bug in flashproof{place}: {} - what was recorded before can be read with \"flashproof report DIR\"; please report the bug",
+            why.lines().next().unwrap_or_default()
+        ));
+        leave::now(3);
+    }));
+}

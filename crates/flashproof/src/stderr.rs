@@ -1,0 +1,219 @@
+//! Standard error behind a thread of its own, so that a terminal that takes nothing holds nobody up.
+//!
+//! A terminal can be slow without being gone: stopped by Ctrl-S, or at the far end of a connection that
+//! broke and does not know it yet. Its kernel buffer fills, and the next write waits, for hours if need
+//! be. So one thread writes what stands in one queue, in order. Who says something waits until it is
+//! written, but only for a moment, and not at all while the terminal is known to be stuck. Drawings
+//! (progress) never wait, and only the newest of them stands in the queue.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How long whoever says something waits for it to be written.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Most bytes that wait; a stopped terminal is no reason to fill the memory.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// A queue with a thread that writes it.
+pub struct StderrWriter {
+    shared: Arc<Shared>,
+    /// Whether there is a thread. Where none can be had no test runs, and its error is written at once.
+    works: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something was added, or written.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Piece>,
+    waiting_bytes: usize,
+    /// The thread has a piece in hand.
+    writing: bool,
+    /// Somebody waited in vain since the thread wrote last.
+    stuck: bool,
+    /// Texts that found no room.
+    left_out: u64,
+}
+
+struct Piece {
+    text: String,
+    /// Whether the next drawing takes its place.
+    passing: bool,
+}
+
+impl StderrWriter {
+    /// An writer that writes to `out`.
+    pub fn new(out: impl Write + Send + 'static) -> Self {
+        let shared = Arc::new(Shared::default());
+        let behind = shared.clone();
+        let spawned = thread::Builder::new().name("screen".into()).spawn(move || behind.write(out));
+        Self { shared, works: spawned.is_ok() }
+    }
+
+    /// Says `text`, after everything before it.
+    pub fn say(&self, text: String) {
+        if !self.works {
+            let _ = io::stderr().write_all(text.as_bytes());
+            return;
+        }
+        let mut state = self.shared.lock();
+        state.add(Piece { text, passing: false });
+        let known = state.stuck;
+        drop(state);
+        self.shared.changed.notify_all();
+        if !known {
+            self.flush(PATIENCE);
+        }
+    }
+
+    /// Draws `text`, in place of a drawing that is not on the screen yet.
+    pub fn draw(&self, text: String) {
+        self.shared.lock().add(Piece { text, passing: true });
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until everything is written, at most for `patience`.
+    pub fn flush(&self, patience: Duration) {
+        if !self.works {
+            return;
+        }
+        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), patience, |state| !state.is_done());
+        let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.stuck |= waited.timed_out();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what comes, for good.
+    fn write(&self, mut out: impl Write) {
+        let mut state = self.lock();
+        loop {
+            let Some(text) = state.take() else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            // Who closed the terminal does not want to hear of it.
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            state = self.lock();
+            (state.writing, state.stuck) = (false, false);
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl State {
+    fn add(&mut self, piece: Piece) {
+        let is_replaced = piece.passing && self.waiting.back().is_some_and(|before| before.passing);
+        if is_replaced && let Some(before) = self.waiting.pop_back() {
+            self.waiting_bytes -= before.text.len();
+        }
+        if self.waiting_bytes + piece.text.len() > WAITING_BYTES_MAX {
+            self.left_out += u64::from(!piece.passing);
+            return;
+        }
+        self.waiting_bytes += piece.text.len();
+        self.waiting.push_back(piece);
+    }
+
+    /// The next text to write.
+    fn take(&mut self) -> Option<String> {
+        let text = match self.waiting.pop_front() {
+            Some(piece) => {
+                self.waiting_bytes -= piece.text.len();
+                piece.text
+            }
+            None if self.left_out > 0 => {
+                format!("({} messages were left out: the terminal took none)\n", std::mem::take(&mut self.left_out))
+            }
+            None => return None,
+        };
+        self.writing = true;
+        Some(text)
+    }
+
+    fn is_done(&self) -> bool {
+        self.waiting.is_empty() && !self.writing && self.left_out == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// A terminal that takes a text for each token, and keeps what it took.
+    struct Terminal {
+        tokens: Receiver<()>,
+        taken: Arc<Mutex<String>>,
+    }
+
+    impl Write for Terminal {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // Without tokens and without a hand that gives them, it takes everything.
+            let _ = self.tokens.recv();
+            self.taken.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn terminal() -> (StderrWriter, Sender<()>, Arc<Mutex<String>>) {
+        let (hand, tokens) = channel();
+        let taken: Arc<Mutex<String>> = Arc::default();
+        (StderrWriter::new(Terminal { tokens, taken: taken.clone() }), hand, taken)
+    }
+
+    #[test]
+    fn a_terminal_that_takes_nothing_holds_up_nobody_and_gets_all_in_order_later() {
+        let (writer, hand, taken) = terminal();
+        writer.say("begins\n".into());
+        writer.draw("\r1 %".into());
+        writer.draw("\r2 %".into());
+        writer.say("\nPASS\n".into());
+        writer.draw("\r3 %".into());
+        assert_eq!(*taken.lock().unwrap(), "");
+        drop(hand);
+        writer.flush(Duration::from_secs(60));
+        assert_eq!(*taken.lock().unwrap(), "begins\n\r2 %\nPASS\n\r3 %");
+    }
+
+    #[test]
+    fn what_is_said_is_written_when_the_call_is_over() {
+        let (writer, hand, taken) = terminal();
+        drop(hand);
+        // A machine that is too busy to write within the patience flushes here.
+        writer.say("one\n".into());
+        writer.flush(Duration::from_secs(60));
+        assert_eq!(*taken.lock().unwrap(), "one\n");
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_told() {
+        let (writer, hand, taken) = terminal();
+        for _ in 0..5 {
+            writer.say("x".repeat(WAITING_BYTES_MAX / 3));
+        }
+        drop(hand);
+        writer.flush(Duration::from_secs(60));
+        let taken = taken.lock().unwrap();
+        // One is in the thread's hand, and three fit.
+        assert!(taken.ends_with("x(1 messages were left out: the terminal took none)\n"), "{}", taken.len());
+    }
+}

@@ -1,0 +1,188 @@
+//! The lines of a file while they are translated: each keeps its number.
+//!
+//! Translation replaces lines and adds some at the end, so whatever the parser then finds wrong is
+//! still named with the line of the old file.
+
+use super::super::dialect::{self, whole_number};
+use super::super::problem::{Located, Problem, Quoted, ValueProblem};
+
+/// A file, line by line.
+pub(super) struct Lines {
+    lines: Vec<Entry>,
+    added: Vec<(&'static str, String)>,
+    problems: Vec<(Option<usize>, Problem)>,
+}
+
+struct Entry {
+    number: usize,
+    key: String,
+    value: String,
+}
+
+impl Lines {
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        let mut file = Self { lines: Vec::new(), added: Vec::new(), problems: Vec::new() };
+        for line in dialect::lines(bytes) {
+            match line {
+                Ok(line) => {
+                    let (key, value) = (line.key.to_owned(), line.value.to_owned());
+                    file.lines.push(Entry { number: line.number, key, value });
+                }
+                Err((number, problem)) => file.problems.push((Some(number), problem)),
+            }
+        }
+        file
+    }
+
+    /// Every key that is there, once or more.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(|entry| entry.key.as_str())
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys().any(|there| there == key)
+    }
+
+    /// Whether the file as it is now gives `key`.
+    pub(super) fn gives(&self, key: &str) -> bool {
+        self.has(key) || self.added.iter().any(|(added, _)| *added == key)
+    }
+
+    /// The value of a key that stays.
+    pub(super) fn value(&self, key: &str) -> Option<&str> {
+        self.lines.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
+    }
+
+    /// The number of a key that stays; whether it is one in range is the parser's to say.
+    pub(super) fn number(&self, key: &str) -> Option<u32> {
+        u32::try_from(whole_number(self.value(key)?).ok()?).ok()
+    }
+
+    /// Line and value of a key, whose lines are taken away. A second one is a mistake.
+    pub(super) fn take(&mut self, key: &'static str) -> Option<(usize, String)> {
+        let (taken, kept) = std::mem::take(&mut self.lines).into_iter().partition(|entry| entry.key == key);
+        self.lines = kept;
+        let mut taken: std::vec::IntoIter<Entry> = Vec::into_iter(taken);
+        let first = taken.next()?;
+        let again = taken.map(|entry| (Some(entry.number), Problem::DuplicateKey { key, first_line: first.number }));
+        self.problems.extend(again);
+        Some((first.number, first.value))
+    }
+
+    /// Keys and values of all lines whose key is `unwanted`; they are taken away.
+    pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
+        self.lines = kept;
+        taken.into_iter().map(|entry| (entry.key, entry.value)).collect()
+    }
+
+    /// Line and number of a key, whose lines are taken away; `None` also where it is no number from
+    /// `min` on, which is a mistake.
+    pub(super) fn take_number(&mut self, key: &'static str, min: u32) -> Option<(usize, u32)> {
+        let (line, value) = self.take(key)?;
+        let number = whole_number(&value).and_then(|number| match u32::try_from(number) {
+            Ok(number) if number >= min => Ok(number),
+            Ok(number) => Err(ValueProblem::TooSmall(number.into())),
+            Err(_) => Err(ValueProblem::TooLarge(number.to_string())),
+        });
+        let wanted = || format!("a whole number from {min} to {}", u32::MAX);
+        self.understood(line, number.map_err(|found| Problem::Value { key, found, wanted: wanted() }))
+    }
+
+    /// Line and answer of a key that is `yes` or `no`, whose lines are taken away.
+    pub(super) fn take_flag(&mut self, key: &'static str) -> Option<(usize, bool)> {
+        let (line, value) = self.take(key)?;
+        let flag = match value.as_str() {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            "" => Err(ValueProblem::Missing),
+            other => Err(ValueProblem::NotYesNo(Quoted::new(other))),
+        };
+        self.understood(line, flag.map_err(|found| Problem::Value { key, found, wanted: "yes or no".into() }))
+    }
+
+    fn understood<T>(&mut self, line: usize, value: Result<T, Problem>) -> Option<(usize, T)> {
+        value.map_err(|problem| self.problem(Some(line), problem)).ok().map(|value| (line, value))
+    }
+
+    /// Puts a line in the place of one that was taken away.
+    pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
+        let place = self.lines.partition_point(|entry| entry.number <= number);
+        self.lines.insert(place, Entry { number, key: key.to_owned(), value: value.to_string() });
+    }
+
+    /// Changes the value of a key that stays.
+    pub(super) fn change(&mut self, key: &str, value: impl ToString) {
+        if let Some(entry) = self.lines.iter_mut().find(|entry| entry.key == key) {
+            entry.value = value.to_string();
+        }
+    }
+
+    /// Adds a line at the end.
+    pub(super) fn add(&mut self, key: &'static str, value: impl ToString) {
+        self.added.push((key, value.to_string()));
+    }
+
+    /// Notes something that is wrong.
+    pub(super) fn problem(&mut self, line: Option<usize>, problem: Problem) {
+        self.problems.push((line, problem));
+    }
+
+    /// The file as it is now, with its lines where they were.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let mut number = 1;
+        for entry in &self.lines {
+            while number < entry.number {
+                text.push('\n');
+                number += 1;
+            }
+            text.push_str(&format!("{}: {}\n", entry.key, entry.value));
+            number += 1;
+        }
+        self.added.iter().for_each(|(key, value)| text.push_str(&format!("{key}: {value}\n")));
+        text
+    }
+
+    /// What is wrong with `file` beside what its parser found, in the order of the lines.
+    pub(super) fn problems(self, file: &str, parser: Vec<Located<Problem>>) -> Vec<Located<Problem>> {
+        let own = self.problems.into_iter().map(|(line, what)| Located { file: file.to_owned(), line, what });
+        let mut all: Vec<_> = own.chain(parser).collect();
+        all.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_keep_their_numbers_and_what_is_taken_leaves_a_gap() {
+        let mut lines = Lines::new(b"# c\na: 1\n\nb 2 # two\nc:\n");
+        assert_eq!(lines.take("a"), Some((2, "1".into())));
+        lines.put(2, "d", 9);
+        lines.add("e", "yes");
+        assert_eq!(lines.text(), "\nd: 9\n\nb: 2\nc: \ne: yes\n");
+        assert_eq!(lines.take("b"), Some((4, "2".into())));
+        assert_eq!(lines.text(), "\nd: 9\n\n\nc: \ne: yes\n");
+    }
+
+    #[test]
+    fn bad_old_values_are_problems_with_their_line() {
+        let mut lines = Lines::new(b"n: 0\nf: maybe\nn: 3\n: 4\n");
+        assert_eq!(lines.take_number("n", 1), None);
+        assert_eq!(lines.take_flag("f"), None);
+        let texts: Vec<_> = lines.problems("x", Vec::new()).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "x:1: n: 0 is too small - give a whole number from 1 to 4294967295",
+                "x:2: f: \"maybe\" is neither yes nor no - give yes or no",
+                "x:3: n: already given in line 1 - keep one of the two",
+                "x:4: no key before the colon - write \"name: value\"",
+            ]
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! Configurations of old ACTs, translated to what means the same today.
+//!
+//! ```text
+//! bytes --lines--> lines --recognise--> ACT 1 to 6 --translate--> today's lines --parse--> AnyConfig
+//!                                                        |
+//!                                                     changes, each with its reason
+//! ```
+//!
+//! The one idea: an old file becomes a file of today line by line, with the numbers of its lines, and
+//! then goes through the parser that reads all files. What an old release did without being told is
+//! written out where it is not today's default. What cannot be kept is said.
+
+mod change;
+pub mod keys;
+mod lines;
+mod translate;
+
+pub use change::Change;
+
+use super::any::AnyConfig;
+use super::options::{OptionSpec, Since, Test, all, options_of};
+use super::problem::{ConfigErrors, Located, Problem};
+use super::warning::Warning;
+use keys::{ActKey, Program};
+use lines::Lines;
+use std::ops::RangeInclusive;
+
+/// Major numbers of ACT that can be read.
+pub const MAJORS: RangeInclusive<u8> = 1..=6;
+
+/// How a file is to be read, where it does not say so itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading {
+    /// The test that it configures; `None`: by its keys.
+    pub test: Option<Test>,
+    /// Major number of the ACT that it was written for; `None`: by its keys.
+    pub act: Option<u8>,
+    /// CPUs of the machine on which it ran, for defaults that depended on them.
+    pub cpus: Option<u32>,
+}
+
+/// A file in today's terms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Translation {
+    /// What it says.
+    pub config: AnyConfig,
+    /// Major number of the ACT as whose file it was read.
+    pub act: u8,
+    /// Whether it is a file of flashproof, in which nothing is to be translated.
+    pub own: bool,
+    /// Whether nothing in the file and nobody said which test it is for.
+    pub test_by_default: bool,
+    /// The majors whose file it could be, by its keys; `None` where the number was given.
+    pub candidates: Option<RangeInclusive<u8>>,
+    /// The keys of today that it gives; all others have their default.
+    pub given: Vec<&'static str>,
+    /// What was changed, with the key of today at which it is to be said.
+    pub changes: Vec<(&'static str, Change)>,
+    /// What the parser warns of.
+    pub warnings: Vec<Located<Warning>>,
+}
+
+/// Reads a configuration of any ACT, or of today.
+///
+/// `file` is only named in messages. Errors: every mistake of the file.
+pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, ConfigErrors> {
+    let mut lines = Lines::new(bytes);
+    let told = test_of(&lines);
+    let test = reading.test.or(told).unwrap_or_default();
+    if bytes.len() > super::parse::FILE_BYTES_MAX {
+        // The parser says so, and that is all there is to say.
+        lines = Lines::new(b"");
+    }
+    let candidates = candidates(&lines);
+    let own = reading.act.is_none() && candidates.as_ref().is_ok_and(|acts| is_own(bytes, &lines, acts));
+    let (act, changes) = match (reading.act, &candidates) {
+        _ if own => (*MAJORS.end(), Vec::new()),
+        (Some(act), _) => (act, translate::translate(&mut lines, test, act, reading.cpus)),
+        (None, Ok(candidates)) => {
+            let act = likeliest(&lines, candidates);
+            (act, translate::translate(&mut lines, test, act, reading.cpus))
+        }
+        (None, Err((old, new))) => {
+            let problem = Problem::KeysOfTwoActs {
+                old: old.name,
+                new: new.name,
+                until: old.until.map_or(6, |until| until.0),
+                since: new.since.0,
+            };
+            lines.problem(None, problem);
+            (*MAJORS.end(), Vec::new())
+        }
+    };
+    let text = lines.text();
+    let parsed = if bytes.len() > super::parse::FILE_BYTES_MAX {
+        AnyConfig::parse(test, file, bytes)
+    } else {
+        AnyConfig::parse(test, file, text.as_bytes())
+    };
+    let mut found = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
+    if reading.act.is_none() && candidates.is_err() {
+        // The keys of an ACT are not unknown; which ACT it was is the question.
+        found.retain(|problem| !matches!(problem.what, Problem::OldKey { .. } | Problem::MissingKey { .. }));
+    }
+    let given = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
+    let problems = lines.problems(file, found);
+    match parsed {
+        Ok((config, warnings)) if problems.is_empty() => {
+            let candidates = if reading.act.is_some() { None } else { candidates.ok() };
+            let test_by_default = reading.test.is_none() && told.is_none();
+            Ok(Translation { config, act, own, test_by_default, candidates, given, changes, warnings })
+        }
+        _ => Err(ConfigErrors(problems)),
+    }
+}
+
+/// What stands at the top of the files that `flashproof config` writes.
+pub const WRITTEN_BY: &str = "Written by flashproof config";
+
+/// Whether a file is of flashproof: it says so, or it has keys of ours and none that ACT 6 lacks.
+fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
+    let says_so =
+        || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));
+    let ours = |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
+    candidates.contains(MAJORS.end()) && (lines.keys().any(ours) || says_so())
+}
+
+/// The test whose file this is, by keys that only one of them has; `None` without any.
+fn test_of(lines: &Lines) -> Option<Test> {
+    // Which program read what old ACTs had is the other table's to say.
+    let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
+    let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
+    let of_index = |key: &str| keys::find(key).is_some_and(|key| key.program == Program::Index);
+    let has = |test: Test| only(test).any(|key| lines.has(key));
+    // With keys of both the parser names those that do not belong.
+    match (has(Test::Storage), has(Test::Index) || lines.keys().any(of_index)) {
+        (true, _) => Some(Test::Storage),
+        (false, true) => Some(Test::Index),
+        (false, false) => None,
+    }
+}
+
+/// The majors that read all keys of the file that any ACT reads; else two keys that exclude each other.
+fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
+    let known: Vec<_> = lines.keys().filter_map(keys::find).collect();
+    let newest = known.iter().max_by_key(|key| key.since.0);
+    let oldest = known.iter().filter(|key| key.until.is_some()).min_by_key(|key| key.until.map(|until| until.0));
+    let first = newest.map_or(*MAJORS.start(), |key| key.since.0);
+    let last = oldest.and_then(|key| key.until).map_or(*MAJORS.end(), |until| until.0);
+    match (oldest, newest) {
+        (Some(oldest), Some(newest)) if first > last => Err((oldest, newest)),
+        _ => Ok(first..=last),
+    }
+}
+
+/// The likeliest of the candidates: the newest, but ACT 4 before ACT 5 where a file has everything that
+/// ACT 4 asked for and ACT 5 had defaults for.
+fn likeliest(lines: &Lines, candidates: &RangeInclusive<u8>) -> u8 {
+    let newest = *candidates.end();
+    let asked = ["num-queues", "threads-per-queue", "report-interval-sec", "large-block-op-kbytes", "record-bytes"];
+    if newest == 5 && candidates.contains(&4) && asked.iter().all(|key| lines.has(key)) { 4 } else { newest }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The shards of a run, each on a thread of its own, and their intervals merged into those of the run.
+//!
+//! All shards are ready before any begins, and all count from the same instant. What they record
+//! arrives here, off the issuing threads, and is handed to a [`Sink`] interval by interval.
+
+use super::{Cause, Control, Failure, Feed, Message, NoMemory, Recorder, Settings, Shard};
+use crate::plan::Plan;
+use crate::stream::Stream;
+use engine::IoEngine;
+use results::cell::{Interval, Layout};
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+use sys::process;
+
+/// From "all are ready" to the first operation: enough for every thread to have woken.
+const START_DELAY_NS: u64 = 5_000_000;
+
+/// How often a sink is called when nothing happens.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// An error of a sink, for whoever started the run.
+pub type SinkError = Box<dyn Error + Send + Sync>;
+
+/// Takes what a run yields. Called on the thread that started the run.
+pub trait Sink {
+    /// All shards are ready; the run begins when this returns. An error ends it before it begins.
+    fn ready(&mut self) -> Result<(), SinkError>;
+
+    /// An interval of the whole run is over. Intervals come in order. An error ends the run, and no
+    /// interval follows it.
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError>;
+
+    /// An operation failed. Of many in one interval only the first are told.
+    fn failure(&mut self, failure: &Failure);
+
+    /// Nothing came for a while.
+    fn idle(&mut self);
+}
+
+/// What all shards of a run have in common.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Streams and devices.
+    pub layout: Layout,
+    /// Bounds of the run.
+    pub settings: Settings,
+    /// Length of an interval, nanoseconds.
+    pub interval_ns: u64,
+    /// The switch that ends it.
+    pub control: Arc<Control>,
+}
+
+/// A run that could not begin, or not be recorded to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A shard's engine did not start.
+    #[error("cannot start the engine of issuing thread {shard}: {source}")]
+    IoEngine {
+        /// Which.
+        shard: usize,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A shard's buffers do not fit.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
+    /// The sink failed.
+    #[error(transparent)]
+    Sink(SinkError),
+}
+
+/// Runs `plans`, one a shard, to the end. How it ended is in the control.
+///
+/// `engine` makes a shard's engine on the shard's own thread. Errors: the run did not begin, or `sink`
+/// failed; then the run was ended.
+pub fn run<W, S, M>(run: &Run, plans: Vec<Plan<S>>, engine: M, sink: &mut impl Sink) -> Result<(), RunError>
+where
+    W: IoEngine,
+    S: Stream + Send,
+    M: Fn(&Plan<S>) -> io::Result<W> + Sync,
+{
+    thread::scope(|scope| {
+        let start = |(number, plan)| start_shard(scope, run, number, plan, &engine);
+        let shards: Vec<_> = plans.into_iter().enumerate().map(start).collect();
+        let ready: Vec<_> = shards.iter().enumerate().map(|(shard, member)| member.ready(shard)).collect();
+        // Dropping the shards' ends of the channels, on any error, sends the threads home.
+        let now_ns = ready.into_iter().try_fold(0, |latest, now_ns| Ok::<u64, RunError>(now_ns?.max(latest)))?;
+        let all_ready = Instant::now();
+        sink.ready().map_err(RunError::Sink)?;
+        let start_ns = match W::VIRTUAL {
+            true => 0,
+            false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
+        };
+        // A thread that is gone shows in its feed.
+        for member in &shards {
+            let _ = member.go.send(start_ns);
+        }
+        let feeds: Vec<_> = shards.into_iter().map(|member| member.feed).collect();
+        merge(&feeds, &run.control, sink)
+    })
+}
+
+/// A shard's thread as seen from here.
+struct Member {
+    /// The shard's clock when it was ready, or why it will not be.
+    ready: Receiver<Result<u64, NotReady>>,
+    /// Takes the instant at which the run begins.
+    go: Sender<u64>,
+    feed: Feed,
+}
+
+enum NotReady {
+    IoEngine(io::Error),
+    NoMemory(NoMemory),
+}
+
+impl Member {
+    fn ready(&self, shard: usize) -> Result<u64, RunError> {
+        match self.ready.recv() {
+            Ok(Ok(now_ns)) => Ok(now_ns),
+            Ok(Err(NotReady::IoEngine(source))) => Err(RunError::IoEngine { shard, source }),
+            Ok(Err(NotReady::NoMemory(error))) => Err(error.into()),
+            Err(_) => Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") }),
+        }
+    }
+}
+
+fn start_shard<'scope, W, S, M>(
+    scope: &'scope Scope<'scope, '_>,
+    run: &'scope Run,
+    number: usize,
+    plan: Plan<S>,
+    make_engine: &'scope M,
+) -> Member
+where
+    W: IoEngine,
+    S: Stream + Send + 'scope,
+    M: Fn(&Plan<S>) -> io::Result<W> + Sync,
+{
+    let (recorder, feed) = Recorder::new(&run.layout, run.interval_ns, run.settings.duration_ns, W::VIRTUAL);
+    let (tell_ready, ready) = channel();
+    let (go, start) = channel();
+    let tell_failed = tell_ready.clone();
+    let body = move || {
+        process::sharpen_timers();
+        let shard = make_engine(&plan).map_err(NotReady::IoEngine).and_then(|engine| {
+            Shard::new(engine, plan, run.settings, recorder, run.control.clone()).map_err(NotReady::NoMemory)
+        });
+        let mut shard = match shard {
+            Ok(shard) => shard,
+            // Nobody listens only when the run is off already.
+            Err(error) => return drop(tell_ready.send(Err(error))),
+        };
+        let _ = tell_ready.send(Ok(shard.clock_ns()));
+        if let Ok(start_ns) = start.recv() {
+            shard.run(start_ns);
+        }
+    };
+    // Telemetry finds the issuing threads by this name.
+    let spawned = thread::Builder::new().name(format!("issue-{number}")).spawn_scoped(scope, body);
+    if let Err(error) = spawned {
+        let _ = tell_failed.send(Err(NotReady::IoEngine(error)));
+    }
+    Member { ready, go, feed }
+}
+
+/// Merges the shards' intervals, in order, until all shards are done.
+fn merge(feeds: &[Feed], control: &Control, sink: &mut impl Sink) -> Result<(), RunError> {
+    let mut result = Ok(());
+    loop {
+        let mut merged: Option<(&Feed, Box<Interval>)> = None;
+        for feed in feeds {
+            let Some(interval) = next_interval(feed, sink) else { continue };
+            match &mut merged {
+                None => merged = Some((feed, interval)),
+                Some((_, whole)) => {
+                    whole.merge(&interval);
+                    feed.give_back(interval);
+                }
+            }
+        }
+        let Some((feed, interval)) = merged else { return result };
+        if result.is_ok()
+            && let Err(error) = sink.interval(&interval)
+        {
+            control.stop(Cause::Failed { message: error.to_string() });
+            result = Err(RunError::Sink(error));
+        }
+        feed.give_back(interval);
+    }
+}
+
+/// The next interval of a shard; `None` when it is done.
+fn next_interval(feed: &Feed, sink: &mut impl Sink) -> Option<Box<Interval>> {
+    loop {
+        match feed.messages.recv_timeout(IDLE) {
+            Ok(Message::Interval(interval)) => return Some(interval),
+            Ok(Message::Failure(failure)) => sink.failure(&failure),
+            Err(RecvTimeoutError::Timeout) => sink.idle(),
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Shards and their coordinator on simulated drives: merging, and how a run is called off.
+
+use device::random::Random;
+use engine::sim::{Drive, SimEngine};
+use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
+use load::rate::Rate;
+use load::run::{Cause, Control, Failure, Pacing, Run, RunError, Settings, Sink, SinkError, run};
+use load::schedule::{Even, Schedule};
+use load::stream::{Extent, Pattern, Uniform};
+use results::buckets::ActScale;
+use results::cell::{Interval, Layout, StreamInfo};
+use std::io;
+use std::sync::Arc;
+use sys::op::Kind;
+
+const SEC: u64 = 1_000_000_000;
+
+/// Shard `shard` of `shards`, which together read 7 times a second from one drive.
+fn plan(shard: u64, shards: u64) -> Plan<Pattern> {
+    let extent = Extent::records(0, 0, 1 << 30, 512, 1536, 1536).unwrap();
+    let random = Random::for_part(1, shard);
+    let stream = Pattern::Uniform(Uniform { extent, kind: Kind::Read, buffers: 0, random });
+    let even = Even::new(Rate::per_sec(7), shard, shards, 0).unwrap();
+    Plan {
+        lanes: vec![Lane { stream, arrival: Arrival::Scheduled(Schedule::Even(even)), limit: 0, name: 0 }],
+        limits: vec![Limit { slots: 4, configured: false }],
+        buffers: vec![BufferClass { len_bytes: 4096, count: 4, fill: Fill::AsIs }],
+        names: vec!["reads".into()],
+    }
+}
+
+fn ten_minutes() -> Run {
+    let reads = StreamInfo {
+        name: "reads".into(),
+        judged: true,
+        offered_iops: 7.0,
+        per_device_in_act_log: true,
+        in_act_log: true,
+    };
+    Run {
+        layout: Layout {
+            streams: vec![reads],
+            devices: vec!["sim".into()],
+            scale: ActScale::Milliseconds,
+            thresholds_ns: [1_000_000].into(),
+        },
+        settings: Settings {
+            duration_ns: 600 * SEC,
+            max_lag_ns: 0,
+            errors_max: u64::MAX,
+            pacing: Pacing::Spin,
+            drain_ns: SEC,
+        },
+        interval_ns: 10 * SEC,
+        control: Arc::new(Control::default()),
+    }
+}
+
+fn sim(_: &Plan<Pattern>) -> io::Result<SimEngine> {
+    Ok(SimEngine::new(vec![Drive::new(&"sim:".parse().unwrap(), 1)]))
+}
+
+/// Keeps what it is given; fails where it is told to.
+#[derive(Default)]
+struct Kept {
+    ready: u32,
+    intervals: Vec<(u64, u64)>,
+    fails_when_ready: bool,
+    fails_at: Option<u64>,
+}
+
+impl Sink for Kept {
+    fn ready(&mut self) -> Result<(), SinkError> {
+        self.ready += 1;
+        if self.fails_when_ready { Err("no room".into()) } else { Ok(()) }
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        if self.fails_at == Some(interval.index) {
+            return Err("disk full".into());
+        }
+        self.intervals.push((interval.index, interval.cells[0].ops));
+        Ok(())
+    }
+
+    fn failure(&mut self, _: &Failure) {}
+
+    fn idle(&mut self) {}
+}
+
+#[test]
+fn three_shards_together_do_the_exact_number_of_operations_in_every_interval() {
+    let mut kept = Kept::default();
+    run(&ten_minutes(), (0..3).map(|shard| plan(shard, 3)).collect(), sim, &mut kept).unwrap();
+    let expected: Vec<_> = (0..60).map(|index| (index, 70)).collect();
+    // An operation in flight at the end of an interval is counted in the next.
+    assert_eq!(kept.intervals.iter().map(|(index, _)| *index).collect::<Vec<_>>(), (0..60).collect::<Vec<_>>());
+    assert_eq!(kept.intervals.iter().map(|(_, ops)| ops).sum::<u64>(), 4200);
+    assert!(
+        kept.intervals.iter().zip(&expected).all(|(have, want)| have.1.abs_diff(want.1) <= 1),
+        "{kept:?}",
+        kept = kept.intervals
+    );
+    assert_eq!(kept.ready, 1);
+}
+
+#[test]
+fn a_sink_that_is_not_ready_keeps_the_run_from_beginning() {
+    let mut kept = Kept { fails_when_ready: true, ..Kept::default() };
+    let error = run(&ten_minutes(), vec![plan(0, 1)], sim, &mut kept).unwrap_err();
+    assert!(matches!(&error, RunError::Sink(_)) && error.to_string() == "no room");
+    assert_eq!(kept.intervals, []);
+}
+
+#[test]
+fn a_sink_that_fails_ends_the_run_and_is_not_called_again() {
+    let what = ten_minutes();
+    let mut kept = Kept { fails_at: Some(3), ..Kept::default() };
+    let error = run(&what, vec![plan(0, 2), plan(1, 2)], sim, &mut kept).unwrap_err();
+    assert_eq!(error.to_string(), "disk full");
+    assert_eq!(kept.intervals.len(), 3);
+    assert_eq!(what.control.cause(), Some(Cause::Failed { message: "disk full".into() }));
+}
+
+#[test]
+fn an_engine_that_does_not_start_sends_all_shards_home() {
+    let broken = |plan: &Plan<Pattern>| match plan.names[0].as_str() {
+        "reads" => sim(plan),
+        _ => Err(io::ErrorKind::PermissionDenied.into()),
+    };
+    let mut second = plan(1, 2);
+    second.names[0] = "broken".into();
+    let error = run(&ten_minutes(), vec![plan(0, 2), second], broken, &mut Kept::default()).unwrap_err();
+    assert!(matches!(error, RunError::IoEngine { shard: 1, .. }), "{error}");
+}

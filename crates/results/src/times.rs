@@ -1,0 +1,91 @@
+//! The four instants of one operation, and who answers for the time between them.
+//!
+//! ```text
+//! intended ----wait----> eligible ----lag----> issued ----service----> completed
+//!          (no free slot:          (we were                (ACT's number)
+//!           device or limit)        late)
+//! ```
+//!
+//! `judged = wait + service` is what the device answers for, `response = wait + lag + service` what
+//! a user would feel. All instants are nanoseconds on one clock, that of the engine the operation
+//! ran in.
+
+/// The four instants of one finished operation, in nanoseconds since the run began.
+///
+/// `intended <= eligible <= issued <= completed` always holds: the constructor asserts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    intended_ns: u64,
+    eligible_ns: u64,
+    issued_ns: u64,
+    completed_ns: u64,
+}
+
+impl Times {
+    /// Puts the four instants together.
+    ///
+    /// `eligible_ns` is raised to `intended_ns` when it is earlier: an operation cannot be eligible
+    /// before it is wanted. Panics in debug builds when the other two run backwards.
+    #[inline]
+    pub fn new(intended_ns: u64, eligible_ns: u64, issued_ns: u64, completed_ns: u64) -> Self {
+        let eligible_ns = eligible_ns.max(intended_ns);
+        debug_assert!(eligible_ns <= issued_ns && issued_ns <= completed_ns);
+        Self { intended_ns, eligible_ns, issued_ns, completed_ns }
+    }
+
+    /// The instant at which it was seen to be complete.
+    #[inline]
+    pub fn completed_ns(&self) -> u64 {
+        self.completed_ns
+    }
+
+    /// Time for which no slot under the in-flight limit was free.
+    #[inline]
+    pub fn wait_ns(&self) -> u64 {
+        self.eligible_ns - self.intended_ns
+    }
+
+    /// Time for which only this program kept the operation back.
+    #[inline]
+    pub fn lag_ns(&self) -> u64 {
+        self.issued_ns.saturating_sub(self.eligible_ns)
+    }
+
+    /// Time from hand-over to completion: ACT's latency.
+    #[inline]
+    pub fn service_ns(&self) -> u64 {
+        self.completed_ns.saturating_sub(self.issued_ns)
+    }
+
+    /// What the device answers for: wait + service.
+    #[inline]
+    pub fn judged_ns(&self) -> u64 {
+        self.wait_ns() + self.service_ns()
+    }
+
+    /// What a user would feel: from the intended instant to completion.
+    #[inline]
+    pub fn response_ns(&self) -> u64 {
+        self.wait_ns() + self.lag_ns() + self.service_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lag_counts_toward_response_but_not_toward_judged() {
+        let times = Times::new(100, 150, 180, 400);
+        assert_eq!(times.wait_ns(), 50);
+        assert_eq!(times.lag_ns(), 30);
+        assert_eq!(times.service_ns(), 220);
+        assert_eq!(times.judged_ns(), 270);
+        assert_eq!(times.response_ns(), 300);
+    }
+
+    #[test]
+    fn a_slot_freed_long_ago_is_no_wait() {
+        assert_eq!(Times::new(100, 10, 100, 101).wait_ns(), 0);
+    }
+}

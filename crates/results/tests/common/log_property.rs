@@ -1,0 +1,71 @@
+//! What must hold of every input of the log reader, whatever its bytes are.
+//!
+//! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
+
+use results::act_log::{Chunk, Entry, Header, Input, Reader, write_chunk, write_header};
+
+/// Reads `bytes` in both ways and asserts what must hold of the result. Whether it is a log to its end.
+pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
+    // Whatever a decompressor makes of it, it must not panic.
+    let Ok(input) = Input::new(bytes) else { return false };
+    let mut reader = match Reader::new(input) {
+        Ok(reader) => reader,
+        Err(error) => {
+            assert_one_line(&error.to_string());
+            return false;
+        }
+    };
+    let (mut chunks, mut damage) = (Vec::new(), None);
+    for entry in reader.by_ref() {
+        match entry {
+            Ok(Entry::Chunk(chunk)) => chunks.push(chunk),
+            Ok(Entry::Message(message)) => assert!(!message.contains('\n'), "a message is one line"),
+            Err(error) => damage = Some(error.to_string()),
+        }
+    }
+    assert!(chunks.windows(2).all(|pair| pair[0].after_sec < pair[1].after_sec), "times ascend");
+    damage.iter().for_each(|damage| assert_one_line(damage));
+    assert_passing_over(bytes, &chunks, damage.is_some());
+    assert_round_trip(&reader, &chunks);
+    damage.is_none() && reader.truncation().is_none()
+}
+
+/// Who wants every third second gets what is there, however much of the rest is passed over.
+fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
+    let wanted = |after_sec: u64| after_sec.is_multiple_of(3);
+    let Ok(mut reader) = Input::new(bytes).map_err(drop).and_then(|input| Reader::new(input).map_err(drop)) else {
+        unreachable!("the same bytes were read before")
+    };
+    let found: Vec<Chunk> = std::iter::from_fn(|| reader.next_chunk_at(wanted)).filter_map(Result::ok).collect();
+    let expected: Vec<&Chunk> = chunks.iter().filter(|chunk| wanted(chunk.after_sec)).collect();
+    // What is passed over is not looked at, so reading can come further than the damage.
+    let common = if damaged { found.len().min(expected.len()) } else { found.len() };
+    assert!(found.iter().take(common).eq(expected.into_iter().take(if damaged { common } else { usize::MAX })));
+}
+
+/// What was read is written and read back equal.
+fn assert_round_trip<R: std::io::Read>(reader: &Reader<R>, chunks: &[Chunk]) {
+    let names = reader.names();
+    // Control characters become blanks when they are written, and empty names end the list.
+    if names.iter().any(|name| name.contains(char::is_control) || name.is_empty()) {
+        return;
+    }
+    let scale = reader.header().configuration.iter().filter(|(name, _)| name == "microsecond-histograms").cloned();
+    let header = Header { configuration: scale.collect(), histogram_names: names.to_vec(), ..Header::default() };
+    let mut text = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = write_header(&mut text, &header);
+    for Chunk { after_sec, histograms } in chunks {
+        let named: Vec<_> = names.iter().map(String::as_str).zip(histograms).collect();
+        let _ = write_chunk(&mut text, *after_sec, &named);
+    }
+    let text_shown = String::from_utf8_lossy(&text).into_owned();
+    let again = Reader::new(&text[..]).unwrap_or_else(|error| panic!("{error}\n{text_shown}"));
+    let again: Vec<Entry> = again.map(|entry| entry.unwrap_or_else(|error| panic!("{error}\n{text_shown}"))).collect();
+    assert!(again.into_iter().eq(chunks.iter().cloned().map(Entry::Chunk)), "{text_shown}");
+}
+
+fn assert_one_line(message: &str) {
+    assert!(!message.contains(char::is_control), "one line: {message:?}");
+    assert!(message.len() < 64 * 1024, "a message can be read: {} bytes", message.len());
+}

@@ -1,0 +1,164 @@
+//! Page-aligned I/O buffers that are owned by exactly one place at a time.
+//!
+//! A [`Region`] is one anonymous mapping, cut once into [`Buf`]s that never overlap. A buffer moves:
+//! from the pool into an operation, into the engine that hands its address to the kernel, and back
+//! with the completion. Whoever has the `Buf` may touch the bytes; the kernel may while the engine has it.
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Alignment of every buffer: the largest minimum I/O size that is probed.
+pub const ALIGN: usize = 4096;
+
+/// An anonymous private mapping.
+#[derive(Debug)]
+struct Region {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is plain memory without thread affinity; access goes through the `Buf`s cut
+// from it, which never overlap.
+unsafe impl Send for Region {}
+// SAFETY: as above; `Region` itself gives no access to the bytes.
+unsafe impl Sync for Region {}
+
+impl Region {
+    fn new(len: usize) -> io::Result<Self> {
+        // SAFETY: a fresh anonymous mapping aliases nothing.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start: NonNull::new(start.cast()).expect("mmap never maps page zero"), len })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: `start` and `len` are those of the mapping, and no `Buf` is left: each holds an Arc.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A page-aligned buffer, or an empty one that stands for "no data" on a simulated drive.
+#[derive(Debug)]
+pub struct Buf {
+    region: Option<Arc<Region>>,
+    offset: usize,
+    len: usize,
+    registered: Option<u16>,
+}
+
+impl Buf {
+    /// A buffer without bytes.
+    pub const fn empty() -> Self {
+        Self { region: None, offset: 0, len: 0, registered: None }
+    }
+
+    /// Index under which the engine registered the memory, if it did.
+    pub fn registered(&self) -> Option<u16> {
+        self.registered
+    }
+
+    /// Address for the kernel. The caller keeps the `Buf` until the kernel is done with it.
+    pub(crate) fn address(&mut self) -> *mut u8 {
+        self.as_mut_ptr()
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match &self.region {
+            // SAFETY: offset + len lie in the mapping (checked when cut), the bytes are initialised
+            // (anonymous memory is zero), and no other `Buf` covers them.
+            Some(region) => unsafe { std::slice::from_raw_parts(region.start.as_ptr().add(self.offset), self.len) },
+            None => &[],
+        }
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &self.region {
+            // SAFETY: as in `deref`, and `&mut self` excludes every other access.
+            Some(region) => unsafe { std::slice::from_raw_parts_mut(region.start.as_ptr().add(self.offset), self.len) },
+            None => &mut [],
+        }
+    }
+}
+
+/// Cuts buffers from one region, in order, until it is used up.
+#[derive(Debug)]
+pub struct Pool {
+    region: Arc<Region>,
+    next: usize,
+    registered: Option<u16>,
+}
+
+impl Pool {
+    /// A pool of `len` bytes, rounded up to whole pages. Memory is touched only when used.
+    pub fn new(len: usize) -> io::Result<Self> {
+        let len = len.next_multiple_of(ALIGN).max(ALIGN);
+        Ok(Self { region: Arc::new(Region::new(len)?), next: 0, registered: None })
+    }
+
+    /// The next `len` bytes, starting on a page; `None` when the pool has not so many left.
+    pub fn cut(&mut self, len: usize) -> Option<Buf> {
+        let end = self.next.checked_add(len)?;
+        if end > self.region.len {
+            return None;
+        }
+        let buf = Buf { region: Some(self.region.clone()), offset: self.next, len, registered: self.registered };
+        self.next = end.next_multiple_of(ALIGN);
+        Some(buf)
+    }
+
+    /// The whole memory, for registering with the kernel.
+    pub(crate) fn iovec(&self) -> libc::iovec {
+        libc::iovec { iov_base: self.region.start.as_ptr().cast(), iov_len: self.region.len }
+    }
+
+    /// Marks the buffers cut from now on as registered under `index`.
+    pub(crate) fn set_registered(&mut self, index: u16) {
+        self.registered = Some(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_do_not_overlap() {
+        let mut pool = Pool::new(3 * ALIGN).unwrap();
+        let mut first = pool.cut(1536).unwrap();
+        let mut second = pool.cut(ALIGN).unwrap();
+        first.fill(1);
+        second.fill(2);
+        assert!(first.iter().all(|byte| *byte == 1));
+        assert_eq!(first.as_ptr() as usize % ALIGN, 0);
+        assert_eq!(second.as_ptr() as usize % ALIGN, 0);
+        assert!(pool.cut(ALIGN + 1).is_none());
+        assert!(pool.cut(ALIGN).is_some());
+    }
+
+    #[test]
+    fn a_buffer_outlives_its_pool() {
+        let mut buf = Pool::new(ALIGN).unwrap().cut(8).unwrap();
+        buf.fill(7);
+        assert_eq!(&*buf, [7; 8]);
+    }
+}

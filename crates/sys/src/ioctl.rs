@@ -1,0 +1,124 @@
+//! Block device ioctls: what only the driver can say about an open device.
+//!
+//! Each function asks one question of a descriptor and changes nothing, but for [`discard`]. Numbers
+//! are those of `include/uapi/linux/fs.h` and `include/uapi/linux/loop.h`; they hold where `_IOR` puts
+//! the direction into the top two bits (x86, Arm, RISC-V, s390).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+const BLKROGET: u32 = 0x125e;
+const BLKDISCARD: u32 = 0x1277;
+const BLKSSZGET: u32 = 0x1268;
+const BLKPBSZGET: u32 = 0x127b;
+const BLKGETSIZE64: u32 = 0x8008_1272;
+const BLKGETDISKSEQ: u32 = 0x8008_1280;
+const LOOP_GET_STATUS64: u32 = 0x4c05;
+
+/// Asks `request`, whose answer is one integer.
+fn ask<T: Copy + Default>(fd: BorrowedFd<'_>, request: u32) -> io::Result<T> {
+    let mut answer = T::default();
+    // SAFETY: every caller below pairs a request with the integer type that the kernel writes for
+    // it, and `answer` lives until the call returns.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut answer) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(answer),
+    }
+}
+
+/// Size of a block device in bytes (`BLKGETSIZE64`).
+pub fn size_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    ask(fd, BLKGETSIZE64)
+}
+
+/// Smallest unit that the device addresses, in bytes (`BLKSSZGET`).
+pub fn logical_sector_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    Ok(ask::<libc::c_int>(fd, BLKSSZGET)?.unsigned_abs())
+}
+
+/// Smallest unit that the device writes without reading first, in bytes (`BLKPBSZGET`).
+pub fn physical_sector_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    ask::<libc::c_uint>(fd, BLKPBSZGET)
+}
+
+/// Whether the device refuses writes (`BLKROGET`).
+pub fn is_read_only(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(ask::<libc::c_int>(fd, BLKROGET)? != 0)
+}
+
+/// Sequence number of the disk behind the descriptor (`BLKGETDISKSEQ`, Linux 5.15): it is never
+/// given twice between two boots, so a disk that took over a device number is told from the one before.
+pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    ask(fd, BLKGETDISKSEQ)
+}
+
+/// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`): the drive may forget them. Both are
+/// multiples of the logical sector; the descriptor must be open for writing, which only a consent makes.
+pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    let range = [offset, len];
+    // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// The file that a loop device shows as a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoopFile {
+    /// Device number of the file system that the file lies on.
+    pub device: u64,
+    /// Inode of the file.
+    pub inode: u64,
+    /// First byte of the file that is shown.
+    pub offset_bytes: u64,
+}
+
+/// `struct loop_info64` of `include/uapi/linux/loop.h`.
+#[repr(C)]
+struct LoopInfo64 {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// The file behind a loop device. `ENXIO` from a loop device without one, `ENOTTY` from any other device.
+pub fn loop_file(fd: BorrowedFd<'_>) -> io::Result<LoopFile> {
+    // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
+    let mut info: LoopInfo64 = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes exactly one `loop_info64` (its layout, see above) to `info`, which
+    // lives until the call returns.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(LoopFile { device: info.device, inode: info.inode, offset_bytes: info.offset }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn the_loop_struct_has_the_kernels_size() {
+        assert_eq!(size_of::<LoopInfo64>(), 232);
+    }
+
+    #[test]
+    fn a_file_that_is_no_block_device_answers_with_an_error() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert!(size_bytes(null.as_fd()).is_err());
+        assert!(loop_file(null.as_fd()).is_err());
+        assert!(disk_sequence(null.as_fd()).is_err());
+    }
+}
