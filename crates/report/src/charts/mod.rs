@@ -122,7 +122,7 @@ pub enum Points {
 }
 
 /// How a line is drawn. Colour is never the only difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Style {
     /// Number of the colour.
     pub colour: usize,

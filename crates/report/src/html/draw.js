@@ -1,72 +1,419 @@
-// Draws every chart of the page with plotly.js from the JSON in the element "charts". One after the
-// other, with breaks, so that the text can be read and scrolled meanwhile.
+// Draws every chart of the page as SVG, from the JSON in the element "charts": lines, symbols and heat
+// maps over linear and logarithmic axes. Drag to zoom, double click to go back, point at a place to read
+// its values, click a name in the legend to hide its line.
 (() => {
+  const SVG = 'http://www.w3.org/2000/svg';
+  // Okabe and Ito's colours, told apart by people of every colour vision (Color Universal Design, 2008);
+  // yellow is left out, as it cannot be seen on white. Dashes and symbols say the same once more.
+  const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'];
+  const DASHES = ['', '7 4', '2 3', '7 3 2 3', '12 4', '12 3 2 3'];
+  // Around a point; those that end in z are filled.
+  const SYMBOLS = [
+    (r) => `m${-r},0a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0z`,
+    (r) => `m${-r},${-r}l${2 * r},${2 * r}m0,${-2 * r}l${-2 * r},${2 * r}`,
+    (r) => `m${-r},${-r}h${2 * r}v${2 * r}h${-2 * r}z`,
+    (r) => `m0,${-1.3 * r}l${1.3 * r},${1.3 * r}l${-1.3 * r},${1.3 * r}l${-1.3 * r},${-1.3 * r}z`,
+    (r) => `m0,${-1.1 * r}l${1.2 * r},${2 * r}h${-2.4 * r}z`,
+    (r) => `m${-1.1 * r},0h${2.2 * r}m${-1.1 * r},${-1.1 * r}v${2.2 * r}`,
+  ];
+  // Light to dark in one hue: few to many.
+  const SHADES = [[0, [188, 217, 238]], [0.4, [90, 159, 208]], [0.75, [28, 95, 158]], [1, [8, 37, 74]]];
+  const LEVELS = 48;
+  const FONT_PX = 11.5;
+  // A drag shorter than this is a click; one this flat zooms along the other axis only.
+  const DRAG_PX = 6, FLAT_PX = 24;
+
   const charts = JSON.parse(document.getElementById('charts').textContent);
   const root = document.documentElement;
-  const grid = {gridcolor: '#e3e3e3', zerolinecolor: '#bbbbbb', linecolor: '#555555', ticks: 'outside',
-    tickcolor: '#555555', automargin: true, exponentformat: 'none', minor: {}};
-  const font = {family: 'system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif', size: 12, color: '#1a1a1a'};
-  const touch = window.matchMedia('(pointer: coarse)').matches;
-  const config = {responsive: true, displaylogo: false, showTips: false,
-    // Its buttons would cover names and data at the top; a double click goes back from a zoom.
-    displayModeBar: false};
+  const pick = (from, at) => from[at % from.length];
+  const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
 
-  const layoutOf = (chart, element) => {
-    const own = chart.layout;
-    return {
-      ...own,
-      xaxis: {...grid, ...own.xaxis},
-      yaxis: {...grid, ...(own.yaxis.type === 'log' ? {dtick: 1} : {}), ...own.yaxis},
-      font, paper_bgcolor: '#ffffff', plot_bgcolor: '#ffffff', hovermode: chart.data.some((t) => t.z) ? 'closest' : 'x unified',
-      hoverlabel: {font: {size: 12}}, dragmode: touch ? false : 'zoom', autosize: true,
-      margin: {l: 52, r: 12, t: 28, b: 40, pad: 2},
-      legend: {orientation: 'h', yref: 'container', y: 0, yanchor: 'bottom', x: 0, font: {size: 11}},
-    };
+  const add = (parent, name, attributes, text) => {
+    const made = document.createElementNS(SVG, name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    if (text !== undefined) made.textContent = text;
+    return parent.appendChild(made);
+  };
+  const addHtml = (parent, name, className, text) => {
+    const made = document.createElement(name);
+    made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return parent.appendChild(made);
   };
 
-  // Shares of a heat map for who points at a field; computed here, as they would double the page.
-  const withTexts = (trace) => {
-    if (!trace.z) return trace;
-    const share = (log) => log === null ? '' : `${(10 ** log * 100).toPrecision(3)} %`;
-    const narrow = window.innerWidth < 480;
-    return {...trace, text: trace.z.map((row) => row.map(share)), hoverongaps: false,
-      hovertemplate: '%{y:.3~g} ms: %{text} of the column<extra></extra>',
-      colorbar: {...trace.colorbar, thickness: narrow ? 8 : 14, outlinewidth: 0,
-        ...(narrow ? {title: {text: ''}} : {})}};
+  const ruler = document.createElement('canvas').getContext('2d');
+  ruler.font = `${FONT_PX}px system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif`;
+  const widest = (texts) => Math.max(0, ...texts.map((text) => ruler.measureText(text).width));
+
+  // A number with at most `digits` digits and thousands grouped: 1,234 or 0.00125.
+  const number = (value, digits) => value === 0 ? '0'
+    : Math.abs(value) < 1e-6 ? value.toExponential(1)
+      : value.toLocaleString('en-US', {maximumSignificantDigits: digits});
+  const percentOf = (log) => `${number(Number((10 ** log * 100).toPrecision(3)), 3)} %`;
+
+  // An axis: from values to pixels and back.
+  const axisOf = (log, from, to, px0, px1) => {
+    const forth = log ? Math.log10 : (value) => value, back = log ? (value) => 10 ** value : (value) => value;
+    const a = forth(from), scale = (px1 - px0) / (forth(to) - a || 1);
+    return {log, from, to, px: (value) => px0 + (forth(value) - a) * scale, at: (px) => back(a + (px - px0) / scale)};
+  };
+
+  const niceStep = (span, most) => {
+    const rough = span / Math.max(1, most), power = 10 ** Math.floor(Math.log10(rough));
+    return power * [1, 2, 5, 10].find((nice) => nice * power >= rough * 0.999);
+  };
+  const ticksOf = (axis, most, whole) => {
+    const ticks = [];
+    if (axis.log && axis.to / axis.from > 15) {
+      const [low, high] = [Math.ceil(Math.log10(axis.from) - 1e-9), Math.floor(Math.log10(axis.to) + 1e-9)];
+      const each = Math.ceil((high - low + 1) / Math.max(2, most));
+      for (let power = low; power <= high; power += each) ticks.push(10 ** power);
+    } else {
+      const step = Math.max(niceStep(axis.to - axis.from, most), whole ? 1 : 0);
+      const first = Math.ceil(axis.from / step - 1e-9);
+      for (let n = first; n * step <= axis.to + step * 1e-9; n += 1) ticks.push(Number((n * step).toPrecision(12)));
+    }
+    return ticks;
+  };
+
+  const xOf = (line, at) => line.x ? line.x[at] : line.first + line.step * at;
+
+  // The whole of a chart's values, as the ranges of its axes.
+  const rangesOf = (chart, hidden) => {
+    const {x, y, heat} = chart;
+    if (heat) return {x: [heat.x[0], heat.x.at(-1)], y: [heat.y[0], heat.y.at(-1)]};
+    let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+    chart.lines.forEach((line, number) => line.y.forEach((value, at) => {
+      const place = xOf(line, at);
+      [x0, x1] = [Math.min(x0, place), Math.max(x1, place)];
+      if (value !== null && !hidden.has(number)) [y0, y1] = [Math.min(y0, value), Math.max(y1, value)];
+    }));
+    chart.limits.forEach((limit) => [y0, y1] = [Math.min(y0, limit.y), Math.max(y1, limit.y)]);
+    if (y0 > y1) [y0, y1] = y.log ? [1, 10] : [0, 1];
+    if (y.log) {
+      const room = Math.max(Math.log10(y1 / y0) * 0.06, y1 / y0 < 2 ? 0.4 : 0.02);
+      [y0, y1] = [y0 / 10 ** room, y1 * 10 ** room];
+    } else {
+      // Room for the name of a limit above its line.
+      y1 = y.max ?? (y1 <= 0 ? 1 : y1 * (chart.limits.length > 0 ? 1.15 : 1.06));
+      y0 = y0 < 0 ? y0 * 1.06 : 0;
+    }
+    const room = x.end === undefined ? (x1 - x0) * 0.05 || 0.5 : 0;
+    return {x: x.end === undefined ? [x0 - room, x1 + room] : [0, x.end || 1], y: [y0, y1]};
+  };
+
+  const shade = (part) => {
+    const at = Math.max(1, SHADES.findIndex(([upTo]) => part <= upTo));
+    const [[low, dark], [high, light]] = [SHADES[at - 1], SHADES[at]];
+    const mix = dark.map((from, n) => Math.round(from + (light[n] - from) * (part - low) / (high - low)));
+    return `rgb(${mix.join()})`;
+  };
+
+  class Drawing {
+    constructor(chart) {
+      Object.assign(this, {chart, hidden: new Set(), zoom: null});
+      this.element = document.getElementById(chart.id);
+      this.svg = add(this.element, 'svg', {'aria-hidden': 'true'});
+      this.tip = addHtml(this.element, 'div', 'tip');
+      this.tip.hidden = true;
+      if (chart.lines.length > 1) this.legend();
+      this.listen();
+      this.draw();
+    }
+
+    legend() {
+      const legend = addHtml(this.element, 'div', 'legend');
+      this.chart.lines.forEach((line, number) => {
+        const entry = addHtml(legend, 'button', '');
+        entry.type = 'button';
+        this.sample(entry, line);
+        entry.append(line.name);
+        entry.setAttribute('aria-pressed', 'true');
+        entry.addEventListener('click', () => {
+          if (!this.hidden.delete(number)) this.hidden.add(number);
+          entry.setAttribute('aria-pressed', String(!this.hidden.has(number)));
+          this.draw();
+        });
+      });
+    }
+
+    // What a line looks like, beside its name.
+    sample(parent, line) {
+      const svg = add(parent, 'svg', {width: 28, height: 10, 'aria-hidden': 'true'});
+      if (line.joined) add(svg, 'path', {d: 'M0,5H28', ...this.stroke(line)});
+      if (line.symbols) this.symbols(svg, line, [[14, 5]], 3.5);
+    }
+
+    stroke(line) {
+      return {class: 'line', stroke: pick(COLOURS, line.colour), 'stroke-dasharray': pick(DASHES, line.dash)};
+    }
+
+    symbols(parent, line, points, radius) {
+      const shape = pick(SYMBOLS, line.dash)(radius), colour = pick(COLOURS, line.colour);
+      const d = points.map(([x, y]) => `M${x.toFixed(1)},${y.toFixed(1)}${shape}`).join('');
+      add(parent, 'path', {d, fill: shape.endsWith('z') ? colour : 'none', stroke: colour});
+    }
+
+    // Draws all anew; `width` where the element's own does not count.
+    draw(width = this.svg.clientWidth) {
+      const {chart, svg, zoom} = this, height = this.svg.clientHeight;
+      svg.replaceChildren();
+      svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+      const whole = rangesOf(chart, this.hidden), range = {x: zoom?.x ?? whole.x, y: zoom?.y ?? whole.y};
+      const narrow = width < 480, bar = chart.heat ? (narrow ? 58 : 86) : 0;
+      const [top, bottom] = [8, height - 38];
+      const y = axisOf(chart.y.log, ...range.y, bottom, top);
+      const yTicks = ticksOf(y, Math.max(2, (bottom - top) / 38), false);
+      const yTexts = yTicks.map((tick) => number(tick, 12));
+      const left = Math.ceil(widest(yTexts)) + 30, right = width - 12 - bar;
+      const x = axisOf(false, ...range.x, left, right);
+      const xTicks = ticksOf(x, Math.max(2, (right - left) / 75), chart.x.whole);
+      Object.assign(this, {x, y, box: {left, right, top, bottom}, width, height});
+
+      const middle = (from, to) => (from + to) / 2;
+      yTicks.forEach((tick, at) => {
+        const px = y.px(tick);
+        add(svg, 'path', {class: 'grid', d: `M${left},${px}H${right}`});
+        add(svg, 'text', {x: left - 7, y: px + 4, 'text-anchor': 'end'}, yTexts[at]);
+      });
+      xTicks.forEach((tick) => {
+        const px = x.px(tick);
+        add(svg, 'path', {class: 'grid', d: `M${px},${top}V${bottom}`});
+        add(svg, 'text', {x: px, y: bottom + 16, 'text-anchor': 'middle'}, number(tick, 12));
+      });
+      add(svg, 'text', {x: middle(left, right), y: height - 6, 'text-anchor': 'middle'}, chart.x.title);
+      add(svg, 'text', {transform: `translate(12,${middle(top, bottom)}) rotate(-90)`, 'text-anchor': 'middle'},
+        chart.y.title);
+
+      const clip = `clip-${chart.id}`;
+      add(add(svg, 'clipPath', {id: clip}), 'rect', {x: left, y: top, width: right - left, height: bottom - top});
+      const inside = add(svg, 'g', {'clip-path': `url(#${clip})`});
+      if (chart.heat) {
+        this.heat(inside);
+        this.bar(narrow);
+      }
+      chart.marks.forEach((mark) => add(inside, 'path', {class: 'mark', d: `M${x.px(mark)},${top}V${bottom}`}));
+      chart.lines.forEach((line, number) => this.hidden.has(number) || this.line(inside, line));
+      chart.limits.filter(({y: value}) => range.y[0] <= value && value <= range.y[1]).forEach((limit) => {
+        const px = y.px(limit.y);
+        add(svg, 'path', {class: 'limit', d: `M${left},${px}H${right}`});
+        add(svg, 'text', {class: 'limit', x: right - 2, y: Math.max(px - 4, top + 9), 'text-anchor': 'end'}, limit.name);
+      });
+      add(svg, 'path', {class: 'axis', d: `M${left},${top}V${bottom}H${right}`});
+      this.pointer = add(svg, 'g', {});
+    }
+
+    line(parent, line) {
+      const {x, y} = this;
+      let d = '', isOpen = false;
+      const points = [];
+      line.y.forEach((value, at) => {
+        if (value === null) {
+          isOpen = false;
+          return;
+        }
+        const [px, py] = [x.px(xOf(line, at)), y.px(value)];
+        if (line.joined) d += `${isOpen ? 'L' : 'M'}${px.toFixed(1)},${py.toFixed(1)}`;
+        // A point between two gaps is a line of no length, drawn by its round ends.
+        if (line.joined && !isOpen && (line.y[at + 1] ?? null) === null) d += 'h0';
+        isOpen = true;
+        points.push([px, py]);
+      });
+      if (d) add(parent, 'path', {d, ...this.stroke(line)});
+      if (line.symbols) this.symbols(parent, line, points, line.y.length > 60 ? 2 : 3.5);
+    }
+
+    // Fields of one shade are one path; those beside each other in a row one rectangle.
+    heat(parent) {
+      const {chart: {heat}, x, y} = this;
+      const paths = Array(LEVELS).fill('');
+      const level = (log) => log === null ? -1 : Math.round(clamp(1 - log / heat.least, 0, 1) * (LEVELS - 1));
+      const [xs, ys] = [heat.x.map((edge) => x.px(edge).toFixed(1)), heat.y.map((edge) => y.px(edge).toFixed(1))];
+      heat.shares.forEach((row, at) => {
+        for (let from = 0; from < row.length;) {
+          const of = level(row[from]);
+          let to = from + 1;
+          while (to < row.length && level(row[to]) === of) to += 1;
+          if (of >= 0) paths[of] += `M${xs[from]},${ys[at]}V${ys[at + 1]}H${xs[to]}V${ys[at]}z`;
+          from = to;
+        }
+      });
+      const group = add(parent, 'g', {'shape-rendering': 'crispEdges'});
+      paths.forEach((d, at) => d && add(group, 'path', {d, fill: shade(at / (LEVELS - 1))}));
+    }
+
+    // Which shade is which share.
+    bar(narrow) {
+      const {svg, chart: {heat}, box: {right, top, bottom}} = this;
+      const wide = narrow ? 8 : 14, left = right + 12, each = (bottom - top) / LEVELS;
+      for (let at = 0; at < LEVELS; at += 1) {
+        add(svg, 'rect', {x: left, y: bottom - (at + 1) * each, width: wide, height: each + 0.5,
+          fill: shade(at / (LEVELS - 1))});
+      }
+      for (let power = heat.least; power <= 0; power += 1) {
+        add(svg, 'text', {x: left + wide + 3, y: clamp(bottom - (1 - power / heat.least) * (bottom - top) + 4, top + 9,
+          bottom)}, percentOf(power));
+      }
+      if (!narrow) {
+        add(svg, 'text', {transform: `translate(${right + 84},${(top + bottom) / 2}) rotate(90)`,
+          'text-anchor': 'middle'}, 'share of the column');
+      }
+    }
+
+    listen() {
+      const {svg} = this;
+      const place = (event) => {
+        const {left, top} = svg.getBoundingClientRect();
+        const {box} = this;
+        return [clamp(event.clientX - left, box.left, box.right), clamp(event.clientY - top, box.top, box.bottom)];
+      };
+      let start = null;
+      svg.addEventListener('pointerdown', (event) => {
+        if (event.pointerType !== 'mouse') return this.read(...place(event));
+        if (event.button !== 0) return;
+        start = place(event);
+        svg.setPointerCapture(event.pointerId);
+        event.preventDefault();
+      });
+      svg.addEventListener('pointermove', (event) => {
+        if (start) this.frame(this.dragged(start, place(event))); else this.read(...place(event));
+      });
+      svg.addEventListener('pointerup', (event) => {
+        const dragged = start && this.dragged(start, place(event));
+        start = null;
+        if (!dragged) return this.read(...place(event));
+        const {x, y, box} = this, [[x0, x1], [y0, y1]] = dragged;
+        const all = (from, to, least, most) => from === least && to === most;
+        this.zoom = {
+          x: all(x0, x1, box.left, box.right) ? this.zoom?.x : [x.at(x0), x.at(x1)],
+          y: all(y0, y1, box.top, box.bottom) ? this.zoom?.y : [y.at(y1), y.at(y0)],
+        };
+        this.draw();
+      });
+      svg.addEventListener('pointerleave', () => this.leave());
+      svg.addEventListener('pointercancel', () => { start = null; this.leave(); });
+      svg.addEventListener('dblclick', () => {
+        this.zoom = null;
+        this.leave();
+        this.draw();
+      });
+    }
+
+    // The part of the chart between two places, in pixels; null of a click.
+    dragged([x0, y0], [x1, y1]) {
+      const {box} = this, [wide, high] = [Math.abs(x1 - x0), Math.abs(y1 - y0)];
+      if (Math.max(wide, high) < DRAG_PX) return null;
+      const sorted = (a, b) => [Math.min(a, b), Math.max(a, b)];
+      const alongX = high < FLAT_PX && wide >= high, alongY = wide < FLAT_PX && high > wide;
+      return [alongY ? [box.left, box.right] : sorted(x0, x1), alongX ? [box.top, box.bottom] : sorted(y0, y1)];
+    }
+
+    frame(dragged) {
+      this.leave();
+      if (!dragged) return;
+      const [[x0, x1], [y0, y1]] = dragged;
+      add(this.pointer, 'rect', {class: 'frame', x: x0, y: y0, width: x1 - x0, height: y1 - y0});
+    }
+
+    leave() {
+      this.pointer.replaceChildren();
+      this.tip.hidden = true;
+    }
+
+    // Shows the values at a place.
+    read(px, py) {
+      this.leave();
+      const {chart, x, y, tip, box} = this;
+      const unit = chart.x.unit ? ` ${chart.x.unit}` : '';
+      const rows = [];
+      let at;
+      if (chart.heat) {
+        const {heat} = chart;
+        const find = (edges, value) => edges.findLastIndex((edge) => edge <= value);
+        const [column, row] = [find(heat.x, x.at(px)), find(heat.y, y.at(py))];
+        const log = heat.shares[row]?.[column] ?? null;
+        if (log === null) return;
+        at = px;
+        const [low, high] = [heat.y[row], heat.y[row + 1]].map((edge) => number(edge, 3));
+        rows.push([null, `${low} to ${high} ${chart.y.unit}: ${percentOf(log)} of the column`]);
+      } else {
+        const places = chart.lines.flatMap((line, number) => this.hidden.has(number) ? [] : [nearest(line, x.at(px))]);
+        const place = places.filter((found) => x.from <= found && found <= x.to)
+          .reduce((best, found) => best === null || Math.abs(found - x.at(px)) < Math.abs(best - x.at(px)) ? found : best,
+            null);
+        if (place === null) return;
+        at = x.px(place);
+        chart.lines.forEach((line, number_) => {
+          const value = this.hidden.has(number_) ? null : valueAt(line, place);
+          if (value !== null) rows.push([line, `${number(value, 4)} ${chart.y.unit}`]);
+        });
+        if (rows.length === 0) return;
+      }
+      add(this.pointer, 'path', {class: 'pointer', d: `M${at},${box.top}V${box.bottom}`});
+      tip.replaceChildren();
+      addHtml(tip, 'b', '', `${number(x.at(at), 4)}${unit}`);
+      rows.forEach(([line, text]) => {
+        const row = addHtml(tip, 'div', '');
+        if (line) {
+          this.sample(row, line);
+          row.append(`${line.name}: `);
+        }
+        row.append(text);
+      });
+      tip.hidden = false;
+      const room = this.element.clientWidth - tip.offsetWidth;
+      tip.style.left = `${clamp(at + 14 > room ? at - tip.offsetWidth - 14 : at + 14, 0, Math.max(0, room))}px`;
+      tip.style.top = `${clamp(py - tip.offsetHeight / 2, 0, Math.max(0, this.height - tip.offsetHeight))}px`;
+    }
+  }
+
+  // Number of the point of a line that is nearest to `x`.
+  const indexNear = (line, x) => {
+    const last = line.y.length - 1;
+    if (!line.x) return line.step ? clamp(Math.round((x - line.first) / line.step), 0, last) : 0;
+    let best = 0;
+    line.x.forEach((place, at) => { if (Math.abs(place - x) < Math.abs(line.x[best] - x)) best = at; });
+    return best;
+  };
+  const nearest = (line, x) => xOf(line, indexNear(line, x));
+  // The value of a line at `x`: of a point there, or between two equal ones; nothing is interpolated.
+  const valueAt = (line, x) => {
+    const at = indexNear(line, x), place = xOf(line, at);
+    if (Math.abs(place - x) <= Math.abs(x) * 1e-9) return line.y[at];
+    const other = line.y[place < x ? at + 1 : at - 1];
+    return line.joined && other === line.y[at] ? other : null;
   };
 
   const drawn = [];
   const draw = (chart) => {
-    const element = document.getElementById(chart.id);
     try {
-      Plotly.newPlot(element, chart.data.map(withTexts), layoutOf(chart, element), config);
-      drawn.push(element);
+      drawn.push(new Drawing(chart));
     } catch (error) {
       trouble(`${chart.id}: ${error.message}`);
     }
     document.body.dataset.chartsDrawn = String(drawn.length);
   };
 
+  // One after the other, with breaks, so that the text can be read and scrolled meanwhile.
   const queue = charts.slice();
-  const finish = () => {
-    document.body.dataset.drawnAfterMs = String(Math.round(performance.now()));
-    document.body.dataset.overflowPx = String(Math.max(0, root.scrollWidth - window.innerWidth));
-  };
   const next = () => {
     const until = performance.now() + 40;
     while (queue.length > 0 && performance.now() < until) draw(queue.shift());
-    if (queue.length > 0) setTimeout(next, 0); else finish();
+    if (queue.length > 0) return setTimeout(next, 0);
+    document.body.dataset.drawnAfterMs = String(Math.round(performance.now()));
+    document.body.dataset.overflowPx = String(Math.max(0, root.scrollWidth - window.innerWidth));
   };
 
+  let resized = 0;
+  window.addEventListener('resize', () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => drawn.forEach((drawing) => drawing.width !== drawing.svg.clientWidth && drawing.draw()), 100);
+  });
   // On paper charts have the width of their place there, which the browser does not tell beforehand.
-  const sized = (element, width) => Plotly.relayout(element, width ? {width, autosize: false} : {autosize: true});
   window.addEventListener('beforeprint', () => {
     while (queue.length > 0) draw(queue.shift());
-    drawn.forEach((element) => sized(element, 680));
+    drawn.forEach((drawing) => drawing.draw(680));
   });
-  window.addEventListener('afterprint', () => drawn.forEach((element) => {
-    delete element.layout.width;
-    sized(element);
-  }));
+  window.addEventListener('afterprint', () => drawn.forEach((drawing) => drawing.draw()));
   next();
 })();

@@ -23,11 +23,6 @@ pub(super) fn json(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
-/// A text for plotly.js, which takes some markup in texts for its own.
-pub(super) fn plot_text(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +34,5 @@ mod tests {
         let json = json(&serde_json::to_string(name).unwrap());
         assert!(!json.contains('<'), "{json}");
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), name);
-        assert_eq!(plot_text("<a href='x'>&"), "&lt;a href='x'&gt;&amp;");
     }
 }

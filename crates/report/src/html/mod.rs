@@ -1,9 +1,9 @@
 //! The document as one page of HTML: no network, no other file, readable without a script.
 //!
 //! Plain functions instead of templates: the page is a dozen headings, tables and figures, each a few
-//! lines, and every text passes [`escape::text`] where it enters. Pictures are drawn by plotly.js, which
-//! is in the page, from JSON that is in the page; a policy in its head forbids the browser to fetch
-//! anything. Whoever has no script still reads all numbers that decide.
+//! lines, and every text passes [`escape::text`] where it enters. Charts are drawn by `draw.js`, which is in
+//! the page, from JSON that is in the page; a policy in its head forbids the browser to fetch anything.
+//! Whoever has no script still reads all numbers that decide.
 
 mod chart;
 mod escape;
@@ -15,8 +15,6 @@ mod series;
 
 use crate::document::{Document, Report};
 use escape::text;
-use flate2::read::DeflateDecoder;
-use std::io::Read;
 
 pub(crate) use series::step_outcome;
 
@@ -25,10 +23,8 @@ const STYLE: &str = include_str!("page.css");
 const GUARD: &str = include_str!("guard.js");
 /// Draws the charts.
 const DRAW: &str = include_str!("draw.js");
-/// plotly.js, deflated: see `build.rs`.
-const PLOTLY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.js.deflate"));
 /// The page may run what is in it, and fetch nothing.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
 /// The page.
 pub(crate) fn page(document: &Document) -> String {
@@ -56,14 +52,13 @@ pub(crate) fn page(document: &Document) -> String {
          <body data-charts-expected=\"{expected}\">\n\
          <noscript><p class=\"banner\">This browser runs no scripts: charts are left out, all else is here.</p></noscript>\n\
          <p class=\"banner\" id=\"trouble\" hidden></p>\n<main>\n{overview}{content}</main>\n\
-         <footer><p>Made by {made_by} from recorded data alone. Charts are drawn by plotly.js (MIT license), which is \
-         in this file; nothing is fetched.</p></footer>\n\
+         <footer><p>Made by {made_by} from recorded data alone; nothing is fetched. In a chart: drag to zoom, double \
+         click to go back, click a name to hide its line.</p></footer>\n\
          <script type=\"application/json\" id=\"charts\">{data}</script>\n\
-         <script>\n{plotly}\n</script>\n<script>\n{DRAW}</script>\n</body>\n</html>\n",
+         <script>\n{DRAW}</script>\n</body>\n</html>\n",
         title = text(&title),
         made_by = text(&document.made_by),
         data = plots.json(),
-        plotly = plotly(),
     )
 }
 
@@ -96,24 +91,4 @@ fn overview(document: &Document) -> String {
     }
     let table = parts::table("Reports on this page", &["what", "outcome", "what decided", "directory"], &rows);
     format!("<section class=\"overview\"><h1>Reports</h1>{table}</section>\n")
-}
-
-/// The script, which cannot end its own element.
-fn plotly() -> String {
-    let mut script = String::new();
-    // Bytes of our own build: what does not inflate fails the tests, not a user's report.
-    let _ = DeflateDecoder::new(PLOTLY).read_to_string(&mut script);
-    script.replace("</script", "<\\/script")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_library_in_the_page_is_plotly_alone_and_whole() {
-        let script = super::plotly();
-        assert!(script.starts_with("/**\n* plotly.js v"), "{:?}", script.get(..80));
-        assert!(script.len() > 3_000_000 && script.len() < 5_500_000, "{} bytes", script.len());
-        assert!(!script.contains("</script"));
-        assert!(script.trim_end().ends_with(';') || script.trim_end().ends_with(')'), "cut off");
-    }
 }

@@ -1,35 +1,84 @@
-//! Charts in the words of plotly.js.
-//!
-//! What all charts have in common (fonts, margins, colours of the grid) is set by `draw.js`; here is
-//! what differs. Colours are those of Okabe and Ito, told apart by people of every colour vision; dashes
-//! and symbols say the same once more.
+//! Charts as `draw.js` takes them: time in the unit that reads best, values rounded, what a
+//! logarithmic axis cannot show left out. How it looks (colours, dashes, fonts) stands there.
 
 use super::escape;
-use crate::charts::{Axis, Chart, Heat, Limit, Line, Mark, Points, heat_map, rounded};
-use serde_json::{Value, json};
+use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Style, heat_map, rounded};
+use serde::Serialize;
 
-/// Okabe and Ito's colours; yellow is left out, as it cannot be seen on white.
-/// Source: Okabe, Ito: Color Universal Design, 2008.
-const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
-const DASHES: [&str; 6] = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
-const SYMBOLS: [&str; 6] = ["circle", "x", "square", "diamond", "triangle-up", "cross"];
-/// Light to dark in one hue: few to many.
-const SHADES: [(f64, &str); 4] = [(0.0, "#bcd9ee"), (0.4, "#5a9fd0"), (0.75, "#1c5f9e"), (1.0, "#08254a")];
-/// Symbols of more points than these are small.
-const MANY_POINTS: usize = 60;
-const LIMIT_COLOUR: &str = "#a03c00";
 /// Durations on logarithmic axes are drawn at least so long, milliseconds: the logs know nothing finer.
 const DRAWN_MS_MIN: f64 = 0.001;
 
 /// The charts of a page.
 #[derive(Default)]
-pub(super) struct Plots(Vec<Value>);
+pub(super) struct Plots(Vec<Plot>);
+
+/// A chart to be drawn.
+#[derive(Serialize)]
+struct Plot {
+    /// Of its element.
+    id: String,
+    x: Horizontal,
+    y: Vertical,
+    lines: Vec<PlotLine>,
+    heat: Option<PlotHeat>,
+    limits: Vec<Limit>,
+    /// Places of vertical lines. They have no names: several would cover each other, and the chart's
+    /// caption says what they are.
+    marks: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct Horizontal {
+    title: String,
+    unit: String,
+    /// Whether only whole numbers mean something.
+    whole: bool,
+    /// Where it ends if it begins at 0; otherwise it is as long as its values want.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Vertical {
+    title: String,
+    unit: String,
+    log: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct PlotLine {
+    name: String,
+    #[serde(flatten)]
+    style: Style,
+    #[serde(flatten)]
+    x: PlotX,
+    y: Vec<Option<f64>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PlotX {
+    Even { first: f64, step: f64 },
+    Each { x: Vec<f64> },
+}
+
+/// Colours are by the logarithm of the share.
+#[derive(Serialize)]
+struct PlotHeat {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    shares: Vec<Vec<Option<f64>>>,
+    /// The power of ten below all shares, -1 at most.
+    least: i32,
+}
 
 impl Plots {
     /// Takes `chart` in; gives the id of its element, unique in the page.
     pub(super) fn add(&mut self, chart: &Chart, place: &str) -> String {
         let id = format!("chart-{}-{place}{}", self.0.len() + 1, chart.id);
-        self.0.push(plot(&id, chart));
+        self.0.push(plot(id.clone(), chart));
         id
     }
 
@@ -40,7 +89,8 @@ impl Plots {
 
     /// All of them, for the content of a script element.
     pub(super) fn json(&self) -> String {
-        escape::json(&Value::from(self.0.clone()).to_string())
+        // Names, numbers and lists: nothing that could not be written.
+        escape::json(&serde_json::to_string(&self.0).unwrap_or_default())
     }
 }
 
@@ -63,52 +113,39 @@ fn span(chart: &Chart) -> f64 {
     chart.lines.iter().map(of).chain(heat).fold(0.0, f64::max)
 }
 
-fn plot(id: &str, chart: &Chart) -> Value {
+fn plot(id: String, chart: &Chart) -> Plot {
     let span = span(chart);
     let is_time = chart.x.unit == "s";
     let (unit, scale) = if is_time { time_unit(span) } else { (chart.x.unit.as_str(), 1.0) };
-    let mut data: Vec<Value> = chart.lines.iter().map(|line| trace(line, &chart.y, scale)).collect();
-    let mut limits = chart.limits.clone();
-    if let Some(heat) = &chart.heat {
-        limits.retain(|limit| heat_map::is_within(limit, &heat.y_edges));
-        data.push(heat_trace(heat, scale));
-    }
-    let titled = |axis: &Axis, unit: &str| {
-        let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
-        escape::plot_text(&format!("{}{unit}", axis.title))
+    let titled = |axis: &Axis, unit: &str| match unit {
+        "" => axis.title.clone(),
+        unit => format!("{} ({unit})", axis.title),
     };
-    let mut y = json!({"title": {"text": titled(&chart.y, &chart.y.unit)}});
-    if chart.y.log {
-        y["type"] = "log".into();
-    } else {
-        y["rangemode"] = "tozero".into();
-        let most = chart.lines.iter().flat_map(|line| &line.y).flatten().copied().fold(0.0, f64::max);
-        if let Some(max) = chart.y.max {
-            y["range"] = json!([0, max]);
-        } else if let Some(limit) = limits.iter().map(|limit| limit.y).reduce(f64::max) {
-            // Room for the limit's name above its line.
-            y["range"] = json!([0, rounded(limit.max(most) * 1.15)]);
-        }
+    let is_shown = |limit: &&Limit| chart.heat.as_ref().is_none_or(|heat| heat_map::is_within(limit, &heat.y_edges));
+    let limit = |limit: &Limit| Limit { y: rounded(limit.y), name: limit.name.clone() };
+    Plot {
+        id,
+        x: Horizontal {
+            title: titled(&chart.x, unit),
+            unit: unit.to_owned(),
+            // Slices.
+            whole: chart.x.unit.is_empty(),
+            end: is_time.then(|| rounded(span / scale)),
+        },
+        y: Vertical {
+            title: titled(&chart.y, &chart.y.unit),
+            unit: chart.y.unit.clone(),
+            log: chart.y.log,
+            max: chart.y.max,
+        },
+        lines: chart.lines.iter().map(|line| plot_line(line, &chart.y, scale)).collect(),
+        heat: chart.heat.as_ref().map(|heat| plot_heat(heat, scale)),
+        limits: chart.limits.iter().filter(is_shown).map(limit).collect(),
+        marks: chart.marks.iter().map(|mark| rounded(mark.x / scale)).collect(),
     }
-    let mut x = json!({"title": {"text": titled(&chart.x, unit)}});
-    if is_time {
-        x["range"] = json!([0, rounded(span / scale)]);
-    } else if chart.x.unit.is_empty() {
-        // Slices: whole numbers.
-        x["tickformat"] = "d".into();
-        x["dtick"] = if span <= 12.0 { json!(1) } else { Value::Null };
-    }
-    let (mut shapes, mut notes) = (Vec::new(), Vec::new());
-    limits.iter().for_each(|limit| limit_line(limit, chart.y.log, &mut shapes, &mut notes));
-    shapes.extend(chart.marks.iter().map(|mark| mark_line(mark, scale)));
-    let layout = json!({
-        "xaxis": x, "yaxis": y, "shapes": shapes, "annotations": notes,
-        "showlegend": data.len() > 1 && chart.heat.is_none(),
-    });
-    json!({"id": id, "data": data, "layout": layout})
 }
 
-fn trace(line: &Line, y: &Axis, scale: f64) -> Value {
+fn plot_line(line: &Line, y: &Axis, scale: f64) -> PlotLine {
     let drawn = |value: f64| match (y.log, y.floor) {
         (false, _) => Some(rounded(value)),
         (true, Some(floor)) => Some(rounded(value.max(floor))),
@@ -117,80 +154,33 @@ fn trace(line: &Line, y: &Axis, scale: f64) -> Value {
     };
     let values: Vec<Option<f64>> = line.y.iter().map(|value| value.and_then(drawn)).collect();
     let is_zero = values.iter().all(Option::is_none) && line.y.iter().any(Option::is_some);
-    let name = if is_zero { format!("{} (always 0)", line.name) } else { line.name.clone() };
-    let style = line.style;
-    let pick = |from: &[&'static str], at: usize| from.get(at % from.len()).copied().unwrap_or_default();
-    let colour = pick(&COLOURS, style.colour);
-    let mode = match (style.joined, style.symbols || line.y.len() == 1) {
-        (true, true) => "lines+markers",
-        (true, false) => "lines",
-        (false, _) => "markers",
-    };
-    let mut trace = json!({
-        "type": "scatter", "mode": mode, "name": escape::plot_text(&name), "y": values, "connectgaps": false,
-        "line": {"color": colour, "dash": pick(&DASHES, style.dash), "width": 1.5},
-        "hovertemplate": format!("%{{y:.4~g}} {}", escape::plot_text(&y.unit)),
-    });
-    if mode != "lines" {
-        trace["marker"] = json!({"color": colour, "symbol": pick(&SYMBOLS, style.dash),
-            "size": if line.y.len() > MANY_POINTS { 4 } else { 8 }});
+    PlotLine {
+        name: if is_zero { format!("{} (always 0)", line.name) } else { line.name.clone() },
+        style: Style { symbols: line.style.symbols || !line.style.joined || line.y.len() == 1, ..line.style },
+        x: match &line.x {
+            Points::Even { first, step } => PlotX::Even { first: first / scale, step: step / scale },
+            Points::Each(points) => PlotX::Each { x: points.iter().map(|x| rounded(x / scale)).collect() },
+        },
+        y: values,
     }
-    match &line.x {
-        Points::Even { first, step } => (trace["x0"], trace["dx"]) = (json!(first / scale), json!(step / scale)),
-        Points::Each(points) => trace["x"] = points.iter().map(|x| rounded(x / scale)).collect(),
-    }
-    trace
 }
 
-/// Colours are by the logarithm of the share; `draw.js` writes the shares for who points at a field.
-fn heat_trace(heat: &Heat, scale: f64) -> Value {
+fn plot_heat(heat: &Heat, scale: f64) -> PlotHeat {
     let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
     let log = |share: &Option<f64>| share.filter(|share| *share > 0.0).map(|share| thousandth(share.log10()));
-    let shares = || heat.shares.iter().flatten().flatten().copied().filter(|share| *share > 0.0);
-    let least = shares().fold(1.0, f64::min).log10().floor().min(-1.0) as i32;
-    let ticks: Vec<i32> = (least..=0).collect();
-    let texts: Vec<String> = ticks.iter().map(|power| tick(*power)).collect();
-    json!({
-        "type": "heatmap",
-        "x": heat.x_edges.iter().map(|x| thousandth(x / scale)).collect::<Vec<f64>>(),
-        "y": heat.y_edges.iter().map(|y| rounded(*y)).collect::<Vec<f64>>(),
-        "z": heat.shares.iter().map(|row| row.iter().map(log).collect()).collect::<Vec<Vec<Option<f64>>>>(),
-        "zmin": least, "zmax": 0,
-        "colorscale": SHADES,
-        "colorbar": {"tickvals": ticks, "ticktext": texts, "title": {"text": "share of the column", "side": "right"}},
-    })
-}
-
-/// A power of ten as percent: `1 %` of -2.
-fn tick(power: i32) -> String {
-    match power {
-        -2..=0 => format!("{} %", 10_u32.pow((power + 2) as u32)),
-        _ => format!("{:.*} %", (-2 - power) as usize, 10_f64.powi(power + 2)),
+    let shares = heat.shares.iter().flatten().flatten().copied().filter(|share| *share > 0.0);
+    PlotHeat {
+        x: heat.x_edges.iter().map(|x| thousandth(x / scale)).collect(),
+        y: heat.y_edges.iter().map(|y| rounded(*y)).collect(),
+        least: shares.fold(1.0, f64::min).log10().floor().min(-1.0) as i32,
+        shares: heat.shares.iter().map(|row| row.iter().map(log).collect()).collect(),
     }
-}
-
-fn limit_line(limit: &Limit, log: bool, shapes: &mut Vec<Value>, notes: &mut Vec<Value>) {
-    let y = rounded(limit.y);
-    // Shapes take the value itself, annotations on a logarithmic axis its logarithm.
-    let at = if log { y.log10() } else { y };
-    shapes.push(json!({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y,
-        "line": {"color": LIMIT_COLOUR, "dash": "dash", "width": 1.5}}));
-    notes.push(json!({"xref": "paper", "x": 1, "xanchor": "right", "y": at, "yanchor": "bottom", "showarrow": false,
-        "text": escape::plot_text(&limit.name), "font": {"color": LIMIT_COLOUR, "size": 11},
-        "bgcolor": "rgba(255,255,255,0.7)"}));
-}
-
-/// A line without a name: several would cover each other. The chart's caption says what they are.
-fn mark_line(mark: &Mark, scale: f64) -> Value {
-    let x = rounded(mark.x / scale);
-    json!({"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x,
-        "line": {"color": "#000000", "dash": "dot", "width": 1.5}})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charts::Style;
+    use serde_json::{Value, json};
 
     #[test]
     fn names_from_files_stay_text() {
@@ -203,20 +193,19 @@ mod tests {
         let mut plots = Plots::default();
         assert_eq!(plots.add(&chart, ""), "chart-1-a");
         let json = plots.json();
-        assert!(!json.contains('<') && json.contains("&lt;/script&gt;"), "{json}");
+        assert!(!json.contains('<') && json.contains("\\u003c/script>"), "{json}");
         let parsed: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(parsed[0]["data"][0]["y"], json!([0.001, null, 2.0]), "gaps stay gaps");
-        let never = &parsed[0]["data"][1];
+        assert_eq!(parsed[0]["lines"][0]["y"], json!([0.001, null, 2.0]), "gaps stay gaps");
+        let never = &parsed[0]["lines"][1];
         assert_eq!(
             (&never["name"], &never["y"]),
             (&json!("p50 (always 0)"), &json!([null])),
             "zero is no line at 1 us"
         );
-        assert_eq!(parsed[0]["layout"]["xaxis"]["range"], json!([0, 30.0]));
-    }
-
-    #[test]
-    fn powers_of_ten_are_percentages() {
-        assert_eq!([0, -1, -2, -3, -6].map(tick), ["100 %", "10 %", "1 %", "0.1 %", "0.0001 %"]);
+        assert_eq!((&never["first"], &never["symbols"]), (&json!(10.0), &json!(true)), "a single point has a symbol");
+        assert_eq!(
+            (&parsed[0]["x"]["end"], &parsed[0]["x"]["title"]),
+            (&json!(30.0), &json!("time since the run began (s)"))
+        );
     }
 }
