@@ -34,7 +34,8 @@ fn main() -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write_header(&mut out, &header)?;
     let mut histograms = vec![ActBuckets::new(ActScale::Milliseconds); names.len()];
-    for second in 1..=DAY_SEC {
+    let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(DAY_SEC);
+    for second in 1..=seconds {
         for (index, histogram) in histograms.iter_mut().enumerate() {
             let share = if index == 0 { 1 } else { DEVICES.len() as u64 };
             for bucket in 0..BUCKETS {
