@@ -11,27 +11,35 @@ use std::time::{Duration, Instant, SystemTime};
 const BATCH: u64 = 256;
 
 /// Tries inputs for as many seconds as the first argument says (60), from the seed that the second one
-/// says. `is_valid` asserts what must hold of an input, and tells whether it is `what` the parser takes.
+/// says; with a third one only the input of that number. `is_valid` asserts what must hold of an input, and
+/// tells whether it is `what` the parser takes.
 pub(crate) fn fuzz(what: &str, corpus: &Corpus, is_valid: impl Fn(&[u8]) -> bool) -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
+    let mut args = std::env::args();
+    let program = args.next().unwrap_or_default();
     let seconds = args.next().map_or(Ok(60), |text| text.parse())?;
     let clock = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
     let seed = args.next().map_or_else(|| Ok(clock()), |text| text.parse())?;
+    let only: Option<u64> = args.next().map(|text| text.parse()).transpose()?;
     println!("fuzzing for {seconds} s with seed {seed}");
 
     let mut random = Random::new(seed);
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut inputs, mut valid) = (0_u64, 0_u64);
-    while Instant::now() < end {
-        for _ in 0..BATCH {
-            let input = corpus.input(&mut random);
+    let goes_on = |inputs: u64| match only {
+        Some(only) => inputs <= only,
+        None => !inputs.is_multiple_of(BATCH) || Instant::now() < end,
+    };
+    while goes_on(inputs) {
+        let input = corpus.input(&mut random);
+        if only.is_none_or(|only| only == inputs) {
             let Ok(is_valid) = catch_unwind(AssertUnwindSafe(|| is_valid(&input))) else {
                 let input = String::from_utf8_lossy(&input);
-                return Err(format!("input {inputs} of seed {seed} broke a property:\n{input}").into());
+                let again = format!("repeat it with: {program} {seconds} {seed} {inputs}");
+                return Err(format!("input {inputs} of seed {seed} broke a property; {again}\n{input}").into());
             };
             valid += u64::from(is_valid);
         }
-        inputs += BATCH;
+        inputs += 1;
     }
     println!("{inputs} inputs, {valid} of them {what}: no panic, and each valid one reads back");
     Ok(())

@@ -89,7 +89,24 @@ impl<R: Read> Reader<R> {
                 return Err(self.fault(&line, &format!("counts that add up to {total}")));
             }
         }
+        self.check_none_vanished(index, &buckets)?;
         Ok(buckets)
+    }
+
+    /// A bucket that is not listed holds 0, and a count of the report before cannot have shrunk to that: who
+    /// skips reports would meet it as a shrinking count later, and who reads all of them never.
+    fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), Fault> {
+        let counts = self.last.histograms[index].counts().iter().zip(buckets.counts());
+        let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
+            return Ok(());
+        };
+        let name = lines::quoted(&self.names[index]);
+        Err(Fault::Error(ReadError::Format {
+            line: self.lines.number(),
+            expected: format!("histogram {name}, bucket {bucket:02}: at least the {before} of the report before"),
+            found: "none".to_owned(),
+            complete_sec: self.last.after_sec,
+        }))
     }
 
     /// One line of `(bucket: count)`, appended to `buckets`; `lowest` is the next bucket allowed.
