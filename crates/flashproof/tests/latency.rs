@@ -433,6 +433,22 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     assert_eq!(words("milliseconds"), ["milliseconds", "p50", "p90", "p99", "p99.9", "p99.99", "max"]);
     assert_eq!(words("stream"), ["stream", "offered/s", "achieved/s", "errors", "not", "done"]);
     assert_eq!(words("reads ")[..2], ["reads", "service"]);
+    // A run of 20 s has one slice of 20 s; one that was killed after 12 s has one of 12 s; a log alone keeps to ACT's hour.
+    let whole = latency(&bench, &["-l", OUT]).expect(0).stdout;
+    assert_eq!(table(&whole).iter().filter(|line| line.trim_start().starts_with('1')).count(), 1, "{whole}");
+    let (killed, log) = (bench.path("killed"), bench.path(OUT).join("act.log"));
+    fs::create_dir(&killed).unwrap();
+    for name in ["manifest.json", "intervals.csv", "telemetry.csv", "act.log"] {
+        let text = fs::read_to_string(bench.path(OUT).join(name)).unwrap();
+        let behind = if name == "act.log" { "\nafter 13 sec" } else { "\n13," };
+        let end = text.find(behind).map(|at| at + 1);
+        fs::write(killed.join(name), &text[..end.unwrap_or(text.len())]).unwrap();
+    }
+    let ended = latency(&bench, &["-l", "killed", "--format", "json"]);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    assert_eq!((&json["logs"][0]["slice_sec"], &json["logs"][0]["complete_sec"]), (&12.into(), &12.into()), "{json}");
+    let alone = latency(&bench, &["-l", log.to_str().unwrap()]).expect(2);
+    assert!(alone.stdout.ends_with("could not find 3600 seconds of data\n"), "{alone:?}");
     // Half of the reads are on the slow device; 1.5 ms is no edge of the log, but was counted.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();

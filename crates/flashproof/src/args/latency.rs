@@ -19,9 +19,9 @@ pub struct LatencyArgs {
     /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
     #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
     pub histograms: Vec<String>,
-    /// Length of a slice in seconds, rounded up to whole report intervals
-    #[arg(short = 't', long, value_name = "SECONDS", default_value = "3600", allow_hyphen_values = true)]
-    pub slice: String,
+    /// Length of a slice in seconds, rounded up to whole report intervals [default: 3600; of run directories the run's own]
+    #[arg(short = 't', long, value_name = "SECONDS", allow_hyphen_values = true)]
+    pub slice: Option<String>,
     /// First threshold to show, as a power of two (0: 1 ms, 3: 8 ms), up to 16
     #[arg(
         short = 's',
@@ -191,7 +191,7 @@ mod tests {
             (args.logs, args.histograms),
             (vec!["a".to_owned()], vec!["reads".to_owned(), "-writes".to_owned()])
         );
-        assert_eq!((args.slice.as_str(), args.num_buckets.as_str(), args.extra), ("5", "-4", true));
+        assert_eq!((args.slice.as_deref(), args.num_buckets.as_str(), args.extra), (Some("5"), "-4", true));
     }
 
     #[test]

@@ -124,7 +124,8 @@ fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
         integer(text)
             .ok_or_else(|| Failure::usage(format!("reading {option} {text:?} - it is no whole number; give one")))
     };
-    let (slice, first) = (number("-t", &args.slice)?, number("-s", &args.start_bucket)?);
+    let slice = args.slice.as_ref().map(|text| number("-t", text)).transpose()?;
+    let first = number("-s", &args.start_bucket)?;
     let (count, every) = (number("-n", &args.num_buckets)?, number("-e", &args.every_nth)?);
     if args.logs.is_empty() {
         return Err(refused(ACT_USAGE, "no log was given - give one with -l LOG; see --help".to_owned()));
@@ -133,6 +134,7 @@ fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
         let words = format!("{what} must be {least}\n");
         refused(&words, format!("reading {option} {value} - {what} must be {least}"))
     };
+    let slice = slice.unwrap_or_else(|| default_slice_sec(&args.logs).into());
     if slice < 1 {
         return Err(below("slice", "more than 0", "-t", slice));
     }
@@ -159,6 +161,13 @@ fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
         every_nth: at_most(every),
         extra: args.extra,
     })
+}
+
+/// The length of a slice when none is given: an hour, as ACT's script has it; of run directories that of the
+/// run's own slices, the shortest of several.
+fn default_slice_sec(logs: &[String]) -> u64 {
+    let own = logs.iter().map(|name| run::slice_sec(Path::new(name))).collect::<Option<Vec<_>>>();
+    own.and_then(|own| own.into_iter().min()).unwrap_or(3_600)
 }
 
 /// A whole number as Python reads one: blanks around it, a sign, single underscores between digits.

@@ -69,6 +69,15 @@ impl fmt::Display for RunLatencies {
     }
 }
 
+/// The length of a slice that suits the run in `dir`: its own, or all of it where it was over sooner. `None` if
+/// there is no run that can be read.
+pub fn slice_sec(dir: &Path) -> Option<u64> {
+    let Run { manifest, verdict, .. } = run_dir::read(dir).ok()?;
+    let interval_sec = manifest.report_interval_sec.max(1);
+    let ran_sec = verdict.ran_sec as u64 / interval_sec * interval_sec;
+    Some(manifest.slice_sec.min(ran_sec).max(interval_sec))
+}
+
 /// Judges the run in `dir` by its own counts, in slices of about `slice_sec`; `None` when it has no
 /// counts over the thresholds of `sla`. Errors: those of [`run_dir::read`].
 pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option<Judgement>, RunDirError> {
