@@ -95,13 +95,30 @@ impl Cell {
     }
 
     /// Records an operation that succeeded and whose completion can have lain unseen for `unseen_ns`.
+    ///
+    /// Most operations neither wait nor are late: those are counted in the histograms by [`Interval::close`].
     #[inline]
     pub fn record(&mut self, times: &Times, unseen_ns: u64, bytes: u32) {
         let service_ns = times.service_ns();
         self.service.saturating_record(service_ns);
-        self.wait.saturating_record(times.wait_ns());
-        self.lag.saturating_record(times.lag_ns());
+        if times.wait_ns() > 0 {
+            self.wait.saturating_record(times.wait_ns());
+        }
+        if times.lag_ns() > 0 {
+            self.lag.saturating_record(times.lag_ns());
+        }
         self.act.record(service_ns);
+        // No other duration is longer than the response: below the tightest threshold it is over none.
+        if times.response_ns() >= self.tightest_ns {
+            self.record_slow(times, unseen_ns);
+        }
+        self.ops += 1;
+        self.bytes += u64::from(bytes);
+    }
+
+    /// What is over which threshold of a slow operation, and where its time went. Apart, for most are fast.
+    #[cold]
+    fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
         let judged_ns = times.judged_ns();
         self.judged.record(judged_ns);
         self.judged_least.record(match (times.lag_ns(), unseen_ns) {
@@ -109,18 +126,7 @@ impl Cell {
             (_, unseen_ns) if unseen_ns > harmless_gap_ns(self.tightest_ns) => judged_ns.saturating_sub(unseen_ns),
             _ => judged_ns,
         });
-        let response_ns = times.response_ns();
-        self.response.record(response_ns);
-        if response_ns >= self.tightest_ns {
-            self.record_slow(times, unseen_ns);
-        }
-        self.ops += 1;
-        self.bytes += u64::from(bytes);
-    }
-
-    /// Where the time of a slow operation went. Apart, for most are fast.
-    #[cold]
-    fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
+        self.response.record(times.response_ns());
         self.service_over.record(times.service_ns());
         let unseen_ns = if unseen_ns > harmless_gap_ns(self.tightest_ns) { unseen_ns } else { 0 };
         self.slow.record(&self.thresholds_ns, times, unseen_ns);
@@ -251,6 +257,32 @@ impl Interval {
         Self { index: 0, end_ns: 0, cells: vec![cell; layout.cells()], gap: latencies(), cpu_ns: 0, in_flight_max: 0 }
     }
 
+    /// Records how long a completion can have lain unseen. Most are seen at once: see [`Self::close`].
+    #[inline]
+    pub fn record_gap(&mut self, unseen_ns: u64) {
+        if unseen_ns > 0 {
+            self.gap.saturating_record(unseen_ns);
+        }
+    }
+
+    /// Nothing is recorded any more: counts the waits, lags and gaps of no length, which are those of all
+    /// operations that succeeded without having recorded any.
+    pub fn close(&mut self) {
+        let zeros = |histogram: &mut Latencies, ops: u64| {
+            let mut left = ops.saturating_sub(histogram.len());
+            while left > 0 {
+                let count = u32::try_from(left).unwrap_or(u32::MAX);
+                histogram.saturating_record_n(0, count);
+                left -= u64::from(count);
+            }
+        };
+        for cell in &mut self.cells {
+            zeros(&mut cell.wait, cell.ops);
+            zeros(&mut cell.lag, cell.ops);
+        }
+        zeros(&mut self.gap, self.cells.iter().map(|cell| cell.ops).sum());
+    }
+
     /// Adds what another shard recorded in the same interval.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.index, other.index);
@@ -268,5 +300,36 @@ impl Interval {
         self.cells.iter_mut().for_each(Cell::clear);
         self.gap.reset();
         (self.index, self.end_ns, self.cpu_ns, self.in_flight_max) = (0, 0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_of_no_length_are_counted_when_the_interval_is_closed() {
+        let layout = Layout {
+            streams: vec![],
+            devices: vec![],
+            scale: ActScale::Milliseconds,
+            thresholds_ns: [1_000_000].into(),
+        };
+        let mut interval = Interval::new(&layout);
+        interval.cells = vec![Cell::new(layout.scale, layout.thresholds_ns.clone()); 2];
+        // Wanted at 0: at once; after a wait of 3 us; 5 us late; after both, and seen 7 us too late.
+        for (cell, eligible_ns, issued_ns, unseen_ns) in
+            [(0, 0, 0, 0), (0, 3_000, 3_000, 0), (1, 0, 5_000, 0), (0, 3_000, 8_000, 7_000)]
+        {
+            interval.cells[cell].record(&Times::new(0, eligible_ns, issued_ns, 90_000), unseen_ns, 512);
+            interval.record_gap(unseen_ns);
+        }
+        interval.close();
+        let counts = |histogram: &Latencies| (histogram.count_at(0), histogram.len());
+        assert_eq!([0, 1].map(|cell| counts(&interval.cells[cell].wait)), [(1, 3), (1, 1)]);
+        assert_eq!([0, 1].map(|cell| counts(&interval.cells[cell].lag)), [(2, 3), (0, 1)]);
+        assert_eq!(counts(&interval.gap), (3, 4));
+        interval.close();
+        assert_eq!(counts(&interval.gap), (3, 4), "once is enough");
     }
 }

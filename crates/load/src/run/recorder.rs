@@ -119,7 +119,7 @@ impl Recorder {
         let cell = &mut self.current.cells[cell as usize];
         cell.record(times, unseen_ns, bytes);
         cell.overtime += u64::from(overtime);
-        self.current.gap.saturating_record(unseen_ns);
+        self.current.record_gap(unseen_ns);
     }
 
     /// Records an operation that failed.
@@ -157,6 +157,7 @@ impl Recorder {
         let cpu_ns = process::thread_cpu_ns().unwrap_or(0);
         self.current.cpu_ns = cpu_ns - self.cpu_ns.min(cpu_ns);
         self.current.end_ns = end_ns;
+        self.current.close();
         self.cpu_ns = cpu_ns;
         self.failures_told = 0;
         let mut clean = self.take_clean();
