@@ -38,7 +38,7 @@ impl Schedule {
     /// Instants still to come before `end_ns`. They are passed over.
     pub fn count_before(&mut self, end_ns: u64) -> u64 {
         if let Self::Even(even) = self
-            && let Some(count) = even.count_before(end_ns)
+            && let Some(count) = even.pass_before(end_ns)
         {
             return count;
         }
@@ -95,15 +95,19 @@ impl Even {
 }
 
 impl Even {
-    /// Instants still to come before `end_ns`, by division: a backlog can hold billions. `None` where that
-    /// takes more than 128 bits.
-    fn count_before(&self, end_ns: u64) -> Option<u64> {
+    /// Passes over the instants still to come before `end_ns` and counts them, by division: a backlog can hold
+    /// billions. `None`, and nothing is passed over, where that takes more than 128 bits.
+    fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
         // Instant k is (next + k * step) / denominator nanoseconds, and whole ones are compared.
         let scaled = |whole_ns: u128, numerator| whole_ns.checked_mul(self.denominator)?.checked_add(numerator);
         let next = scaled(self.whole_ns, self.numerator)?;
         let step = scaled(self.step_ns, self.step_numerator)?;
         let end = scaled(end_ns.into(), 0)?;
-        end.saturating_sub(next).div_ceil(step).try_into().ok()
+        let count = end.saturating_sub(next).div_ceil(step);
+        let next = count.checked_mul(step)?.checked_add(next)?;
+        let count = count.try_into().ok()?;
+        (self.whole_ns, self.numerator) = (next / self.denominator, next % self.denominator);
+        Some(count)
     }
 }
 
@@ -182,7 +186,10 @@ mod tests {
             for (first, stride, phase) in [(0, 1, 0), (2, 3, 40_503), (1, 2, 65_535)] {
                 let schedule = Schedule::Even(Even::new(rate, first, stride, phase).unwrap());
                 let walked = even(rate, first, stride, phase).take_while(|ns| *ns < end_ns).count() as u64;
-                assert_eq!(schedule.clone().count_before(end_ns), walked, "{rate:?} {first} {stride} {phase}");
+                let mut counted = schedule.clone();
+                assert_eq!(counted.count_before(end_ns), walked, "{rate:?} {first} {stride} {phase}");
+                assert_eq!(counted.count_before(end_ns), 0, "they are passed over");
+                assert_eq!(counted.next_ns(), even(rate, first, stride, phase).nth(walked as usize));
             }
         }
         let mut fast = Schedule::Even(Even::new(Rate::per_sec(u32::MAX.into()), 0, 1, 0).unwrap());

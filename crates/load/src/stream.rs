@@ -43,6 +43,10 @@ pub trait Stream {
         None
     }
 
+    /// Tells `cells` in which cells its next `arrivals` would be counted, with a number each, and takes none of
+    /// them. Where chance decides, it is the number to be expected. What would follow them is not wanted yet.
+    fn expect(&self, _arrivals: u64, _cells: &mut impl FnMut(u32, u64)) {}
+
     /// Told that its next `arrivals` will never be issued: tells `lost` the cell of each operation that they
     /// and what would have followed them were, with a number.
     fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
@@ -61,6 +65,14 @@ fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, lost: &mut impl 
             lost(request.cell, 1);
             next = stream.on_completion(&request, LOST);
         }
+    }
+}
+
+/// Shares `count` operations out over `cells`, as evenly as whole numbers allow.
+fn spread(count: u64, cells: impl ExactSizeIterator<Item = u32>, tell: &mut impl FnMut(u32, u64)) {
+    let parts = (cells.len() as u64).max(1);
+    for (part, cell) in (0..).zip(cells) {
+        tell(cell, count / parts + u64::from(part < count % parts));
     }
 }
 
@@ -222,6 +234,22 @@ impl Stream for Pattern {
         match self {
             Self::Updates(updates) => updates.after(request.kind),
             _ => None,
+        }
+    }
+
+    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+        match self {
+            Self::Uniform(uniform) => cells(uniform.extent.cell, arrivals),
+            Self::Sequential(sequential) => cells(sequential.extent.cell, arrivals),
+            Self::Updates(Updates { reads, bundle, .. }) => {
+                spread(arrivals.saturating_mul(u64::from(*bundle)), reads.iter().map(|extent| extent.cell), cells);
+            }
+            Self::Mixed(Mixed { reads, writes, split, .. }) => {
+                let of_reads = u128::from(arrivals) * u128::from(split.0) / u128::from(split.1.max(1));
+                let of_reads = u64::try_from(of_reads).unwrap_or(arrivals).min(arrivals);
+                spread(of_reads, reads.iter().map(|extent| extent.cell), cells);
+                spread(arrivals - of_reads, writes.iter().map(|(extent, _)| extent.cell), cells);
+            }
         }
     }
 

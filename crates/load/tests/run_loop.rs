@@ -361,13 +361,119 @@ fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
     // 1,000 a second, held off for 1.5 s: 1,500 are issued late, in a heap that fills all 64 slots.
     let engine = HeldOff { engine: engine(&["sim:jitter-pct=0"]), from_ns: 3 * SEC, until_ns: 4 * SEC + SEC / 2 };
     let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
-    let total = run_in(engine, plan, settings(10), &layout(1, 1)).total();
+    let ran = run_in(engine, plan, settings(10), &layout(1, 1));
+    let total = ran.total();
     let cell = &total.cells[0];
     assert_eq!((cell.ops, cell.errors, cell.unissued), (10_000, 0, 0));
     assert!(cell.lag.max() > 1_400 * MS, "{}", cell.lag.max());
     assert!(cell.wait.max() < MS / 10, "waiting behind our own heap is no wait for the device: {}", cell.wait.max());
     assert_eq!(cell.judged_least.counts(), [0, 0, 0], "nothing that the device answers for");
     assert!((1_300..1_600).contains(&cell.response.counts()[2]), "{:?}", cell.response.counts());
+    let backlogs: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].backlog).collect();
+    assert!((990..=1_000).contains(&backlogs[3].late) && backlogs[3].waiting == 0, "{:?}", backlogs[3]);
+    assert!(backlogs[4..].iter().all(|backlog| backlog.late <= 1), "it is worked off: {backlogs:?}");
+}
+
+/// An engine whose program looks at completions once every `look_ns` only.
+struct Unseen {
+    engine: SimEngine,
+    look_ns: u64,
+}
+
+impl IoEngine for Unseen {
+    const VIRTUAL: bool = true;
+
+    fn now(&mut self) -> u64 {
+        self.engine.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        self.engine.submit(op);
+    }
+
+    fn reap(&mut self, _: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        let looked_ns = self.engine.now();
+        let until_ns = (looked_ns / self.look_ns + 1) * self.look_ns;
+        self.engine.reap(Wait { until_ns, completions: u32::MAX }, out)?;
+        for completion in out.iter_mut() {
+            completion.completed_ns = until_ns;
+            completion.unseen_ns = until_ns - looked_ns.max(completion.issued_ns);
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.engine.in_flight()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.engine.buffer(len)
+    }
+}
+
+const ONE_MS: &str = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
+
+#[test]
+fn a_backlog_is_known_at_the_end_of_each_interval() {
+    // 1,250 a second on a drive that does 1,000, one at a time: 250 more are behind after each second.
+    let ran = run(&[ONE_MS], plan(vec![(reads(0, 1), even(1250, 0, 1))], 1, false), settings(4), &layout(1, 1));
+    for (interval, second) in ran.intervals.iter().zip(1..) {
+        let backlog = interval.cells[0].backlog;
+        assert_eq!((backlog.in_flight, backlog.late), (1, 0), "after {second} s");
+        assert!(backlog.total().abs_diff(250 * second) <= 2, "after {second} s: {backlog:?}");
+    }
+    let total = ran.total();
+    let cell = &total.cells[0];
+    let last = ran.intervals[3].cells[0].backlog;
+    assert_eq!((cell.ops, cell.overtime, cell.unissued), (5_000, last.total(), 0), "it is done after the end");
+}
+
+#[test]
+fn a_load_that_is_held_has_no_backlog_but_what_is_in_flight() {
+    let plan = plan(vec![(reads(0, 1), even(900, 0, 1))], 1, false);
+    let ran = run(&[ONE_MS], plan, settings(4), &layout(1, 1));
+    assert!(ran.intervals.iter().all(|interval| interval.cells[0].backlog.total() <= 1));
+}
+
+#[test]
+fn a_poisson_backlog_is_counted_as_exactly() {
+    let poisson = Poisson::new(Rate::per_sec(1250), Random::new(7)).unwrap();
+    let arrival = Arrival::Scheduled(Schedule::Poisson(poisson));
+    let ran = run(&[ONE_MS], plan(vec![(reads(0, 1), arrival)], 1, false), settings(4), &layout(1, 1));
+    let done: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].ops).collect();
+    let mut due = Poisson::new(Rate::per_sec(1250), Random::new(7)).map(Schedule::Poisson).unwrap();
+    let (mut wanted, mut ops) = (0, 0);
+    for (second, done) in (1..).zip(&done[..3]) {
+        wanted += due.count_before(second * SEC);
+        ops += done;
+        assert_eq!(ran.intervals[second as usize - 1].cells[0].backlog.total(), wanted - ops);
+    }
+}
+
+#[test]
+fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
+    // 2,000 a second, one at a time, on a drive that takes 100 us: but we look once a millisecond.
+    let drive = "sim:channels=1+read-us=100+jitter-pct=0+read-mbps=0";
+    let engine = Unseen { engine: engine(&[drive]), look_ns: MS };
+    let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
+    let total = ran.total();
+    let cell = &total.cells[0];
+    assert!(cell.judged.counts()[2] > 3_000, "as measured they waited: {:?}", cell.judged.counts());
+    assert_eq!(cell.judged_least.counts(), [0, 0, 0], "without us they had not");
+    let last = ran.intervals[3].cells[0].backlog;
+    assert!(last.late > 3_900 && last.waiting < 20, "and the backlog is ours: {last:?}");
+}
+
+#[test]
+fn a_slow_device_is_not_excused_by_what_lay_unseen() {
+    // 2,000 a second, one at a time, on a drive that takes 1 ms; we look every 30 us.
+    let engine = Unseen { engine: engine(&[ONE_MS]), look_ns: 30_000 };
+    let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
+    let total = ran.total();
+    let cell = &total.cells[0];
+    assert!(cell.judged_least.counts()[2] > 3_000, "{:?}", cell.judged_least.counts());
+    let last = ran.intervals[3].cells[0].backlog;
+    assert!(last.waiting > 10 * last.late && last.waiting > 3_000, "the device's: {last:?}");
 }
 
 #[test]

@@ -128,6 +128,11 @@ impl OverCounts {
         }
     }
 
+    /// Counts `n` durations less over each threshold, as far as there are so many.
+    pub fn take_off(&mut self, n: u64) {
+        self.over.iter_mut().for_each(|over| *over = over.saturating_sub(n));
+    }
+
     /// Counts by threshold, in their order.
     pub fn counts(&self) -> &[u64] {
         &self.over[..self.thresholds_ns.len()]

@@ -39,10 +39,10 @@ pub struct Cell {
     pub act: ActBuckets,
     /// `wait + service` over each threshold; failed and never-issued operations are over all.
     pub judged: OverCounts,
-    /// The least that `judged` can be held to be. Where a completion can have lain unseen for more than
-    /// [`harmless_gap_ns`], without that time; and without the operations that we issued late by the
-    /// tightest threshold or more, as they met a load that nobody asked for. The truth is between the
-    /// two.
+    /// The least that `judged` can be held to be. Where completions, its own and those before it on its
+    /// slot, can have lain unseen for more than [`harmless_gap_ns`], without that time; and without the
+    /// operations that we issued late by the tightest threshold or more, as they met a load that nobody
+    /// asked for. The truth is between the two.
     pub judged_least: OverCounts,
     /// `wait + lag + service` over each threshold; likewise.
     pub response: OverCounts,
@@ -60,6 +60,8 @@ pub struct Cell {
     pub overtime: u64,
     /// Operations that were wanted but never handed over or never came back before the run ended.
     pub unissued: u64,
+    /// What was wanted and not done at the end of the interval, or of the run if that was earlier.
+    pub backlog: Backlog,
     thresholds_ns: Arc<[u64]>,
     tightest_ns: u64,
 }
@@ -89,6 +91,7 @@ impl Cell {
             errors: 0,
             overtime: 0,
             unissued: 0,
+            backlog: Backlog::default(),
             thresholds_ns,
             tightest_ns,
         }
@@ -121,15 +124,16 @@ impl Cell {
     fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
         let judged_ns = times.judged_ns();
         self.judged.record(judged_ns);
-        self.judged_least.record(match (times.lag_ns(), unseen_ns) {
+        self.judged_least.record(match (times.lag_ns(), unseen_ns + times.held_ns()) {
             (lag_ns, _) if lag_ns >= self.tightest_ns => 0,
-            (_, unseen_ns) if unseen_ns > harmless_gap_ns(self.tightest_ns) => judged_ns.saturating_sub(unseen_ns),
+            (_, own_ns) if own_ns > harmless_gap_ns(self.tightest_ns) => judged_ns.saturating_sub(own_ns),
             _ => judged_ns,
         });
         self.response.record(times.response_ns());
         self.service_over.record(times.service_ns());
-        let unseen_ns = if unseen_ns > harmless_gap_ns(self.tightest_ns) { unseen_ns } else { 0 };
-        self.slow.record(&self.thresholds_ns, times, unseen_ns);
+        let doubtful = unseen_ns + times.held_ns() > harmless_gap_ns(self.tightest_ns);
+        let (unseen_ns, held_ns) = if doubtful { (unseen_ns, times.held_ns()) } else { (0, 0) };
+        self.slow.record(&self.thresholds_ns, times, unseen_ns, held_ns);
     }
 
     /// Records an operation that failed: over every threshold, in no latency histogram.
@@ -140,12 +144,19 @@ impl Cell {
         self.response.record_over_all(1);
     }
 
-    /// Records `n` operations that never came back.
-    pub fn record_unissued(&mut self, n: u64) {
+    /// Records `n` operations that never came back; `ours` of them were kept back by this program.
+    pub fn record_unissued(&mut self, n: u64, ours: u64) {
         self.unissued += n;
         self.judged.record_over_all(n);
-        self.judged_least.record_over_all(n);
+        self.judged_least.record_over_all(n.saturating_sub(ours));
         self.response.record_over_all(n);
+    }
+
+    /// Takes the part `share` (at most 1) of what was wanted off the least that can be held against the device:
+    /// operations that may have been slow because this program's thread had no CPU for that part of the
+    /// interval.
+    pub fn excuse(&mut self, share: f64) {
+        self.judged_least.take_off((self.wanted() as f64 * share.clamp(0.0, 1.0)).ceil() as u64);
     }
 
     /// Operations that the verdict counts: succeeded, failed and never issued.
@@ -155,6 +166,7 @@ impl Cell {
 
     /// Adds everything in `other`, a cell of the same run.
     pub fn merge(&mut self, other: &Self) {
+        self.backlog.add(&other.backlog);
         if other.wanted() == 0 {
             return;
         }
@@ -177,6 +189,7 @@ impl Cell {
 
     /// Forgets everything recorded.
     pub fn clear(&mut self) {
+        self.backlog = Backlog::default();
         if self.wanted() == 0 {
             return;
         }
@@ -190,6 +203,33 @@ impl Cell {
         self.service_over.clear();
         self.slow = SlowTimes::default();
         (self.ops, self.bytes, self.errors, self.overtime, self.unissued) = (0, 0, 0, 0, 0);
+    }
+}
+
+/// What was wanted and not done at one instant, and where it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Backlog {
+    /// Handed over and not back.
+    pub in_flight: u64,
+    /// Due, and waiting for a slot under a limit of operations in flight.
+    pub waiting: u64,
+    /// Due, and kept back by this program: it had a slot; or would have had one, had completions been seen at
+    /// once and those before it been issued in time.
+    pub late: u64,
+}
+
+impl Backlog {
+    /// Adds what was outstanding elsewhere at the same instant.
+    pub fn add(&mut self, other: &Self) {
+        // Saturating, because the numbers may come from a file that somebody edited.
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.waiting = self.waiting.saturating_add(other.waiting);
+        self.late = self.late.saturating_add(other.late);
+    }
+
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        self.in_flight.saturating_add(self.waiting).saturating_add(self.late)
     }
 }
 
@@ -246,6 +286,8 @@ pub struct Interval {
     pub gap: Latencies,
     /// CPU time (user + system) that the issuing threads used, nanoseconds.
     pub cpu_ns: u64,
+    /// Time for which they were ready to run and had no CPU, nanoseconds.
+    pub run_delay_ns: u64,
     /// Most operations in flight at once.
     pub in_flight_max: u64,
 }
@@ -254,7 +296,15 @@ impl Interval {
     /// An empty interval for `layout`.
     pub fn new(layout: &Layout) -> Self {
         let cell = Cell::new(layout.scale, layout.thresholds_ns.clone());
-        Self { index: 0, end_ns: 0, cells: vec![cell; layout.cells()], gap: latencies(), cpu_ns: 0, in_flight_max: 0 }
+        Self {
+            index: 0,
+            end_ns: 0,
+            cells: vec![cell; layout.cells()],
+            gap: latencies(),
+            cpu_ns: 0,
+            run_delay_ns: 0,
+            in_flight_max: 0,
+        }
     }
 
     /// Records how long a completion can have lain unseen. Most are seen at once: see [`Self::close`].
@@ -292,6 +342,7 @@ impl Interval {
         self.gap.add(&other.gap).expect("gaps of one run have equal bounds");
         self.end_ns = self.end_ns.max(other.end_ns);
         self.cpu_ns += other.cpu_ns;
+        self.run_delay_ns += other.run_delay_ns;
         self.in_flight_max += other.in_flight_max;
     }
 
@@ -299,7 +350,7 @@ impl Interval {
     pub fn clear(&mut self) {
         self.cells.iter_mut().for_each(Cell::clear);
         self.gap.reset();
-        (self.index, self.end_ns, self.cpu_ns, self.in_flight_max) = (0, 0, 0, 0);
+        (self.index, self.end_ns, self.cpu_ns, self.run_delay_ns, self.in_flight_max) = (0, 0, 0, 0, 0);
     }
 }
 

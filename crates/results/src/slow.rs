@@ -21,11 +21,14 @@ pub struct SlowTimes {
     /// The part of their service times for which their completions may have lain unseen, where that
     /// was long enough to raise a doubt: see [`crate::cell::harmless_gap_ns`].
     pub unseen_ns: [u64; THRESHOLDS_MAX],
+    /// The part of their waits for which completions that lay unseen may have held their slots; likewise.
+    pub held_ns: [u64; THRESHOLDS_MAX],
 }
 
 impl SlowTimes {
-    /// Adds an operation to each of `thresholds_ns` (ascending) that its response time is over.
-    pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64) {
+    /// Adds an operation to each of `thresholds_ns` (ascending) that its response time is over. `unseen_ns` and
+    /// `held_ns` are parts of its service time and of its wait.
+    pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
         let response_ns = times.response_ns();
         let over = thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
         let unseen_ns = unseen_ns.min(times.service_ns());
@@ -34,20 +37,21 @@ impl SlowTimes {
             self.lag_ns[index] += times.lag_ns();
             self.service_ns[index] += times.service_ns();
             self.unseen_ns[index] += unseen_ns;
+            self.held_ns[index] += held_ns;
         }
     }
 
     /// Adds sums over the same thresholds. Saturating, because they may come from an edited file.
     pub fn add(&mut self, other: &Self) {
-        let all = [&mut self.wait_ns, &mut self.lag_ns, &mut self.service_ns, &mut self.unseen_ns];
+        let all = [&mut self.wait_ns, &mut self.lag_ns, &mut self.service_ns, &mut self.unseen_ns, &mut self.held_ns];
         for (mine, theirs) in all.into_iter().zip(other.all()) {
             mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
         }
     }
 
     /// The sums in the order of their columns in a run directory.
-    pub(crate) fn all(&self) -> [&[u64; THRESHOLDS_MAX]; 4] {
-        [&self.wait_ns, &self.lag_ns, &self.service_ns, &self.unseen_ns]
+    pub(crate) fn all(&self) -> [&[u64; THRESHOLDS_MAX]; 5] {
+        [&self.wait_ns, &self.lag_ns, &self.service_ns, &self.unseen_ns, &self.held_ns]
     }
 }
 
@@ -58,10 +62,11 @@ mod tests {
     #[test]
     fn an_operation_is_summed_up_for_each_threshold_that_its_response_time_is_over() {
         let mut slow = SlowTimes::default();
-        slow.record(&[100, 1_000, 10_000], &Times::new(0, 300, 400, 1_000), 5_000);
-        slow.record(&[100, 1_000, 10_000], &Times::new(0, 0, 0, 99), 0);
+        slow.record(&[100, 1_000, 10_000], &Times::new(0, 300, 400, 1_000), 5_000, 200);
+        slow.record(&[100, 1_000, 10_000], &Times::new(0, 0, 0, 99), 0, 0);
         assert_eq!((slow.wait_ns[..3].to_vec(), slow.lag_ns[..3].to_vec()), (vec![300, 300, 0], vec![100, 100, 0]));
         assert_eq!(slow.service_ns[..3], [600, 600, 0]);
         assert_eq!(slow.unseen_ns[..3], [600, 600, 0], "no more than the service time");
+        assert_eq!(slow.held_ns[..3], [200, 200, 0]);
     }
 }

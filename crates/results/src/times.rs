@@ -10,7 +10,8 @@
 //! a user would feel. All instants are nanoseconds on one clock, that of the engine the operation
 //! ran in.
 
-/// The four instants of one finished operation, in nanoseconds since the run began.
+/// The four instants of one finished operation, in nanoseconds since the run began, and what this program
+/// may have added to the first of the times between them.
 ///
 /// `intended <= eligible <= issued <= completed` always holds: the constructor asserts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,7 @@ pub struct Times {
     eligible_ns: u64,
     issued_ns: u64,
     completed_ns: u64,
+    held_ns: u64,
 }
 
 impl Times {
@@ -30,7 +32,23 @@ impl Times {
     pub fn new(intended_ns: u64, eligible_ns: u64, issued_ns: u64, completed_ns: u64) -> Self {
         let eligible_ns = eligible_ns.max(intended_ns);
         debug_assert!(eligible_ns <= issued_ns && issued_ns <= completed_ns);
-        Self { intended_ns, eligible_ns, issued_ns, completed_ns }
+        Self { intended_ns, eligible_ns, issued_ns, completed_ns, held_ns: 0 }
+    }
+
+    /// The same operation, which can have waited for up to `held_ns` because completions before it on its
+    /// slot lay unseen.
+    #[inline]
+    #[must_use]
+    pub fn with_held_ns(mut self, held_ns: u64) -> Self {
+        self.held_ns = held_ns.min(self.wait_ns());
+        self
+    }
+
+    /// The part of the wait for which the slot can have been held only because completions lay unseen: an
+    /// upper bound.
+    #[inline]
+    pub fn held_ns(&self) -> u64 {
+        self.held_ns
     }
 
     /// The instant at which it was seen to be complete.

@@ -7,6 +7,7 @@
 //!
 //! The hot path neither allocates nor locks. Time is read once for a batch, never for each operation.
 
+mod backlog;
 mod buffers;
 mod control;
 mod coordinator;
@@ -17,7 +18,8 @@ pub use coordinator::{Run, RunError, Sink, SinkError, run};
 pub use recorder::{Failure, Feed, Message, Recorder};
 
 use crate::plan::{Arrival, Lane, Limit, Plan};
-use crate::stream::{LOST, Request, Stream};
+use crate::stream::{Request, Stream};
+use backlog::Arrived;
 use buffers::Buffers;
 use engine::{IoEngine, Wait};
 use results::times::Times;
@@ -77,6 +79,9 @@ struct Slot {
     eligible_ns: u64,
     /// Our own lag in the operations that it followed in its place under the limit.
     lag_before_ns: u64,
+    /// How much earlier it could have been eligible, at most, had no completion before it on its slot lain
+    /// unseen.
+    unseen_before_ns: u64,
 }
 
 struct LimitState {
@@ -84,8 +89,10 @@ struct LimitState {
     limit: Limit,
     /// When a slot was last freed while none was free, or would have been but for our own lag.
     freed_ns: u64,
-    /// Our own lag in the last operation that gave its slot back.
+    /// Our own lag in the last operation that gave its slot back, and in those it followed.
     lag_ns: u64,
+    /// How much earlier, at most, it would have given it back had no completion on the slot lain unseen.
+    unseen_ns: u64,
     /// Lanes whose next operation, intended at the instant beside, waits for a slot.
     waiting: VecDeque<(u64, u32)>,
 }
@@ -131,6 +138,10 @@ pub struct Shard<W, S> {
     closed_out: u32,
     /// Whether each lane's stream has ended.
     ended: Vec<bool>,
+    /// What each lane was asked for so far.
+    arrived: Vec<Arrived>,
+    /// What was outstanding at the end of the run is noted.
+    end_noted: bool,
 }
 
 /// What could not be prepared.
@@ -164,6 +175,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
             limit,
             freed_ns: 0,
             lag_ns: 0,
+            unseen_ns: 0,
             waiting: waiting.clone(),
         });
         let stop_ns = settings.duration_ns;
@@ -181,6 +193,8 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
             free_slots: Vec::with_capacity(slots),
             completions: Vec::with_capacity(slots),
             ended: vec![false; lanes.len()],
+            arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
+            end_noted: false,
             lanes,
             start_ns: 0,
             stop_ns,
@@ -226,10 +240,11 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
     pub fn run(mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.await_start();
-        self.recorder.begin();
+        self.recorder.begin(W::VIRTUAL);
         self.look_at_clock();
         while !self.over() {
             self.issue_due();
+            self.check();
             if self.buffers.behind() {
                 self.buffers.salt_slice();
                 self.start_salted();
@@ -243,6 +258,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
             self.take_completions();
         }
         self.stop_ns = self.stop_ns.min(self.now_ns);
+        self.note_end();
         self.count_unissued();
         self.recorder.rotate(self.stop_ns);
     }
@@ -264,8 +280,18 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         self.now_ns = self.engine.now().saturating_sub(self.start_ns);
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
+            self.note_backlog(end_ns);
             self.recorder.rotate(end_ns);
         }
+        if self.now_ns >= self.stop_ns {
+            self.note_end();
+        }
+    }
+
+    /// Looks at the control and at how late everybody is, now and then. What completed is taken by then, and
+    /// what is due has a slot or waits for one.
+    #[inline]
+    fn check(&mut self) {
         self.turns = self.turns.wrapping_add(1);
         // Virtual time can stand still, and the user's patience does not.
         if self.now_ns >= self.checked_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX) {
@@ -337,7 +363,9 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         };
         limit.free -= 1;
         let eligible_ns = limit.freed_ns.max(intended_ns);
-        self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0 });
+        let unseen_before_ns = limit.unseen_ns.min(eligible_ns - intended_ns);
+        self.arrived[lane as usize].taken += 1;
+        self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0, unseen_before_ns });
         self.schedule_next(lane);
     }
 
@@ -444,6 +472,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         let times = self.times(&slot, &completion, completed_ns);
         self.record(&slot, &completion, &times);
+        let unseen_ns = slot.unseen_before_ns + completion.unseen_ns.min(times.service_ns());
         let Request { buffers, kind, len, .. } = slot.request;
         let lag_ns = slot.lag_before_ns + times.lag_ns();
         let lane = &mut self.lanes[slot.lane as usize];
@@ -455,10 +484,11 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
             // The follower keeps the slot and is wanted from now on.
             let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
-            let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns: lag_ns, ..slot };
+            let (lag_before_ns, unseen_before_ns) = (lag_ns, unseen_ns);
+            let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, ..slot };
             match self.abandoned {
                 false => return self.start(follower),
-                true => self.count_chain(follower.lane, request),
+                true => self.count_chain(follower.lane, request, false),
             }
         }
         let lane = &mut self.lanes[slot.lane as usize];
@@ -467,8 +497,9 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         }
         let limit = lane.limit;
         // Issued without our lag, the operation and those it followed would have freed their slot so much
-        // earlier. Who waits for the slot waits that long for us, not for the device.
-        self.limits[limit as usize].lag_ns = lag_ns;
+        // earlier. Who waits for the slot waits that long for us, not for the device. For how long completions
+        // lay unseen is known as an upper bound only: so long it waits for us at most.
+        (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
         self.free_slot(limit, completed_ns.saturating_sub(lag_ns));
     }
 
@@ -479,6 +510,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
             return Times::new(issued_ns, issued_ns, issued_ns, completed_ns);
         }
         Times::new(slot.intended_ns.min(issued_ns), slot.eligible_ns.min(issued_ns), issued_ns, completed_ns)
+            .with_held_ns(slot.unseen_before_ns)
     }
 
     fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
@@ -560,7 +592,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
     fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
         let Lane { limit, name, .. } = self.lanes[lane as usize];
         let state = &self.limits[limit as usize];
-        let (whose, name) = if state.lag_ns > behind_ns / 2 {
+        let (whose, name) = if state.own_ns() > behind_ns / 2 {
             (Whose::Ours, name)
         } else if let Some(cell) = self.holder(limit) {
             (Whose::Device, if (cell as usize) < self.names.len() { cell } else { name })
@@ -592,34 +624,5 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         let LimitState { free, limit, .. } = &self.limits[limit as usize];
         let lane = self.names[name as usize].clone();
         Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free, slots: limit.slots }
-    }
-
-    /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
-    fn count_unissued(&mut self) {
-        let out = self.out().chain(&self.unsalted).map(|slot| (slot.lane, slot.request));
-        for (lane, request) in out.collect::<Vec<_>>() {
-            self.count_chain(lane, request);
-        }
-        let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().copied());
-        let due = self.due.iter().map(|Reverse(due)| *due);
-        for (intended_ns, lane) in waiting.chain(due).collect::<Vec<_>>() {
-            let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
-                continue;
-            };
-            if intended_ns < self.stop_ns {
-                let arrivals = 1 + schedule.count_before(self.stop_ns);
-                stream.lose(arrivals, &mut |cell, count| self.recorder.unissued(cell, count));
-            }
-        }
-    }
-
-    /// Counts an operation that never came back, and those that would have followed it: for its stream it
-    /// ended without moving a byte.
-    fn count_chain(&mut self, lane: u32, request: Request) {
-        let mut next = Some(request);
-        while let Some(request) = next {
-            self.recorder.unissued(request.cell, 1);
-            next = self.lanes[lane as usize].stream.on_completion(&request, LOST);
-        }
     }
 }

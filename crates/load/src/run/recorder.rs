@@ -1,17 +1,21 @@
 //! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
 //! clean one comes back.
 
-use results::cell::{Interval, Layout};
+use results::cell::{Backlog, Interval, Layout};
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{Completion, Kind};
-use sys::process;
+use sys::process::{self, RunDelay};
 
 /// Intervals that go round between a shard and whoever merges them.
 const SPARES: usize = 3;
 
 /// Failed operations reported one by one in each interval; the rest are only counted.
 const FAILURES_TOLD_MAX: u32 = 8;
+
+/// A thread without a CPU for this part of the time raises a doubt: as many operations can have met such a
+/// moment as the default limits allow over their tightest threshold. An idle machine is far below.
+const RUN_DELAY_MIN: f64 = 0.05;
 
 /// What a shard sends out.
 #[derive(Debug)]
@@ -70,6 +74,8 @@ pub struct Recorder {
     spare: Option<Box<Interval>>,
     failures_told: u32,
     cpu_ns: u64,
+    /// Of the issuing thread, from when the run begins; none in virtual time.
+    run_delay: Option<RunDelay>,
     /// Intervals made beyond the spares.
     extra: u32,
 }
@@ -96,6 +102,7 @@ impl Recorder {
             spare: None,
             failures_told: 0,
             cpu_ns: 0,
+            run_delay: None,
             extra: 0,
         };
         (recorder, Feed { messages: from_shard, clean: to_shard })
@@ -108,9 +115,11 @@ impl Recorder {
         if end_ns >= self.duration_ns { u64::MAX } else { end_ns }
     }
 
-    /// Begins the first interval: CPU time that was used before is not its.
-    pub(super) fn begin(&mut self) {
+    /// Begins the first interval: CPU time that was used before is not its, and in virtual time no CPU holds it
+    /// up.
+    pub(super) fn begin(&mut self, is_virtual: bool) {
         self.cpu_ns = process::thread_cpu_ns().unwrap_or(0);
+        self.run_delay = (!is_virtual).then(RunDelay::of_this_thread);
     }
 
     /// Records an operation that ended well; `overtime`: only after the end of the run.
@@ -139,9 +148,15 @@ impl Recorder {
         }
     }
 
-    /// Records `n` operations that were wanted and did not come back.
-    pub(super) fn unissued(&mut self, cell: u32, n: u64) {
-        self.current.cells[cell as usize].record_unissued(n);
+    /// Records `n` operations that were wanted and did not come back; `ours` of them were kept back by this
+    /// program.
+    pub(super) fn unissued(&mut self, cell: u32, n: u64, ours: u64) {
+        self.current.cells[cell as usize].record_unissued(n, ours);
+    }
+
+    /// Notes what is outstanding at the end of the interval, in addition to what was noted of it before.
+    pub(super) fn outstanding(&mut self, cell: u32, backlog: &Backlog) {
+        self.current.cells[cell as usize].backlog.add(backlog);
     }
 
     /// Notes how many operations are in flight.
@@ -159,6 +174,8 @@ impl Recorder {
         self.current.end_ns = end_ns;
         self.current.close();
         self.cpu_ns = cpu_ns;
+        self.current.run_delay_ns = self.run_delay.as_mut().map_or(0, RunDelay::since_last_ns);
+        self.excuse();
         self.failures_told = 0;
         let mut clean = self.take_clean();
         clean.index = next_index;
@@ -169,6 +186,16 @@ impl Recorder {
         {
             // The very one that was sent: for the next time.
             self.spare = Some(returned);
+        }
+    }
+
+    /// Where the thread had no CPU for a part of the interval, so large a part of its operations can have met
+    /// that: it is not held against the device.
+    fn excuse(&mut self) {
+        let length_ns = self.current.end_ns.saturating_sub(self.current.index * self.interval_ns).max(1);
+        let share = self.current.run_delay_ns as f64 / length_ns as f64;
+        if share >= RUN_DELAY_MIN {
+            self.current.cells.iter_mut().for_each(|cell| cell.excuse(share));
         }
     }
 

@@ -116,7 +116,6 @@ pub struct Blamer {
     /// By device: whether it was full.
     fill: Vec<Fill>,
     before_ns: u64,
-    timed: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -148,7 +147,6 @@ impl Blamer {
             throttle: vec![Throttle::default(); devices],
             fill: vec![Fill::default(); devices],
             before_ns: 0,
-            timed: true,
             judged,
         }
     }
@@ -167,7 +165,6 @@ impl Blamer {
         let from_ns = std::mem::replace(&mut self.before_ns, counts.end_ns);
         let slice = usize::try_from(counts.index / self.intervals_per_slice).unwrap_or(usize::MAX);
         self.begin_slice(slice);
-        self.timed &= counts.timed;
         let host = self.columns.host(telemetry);
         let rows: Vec<_> = (0..self.devices).map(|device| self.columns.device(telemetry, device)).collect();
         let seconds = counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;
@@ -259,11 +256,6 @@ impl Blamer {
                 }
             }
         }
-    }
-
-    /// Whether every interval said where the time of slow operations went.
-    pub(super) fn timed(&self) -> bool {
-        self.timed
     }
 
     /// Position of a stream's cell among the judged ones; `None` for a stream that is not judged.

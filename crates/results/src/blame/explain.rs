@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! operations over the threshold
-//!   with times:  lag, and completions that lay unseen    ours
-//!                wait                                     the limit's, or that of whoever held the slots
+//!   with times:  lag, and completions that lay unseen    ours, and what they held up behind them on their slots
+//!                the rest of the wait                     the limit's, or that of whoever held the slots
 //!                the rest of service                      device or kernel, see `service`
 //!   failed                                                the device's
 //!   never issued, or never back                           as what waited or was late meanwhile
@@ -131,8 +131,9 @@ impl Shares {
         let CellCounts { errors, unissued, slow, .. } = subject.counts;
         let all = subject.at(&subject.counts.response_over).max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
-        let seen_late_ns = subject.at(&slow.unseen_ns) as f64;
-        let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns;
+        let (seen_late_ns, held_ns) = (subject.at(&slow.unseen_ns) as f64, subject.at(&slow.held_ns) as f64);
+        let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns + held_ns;
+        let wait_ns = (wait_ns - held_ns).max(0.0);
         let service_ns = (subject.at(&slow.service_ns) as f64 - seen_late_ns).max(0.0);
         let total_ns = (wait_ns + ours_ns + service_ns).max(1.0);
         let weight = subject.with_times() as f64 / all / total_ns;
@@ -173,25 +174,16 @@ fn parts(subject: &Subject<'_>) -> Vec<Part> {
             parts.push(Part { cause, share: Some(share.min(1.0)), evidence });
         }
     };
-    let shares = if subject.blamer.timed() {
-        let shares = Shares::of(subject);
-        add(Cause::OurLag, shares.ours, sentence::ours(subject));
-        add(Cause::SlotWait, shares.wait, sentence::wait(subject));
-        for (cause, fraction, evidence) in service::split(subject, &shares) {
-            add(cause, shares.service * fraction, evidence);
-        }
-        add(Cause::Device, shares.failed, sentence::failed(subject));
-        shares
-    } else {
-        let response = subject.at(&subject.counts.response_over).max(1);
-        let lag = 1.0 - subject.at(&subject.counts.judged_over) as f64 / response as f64;
-        add(Cause::OurLag, lag, "they would not be over it without this program's own lag".to_owned());
-        add(Cause::Unknown, 1.0 - lag, "not told apart because this run did not record where it went".to_owned());
-        Shares::default()
-    };
+    let shares = Shares::of(subject);
+    add(Cause::OurLag, shares.ours, sentence::ours(subject));
+    add(Cause::SlotWait, shares.wait, sentence::wait(subject));
+    for (cause, fraction, evidence) in service::split(subject, &shares) {
+        add(cause, shares.service * fraction, evidence);
+    }
+    add(Cause::Device, shares.failed, sentence::failed(subject));
     merge(&mut parts);
     parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
-    if let Some(largest) = parts.first_mut().filter(|_| subject.blamer.timed()) {
+    if let Some(largest) = parts.first_mut() {
         add_what_is_over_without(subject, largest);
     }
     parts.extend(circumstances::all(subject, &shares));

@@ -56,13 +56,13 @@ fn told(part: &Part) -> String {
 /// What this program did.
 pub(super) fn ours(subject: &Subject<'_>) -> String {
     let slow = &subject.counts.slow;
-    let (lag_ns, unseen_ns) = (subject.mean_ns(&slow.lag_ns), subject.mean_ns(&slow.unseen_ns));
-    let seen = format!("completions may have lain unseen for {} on average", duration(unseen_ns));
-    match (lag_ns, unseen_ns) {
-        (_, 0) => format!("issued {} late on average", duration(lag_ns)),
-        (0, _) => seen,
-        _ => format!("issued {} late on average, {seen}", duration(lag_ns)),
-    }
+    let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
+    let parts = [
+        mean(&slow.lag_ns).map(|time| format!("issued {time} late")),
+        mean(&slow.unseen_ns).map(|time| format!("completions may have lain unseen for {time}")),
+        mean(&slow.held_ns).map(|time| format!("slots may have been held by completions unseen for {time}")),
+    ];
+    format!("{} on average", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// How long slots were waited for, and how quick service was.
@@ -70,7 +70,7 @@ pub(super) fn wait(subject: &Subject<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(
         "{} on average under the limit of operations in flight, while service took {}",
-        duration(subject.mean_ns(&slow.wait_ns)),
+        duration(subject.mean_ns(&slow.wait_ns).saturating_sub(subject.mean_ns(&slow.held_ns))),
         duration(subject.mean_ns(&slow.service_ns))
     );
     if subject.counts.unissued > 0 {

@@ -168,7 +168,7 @@ fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_oth
         let cell = &mut interval.cells[0];
         (0..100).for_each(|_| cell.record(&times(7 * MS, 0, 0), 0, 1536));
         (0..100).for_each(|_| cell.record_error());
-        cell.record_unissued(200);
+        cell.record_unissued(200, 0);
     });
     let blame = run.blame().into_iter().find(|blame| blame.threshold_ns == MS).unwrap();
     assert_eq!(causes(&blame), [(Cause::SlotWait, Some(75)), (Cause::Device, Some(25))]);

@@ -3,7 +3,7 @@
 //! Made from a live [`Interval`] or from the lines of a run directory; both must be equal.
 
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::{Cell, Interval, Latencies, harmless_gap_ns};
+use crate::cell::{Backlog, Cell, Interval, Latencies, harmless_gap_ns};
 use crate::slow::SlowTimes;
 
 /// How many gaps were longer than `limit_ns`, to the histogram's resolution of 1 %.
@@ -34,6 +34,8 @@ pub struct CellCounts {
     pub service_over: [u64; THRESHOLDS_MAX],
     /// Where the time of the slow ones went.
     pub slow: SlowTimes,
+    /// What was outstanding at the end: of one interval only.
+    pub backlog: Backlog,
 }
 
 impl CellCounts {
@@ -42,7 +44,12 @@ impl CellCounts {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued)
     }
 
-    /// Adds other counts over the same thresholds.
+    /// Whether anything was wanted or outstanding.
+    pub(crate) fn is_any(&self) -> bool {
+        self.wanted() > 0 || self.backlog != Backlog::default()
+    }
+
+    /// Adds other counts over the same thresholds. What was outstanding at an instant is not added up.
     pub fn add(&mut self, other: &Self) {
         // Saturating, because the numbers may come from a file that somebody edited.
         let add = |mine: &mut u64, theirs: &u64| *mine = mine.saturating_add(*theirs);
@@ -78,6 +85,7 @@ impl From<&Cell> for CellCounts {
             response_over: padded(cell.response.counts()),
             service_over: padded(cell.service_over.counts()),
             slow: cell.slow,
+            backlog: cell.backlog,
         }
     }
 }
@@ -94,8 +102,6 @@ pub struct IntervalCounts {
     pub end_ns: u64,
     /// One for each stream on each device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
-    /// Whether the cells say where the time of slow operations went; runs of earlier versions do not.
-    pub timed: bool,
     /// Gaps between two looks at the completion queue, one for each completion.
     pub gaps: u64,
     /// Those longer than 5 % of the tightest threshold.
@@ -104,6 +110,10 @@ pub struct IntervalCounts {
     pub gap_max_ns: u64,
     /// Most operations in flight at once, on all devices.
     pub in_flight_max: u64,
+    /// CPU time of the issuing threads, nanoseconds.
+    pub cpu_ns: u64,
+    /// Time for which they were ready to run and had no CPU, nanoseconds.
+    pub run_delay_ns: u64,
 }
 
 impl IntervalCounts {
@@ -114,10 +124,11 @@ impl IntervalCounts {
         self.end_ns = interval.end_ns;
         self.cells.clear();
         self.cells.extend(interval.cells.iter().map(CellCounts::from));
-        self.timed = true;
         self.gaps = interval.gap.len();
         self.gaps_over = gaps_over(&interval.gap, harmless_gap_ns(tightest_ns));
         self.gap_max_ns = interval.gap.max();
         self.in_flight_max = interval.in_flight_max;
+        self.cpu_ns = interval.cpu_ns;
+        self.run_delay_ns = interval.run_delay_ns;
     }
 }

@@ -145,7 +145,7 @@ fn failed_and_never_issued_operations_are_over_every_threshold() {
     let mut run = Run::new(1, 1, 1);
     let mut interval = run.interval();
     (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 1), 0, 1536));
-    interval.cells[0].record_unissued(9);
+    interval.cells[0].record_unissued(9, 0);
     run.judge.add(&interval);
     let verdict = run.verdict();
     let slice = &verdict.groups[0].slices[0];

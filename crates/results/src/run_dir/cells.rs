@@ -2,8 +2,7 @@
 //!
 //! Plain CSV without quotes. Streams stand by name; devices by their position in the manifest,
 //! because their names are the user's and may hold anything. Columns are found by their names in the
-//! first line, so that tables of earlier versions, which had fewer, can be read; what a later version
-//! adds is passed over. A line ends after its last value that is not 0: most intervals have no slow
+//! first line; what a later version adds is passed over. A line ends after its last value that is not 0: most intervals have no slow
 //! operation, and a day has many intervals.
 
 use super::tables::number;
@@ -13,19 +12,22 @@ use crate::judge::{CellCounts, IntervalCounts, Sla};
 use std::fmt::Write;
 
 /// Columns that are there once, in the order in which they are written.
-const SINGLE: [(&str, Column); 8] = [
+const SINGLE: [(&str, Column); 11] = [
     ("after_sec", Column::AfterSec),
     ("stream", Column::Stream),
     ("device", Column::Device),
     ("ops", Column::Ops),
     ("bytes", Column::Bytes),
+    ("in_flight", Column::InFlight),
+    ("waiting", Column::Waiting),
+    ("late", Column::Late),
     ("errors", Column::Errors),
     ("overtime", Column::Overtime),
     ("unissued", Column::Unissued),
 ];
 
 /// Columns that are there for each threshold, whose name follows; in the order in which they are written.
-const BY_THRESHOLD: [&str; 8] = [
+const BY_THRESHOLD: [&str; 9] = [
     "judged_over_",
     "judged_least_over_",
     "response_over_",
@@ -34,13 +36,11 @@ const BY_THRESHOLD: [&str; 8] = [
     "lag_ns_over_",
     "service_ns_over_",
     "unseen_ns_over_",
+    "held_ns_over_",
 ];
 
 /// Those of [`BY_THRESHOLD`] that count operations.
 const COUNTS: usize = 4;
-
-/// Those of [`BY_THRESHOLD`] that every version wrote.
-const ALWAYS: usize = 3;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,9 @@ enum Column {
     Device,
     Ops,
     Bytes,
+    InFlight,
+    Waiting,
+    Late,
     Errors,
     Overtime,
     Unissued,
@@ -63,7 +66,6 @@ enum Column {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Columns {
     columns: Vec<Column>,
-    timed: bool,
 }
 
 /// First line of intervals.csv.
@@ -84,11 +86,10 @@ impl Columns {
     pub(super) fn written(sla: &Sla) -> Self {
         let single = SINGLE.iter().map(|(_, column)| *column);
         let by_threshold = |index| (0..BY_THRESHOLD.len()).map(move |which| Column::Over(which, index));
-        Self { columns: single.chain((0..sla.limits().len()).flat_map(by_threshold)).collect(), timed: true }
+        Self { columns: single.chain((0..sla.limits().len()).flat_map(by_threshold)).collect() }
     }
 
-    /// The columns that `header` names. `None` if one is missing that every version wrote, or is there
-    /// twice.
+    /// The columns that `header` names. `None` if one is missing or there twice.
     pub(super) fn read(header: &str, sla: &Sla) -> Option<Self> {
         let texts: Vec<_> = sla.limits().iter().map(|limit| limit.threshold_text()).collect();
         let by_threshold = |name: &str| {
@@ -103,18 +104,8 @@ impl Columns {
             single.or_else(|| by_threshold(name)).unwrap_or(Column::Foreign)
         };
         let columns: Vec<_> = header.split(',').map(column).collect();
-        let times = |wanted: Column| columns.iter().filter(|column| **column == wanted).count();
-        let all = |prefixes: std::ops::Range<usize>| {
-            prefixes.flat_map(|prefix| (0..texts.len()).map(move |index| Column::Over(prefix, index)))
-        };
-        let whole = SINGLE.iter().map(|(_, column)| *column).chain(all(0..ALWAYS)).all(|column| times(column) == 1);
-        let timed = all(ALWAYS..BY_THRESHOLD.len()).all(|column| times(column) == 1);
-        whole.then_some(Self { columns, timed })
-    }
-
-    /// Whether the table says where the time of slow operations went.
-    pub(super) fn timed(&self) -> bool {
-        self.timed
+        let once = |wanted: &Column| columns.iter().filter(|column| *column == wanted).count() == 1;
+        Self::written(sla).columns.iter().all(once).then_some(Self { columns })
     }
 
     /// Reads one line into the cell it is about. `Err` says what should stand there.
@@ -151,7 +142,7 @@ impl Columns {
         let device = device.and_then(|device| usize::try_from(device).ok());
         let device = device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device from 0")?;
         let into = &mut counts.cells[layout.cell(stream, device)];
-        if into.wanted() > 0 {
+        if into.is_any() {
             return Err("each stream and device once".to_owned());
         }
         if !whole {
@@ -182,6 +173,9 @@ fn field_of(cell: &mut CellCounts, column: Column) -> Option<&mut u64> {
     Some(match column {
         Column::Ops => &mut cell.ops,
         Column::Bytes => &mut cell.bytes,
+        Column::InFlight => &mut cell.backlog.in_flight,
+        Column::Waiting => &mut cell.backlog.waiting,
+        Column::Late => &mut cell.backlog.late,
         Column::Errors => &mut cell.errors,
         Column::Overtime => &mut cell.overtime,
         Column::Unissued => &mut cell.unissued,
@@ -194,7 +188,8 @@ fn field_of(cell: &mut CellCounts, column: Column) -> Option<&mut u64> {
                 4 => &mut cell.slow.wait_ns,
                 5 => &mut cell.slow.lag_ns,
                 6 => &mut cell.slow.service_ns,
-                _ => &mut cell.slow.unseen_ns,
+                7 => &mut cell.slow.unseen_ns,
+                _ => &mut cell.slow.held_ns,
             };
             array.get_mut(index)?
         }
@@ -202,20 +197,21 @@ fn field_of(cell: &mut CellCounts, column: Column) -> Option<&mut u64> {
     })
 }
 
-/// Appends the lines of one interval: one for each cell in which anything was wanted. Gives their
-/// number.
+/// Appends the lines of one interval: one for each cell in which anything was wanted or outstanding. Gives
+/// their number.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
     let (devices, thresholds) = (layout.devices.len(), layout.thresholds_ns.len());
     let mut lines = 0;
-    for (index, cell) in counts.cells.iter().enumerate().filter(|(_, cell)| cell.wanted() > 0) {
+    for (index, cell) in counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()) {
         let (stream, device) = (&layout.streams[index / devices].name, index % devices);
-        let CellCounts { ops, bytes, errors, overtime, unissued, .. } = cell;
+        let CellCounts { ops, bytes, errors, overtime, unissued, backlog, .. } = cell;
+        let single = [backlog.in_flight, backlog.waiting, backlog.late, *errors, *overtime, *unissued];
         let _ = write!(text, "{},{stream},{device},{ops},{bytes}", counts.after_sec);
         let by_threshold = (0..thresholds).flat_map(|threshold| {
             counted(cell).into_iter().chain(cell.slow.all()).map(move |values| values[threshold])
         });
         let mut zeros = 0;
-        for value in [*errors, *overtime, *unissued].into_iter().chain(by_threshold) {
+        for value in single.into_iter().chain(by_threshold) {
             if value == 0 {
                 zeros += 1;
                 continue;
@@ -234,20 +230,16 @@ pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &La
 mod tests {
     use super::*;
 
-    const FIRST_VERSION: &str = "after_sec,stream,device,ops,bytes,errors,overtime,unissued,judged_over_1ms,\
-        judged_over_8ms,judged_over_64ms,judged_least_over_1ms,judged_least_over_8ms,judged_least_over_64ms,\
-        response_over_1ms,response_over_8ms,response_over_64ms";
-
     #[test]
-    fn a_header_names_what_is_written_and_nothing_that_every_version_wrote_may_be_missing_or_twice() {
+    fn a_header_names_what_is_written_and_nothing_may_be_missing_or_twice() {
         let sla = Sla::default();
         let header = header(&sla);
         assert!(header.contains("unissued,judged_over_1ms,judged_least_over_1ms,response_over_1ms,"), "{header}");
         assert_eq!(Columns::read(&header, &sla), Some(Columns::written(&sla)));
-        assert!(!Columns::read(FIRST_VERSION, &sla).unwrap().timed());
-        assert_eq!(Columns::read(&FIRST_VERSION.replace(",errors", ""), &sla), None);
-        assert_eq!(Columns::read(&FIRST_VERSION.replace(",errors", ",ops"), &sla), None);
+        assert_eq!(Columns::read(&header.replace(",errors", ""), &sla), None);
+        assert_eq!(Columns::read(&header.replace(",errors", ",ops"), &sla), None);
+        assert_eq!(Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla), None);
         assert_eq!(Columns::read(&format!("{header},judged_over_8ms"), &sla), None);
-        assert!(!Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla).unwrap().timed());
+        assert!(Columns::read(&format!("{header},colour"), &sla).is_some());
     }
 }

@@ -262,11 +262,11 @@ impl Intervals {
         counts.index = closing.interval;
         counts.after_sec = closing.after_sec;
         counts.end_ns = closing.end_ns;
-        counts.timed = self.cell_columns.timed();
         counts.gaps = closing.gaps;
         counts.gaps_over = closing.gaps_over;
         counts.gap_max_ns = closing.gap_max_ns;
         counts.in_flight_max = closing.in_flight_max;
+        (counts.cpu_ns, counts.run_delay_ns) = (closing.cpu_ns, closing.run_delay_ns);
         counts.cells.clear();
         counts.cells.resize(self.layout.cells(), CellCounts::default());
         self.record.cpu_ns = closing.cpu_ns;

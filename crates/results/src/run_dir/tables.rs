@@ -5,8 +5,18 @@
 use std::fmt::Write;
 
 /// Columns of telemetry.csv before those of the caller.
-const TELEMETRY_COLUMNS: [&str; 9] =
-    ["interval", "after_sec", "end_ns", "lines", "gaps", "gaps_over", "gap_max_ns", "cpu_ns", "in_flight_max"];
+const TELEMETRY_COLUMNS: [&str; 10] = [
+    "interval",
+    "after_sec",
+    "end_ns",
+    "lines",
+    "gaps",
+    "gaps_over",
+    "gap_max_ns",
+    "cpu_ns",
+    "run_delay_ns",
+    "in_flight_max",
+];
 
 /// First line of telemetry.csv.
 pub(super) fn telemetry_header(columns: &[String]) -> String {
@@ -42,6 +52,7 @@ pub(super) struct TelemetryLine {
     pub(super) gaps_over: u64,
     pub(super) gap_max_ns: u64,
     pub(super) cpu_ns: u64,
+    pub(super) run_delay_ns: u64,
     pub(super) in_flight_max: u64,
     /// The caller's columns.
     pub(super) rest: Vec<String>,
@@ -49,11 +60,12 @@ pub(super) struct TelemetryLine {
 
 impl TelemetryLine {
     pub(super) fn push(&self, text: &mut String) {
-        let Self { interval, after_sec, end_ns, lines, gaps, gaps_over, gap_max_ns, cpu_ns, in_flight_max, rest } =
-            self;
+        let Self { interval, after_sec, end_ns, lines, gaps, gaps_over, gap_max_ns, .. } = self;
+        let Self { cpu_ns, run_delay_ns, in_flight_max, rest, .. } = self;
         let _ = write!(
             text,
-            "{interval},{after_sec},{end_ns},{lines},{gaps},{gaps_over},{gap_max_ns},{cpu_ns},{in_flight_max}"
+            "{interval},{after_sec},{end_ns},{lines},{gaps},{gaps_over},{gap_max_ns},{cpu_ns},{run_delay_ns},\
+             {in_flight_max}"
         );
         rest.iter().for_each(|value| push_field(text, value));
         text.push('\n');
@@ -62,7 +74,7 @@ impl TelemetryLine {
     /// Reads a line with `columns` columns of the caller. `Err` says what should stand there.
     pub(super) fn read(line: &str, columns: usize) -> Result<Self, String> {
         let mut fields = line.split(',');
-        let mut next = || number(fields.next()).ok_or("a whole number in each of the first 9 columns".to_owned());
+        let mut next = || number(fields.next()).ok_or("a whole number in each of the first 10 columns".to_owned());
         let mut read = Self {
             interval: next()?,
             after_sec: next()?,
@@ -72,6 +84,7 @@ impl TelemetryLine {
             gaps_over: next()?,
             gap_max_ns: next()?,
             cpu_ns: next()?,
+            run_delay_ns: next()?,
             in_flight_max: next()?,
             rest: Vec::new(),
         };

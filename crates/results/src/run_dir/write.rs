@@ -173,6 +173,7 @@ impl Files {
             gaps_over: self.counts.gaps_over,
             gap_max_ns: self.counts.gap_max_ns,
             cpu_ns: interval.cpu_ns,
+            run_delay_ns: interval.run_delay_ns,
             in_flight_max: interval.in_flight_max,
             rest,
         };

@@ -7,7 +7,7 @@ mod size;
 
 use super::*;
 use crate::buckets::ActScale;
-use crate::cell::{Interval, Layout, StreamInfo};
+use crate::cell::{Backlog, Interval, Layout, StreamInfo};
 use crate::judge::{End, IntervalCounts, Judge, Sla, Verdict};
 use crate::times::Times;
 use std::path::Path;
@@ -82,6 +82,7 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
     interval.index = index;
     interval.end_ns = (index + 1) * manifest.report_interval_sec * SEC;
     interval.cpu_ns = numbers.below(SEC);
+    interval.run_delay_ns = numbers.below(SEC);
     interval.in_flight_max = numbers.below(128);
     for cell in &mut interval.cells {
         for _ in 0..numbers.below(40) {
@@ -89,12 +90,14 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
             let issued_ns = eligible_ns + numbers.below(50_000);
             let completed_ns = issued_ns + numbers.below(20_000_000);
             let unseen_ns = numbers.below(100_000);
-            cell.record(&Times::new(0, eligible_ns, issued_ns, completed_ns), unseen_ns, 1536);
+            let times = Times::new(0, eligible_ns, issued_ns, completed_ns).with_held_ns(numbers.below(400_000));
+            cell.record(&times, unseen_ns, 1536);
             interval.gap.saturating_record(unseen_ns);
         }
         if numbers.below(20) == 0 {
-            cell.record_unissued(numbers.below(3));
+            cell.record_unissued(numbers.below(3), 1);
         }
+        cell.backlog = Backlog { in_flight: numbers.below(3), waiting: numbers.below(3), late: numbers.below(2) };
     }
     interval
 }

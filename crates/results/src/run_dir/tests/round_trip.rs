@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::act_log::{Entry, Reader};
-use crate::cell::{Latencies, latencies};
+use crate::cell::{Backlog, Latencies, latencies};
 use base64::Engine;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -66,6 +66,9 @@ fn the_tables_are_plain_csv() {
     interval.cells[1].record(&Times::new(0, 0, 0, 8_040_000), 60_000, 1536);
     interval.cells[2].record(&Times::new(0, 0, 0, 999_999), 0, 1536);
     interval.cells[7].record_error();
+    interval.cells[1].backlog = Backlog { in_flight: 3, waiting: 0, late: 1 };
+    interval.cells[6].backlog.waiting = 7;
+    interval.run_delay_ns = 4_000;
     interval.gap.record(49_000).unwrap();
     writer.write_interval(&interval, &["41, \"hot\"\n".to_owned(), String::new()]).unwrap();
     // Stopped in the middle of the second second: an interval without an operation is a line, too.
@@ -76,24 +79,25 @@ fn the_tables_are_plain_csv() {
     let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     assert_eq!(
         text(INTERVALS),
-        "after_sec,stream,device,ops,bytes,errors,overtime,unissued,\
+        "after_sec,stream,device,ops,bytes,in_flight,waiting,late,errors,overtime,unissued,\
          judged_over_1ms,judged_least_over_1ms,response_over_1ms,service_over_1ms,\
-         wait_ns_over_1ms,lag_ns_over_1ms,service_ns_over_1ms,unseen_ns_over_1ms,\
+         wait_ns_over_1ms,lag_ns_over_1ms,service_ns_over_1ms,unseen_ns_over_1ms,held_ns_over_1ms,\
          judged_over_8ms,judged_least_over_8ms,response_over_8ms,service_over_8ms,\
-         wait_ns_over_8ms,lag_ns_over_8ms,service_ns_over_8ms,unseen_ns_over_8ms,\
+         wait_ns_over_8ms,lag_ns_over_8ms,service_ns_over_8ms,unseen_ns_over_8ms,held_ns_over_8ms,\
          judged_over_64ms,judged_least_over_64ms,response_over_64ms,service_over_64ms,\
-         wait_ns_over_64ms,lag_ns_over_64ms,service_ns_over_64ms,unseen_ns_over_64ms\n\
-         1,reads,1,2,3072,0,0,0,1,1,2,1,0,200000,8940000,60000,1,0,1,1,0,0,8040000,60000\n\
+         wait_ns_over_64ms,lag_ns_over_64ms,service_ns_over_64ms,unseen_ns_over_64ms,held_ns_over_64ms\n\
+         1,reads,1,2,3072,3,0,1,0,0,0,1,1,2,1,0,200000,8940000,60000,0,1,0,1,1,0,0,8040000,60000\n\
          1,writes,0,1,1536\n\
-         1,large-block-writes,1,0,0,1,0,0,1,1,1,0,0,0,0,0,1,1,1,0,0,0,0,0,1,1,1\n"
+         1,large-block-writes,0,0,0,0,7\n\
+         1,large-block-writes,1,0,0,0,0,0,1,0,0,1,1,1,0,0,0,0,0,0,1,1,1,0,0,0,0,0,0,1,1,1\n"
     );
     let gap_max_ns = interval_gap_max(49_000);
     assert_eq!(
         text(TELEMETRY),
         format!(
-            "interval,after_sec,end_ns,lines,gaps,gaps_over,gap_max_ns,cpu_ns,in_flight_max,temperature_c,wear_pct\n\
-             0,1,1000000000,3,1,0,{gap_max_ns},12000,3,41   hot  ,\n\
-             1,2,1500000000,0,0,0,0,0,0,1.5,\n"
+            "interval,after_sec,end_ns,lines,gaps,gaps_over,gap_max_ns,cpu_ns,run_delay_ns,in_flight_max,temperature_c,wear_pct\n\
+             0,1,1000000000,4,1,0,{gap_max_ns},12000,4000,3,41   hot  ,\n\
+             1,2,1500000000,0,0,0,0,0,0,0,1.5,\n"
         )
     );
 }

@@ -1,0 +1,124 @@
+//! What was wanted and is not done: how much of it there is at an instant, and what never came back.
+//!
+//! Nothing is counted as it becomes due: how many operations a lane was asked for follows from its schedule,
+//! and how many it took is known. The difference waits for a slot, or for us. Of those that wait for a slot
+//! the part is ours by which the slots would have been free earlier, had completions been seen at once and
+//! the operations before been issued in time.
+
+use super::{LimitState, Shard};
+use crate::plan::{Arrival, Lane};
+use crate::schedule::Schedule;
+use crate::stream::{LOST, Request, Stream};
+use engine::IoEngine;
+use results::cell::Backlog;
+
+/// What a lane was asked for so far.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    /// Its schedule from the last instant that was looked at on; none for a closed lane.
+    ahead: Option<Schedule>,
+    /// Operations due before that instant.
+    due: u64,
+    /// Operations that its stream gave.
+    pub(super) taken: u64,
+}
+
+impl Arrived {
+    pub(super) fn new(arrival: &Arrival) -> Self {
+        let ahead = match arrival {
+            Arrival::Scheduled(schedule) => Some(schedule.clone()),
+            Arrival::Closed { .. } => None,
+        };
+        Self { ahead, due: 0, taken: 0 }
+    }
+
+    /// Operations due before `at_ns` and not taken. Instants ascend from call to call.
+    fn behind(&mut self, at_ns: u64) -> u64 {
+        self.due += self.ahead.as_mut().map_or(0, |ahead| ahead.count_before(at_ns));
+        self.due.saturating_sub(self.taken)
+    }
+}
+
+impl LimitState {
+    /// How much earlier the slot that was freed last would have been free, at most, but for this program.
+    pub(super) fn own_ns(&self) -> u64 {
+        self.lag_ns + self.unseen_ns
+    }
+
+    /// How many of `count` operations that wait at `at_ns` wait because of this program: as large a part as it
+    /// has in the time for which the first of them has waited.
+    fn ours(&self, count: u64, at_ns: u64) -> u64 {
+        let Some((intended_ns, _)) = self.waiting.front() else { return 0 };
+        let behind_ns = at_ns.saturating_sub(*intended_ns).max(1);
+        let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
+        u64::try_from(ours).unwrap_or(count)
+    }
+}
+
+impl<W: IoEngine, S: Stream> Shard<W, S> {
+    /// Notes what was due by `at_ns` and is not done. Not for the hot path.
+    pub(super) fn note_backlog(&mut self, at_ns: u64) {
+        let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
+        let late = Backlog { late: 1, ..Backlog::default() };
+        let out: Vec<u32> = self.out().map(|slot| slot.request.cell).collect();
+        out.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
+        self.unsalted.iter().for_each(|slot| self.recorder.outstanding(slot.request.cell, &late));
+        for lane in 0..self.lanes.len() {
+            let count = if self.ended[lane] { 0 } else { self.arrived[lane].behind(at_ns) };
+            if count == 0 {
+                continue;
+            }
+            let Lane { stream, limit, .. } = &self.lanes[lane];
+            let limit = &self.limits[*limit as usize];
+            let waits = limit.waiting.iter().any(|(_, waiting)| *waiting as usize == lane);
+            let (mut late, recorder) = (if waits { limit.ours(count, at_ns) } else { count }, &mut self.recorder);
+            stream.expect(count, &mut |cell, count| {
+                let ours = late.min(count);
+                late -= ours;
+                let backlog = Backlog { waiting: count - ours, late: ours, ..Backlog::default() };
+                recorder.outstanding(cell, &backlog);
+            });
+        }
+    }
+
+    /// Notes, once, what is outstanding at the end of the run, which may still be done after it.
+    pub(super) fn note_end(&mut self) {
+        if !std::mem::replace(&mut self.end_noted, true) {
+            self.note_backlog(self.stop_ns);
+        }
+    }
+
+    /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
+    pub(super) fn count_unissued(&mut self) {
+        let out: Vec<_> = self.out().map(|slot| (slot.lane, slot.request, false)).collect();
+        let unsalted: Vec<_> = self.unsalted.iter().map(|slot| (slot.lane, slot.request, true)).collect();
+        for (lane, request, ours) in out.into_iter().chain(unsalted) {
+            self.count_chain(lane, request, ours);
+        }
+        let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, true)));
+        let due = self.due.iter().map(|std::cmp::Reverse(due)| (*due, false));
+        for ((intended_ns, lane), waits) in waiting.chain(due).collect::<Vec<_>>() {
+            let Lane { arrival: Arrival::Scheduled(schedule), stream, limit, .. } = &mut self.lanes[lane as usize]
+            else {
+                continue;
+            };
+            if intended_ns < self.stop_ns {
+                let arrivals = 1 + schedule.count_before(self.stop_ns);
+                let (limit, recorder, at_ns) = (&self.limits[*limit as usize], &mut self.recorder, self.now_ns);
+                stream.lose(arrivals, &mut |cell, count| {
+                    recorder.unissued(cell, count, if waits { limit.ours(count, at_ns) } else { count });
+                });
+            }
+        }
+    }
+
+    /// Counts an operation that never came back, and those that would have followed it: for its stream it
+    /// ended without moving a byte.
+    pub(super) fn count_chain(&mut self, lane: u32, request: Request, ours: bool) {
+        let mut next = Some(request);
+        while let Some(request) = next {
+            self.recorder.unissued(request.cell, 1, u64::from(ours));
+            next = self.lanes[lane as usize].stream.on_completion(&request, LOST);
+        }
+    }
+}
