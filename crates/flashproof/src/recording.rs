@@ -194,7 +194,10 @@ impl Sink for Recording<'_> {
         let plan = tracing::plan(self.devices, self.trace, &mut self.manifest.unmeasured);
         let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
         let writer = Writer::create(&self.dir, &self.manifest, columns)?;
-        console::note(&format!("run directory: {}", self.dir.display()));
+        // Beside ACT's log it is told at the end, if at all.
+        if !self.act_log {
+            console::note(&format!("run directory: {}", self.dir.display()));
+        }
         print_act(self.act_log, &writer)?;
         self.writer = Some(writer);
         self.tracing = plan.and_then(|plan| Tracing::start(plan, &self.dir, &self.manifest));

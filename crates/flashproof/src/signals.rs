@@ -1,5 +1,6 @@
 //! Signals: the first ends the run cleanly, the second at once. A terminal that goes away ends nothing.
 
+use crate::commands::Manner;
 use crate::console;
 use crate::failure::Failure;
 use crate::leave;
@@ -35,7 +36,9 @@ impl Switch {
     /// SIGHUP says that the terminal is gone, and ends nothing: what a day's run finds is in its run
     /// directory, and `flashproof status` tells how it goes. A question that waits for its answer hears
     /// from the terminal itself that nobody will give one.
-    pub fn install(left: &'static str) -> Result<Self, Failure> {
+    ///
+    /// `manner`: a program of ACT ends by the signal itself.
+    pub fn install(left: &'static str, manner: Manner) -> Result<Self, Failure> {
         let switch = Self::default();
         let ignored = ignored();
         let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
@@ -51,7 +54,7 @@ impl Switch {
                 }
                 if std::mem::replace(&mut asked, true) {
                     console::error(&format!("ended at once by a second signal - {left}"));
-                    leave::now(BROKEN_OFF);
+                    broken_off(signal, manner);
                 }
                 if !listening.ask(signal) {
                     // Nothing runs: a question waits for its answer, or a run is being set up.
@@ -59,7 +62,7 @@ impl Switch {
                         "\n{}: ended before a run began - the same command begins it, or goes on where it was",
                         name(signal)
                     ));
-                    leave::now(BROKEN_OFF);
+                    broken_off(signal, manner);
                 }
                 console::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
             }
@@ -97,6 +100,14 @@ impl Switch {
 impl Drop for Armed {
     fn drop(&mut self) {
         self.0.lock().clear();
+    }
+}
+
+/// The end of a program that a signal broke off.
+fn broken_off(signal: i32, manner: Manner) -> ! {
+    match manner {
+        Manner::Own => leave::now(BROKEN_OFF),
+        Manner::Act => leave::by_signal(signal),
     }
 }
 

@@ -1,33 +1,44 @@
 //! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict.
+//!
+//! Called `act_storage` or `act_index` it takes the place of that program in a script: its log on standard
+//! output, its pacing, its ends, and nothing left behind that nobody asked for.
 
 use crate::args::TestArgs;
 use crate::commands::Manner;
 use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
+use crate::leave;
 use crate::runner::{Ended, Part, RunRequest, Unwatched, run as run_order};
 use crate::signals::Switch;
 use load::act::options::Test;
-use load::act::parse::FILE_BYTES_MAX;
+use load::act::parse::{FILE_BYTES_MAX, line_of};
 use load::act::{Arrival, Model};
 use report::summary::Summary;
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
+use tempfile::TempDir;
 
 /// Runs the test.
 pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let (text, mut model) = read_config(test, &args.config)?;
     if args.as_act {
+        check_arrival(&args.config, text.as_bytes(), model.terms().arrival)?;
+    }
+    let file_says = || line_of(text.as_bytes(), "arrival").is_some();
+    if args.as_act || (manner == Manner::Act && !file_says()) {
         model.set_arrival(Arrival::Act);
     }
     if args.dry_run {
         console::result(&model.blocks())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let dir = args.out.clone().unwrap_or_else(|| default_dir(test));
+    let place = Place::of(test, args.out.as_deref(), manner)?;
+    let dir = place.dir().to_owned();
     let order = RunRequest {
         model,
         text,
@@ -38,11 +49,12 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         round_sec: None,
         max_errors: args.max_errors,
         part: Part::default(),
-        quiet: args.quiet,
+        // Among the reports of ACT's log a line of progress would be in the way.
+        quiet: args.quiet || (manner == Manner::Act && !is_shown_beside_log()),
         act_log: manner == Manner::Act,
         trace: !args.no_trace,
     };
-    let switch = Switch::install("the run directory has no verdict and says so")?;
+    let switch = Switch::install("the run directory has no verdict and says so", manner)?;
     let verdict = match run_order(order, &switch, &mut Unwatched)? {
         Ended::Recorded(verdict) => verdict,
         Ended::Unrecorded { verdict, failure } => {
@@ -52,12 +64,85 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
     };
     // From the directory, as anybody else will read it; what cannot be read back is no result.
     let summary = Summary::read(&dir).map_err(Failure::environment)?;
-    let text = format!("\n{summary}\nrun directory: {}\n", dir.display());
-    show(&text, manner)?;
-    Ok(match manner {
-        Manner::Own => ExitCode::from(verdict.outcome.exit_code()),
-        Manner::Act => ExitCode::SUCCESS,
-    })
+    show(&format!("\n{summary}\n{place}\n"), manner)?;
+    drop(place);
+    match (manner, switch.was_asked()) {
+        (Manner::Own, _) => Ok(ExitCode::from(verdict.outcome.exit_code())),
+        (Manner::Act, None) => Ok(ExitCode::SUCCESS),
+        (Manner::Act, Some(signal)) => leave::by_signal(signal),
+    }
+}
+
+/// Refuses `--as-act` beside a file, `bytes`, that asks for another `arrival`.
+pub fn check_arrival(path: &Path, bytes: &[u8], arrival: Arrival) -> Result<(), Failure> {
+    match line_of(bytes, "arrival") {
+        Some(line) if arrival != Arrival::Act => Err(Failure::usage(format!(
+            "{}:{line}: arrival: {arrival} contradicts --as-act, which is arrival: act - leave out one of the two",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether progress can be drawn beside ACT's log: on a terminal, when the log goes elsewhere.
+fn is_shown_beside_log() -> bool {
+    io::stderr().is_terminal() && !io::stdout().is_terminal()
+}
+
+/// Where a run is recorded.
+enum Place {
+    /// In a run directory that stays.
+    Kept(PathBuf),
+    /// ACT's programs leave nothing but their log: the record is for the verdict, and goes with it.
+    Passing(TempDir),
+}
+
+impl Place {
+    fn of(test: Test, out: Option<&Path>, manner: Manner) -> Result<Self, Failure> {
+        match (out, manner) {
+            (Some(out), _) => Ok(Self::Kept(out.to_owned())),
+            (None, Manner::Own) => Ok(Self::Kept(default_dir(test))),
+            (None, Manner::Act) => Self::passing(test),
+        }
+    }
+
+    /// In $TMPDIR; else where a day's record does not fill the memory, if that can be written.
+    fn passing(test: Test) -> Result<Self, Failure> {
+        let places = match std::env::var_os("TMPDIR") {
+            Some(place) => vec![PathBuf::from(place)],
+            None => vec![PathBuf::from("/var/tmp"), std::env::temp_dir()],
+        };
+        let prefix = format!("flashproof-act-{}-", test.name());
+        let tried: Vec<_> =
+            places.iter().map(|place| tempfile::Builder::new().prefix(&prefix).tempdir_in(place)).collect();
+        let mut errors = Vec::new();
+        for (made, place) in tried.into_iter().zip(&places) {
+            match made {
+                Ok(dir) => return Ok(Self::Passing(dir)),
+                Err(error) => errors.push(format!("{}: {error}", place.display())),
+            }
+        }
+        Err(Failure::environment(format!(
+            "cannot make a temporary directory for the record of the run - {} - set TMPDIR, or keep the record with --out DIR",
+            errors.join("; ")
+        )))
+    }
+
+    fn dir(&self) -> &Path {
+        match self {
+            Self::Kept(dir) => dir,
+            Self::Passing(dir) => dir.path(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept(dir) => write!(f, "run directory: {}", dir.display()),
+            Self::Passing(_) => write!(f, "not kept: histograms, telemetry, verdict (--out DIR keeps them)"),
+        }
+    }
 }
 
 /// Shows the page at the end; beside ACT's log where that is the result.

@@ -41,6 +41,12 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
         }
         None => Base::of_act(devices),
     };
+    let given = base.config().terms().arrival;
+    if as_act && !matches!(given, Arrival::Paced | Arrival::Act) {
+        return Err(Failure::usage(format!(
+            "cannot {task} --as-act with arrival: {given} - --as-act is arrival: act - leave out one of the two"
+        )));
+    }
     if as_act {
         base.set_arrival(Arrival::Act);
     }

@@ -190,8 +190,13 @@ pub struct Nobody {
 impl Nobody {
     /// `None`, said aloud, where this user cannot become another one.
     pub fn new(bench: &Bench) -> Option<Self> {
+        Self::named(bench, "flashproof")
+    }
+
+    /// The same, with the binary called `name`.
+    pub fn named(bench: &Bench, name: &str) -> Option<Self> {
         // The build directory may be closed to others.
-        let binary = bench.path("flashproof");
+        let binary = bench.path(name);
         fs::copy(FLASHPROOF, &binary).unwrap();
         let this = Self { binary };
         tool("setpriv", &[&Self::OPTIONS[..], &[this.binary.to_str().unwrap(), "--version"]].concat())?;

@@ -60,6 +60,11 @@ pub fn parse<C: Configuration>(file: &str, bytes: &[u8]) -> Result<Parsed<C>, Co
     reader.finish(file)
 }
 
+/// The line of `bytes` that gives `key`, from 1; `None` when it is left to its default.
+pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
+    lines(bytes).flatten().find(|line| line.key == key).map(|line| line.number)
+}
+
 /// The file as far as it has been read.
 #[derive(Default)]
 struct Reader<C> {

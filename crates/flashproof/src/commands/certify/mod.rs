@@ -19,6 +19,7 @@ mod request;
 mod stage;
 
 use crate::args::CertifyArgs;
+use crate::commands::Manner;
 use crate::console;
 use crate::failure::Failure;
 use crate::series::{Drives, prepare};
@@ -43,7 +44,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         ));
         return messages::conclusion(&place);
     }
-    let switch = Switch::install("the stage will be run again from its beginning; the same command does")?;
+    let switch = Switch::install("the stage will be run again from its beginning; the same command does", Manner::Own)?;
     place.kept.examine();
     place.kept.tell_findings();
     // The preparation can take hours, in which `flashproof status` is request.

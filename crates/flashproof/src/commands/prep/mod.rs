@@ -18,6 +18,7 @@ use crate::commands::Manner;
 use crate::console;
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::leave;
 use crate::signals::Switch;
 use bars::{Bars, Style};
 use device::guard::{Prepared, unix_s};
@@ -38,8 +39,12 @@ const RENEW: Duration = Duration::from_millis(200);
 
 /// Prepares the devices, or verifies that they are.
 pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
-    let switch = Switch::install("what was recorded before holds; the same command goes on from there")?;
-    prepare(args, manner, &switch).map(ExitCode::from)
+    let switch = Switch::install("what was recorded before holds; the same command goes on from there", manner)?;
+    let code = prepare(args, manner, &switch)?;
+    match (manner, switch.was_asked()) {
+        (Manner::Act, Some(signal)) => leave::by_signal(signal),
+        _ => Ok(ExitCode::from(code)),
+    }
 }
 
 /// As [`run`], for a command that does more than that: a signal ends it by way of `switch`. Gives the

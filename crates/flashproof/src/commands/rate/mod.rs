@@ -15,6 +15,7 @@ mod request;
 mod search;
 
 use crate::args::RateArgs;
+use crate::commands::Manner;
 use crate::console;
 use crate::failure::Failure;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
@@ -37,7 +38,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
         console::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
         return messages::conclusion(&kept);
     }
-    let switch = Switch::install("the step will be run again; the same command does")?;
+    let switch = Switch::install("the step will be run again; the same command does", Manner::Own)?;
     kept.series.conclusion = None;
     kept.save()?;
     if !args.no_prep

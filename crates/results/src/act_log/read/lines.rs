@@ -4,6 +4,7 @@
 //! over by a search for the next one, without making lines of it.
 
 use super::ReadError;
+use super::dialect::Dialect;
 use super::messages::Messages;
 use memchr::{memchr, memchr_iter, memmem};
 use std::io::{ErrorKind, Read};
@@ -34,7 +35,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Whether this is something that was printed beside the reports. ACT's signal handlers print
+    /// Whether this is something that the test printed beside its header. ACT's signal handlers print
     /// `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and lines of `stacktrace: `.
     pub(super) fn is_message(&self) -> bool {
         let text = self.text.as_str();
@@ -43,6 +44,18 @@ impl Line {
             || (text.starts_with("SIG") && text.ends_with(" received"))
             || (text.starts_with("Signal ") && text.contains(" received"))
             || STOP_MESSAGES.contains(&text)
+    }
+
+    /// Whether this can be a part of a report: its time, a histogram's name and total, buckets, the empty
+    /// line at its end. What it can not be is passed over among reports, as ACT's script does: whatever a
+    /// test prints, and what stands in the file because standard error went there too. Damage is seen
+    /// nevertheless: counts have to add up, and what follows a damaged line is then out of place.
+    pub(super) fn can_be_of_report(&self) -> bool {
+        let text = self.text.as_str();
+        text.is_empty()
+            || text.starts_with(" (")
+            || text.ends_with(" total)")
+            || [Dialect::Act3, Dialect::Act6].iter().any(|dialect| text.starts_with(dialect.after()))
     }
 }
 
@@ -98,10 +111,14 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line { number: self.number, text, whole: bytes.ends_with(b"\n") }))
     }
 
-    /// The next line that is no message; messages on the way are put aside in `messages`.
-    pub(super) fn next_but(&mut self, messages: &mut Messages) -> Result<Option<Line>, ReadError> {
+    /// The next line that is `wanted`; the others on the way are put aside in `messages`.
+    pub(super) fn next_of(
+        &mut self,
+        wanted: impl Fn(&Line) -> bool,
+        messages: &mut Messages,
+    ) -> Result<Option<Line>, ReadError> {
         while let Some(line) = self.next()? {
-            if !line.is_message() {
+            if wanted(&line) {
                 return Ok(Some(line));
             }
             if line.whole {

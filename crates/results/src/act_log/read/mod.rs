@@ -2,8 +2,9 @@
 //!
 //! Strict, because a misread log is a wrong verdict: names must be those of the header and in its
 //! order, buckets must ascend and add up to their total, counts never shrink. Tolerant in two things
-//! only. Messages may stand between any two lines, because ACT's threads print while its main thread
-//! reports. And the tail may be missing, because runs get killed: what is incomplete at the end of
+//! only. Other lines may stand between any two lines of reports, because ACT's threads print while its main
+//! thread reports, and because standard error may go to the same file; in the header only what ACT is known
+//! to print. And the tail may be missing, because runs get killed: what is incomplete at the end of
 //! the file is dropped and [`Reader::truncation`] says so.
 //!
 //! Who wants only some of the reports ([`Reader::next_chunk_at`]) has the others passed over: of
@@ -41,8 +42,8 @@ pub struct Chunk {
 pub enum Entry {
     /// A report.
     Chunk(Chunk),
-    /// A line that the test printed between (or within) its reports, as printed: an I/O error, or
-    /// why it stopped.
+    /// A line between (or within) the reports that is no part of one, as printed: an I/O error, why the test
+    /// stopped, or whatever else went into the file.
     Message(String),
 }
 
@@ -183,7 +184,7 @@ impl<R: Read> Reader<R> {
         }
         loop {
             let Some(line) = self.lines.next()? else { return Ok(None) };
-            if line.is_message() {
+            if !line.can_be_of_report() {
                 return if line.whole { Ok(Some(Entry::Message(line.text))) } else { Err(Fault::Truncated) };
             }
             if line.text.is_empty() {

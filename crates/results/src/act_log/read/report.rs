@@ -34,7 +34,7 @@ impl<R: Read> Reader<R> {
             histograms.push(self.buckets(index, total)?);
         }
         // A chunk whose histograms are all there is complete; the file may end before its empty line.
-        match self.lines.next_but(&mut self.messages)? {
+        match self.report_line()? {
             Some(line) if !line.text.is_empty() => Err(self.fault(&line, "an empty line after the last histogram")),
             _ => Ok(Chunk { after_sec, histograms }),
         }
@@ -43,7 +43,7 @@ impl<R: Read> Reader<R> {
     /// The first report of a log that has the names of its histograms nowhere else; they are learnt.
     pub(super) fn first_report(&mut self) -> Result<Option<Chunk>, Fault> {
         let after_sec = loop {
-            match self.lines.next_but(&mut self.messages)? {
+            match self.report_line()? {
                 None => return Ok(None),
                 Some(line) if line.text.is_empty() => {}
                 Some(line) => break self.after_sec(&line)?,
@@ -67,10 +67,17 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// The next line that can be of a report.
+    fn report_line(&mut self) -> Result<Option<Line>, ReadError> {
+        let dialect = self.dialect;
+        let wanted = |line: &Line| line.can_be_of_report() || dialect.is_queue_length(&line.text);
+        self.lines.next_of(wanted, &mut self.messages)
+    }
+
     /// The next line, past the length of the queue that ACT 3 to 5 report first.
     fn first_line_of_histogram(&mut self) -> Result<Line, Fault> {
         loop {
-            let line = self.lines.next_but(&mut self.messages)?.ok_or(Fault::Truncated)?;
+            let line = self.report_line()?.ok_or(Fault::Truncated)?;
             if !(line.whole && self.dialect.is_queue_length(&line.text)) {
                 return Ok(line);
             }
@@ -83,7 +90,7 @@ impl<R: Read> Reader<R> {
         let mut sum: u64 = 0;
         let mut lowest = 0;
         while sum < total {
-            let line = self.lines.next_but(&mut self.messages)?.ok_or(Fault::Truncated)?;
+            let line = self.report_line()?.ok_or(Fault::Truncated)?;
             self.bucket_line(&line, index, &mut lowest, &mut sum, &mut buckets)?;
             if sum > total {
                 return Err(self.fault(&line, &format!("counts that add up to {total}")));

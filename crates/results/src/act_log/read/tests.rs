@@ -188,6 +188,50 @@ fn messages_of_the_test_may_stand_between_any_two_lines() {
     }
 }
 
+/// What a test's standard error brings into its log: a warning, a line of progress, a page with a table.
+const NOISE: [&str; 5] = [
+    "warning: telemetry.csv will be empty",
+    "00:00:12  201 ops/s  service p99 0.241 ms  lag p99 0.169 ms  00:00:00 left",
+    "slice       1ms     8ms    64ms",
+    "    1      0.04    0.00    0.00",
+    "(all of it: flashproof doctor)",
+];
+
+#[test]
+fn lines_that_are_no_part_of_a_report_are_passed_over_wherever_they_stand_among_reports() {
+    for log in [COMMIT, ACT5, ACT4] {
+        let clean = read(log).1;
+        let lines: Vec<&str> = log.lines().collect();
+        let header = lines.iter().position(|line| line.to_lowercase().starts_with("after ")).unwrap();
+        let last = chunks(&clean).last().unwrap().after_sec;
+        for at in header..=lines.len() {
+            let mut text = lines.clone();
+            NOISE.iter().for_each(|noise| text.insert(at, noise));
+            let text = text.join("\n") + "\n";
+            let (reader, entries) = read(&text);
+            assert_eq!(chunks(&entries), chunks(&clean), "noise before line {}", at + 1);
+            assert_eq!((entries.len(), reader.truncation()), (clean.len() + NOISE.len(), None));
+            let mut reader = Reader::new(text.as_bytes()).unwrap();
+            let wanted: Vec<_> = std::iter::from_fn(|| reader.next_chunk_at(|sec| sec == last)).collect();
+            assert_eq!(wanted.into_iter().map(Result::unwrap).count(), 1, "noise before line {}", at + 1);
+        }
+    }
+}
+
+#[test]
+fn a_line_of_a_report_that_was_damaged_is_not_passed_over_as_something_else() {
+    let damaged = |from: &str, to: &str| {
+        assert!(STORAGE.contains(from), "{from}");
+        error(&STORAGE.replacen(from, to, 1))
+    };
+    assert!(damaged("after 1 sec:", "xfter 1 sec:").contains("\"after N sec:\", found \"reads (2002 total)\""));
+    assert!(damaged("/dev/loop0-reads (", "/dev/loop0-reads {").contains("histogram \"/dev/loop0-reads\" and its"));
+    let lost = damaged("reads (2002 total)", "reads (2002 t");
+    assert!(lost.contains("histogram \"reads\" and its total, found \" (00: "), "{lost}");
+    let lost = damaged(" (04: 0000000001)", "x(04: 0000000001)");
+    assert!(lost.contains("a bucket \"(NN: COUNT)\" of histogram \"reads\", found \"/dev/loop0-reads"), "{lost}");
+}
+
 #[test]
 fn why_the_test_stopped_is_a_message() {
     let stop = "ERROR: service thread can't keep up\nACT can't do requested load - test stopped\n\

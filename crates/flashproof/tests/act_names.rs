@@ -1,0 +1,161 @@
+//! Under the names of ACT's programs the binary takes their place in a script: what is printed where, what
+//! stays behind, which pacing, how it ends.
+
+mod support;
+
+use results::judge::End;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use support::{Bench, Ended, FLASHPROOF, Nobody, OUT, Running};
+
+/// A load in real time with large-block writes, for warnings and intervals that the kernel's clock makes.
+fn writes(bench: &Bench, seconds: u32) -> String {
+    File::create(bench.path("file")).unwrap();
+    format!(
+        "device-names: {}\nfile-size-mbytes: 16\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n\
+         write-reqs-per-sec: 20\n",
+        bench.path("file").display()
+    )
+}
+
+/// `act_storage a.conf MORE`, with standard error in the same file as standard output, as scripts have it.
+fn into_one_file(bench: &Bench, more: &str) -> Command {
+    let mut command = bench.command("sh");
+    let program = bench.act_storage();
+    command.args(["-c", &format!("exec {} a.conf {more} > log 2>&1", program.display())]);
+    command
+}
+
+fn latency(bench: &Bench, log: &str) -> Ended {
+    let ended = bench.flashproof(&["latency", "-l", log, "-t", "1"]).expect(0);
+    Ended { stdout: ended.stdout.replace(log, "LOG"), ..ended }
+}
+
+#[test]
+fn its_log_and_its_messages_in_one_file_give_the_tables_of_the_log_alone() {
+    let bench = Bench::new();
+    bench.write("a.conf", writes(&bench, 4));
+    Running::start(into_one_file(&bench, &format!("--out {OUT}"))).end().expect(0);
+    let log = bench.text("log");
+    assert!(log.contains("doctor: ") && log.contains(" (screening, SLA "), "both are in it: {log}");
+    assert!(!log.contains(" left\n"), "progress is for terminals: {log}");
+    let tables = latency(&bench, "log");
+    assert_eq!(tables.stdout, latency(&bench, &format!("{OUT}/act.log")).stdout);
+    assert_eq!(tables.stdout.lines().filter(|line| line.trim_start().starts_with(char::is_numeric)).count(), 4);
+    assert_eq!(tables.stderr, "", "and nothing is wrong with it");
+}
+
+#[test]
+fn nothing_but_the_log_is_left_behind_unless_it_is_asked_for() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("scratch")).unwrap();
+    bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n");
+    let names = || {
+        let entries = fs::read_dir(bench.path("")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let program = bench.act_storage();
+    let before = names();
+    let mut command = bench.command(&program);
+    command.arg("a.conf").env("TMPDIR", bench.path("scratch"));
+    let ended = Running::start(command).end().expect(0);
+    assert_eq!(names(), before);
+    assert_eq!(fs::read_dir(bench.path("scratch")).unwrap().count(), 0);
+    assert!(ended.stdout.contains("\nafter 3 sec:\n") && ended.stderr.contains("PASS"), "{}", ended.stderr);
+    assert!(ended.stderr.ends_with("verdict (--out DIR keeps them)\n\n"), "{:?}", ended.stderr);
+    let mut command = bench.command(&program);
+    command.arg("a.conf").env("TMPDIR", bench.path("nowhere"));
+    Running::start(command).end().expect_error(255, &["cannot make a temporary directory", "--out DIR"]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_good_enough_to_be_called_in() {
+    let bench = Bench::new();
+    bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n");
+    // Its own user could write here.
+    let Some(nobody) = Nobody::named(&bench, "act_storage") else { return };
+    let ended = nobody.flashproof(&bench, &["a.conf"]).expect(0);
+    assert!(ended.stdout.contains("\nafter 3 sec:\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn its_pacing_is_acts_unless_the_file_says_otherwise() {
+    let bench = Bench::new();
+    let program = bench.act_storage();
+    for (more, arrival) in [("", "act"), ("arrival: poisson\n", "poisson"), ("arrival: paced\n", "paced")] {
+        bench.write("a.conf", format!("device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n{more}"));
+        let mut command = bench.command(&program);
+        command.arg("a.conf");
+        let ended = Running::start(command).end().expect(0);
+        assert!(ended.stdout.contains(&format!("\narrival: {arrival}\n")), "{}", ended.stdout);
+        let own = bench.flashproof(&["storage", "a.conf", "--dry-run"]).expect(0);
+        let own_arrival = if more.is_empty() { "paced" } else { arrival };
+        assert!(own.stdout.contains(&format!("\narrival: {own_arrival}\n")), "{}", own.stdout);
+    }
+}
+
+#[test]
+fn as_act_contradicts_a_file_that_asks_for_another_arrival() {
+    let bench = Bench::new();
+    let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 100\n";
+    bench.storage(&format!("{config}arrival: poisson\n"), &["--as-act"]).expect_errors(
+        2,
+        &["test.conf:4: arrival: poisson contradicts --as-act, which is arrival: act - leave out one of the two"],
+    );
+    bench.storage(&format!("{config}arrival: act\n"), &["--as-act", "--dry-run"]).expect(0);
+    bench.flashproof(&["rate", "--config", "test.conf", "--as-act"]).expect(0);
+    bench.write("poisson.conf", format!("{config}arrival: poisson\n"));
+    for command in ["certify", "rate"] {
+        bench
+            .flashproof(&[command, "--config", "poisson.conf", "--as-act", "--out", "series"])
+            .expect_error(2, &["--as-act with arrival: poisson", "leave out one of the two"]);
+    }
+}
+
+#[test]
+fn a_signal_ends_it_as_it_ends_acts_programs_with_a_last_report() {
+    for (signal, number) in [("TERM", 15), ("INT", 2)] {
+        let bench = Bench::new();
+        bench.write("a.conf", writes(&bench, 600));
+        let mut running = Running::start(into_one_file(&bench, &format!("--out {OUT}")));
+        running.wait_until("its first interval", || bench.exists("log") && bench.text("log").contains("\nafter 1 sec"));
+        running.signal(signal);
+        let ended = running.end();
+        assert_eq!((ended.signal, ended.code), (Some(number), None), "{}", bench.text("log"));
+        assert_eq!(bench.run().verdict.end, End::Interrupted { signal: format!("SIG{signal}") });
+        assert_eq!(latency(&bench, "log").stdout, latency(&bench, &format!("{OUT}/act.log")).stdout);
+    }
+}
+
+#[test]
+fn a_shell_sees_128_and_the_number_of_the_signal_from_act_prep_too() {
+    let bench = Bench::new();
+    let program = link(&bench, "act_prep");
+    let mut command = bench.command("sh");
+    command.args([
+        "-c",
+        &format!("{} sim:capacity=4000GiB+write-us=900000 & echo $! > pid; wait $!; echo $?", program.display()),
+    ]);
+    let mut running = Running::start(command);
+    running.wait_until("it began", || bench.exists("pid") && bench.text("pid").ends_with('\n'));
+    let pid = bench.text("pid").trim().to_owned();
+    // Listening begins before anything is done.
+    running.wait_until("it listens", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> 14 & 1 == 1)
+    });
+    let kill = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).stdin(Stdio::null()).status().unwrap();
+    assert!(kill.success());
+    let ended = running.end().expect(0);
+    assert_eq!(ended.stdout.lines().last(), Some("143"), "{}{}", ended.stdout, ended.stderr);
+}
+
+fn link(bench: &Bench, name: &str) -> PathBuf {
+    let link = bench.path(name);
+    std::os::unix::fs::symlink(FLASHPROOF, &link).unwrap();
+    link
+}
