@@ -38,6 +38,8 @@ pub(crate) struct Opened {
     pub(crate) direct: bool,
     pub(crate) odsync: bool,
     pub(crate) notes: Vec<String>,
+    /// Claims on the other paths to the drive, held as long as this.
+    pub(crate) _claims: Vec<File>,
 }
 
 /// An open device or file.
@@ -200,7 +202,7 @@ pub(crate) fn finish(
     if !direct {
         notes.push("its file system takes no direct I/O, so the page cache is measured with it".to_owned());
     }
-    Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes })
+    Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
 }
 
 /// Opens past the page cache, or through it where the file system takes no `O_DIRECT` (open(2):

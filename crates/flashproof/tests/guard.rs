@@ -87,6 +87,24 @@ fn a_mounted_device_is_refused_whatever_is_said() {
 }
 
 #[test]
+fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said() {
+    let Some(case) = Case::with_file_system() else { return };
+    let image = case.device.image.to_str().unwrap();
+    let Some(other) = tool("losetup", &["--find", "--show", image]) else { return };
+    let _detach = Undo::with("losetup", &["--detach", &other]);
+    let at = case.bench.path("mount");
+    let at = at.to_str().unwrap();
+    std::fs::create_dir(at).unwrap();
+    let Some(_) = tool("mount", &[&other, at]) else { return };
+    let _unmount = Undo::with("umount", &[at]);
+    let other = other.trim_start_matches("/dev/");
+    case.refused_whatever_is_said(&[
+        &format!("its backing file {image} is held by the loop device {other} (mounted at {at})"),
+        "take that apart first, or name another device",
+    ]);
+}
+
+#[test]
 fn swap_is_refused_whatever_is_said() {
     let Some(case) = Case::new() else { return };
     let name = case.device.name.as_str();

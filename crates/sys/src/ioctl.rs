@@ -70,6 +70,8 @@ pub struct LoopFile {
     pub device: u64,
     /// Inode of the file.
     pub inode: u64,
+    /// Device number of the file itself, if it is a block device; otherwise 0.
+    pub rdevice: u64,
     /// First byte of the file that is shown.
     pub offset_bytes: u64,
 }
@@ -100,7 +102,7 @@ pub fn loop_file(fd: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // lives until the call returns.
     match unsafe { libc::ioctl(fd.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) } {
         -1 => Err(io::Error::last_os_error()),
-        _ => Ok(LoopFile { device: info.device, inode: info.inode, offset_bytes: info.offset }),
+        _ => Ok(LoopFile { device: info.device, inode: info.inode, rdevice: info.rdevice, offset_bytes: info.offset }),
     }
 }
 

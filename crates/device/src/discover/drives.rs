@@ -1,11 +1,11 @@
-//! Which drives a list of names stands for: partitions of one drive are one drive.
+//! Which drives a list of names stands for: partitions of one drive are one drive, and so are two paths to it.
 //!
 //! The kernel is asked about every name, and only that: nothing is opened for writing. A device that
 //! is not here is told by its name, because a configuration may be written on another machine than
 //! the one it runs on. Namespaces of one NVMe controller, and volumes that share a disk, count as
 //! drives of their own.
 
-use super::{DevNum, DeviceFacts, Kind, Roots, SysDir, discover};
+use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
 use crate::SIM_PREFIX;
 
 /// A drive and the names that lie on it.
@@ -26,7 +26,7 @@ pub struct Drive {
 /// What makes two names one drive.
 #[derive(PartialEq)]
 enum Identity {
-    /// The disk's number.
+    /// The disk's number; of a drive with several paths, the lowest of theirs.
     Number(DevNum),
     /// All else is itself.
     Name(String),
@@ -89,10 +89,15 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     };
     match disk {
         Some((number, kernel_name)) => {
-            let disk_bytes = || Some(SysDir::of_block(&roots.sys, number)?.number::<u64>("size")? * 512);
+            let dir = SysDir::of_block(&roots.sys, number);
+            let disk_bytes = || Some(dir.as_ref()?.number::<u64>("size")? * 512);
             let size_bytes = if facts.kind == Kind::Partition { disk_bytes() } else { Some(facts.size_bytes) };
             let size_bytes = size_bytes.filter(|bytes| *bytes > 0);
-            (Identity::Number(number), Drive { size_bytes, ..known(&kernel_name) })
+            let disk = dir.clone().and_then(Disk::at);
+            let paths =
+                disks(roots).into_iter().filter(|other| disk.as_ref().is_some_and(|disk| disk.is_same_drive(other)));
+            let first = paths.map(|path| path.number).chain([number]).min().unwrap_or(number);
+            (Identity::Number(first), Drive { size_bytes, ..known(&kernel_name) })
         }
         None => (Identity::Name(name.to_owned()), known(name)),
     }
@@ -178,6 +183,32 @@ mod tests {
             assert_eq!((drive.name.as_str(), drive.size_bytes), ("nvme0n1", Some(2000 * 512)));
             assert_eq!((drive.min_io_bytes, drive.told_by_name), (Some(512), None));
         }
+    }
+
+    #[test]
+    fn two_paths_to_a_drive_are_one_drive() {
+        let dir = tempfile::tempdir().unwrap();
+        let roots = Roots { sys: dir.path().to_path_buf(), ..Roots::default() };
+        for (name, number, wwid) in [
+            ("sda", "8:0", "naa.5000c500a1b2c3d4"),
+            ("sdb", "8:16", "naa.5000c500a1b2c3d4"),
+            ("sdc", "8:32", "naa.5000c500a1b2c3d5"),
+        ] {
+            let disk = dir.path().join("devices").join(name);
+            std::fs::create_dir_all(disk.join("device")).unwrap();
+            for (attribute, text) in [("dev", number), ("size", "2000"), ("device/wwid", wwid)] {
+                std::fs::write(disk.join(attribute), text).unwrap();
+            }
+            for (link, name) in [("block", name), ("dev/block", number)] {
+                std::fs::create_dir_all(dir.path().join(link)).unwrap();
+                std::os::unix::fs::symlink(&disk, dir.path().join(link).join(name)).unwrap();
+            }
+        }
+        let drive = |minor| {
+            let facts = super::super::discover_block_for_tests(DevNum { major: 8, minor }, &roots);
+            asked("/dev/x", &facts, &roots).0
+        };
+        assert!(drive(0) == drive(16) && drive(0) != drive(32));
     }
 
     #[test]

@@ -212,9 +212,9 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         logical_sector_bytes: queue.number("logical_block_size"),
         physical_sector_bytes: queue.number("physical_block_size"),
         model: device.text("model"),
-        serial: device.text("serial").or_else(|| disk.text("serial")).or_else(|| vpd_serial(&device)),
+        serial: serial(&disk),
         firmware: device.text("firmware_rev").or_else(|| device.text("rev")),
-        wwid: disk.text("wwid").or_else(|| device.text("wwid")),
+        wwid: wwid(&disk),
         nsid: disk.number("nsid"),
         transport: transport(&disk, &device),
         rotational: queue.flag("rotational"),
@@ -254,6 +254,17 @@ fn partition_at(dir: &SysDir) -> Option<Partition> {
         disk: disk.name(),
         disk_number: disk.dev()?,
     })
+}
+
+/// Serial number of the drive whose directory is `disk`.
+pub(super) fn serial(disk: &SysDir) -> Option<String> {
+    let device = disk.child("device");
+    device.text("serial").or_else(|| disk.text("serial")).or_else(|| vpd_serial(&device))
+}
+
+/// World-wide name of the disk at `disk`.
+pub(super) fn wwid(disk: &SysDir) -> Option<String> {
+    disk.text("wwid").or_else(|| disk.child("device").text("wwid"))
 }
 
 /// Serial number of a SCSI or ATA disk, from its "unit serial number" page: four bytes of header,
@@ -298,11 +309,11 @@ fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
 /// The driver is asked and not the path that sysfs shows: that path may since name another file.
 fn loop_identity(node: &Path) -> Option<String> {
     let file = open_to_ask(node)?;
-    let LoopFile { device, inode, offset_bytes } = ioctl::loop_file(file.as_fd()).ok()?;
+    let LoopFile { device, inode, offset_bytes, .. } = ioctl::loop_file(file.as_fd()).ok()?;
     Some(format!("{}:{inode}+{offset_bytes}", DevNum::of_stat(device)))
 }
 
 /// Opens a device only to ask it questions; never waits for a medium.
-fn open_to_ask(node: &Path) -> Option<File> {
+pub(super) fn open_to_ask(node: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(node).ok()
 }

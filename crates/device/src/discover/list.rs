@@ -1,6 +1,7 @@
 //! Which block devices there are, by sysfs: nothing is opened.
 
-use super::{Roots, SysDir};
+use super::facts::{serial, wwid};
+use super::{DevNum, Roots, SysDir};
 use std::fs;
 
 /// A whole disk and its partitions, by the names of their nodes: `/dev/sda`, `/dev/cciss/c0d0`.
@@ -19,6 +20,8 @@ pub struct Listed {
 pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
     let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    // The paths of an NVMe drive that has several: no node leads to them.
+    names.retain(|name| SysDir::new(roots.sys.join("block").join(name)).flag("hidden") != Some(true));
     names.sort_by_cached_key(|name| natural(name));
     let all = names.len();
     let listed: Vec<Listed> = names.iter().filter_map(|name| listed(name, roots)).collect();
@@ -29,19 +32,49 @@ pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
 fn listed(name: &str, roots: &Roots) -> Option<Listed> {
     let dir = SysDir::new(roots.sys.join("block").join(name));
     dir.number::<u64>("size").filter(|sectors| *sectors > 0)?;
-    let mut partitions: Vec<(u64, String)> = dir
-        .children()
-        .into_iter()
-        .filter(|child| dir.child(child).text("partition").is_some())
-        .map(|child| (dir.child(&child).number("start").unwrap_or(0), node(&child)))
-        .collect();
+    let node = |dir: &SysDir| format!("/dev/{}", dir.node_name());
+    let mut partitions: Vec<(u64, String)> =
+        dir.partitions().map(|part| (part.number("start").unwrap_or(0), node(&part))).collect();
     partitions.sort();
-    Some(Listed { disk: node(name), partitions: partitions.into_iter().map(|(_, node)| node).collect() })
+    Some(Listed { disk: node(&dir), partitions: partitions.into_iter().map(|(_, node)| node).collect() })
 }
 
-/// The node of a device: sysfs writes `!` where the name has a slash.
-fn node(name: &str) -> String {
-    format!("/dev/{}", name.replace('!', "/"))
+/// A whole disk that has a node.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    /// Its number.
+    pub(crate) number: DevNum,
+    /// Its directory.
+    pub(crate) dir: SysDir,
+    /// Serial number of the drive.
+    pub(crate) serial: Option<String>,
+    /// World-wide name.
+    pub(crate) wwid: Option<String>,
+}
+
+impl Disk {
+    /// The disk at `dir`; `None` of one without a number: a path of an NVMe drive with several
+    /// (`nvme0c1n1`), which is used through another device only.
+    pub(crate) fn at(dir: SysDir) -> Option<Self> {
+        Some(Self { number: dir.dev()?, serial: serial(&dir), wwid: wwid(&dir), dir })
+    }
+
+    /// Whether both lead to one drive: two ports of it, or multipath that is off.
+    ///
+    /// The world-wide name decides. One of zeros is a drive's way to have none, and equal names with
+    /// different serial numbers are those of a vendor who gave all of his drives the same.
+    pub(crate) fn is_same_drive(&self, other: &Self) -> bool {
+        let is_name = |wwid: &str| wwid.rsplit('.').next().is_some_and(|id| id.chars().any(|c| c != '0'));
+        let same_name = self.wwid.is_some() && self.wwid == other.wwid && self.wwid.as_deref().is_some_and(is_name);
+        same_name && (self.serial == other.serial || self.serial.is_none() || other.serial.is_none())
+    }
+}
+
+/// All whole disks that have a node.
+pub(crate) fn disks(roots: &Roots) -> Vec<Disk> {
+    let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
+    let dirs = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+    dirs.filter_map(|dir| Disk::at(SysDir::new(dir))).collect()
 }
 
 /// A key that puts `nvme2n1` before `nvme10n1`: texts and numbers in turn.
@@ -79,6 +112,8 @@ mod tests {
             ("nvme2n1/nvme2n1p10/start", "4"),
             ("nvme2n1/queue/scheduler", "none"),
             ("cciss!c0d0/size", "8"),
+            ("nvme2c1n1/size", "8"),
+            ("nvme2c1n1/hidden", "1"),
             ("loop0/size", "0"),
         ] {
             write(name, text);

@@ -7,13 +7,16 @@
 mod drives;
 mod facts;
 mod list;
+mod loops;
 mod no_drive;
 mod resolve;
 mod sysfs;
 
 pub use drives::{Drive, drives_of};
 pub use facts::{DeviceFacts, Kind, LoopBacking, Partition};
+pub(crate) use list::{Disk, disks};
 pub use list::{Listed, list};
+pub(crate) use loops::{Backing, LoopDevice, loops};
 pub use no_drive::no_drive;
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
 pub(crate) use sysfs::SysDir;
@@ -70,11 +73,20 @@ pub struct Roots {
     pub proc: PathBuf,
     /// `/sys`.
     pub sys: PathBuf,
+    /// `/dev`.
+    pub dev: PathBuf,
+}
+
+impl Roots {
+    /// Those of the tree at `root`.
+    pub fn below(root: &Path) -> Self {
+        Self { proc: root.join("proc"), sys: root.join("sys"), dev: root.join("dev") }
+    }
 }
 
 impl Default for Roots {
     fn default() -> Self {
-        Self { proc: PathBuf::from("/proc"), sys: PathBuf::from("/sys") }
+        Self::below(Path::new("/"))
     }
 }
 

@@ -48,6 +48,11 @@ impl SysDir {
         self.0.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
+    /// Name of the device's node: `nvme0n1`, and `cciss/c0d0` where sysfs writes `!` for the slash.
+    pub(crate) fn node_name(&self) -> String {
+        self.name().replace('!', "/")
+    }
+
     /// Components of the path: the buses and controllers that lead to the device.
     pub(crate) fn components(&self) -> impl DoubleEndedIterator<Item = String> + '_ {
         self.0.iter().map(|part| part.to_string_lossy().into_owned())
@@ -62,6 +67,11 @@ impl SysDir {
             .collect();
         names.sort();
         names
+    }
+
+    /// Directories of the partitions of the disk at this one.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = Self> + '_ {
+        self.children().into_iter().map(|name| self.child(&name)).filter(|part| part.text("partition").is_some())
     }
 
     /// Text of an attribute, trimmed.

@@ -11,7 +11,7 @@ pub const IN_USE: &str = "in-use";
 
 /// Asks the guard who uses the device: mounts, swap, RAID, volumes, processes.
 pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
-    let users = users_of(&device.resolved, &device.facts, roots);
+    let users = users_of(&device.resolved, roots);
     for reason in &users.reasons {
         let text = reason.to_string();
         // The guard's lines end in what to do, behind the last semicolon.

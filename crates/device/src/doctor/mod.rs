@@ -70,7 +70,7 @@ impl<'a> Doctor<'a> {
         let is_here = root == Path::new("/");
         Self {
             root: root.to_path_buf(),
-            roots: Roots { proc: root.join("proc"), sys: root.join("sys") },
+            roots: Roots::below(root),
             records: if is_here { Records::open(None) } else { Records::nowhere() },
             smart: smart_reader(root),
             moment: if is_here { MOMENT } else { Duration::ZERO },

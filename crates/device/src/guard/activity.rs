@@ -59,12 +59,13 @@ impl fmt::Display for Counters {
     }
 }
 
-/// Watches the device at `dir` for `watch`. An error when it moved, `Ok(false)` when it keeps no counters.
-pub(super) fn watch(dir: &SysDir, watch: Duration) -> Result<bool, Reason> {
-    let Some(before) = Counters::read(dir) else { return Ok(false) };
+/// Watches the devices at `dirs` for `watch`. An error when one moved, `Ok(false)` when one keeps no counters.
+pub(super) fn watch(dirs: &[&SysDir], watch: Duration) -> Result<bool, Reason> {
+    let read = || dirs.iter().map(|dir| Counters::read(dir)).collect::<Option<Vec<_>>>();
+    let Some(before) = read() else { return Ok(false) };
     std::thread::sleep(watch);
-    let Some(after) = Counters::read(dir) else { return Ok(false) };
-    match moved(before, after, watch) {
+    let Some(after) = read() else { return Ok(false) };
+    match before.into_iter().zip(after).find_map(|(before, after)| moved(before, after, watch)) {
         Some(reason) => Err(reason),
         None => Ok(true),
     }

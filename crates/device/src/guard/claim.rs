@@ -83,6 +83,20 @@ pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
     open(node, false, libc::O_DIRECT).map_err(failed)
 }
 
+/// Claims the device at `node`, another path to a drive that is to be written to. `None` when that is not the
+/// device `number`.
+pub(super) fn other_path(node: &Path, number: DevNum, manner: Manner) -> Result<Option<File>, Reason> {
+    match fs::metadata(node) {
+        Ok(metadata) if metadata.file_type().is_block_device() && DevNum::of_stat(metadata.rdev()) == number => {}
+        _ => return Ok(None),
+    }
+    let claim = retry(manner.settle, is_busy, || open(node, false, libc::O_EXCL));
+    claim.map(Some).map_err(|source| match is_busy(&source) {
+        true => Reason::OtherPathClaimed { path: node.display().to_string() },
+        false => Reason::io("claim another path to its drive", source),
+    })
+}
+
 fn open(node: &Path, write: bool, flags: i32) -> io::Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(flags).open(node)
 }

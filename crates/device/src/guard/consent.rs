@@ -94,7 +94,7 @@ impl WriteConsent {
 
 /// Turns what was examined, and answered for, into a consent.
 pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
-    let Examined { request, mut found, opened, size_bytes, used_bytes, evidence, notes } = examined;
+    let Examined { request, mut found, opened, claims, size_bytes, used_bytes, evidence, notes } = examined;
     let mut findings = Findings { notes, ..Findings::default() };
     if let Some(subject) = found.door.subject() {
         subject.check_kernel_users(&guard.roots, &mut findings);
@@ -124,7 +124,8 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
         }
         let recorded_size = recorded_size(&found, size_bytes);
         let (stamp_key, key_recorded) = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
-        let opened = finish(file, found.facts, used_bytes, direct, request.odsync, notes)?;
+        let opened =
+            Opened { _claims: claims, ..finish(file, found.facts, used_bytes, direct, request.odsync, notes)? };
         Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, created })
     };
     rest().map_err(|reason| {

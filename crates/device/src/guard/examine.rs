@@ -8,10 +8,10 @@
 
 use super::claim::{self, Manner};
 use super::evidence::{self, Evidence, Known, Sampling};
-use super::in_use::Subject;
 use super::preparation::random_key;
 use super::prepared::Part;
 use super::refusal::{Findings, Reason};
+use super::subject::{Relation, Subject};
 use super::{Guard, Request, activity};
 use crate::discover::{self, DevNum, DeviceFacts, DiscoverError, Resolved, SysDir};
 use crate::target::{STAT_BLOCK_BYTES, check_size};
@@ -30,7 +30,7 @@ pub(super) struct Found {
 /// What is to be opened.
 pub(super) enum Door {
     /// A block device by its node.
-    Device { number: DevNum, node: PathBuf, dir: SysDir, subject: Subject },
+    Device { number: DevNum, node: PathBuf, subject: Subject },
     /// A file that exists, to become `size_bytes` long unless it is longer.
     File { metadata: Metadata, size_bytes: u64, subject: Subject },
     /// A file to be made.
@@ -53,6 +53,8 @@ pub(super) struct Examined {
     pub(super) found: Found,
     /// The claimed descriptor and whether it passes by the page cache; `None` for a file to be made.
     pub(super) opened: Option<(File, bool)>,
+    /// Claims on the other paths to the drive.
+    pub(super) claims: Vec<File>,
     pub(super) size_bytes: u64,
     /// What of it may be used: less where a preparation left the rest alone.
     pub(super) used_bytes: u64,
@@ -76,8 +78,8 @@ pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason>
             let root = &guard.roots.sys;
             let dir =
                 SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.clone() })?;
-            let subject = Subject::of_device(&facts, number, &dir, &guard.roots);
-            Door::Device { number, node, dir, subject }
+            let subject = Subject::of_device(number, &dir, &guard.roots);
+            Door::Device { number, node, subject }
         }
         Resolved::File { metadata } => {
             let size_bytes = request.file_size_bytes.ok_or(Reason::FileWithoutSize)?;
@@ -104,11 +106,13 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
     let (prepared, mut findings) = check_from_outside(guard, request, &found)?;
     let one = |reason| vec![reason];
     let manner = Manner { shared: request.shared, odsync: request.odsync, settle: guard.settle };
+    let mut claims = Vec::new();
     let (opened, size_bytes) = match &found.door {
-        Door::Device { number, node, dir, subject } => {
+        Door::Device { number, node, subject } => {
             let file = claim::device(node, *number, found.facts.disk_sequence, manner).map_err(one)?;
+            claim_other_paths(guard, subject, manner, &mut claims, &mut findings).map_err(one)?;
             let size_bytes = device_size(&file, request).map_err(one)?;
-            watch(guard, request, dir, subject, &mut findings).map_err(one)?;
+            watch(guard, request, subject, &mut findings).map_err(one)?;
             (Some((file, true)), size_bytes)
         }
         Door::File { metadata, size_bytes, .. } => {
@@ -124,7 +128,7 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
         Some((file, _)) => look(guard, file, &found, size_bytes, prepared, &mut notes).map_err(one)?,
         None => Vec::new(),
     };
-    Ok(Examined { request: request.clone(), found, opened, size_bytes, used_bytes, evidence, notes })
+    Ok(Examined { request: request.clone(), found, opened, claims, size_bytes, used_bytes, evidence, notes })
 }
 
 /// As [`examine`], of a device that is not to be taken: it is opened for reading only. Gives what is on it,
@@ -136,10 +140,12 @@ pub(super) fn look_without_claim(
 ) -> Result<(Vec<Evidence>, Vec<String>), Vec<Reason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, found)?;
     let one = |reason| vec![reason];
-    let Door::Device { node, dir, subject, .. } = &found.door else { return Err(vec![Reason::FileWithoutSize]) };
+    let Door::Device { node, subject, .. } = &found.door else { return Err(vec![Reason::FileWithoutSize]) };
     let file = claim::look(node, guard.settle).map_err(one)?;
+    let manner = Manner { shared: true, odsync: false, settle: guard.settle };
+    claim_other_paths(guard, subject, manner, &mut Vec::new(), &mut findings).map_err(one)?;
     let size_bytes = device_size(&file, request).map_err(one)?;
-    watch(guard, request, dir, subject, &mut findings).map_err(one)?;
+    watch(guard, request, subject, &mut findings).map_err(one)?;
     let mut notes = findings.notes;
     notes.extend(prepared.as_ref().map(ToString::to_string));
     let evidence = look(guard, &file, found, size_bytes, prepared, &mut notes).map_err(one)?;
@@ -208,15 +214,32 @@ fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
     Ok(size_bytes)
 }
 
-/// Refuses a device that does I/O, unless that is a fellow run's.
-fn watch(
+/// Claims the other paths to the drive: nobody is to mount it by one of those while it is written to by another.
+/// Where there is no node for one this falls short of that.
+fn claim_other_paths(
     guard: &Guard,
-    request: &Request,
-    dir: &SysDir,
     subject: &Subject,
+    manner: Manner,
+    claims: &mut Vec<File>,
     findings: &mut Findings,
 ) -> Result<(), Reason> {
-    match activity::watch(dir, guard.watch) {
+    for path in subject.doors().filter(|node| node.relation == Relation::OtherPath) {
+        let node = path.path(&guard.roots);
+        match claim::other_path(&node, path.number, manner)? {
+            Some(file) if !manner.shared => claims.push(file),
+            Some(_) => {}
+            None => {
+                findings.note(format!("{} has no node at {}, so it could not be claimed", path.which, node.display()))
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a device that does I/O, unless that is a fellow run's.
+fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Findings) -> Result<(), Reason> {
+    let dirs: Vec<&SysDir> = subject.doors().map(|node| &node.dir).collect();
+    match activity::watch(&dirs, guard.watch) {
         Ok(true) => Ok(()),
         Ok(false) => {
             findings.note("it keeps no I/O counters, so it could not be watched for other users".to_owned());

@@ -1,146 +1,128 @@
-//! Whether a device is mounted, swapped to, held by another kernel device, or open in a process.
+//! Whether a device is mounted, swapped to, built upon, exported, or open in a process.
 //!
-//! The [`Subject`] is everything that shares bytes with the target: a disk with its partitions, a
-//! partition with its disk, an NVMe disk with its character device, or one file. Each check asks
-//! one table of the kernel about all of it.
+//! Each check asks one table of the kernel about all that shares bytes with the target ([`Subject`]).
 
+use super::exports;
 use super::mark::Mark;
 use super::processes::{Opener, scan};
 use super::refusal::{Findings, Reason};
-use crate::discover::{DevNum, DeviceFacts, Resolved, Roots, SysDir, generic_of_block};
-use std::fs::{self, Metadata};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use super::subject::Subject;
+use crate::discover::{Backing, DevNum, LoopDevice, Roots, SysDir, loops};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// A block device that shares bytes with the target.
-#[derive(Debug)]
-pub(super) struct Node {
-    number: DevNum,
-    /// How to speak of it: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it lies on`.
-    which: String,
-    dir: SysDir,
+/// Mounts, swap and loop devices of this machine.
+struct Users {
+    mounts: Vec<(Mount, &'static str)>,
+    swaps: Vec<String>,
+    loops: Vec<LoopDevice>,
 }
 
-/// Everything that shares bytes with the target.
-#[derive(Debug)]
-pub(super) enum Subject {
-    /// Block devices, and the number of the NVMe character device, the other door to the disk.
-    Device { nodes: Vec<Node>, generic: Option<DevNum> },
-    /// A file, by device and inode.
-    File { device: u64, inode: u64 },
+impl Users {
+    /// Looks at them now. What could not be read is a note.
+    fn now(roots: &Roots, findings: &mut Findings) -> Self {
+        let mut lines = |what: &str, path: &str| {
+            let path = roots.proc.join(path);
+            let text = fs::read_to_string(&path);
+            text.unwrap_or_else(|error| {
+                findings.note(format!("{what} in {} could not be read ({error})", path.display()));
+                String::new()
+            })
+        };
+        let (own, first) = (lines("mounts", "self/mountinfo"), lines("mounts", "1/mountinfo"));
+        let mounts = [(own, ""), (first, ", as process 1 sees it")];
+        let swaps = lines("swap", "swaps");
+        Self {
+            mounts: mounts
+                .iter()
+                .flat_map(|(text, by)| text.lines().filter_map(Mount::parse).map(|mount| (mount, *by)))
+                .collect(),
+            swaps: swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescape).collect(),
+            loops: loops(roots),
+        }
+    }
+
+    /// What the device at `dir`, its partitions and all that is built on them are used for: `mounted at /data`.
+    fn uses_of(&self, dir: &SysDir) -> Vec<String> {
+        let (mut numbers, mut dirs) = (Vec::new(), vec![dir.clone()]);
+        while let Some(dir) = dirs.pop() {
+            let Some(number) = dir.dev().filter(|number| !numbers.contains(number)) else { continue };
+            numbers.push(number);
+            let holders = dir.child("holders");
+            dirs.extend(holders.children().iter().map(|name| holders.child(name)));
+            dirs.extend(dir.partitions());
+            let shown = self.loops.iter().filter(|of| of.backing == Backing::Device(number));
+            dirs.extend(shown.map(|of| of.dir.clone()));
+        }
+        let mut uses: Vec<String> = Vec::new();
+        for (mount, _) in self.mounts.iter().filter(|(mount, _)| numbers.contains(&mount.number)) {
+            let text = format!("mounted at {}", mount.at);
+            if !uses.contains(&text) {
+                uses.push(text);
+            }
+        }
+        let is_swap = |path: &&String| {
+            fs::metadata(path).is_ok_and(|metadata| numbers.contains(&DevNum::of_stat(metadata.rdev())))
+        };
+        uses.extend(self.swaps.iter().filter(is_swap).map(|_| "used as swap".to_owned()));
+        uses
+    }
+
+    /// `name` with what it is and what it is used for behind it: `dm-0 (LVM vg-data, mounted at /data)`.
+    fn describe(&self, name: &str, kind: Option<String>, dir: &SysDir) -> String {
+        let words: Vec<String> = kind.into_iter().chain(self.uses_of(dir)).collect();
+        if words.is_empty() { name.to_owned() } else { format!("{name} ({})", words.join(", ")) }
+    }
 }
 
 impl Subject {
-    /// What shares bytes with the device or file of `facts`; `None` of a device that sysfs does not know.
-    pub(super) fn of(resolved: &Resolved, facts: &DeviceFacts, roots: &Roots) -> Option<Self> {
-        match resolved {
-            Resolved::Block { number, .. } => {
-                Some(Self::of_device(facts, *number, &SysDir::of_block(&roots.sys, *number)?, roots))
-            }
-            Resolved::File { metadata } => Some(Self::of_file(metadata)),
-        }
-    }
-
-    /// What shares bytes with the block device of `facts`, whose directory in sysfs is `dir`.
-    pub(super) fn of_device(facts: &DeviceFacts, number: DevNum, dir: &SysDir, roots: &Roots) -> Self {
-        let mut nodes = vec![Node { number, which: "it".to_owned(), dir: dir.clone() }];
-        let disk = match &facts.partition {
-            Some(part) => {
-                let which = format!("the disk /dev/{} that it lies on", part.disk);
-                nodes.extend(dir.parent().map(|dir| Node { number: part.disk_number, which, dir }));
-                &part.disk
-            }
-            None => {
-                nodes.extend(partitions(dir));
-                &dir.name()
-            }
-        };
-        Self::Device { generic: generic_of_block(disk, roots), nodes }
-    }
-
-    /// The file that `metadata` describes.
-    pub(super) fn of_file(metadata: &Metadata) -> Self {
-        Self::File { device: metadata.dev(), inode: metadata.ino() }
-    }
-
-    fn nodes(&self) -> &[Node] {
-        match self {
-            Self::Device { nodes, .. } => nodes,
-            Self::File { .. } => &[],
-        }
-    }
-
-    /// How to speak of what `metadata` describes, if it is part of this.
-    fn which(&self, metadata: &Metadata) -> Option<String> {
-        let number = DevNum::of_stat(metadata.rdev());
-        match self {
-            Self::File { device, inode } => {
-                ((metadata.dev(), metadata.ino()) == (*device, *inode)).then(|| "it".to_owned())
-            }
-            Self::Device { nodes, .. } if metadata.file_type().is_block_device() => {
-                nodes.iter().find(|node| node.number == number).map(|node| node.which.clone())
-            }
-            Self::Device { generic, .. } if metadata.file_type().is_char_device() => {
-                (*generic == Some(number)).then(|| "its NVMe character device".to_owned())
-            }
-            Self::Device { .. } => None,
-        }
-    }
-
-    fn which_path(&self, path: &str) -> Option<String> {
-        path.starts_with('/').then(|| fs::metadata(path).ok()).flatten().and_then(|metadata| self.which(&metadata))
-    }
-
-    /// Finds what is mounted, swapped to or held.
+    /// Finds what is mounted, swapped to, built upon or exported.
     pub(super) fn check_kernel_users(&self, roots: &Roots, findings: &mut Findings) {
-        self.check_mounts(&roots.proc.join("self/mountinfo"), "", findings);
-        self.check_mounts(&roots.proc.join("1/mountinfo"), ", as process 1 sees it", findings);
-        self.check_swap(&roots.proc, findings);
-        self.check_holders(findings);
-        self.check_loops(&roots.sys, findings);
+        let users = Users::now(roots, findings);
+        self.check_mounts(&users, roots, findings);
+        self.check_swap(&users, roots, findings);
+        self.check_holders(&users, findings);
+        self.check_loops(&users, roots, findings);
+        exports::check(self, roots, findings);
     }
 
-    fn check_mounts(&self, mountinfo: &Path, seen_by: &'static str, findings: &mut Findings) {
-        let text = match fs::read_to_string(mountinfo) {
-            Ok(text) => text,
-            Err(error) => {
-                return findings.note(format!("mounts in {} could not be read ({error})", mountinfo.display()));
-            }
-        };
-        for mount in text.lines().filter_map(Mount::parse) {
-            let by_number = self.nodes().iter().find(|node| node.number == mount.number);
-            // btrfs and others show a number of their own; their source is the device then.
-            let which = by_number.map(|node| node.which.clone()).or_else(|| self.device_which(&mount.source));
-            if let Some(which) = which {
-                findings.mounted(which, mount.at, seen_by);
-            }
-        }
-    }
-
-    /// As [`Self::which_path`], for devices only: a file that is the source of a mount is mounted
-    /// through a loop device, which is its own check.
-    fn device_which(&self, path: &str) -> Option<String> {
-        matches!(self, Self::Device { .. }).then(|| self.which_path(path)).flatten()
-    }
-
-    fn check_swap(&self, proc_root: &Path, findings: &mut Findings) {
-        let path = proc_root.join("swaps");
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) => return findings.note(format!("swap in {} could not be read ({error})", path.display())),
-        };
-        for path in text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescape) {
-            if let Some(which) = self.which_path(&path) {
-                findings.refuse(Reason::Swap { which, path });
+    fn check_mounts(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
+        for (mount, seen_by) in &users.mounts {
+            let by_number = self.node(mount.number).map(|node| node.which.clone());
+            // btrfs and others show a number of their own; their source is the device then. A file that is
+            // the source of a mount is mounted through a loop device, which is its own check.
+            let by_source = || {
+                let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
+                is_device.then(|| self.find_path(&mount.source, roots)).flatten()
+            };
+            if let Some(which) = by_number.or_else(by_source) {
+                findings.mounted(which, mount.at.clone(), seen_by);
             }
         }
     }
 
-    fn check_holders(&self, findings: &mut Findings) {
+    fn check_swap(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
+        for path in &users.swaps {
+            if let Some(which) = self.find_path(path, roots) {
+                findings.refuse(Reason::Swap { which, path: path.clone() });
+            }
+        }
+    }
+
+    /// How to speak of the device with the file system `number`, unless it is known to be mounted: then what
+    /// its files are used for is no news.
+    fn file_system_on(&self, number: DevNum, findings: &Findings) -> Option<String> {
+        self.node(number).map(|node| node.which.clone()).filter(|which| !findings.is_mounted(which))
+    }
+
+    fn check_holders(&self, users: &Users, findings: &mut Findings) {
         for node in self.nodes() {
-            let holders: Vec<String> =
-                node.dir.child("holders").children().iter().map(|name| describe_holder(&node.dir, name)).collect();
+            let describe = |name: &String| {
+                let dir = node.dir.child("holders").child(name);
+                users.describe(name, kind_of_holder(name, &dir), &dir)
+            };
+            let holders: Vec<String> = node.holders().iter().map(describe).collect();
             if !holders.is_empty() {
                 findings.refuse(Reason::Held { which: node.which.clone(), holders: holders.join(", ") });
             }
@@ -148,13 +130,22 @@ impl Subject {
     }
 
     /// Loop devices keep their file open inside the kernel, where no process shows it.
-    fn check_loops(&self, sys_root: &Path, findings: &mut Findings) {
-        for entry in fs::read_dir(sys_root.join("block")).into_iter().flatten().flatten() {
-            let Ok(file) = fs::read_to_string(entry.path().join("loop/backing_file")) else { continue };
-            if let Some(which) = self.which_path(file.trim_end_matches('\n')) {
-                let holders = format!("the loop device {}", entry.file_name().to_string_lossy());
-                findings.refuse(Reason::Held { which, holders });
-            }
+    fn check_loops(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
+        for of in &users.loops {
+            let which = self.find_behind(of, roots);
+            let in_file_system = || match of.backing {
+                Backing::File { device, .. } => self.file_system_on(device, findings),
+                Backing::Device(_) | Backing::Unknown => None,
+            };
+            let (which, kind) = match which.map(|which| (which, None)) {
+                Some(found) => found,
+                None => match in_file_system() {
+                    Some(which) => (which, Some(format!("its file {} lies there", of.path))),
+                    None => continue,
+                },
+            };
+            let holders = users.describe(&format!("the loop device {}", of.dir.name()), kind, &of.dir);
+            findings.refuse(Reason::Held { which, holders });
         }
     }
 
@@ -173,7 +164,7 @@ impl Subject {
     ) -> usize {
         let deadline = Instant::now() + settle;
         loop {
-            let found = match scan(&roots.proc, &|metadata| self.which(metadata)) {
+            let found = match scan(&roots.proc, &|metadata| self.find(metadata)) {
                 Ok(found) => found,
                 Err(source) => {
                     findings.refuse(Reason::io("list the processes", source));
@@ -197,20 +188,6 @@ impl Subject {
             });
         }
     }
-
-    /// Whether the two have bytes in common.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::File { device, inode }, Self::File { device: other_device, inode: other_inode }) => {
-                (device, inode) == (other_device, other_inode)
-            }
-            // The first node is the target itself, the others what shares bytes with it.
-            (Self::Device { nodes, .. }, Self::Device { nodes: others, .. }) => {
-                others.first().is_some_and(|other| nodes.iter().any(|node| node.number == other.number))
-            }
-            _ => false,
-        }
-    }
 }
 
 /// Fellows are counted, another run is named as such, and anyone else is a stranger.
@@ -232,24 +209,15 @@ pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
     Reason::SecondRun { who, how, advice }
 }
 
-fn partitions(dir: &SysDir) -> impl Iterator<Item = Node> + '_ {
-    dir.children().into_iter().filter_map(|name| {
-        let part = dir.child(&name);
-        part.text("partition")?;
-        Some(Node { number: part.dev()?, which: format!("its partition /dev/{name}"), dir: part })
-    })
-}
-
-/// Name of a holder, with what it is: `dm-0 (LVM vg-data)`, `md127 (software RAID)`.
-fn describe_holder(dir: &SysDir, holder: &str) -> String {
-    let dm = dir.child("holders").child(holder).child("dm");
+/// What a holder is: `LVM vg-data`, `software RAID`.
+fn kind_of_holder(name: &str, dir: &SysDir) -> Option<String> {
+    let dm = dir.child("dm");
     match (dm.text("name"), dm.text("uuid")) {
         (Some(name), uuid) => {
             let kind = uuid.as_deref().and_then(|uuid| uuid.split_once('-')).map_or("device-mapper", |(kind, _)| kind);
-            format!("{holder} ({kind} {name})")
+            Some(format!("{kind} {name}"))
         }
-        (None, _) if holder.starts_with("md") => format!("{holder} (software RAID)"),
-        (None, _) => holder.to_owned(),
+        (None, _) => name.starts_with("md").then(|| "software RAID".to_owned()),
     }
 }
 

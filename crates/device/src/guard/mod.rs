@@ -19,6 +19,7 @@ mod claim;
 mod consent;
 mod evidence;
 mod examine;
+mod exports;
 mod in_use;
 #[cfg(test)]
 mod loop_tests;
@@ -30,6 +31,7 @@ mod processes;
 mod refusal;
 mod signatures;
 pub mod stamp;
+mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -53,6 +55,7 @@ use examine::{Examined, Found};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
+use subject::Overlap;
 
 /// How long a device must stand still before it is taken.
 const WATCH: Duration = Duration::from_secs(1);
@@ -175,19 +178,22 @@ fn all<T>(results: impl Iterator<Item = Result<T, Vec<Reason>>>, requests: &[Req
 /// Refuses a target that has bytes in common with an earlier one.
 fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refused> {
     let earlier = |at: usize| {
-        found[..at].iter().zip(requests).find(|(earlier, request)| {
-            match (earlier.door.subject(), found[at].door.subject()) {
-                (Some(one), Some(two)) => one.overlaps(two),
+        let this = &found[at];
+        found[..at].iter().zip(requests).find_map(|(earlier, request)| {
+            let overlap = match (earlier.door.subject(), this.door.subject()) {
+                (Some(one), Some(two)) => one.overlaps(two)?,
                 // Neither file is there yet: one name is all that they can have in common.
-                (None, None) => request.path == requests[at].path,
-                _ => false,
-            }
+                (None, None) if request.path == requests[at].path => Overlap::Bytes,
+                _ => return None,
+            };
+            let other = request.path.clone();
+            Some(match (overlap, &this.facts.wwid) {
+                (Overlap::Drive, Some(wwid)) => Reason::SameDrive { other, wwid: wwid.clone() },
+                _ => Reason::NamedTwice { other },
+            })
         })
     };
-    let checks = (0..found.len()).map(|at| match earlier(at) {
-        Some((_, request)) => Err(vec![Reason::NamedTwice { other: request.path.clone() }]),
-        None => Ok(()),
-    });
+    let checks = (0..found.len()).map(|at| earlier(at).map_or(Ok(()), |reason| Err(vec![reason])));
     all(checks, requests).map(|_| ())
 }
 

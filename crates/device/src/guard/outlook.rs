@@ -6,10 +6,10 @@
 
 use super::evidence::Evidence;
 use super::examine;
-use super::in_use::Subject;
 use super::refusal::{Findings, Reason};
+use super::subject::Subject;
 use super::{Guard, Request};
-use crate::discover::{DeviceFacts, Resolved, Roots};
+use crate::discover::{DeviceFacts, Resolved, Roots, SysDir};
 use std::fmt;
 use std::thread;
 use std::time::Duration;
@@ -83,9 +83,15 @@ impl Guard {
 
 /// Who uses a device now: mounts, swap, kernel devices, processes. Runs that share it do not count. Nothing
 /// is opened, and nobody is waited for.
-pub(crate) fn users_of(resolved: &Resolved, facts: &DeviceFacts, roots: &Roots) -> Findings {
+pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
     let mut findings = Findings::default();
-    match Subject::of(resolved, facts, roots) {
+    let subject = match resolved {
+        Resolved::Block { number, .. } => {
+            SysDir::of_block(&roots.sys, *number).map(|dir| Subject::of_device(*number, &dir, roots))
+        }
+        Resolved::File { metadata } => Some(Subject::of_file(metadata)),
+    };
+    match subject {
         Some(subject) => {
             subject.check_kernel_users(roots, &mut findings);
             subject.check_processes(roots, true, Duration::ZERO, &mut findings);

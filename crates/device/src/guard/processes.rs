@@ -6,6 +6,7 @@
 //! table, and users inside the kernel; the watch on diskstats is there for those.
 
 use super::mark::Mark;
+use super::subject::Found;
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io;
@@ -33,8 +34,8 @@ pub(super) struct Scan {
     pub(super) unseen: u32,
 }
 
-/// Looks at every process but this one. `which` says what a descriptor refers to, if it is ours to care about.
-pub(super) fn scan(proc_root: &Path, which: &dyn Fn(&Metadata) -> Option<String>) -> io::Result<Scan> {
+/// Looks at every process but this one. `find` says what a descriptor refers to, if it is ours to care about.
+pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) -> io::Result<Scan> {
     let own = std::process::id();
     let mut scan = Scan::default();
     for entry in fs::read_dir(proc_root)? {
@@ -43,7 +44,7 @@ pub(super) fn scan(proc_root: &Path, which: &dyn Fn(&Metadata) -> Option<String>
         if pid == own {
             continue;
         }
-        match descriptors(&entry.path(), which) {
+        match descriptors(&entry.path(), find) {
             Ok(found) => scan.openers.extend(opener(pid, &entry.path(), found)),
             // A kernel thread has no command line, and no descriptors of its own.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_kernel_thread(&entry.path()) => {
@@ -60,7 +61,7 @@ pub(super) fn scan(proc_root: &Path, which: &dyn Fn(&Metadata) -> Option<String>
 /// What a process has open of ours, with the mark of each descriptor.
 fn descriptors(
     process: &Path,
-    which: &dyn Fn(&Metadata) -> Option<String>,
+    find: &dyn Fn(&Metadata) -> Option<Found>,
 ) -> io::Result<BTreeMap<String, Option<Mark>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(process.join("fd"))?.flatten() {
@@ -68,12 +69,24 @@ fn descriptors(
         if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
             continue;
         }
-        let Some(which) = fs::metadata(entry.path()).ok().as_ref().and_then(which) else { continue };
+        let Some(Found { which, readers_count }) = fs::metadata(entry.path()).ok().as_ref().and_then(find) else {
+            continue;
+        };
         let info = fs::read_to_string(process.join("fdinfo").join(entry.file_name())).unwrap_or_default();
+        if !readers_count && !may_write(&info) {
+            continue;
+        }
         let mark: &mut Option<Mark> = found.entry(which).or_default();
         *mark = mark.or_else(|| Mark::in_fdinfo(&info));
     }
     Ok(found)
+}
+
+/// Whether a descriptor may write, by its text in fdinfo; one of which nothing is told may.
+fn may_write(info: &str) -> bool {
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
 fn opener(pid: u32, process: &Path, found: BTreeMap<String, Option<Mark>>) -> Option<Opener> {
@@ -94,9 +107,9 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, symlink};
 
-    fn is(file: &Path) -> impl Fn(&Metadata) -> Option<String> {
+    fn is(file: &Path, readers_count: bool) -> impl Fn(&Metadata) -> Option<Found> {
         let inode = fs::metadata(file).unwrap().ino();
-        move |metadata: &Metadata| (metadata.ino() == inode).then(|| "it".to_owned())
+        move |metadata: &Metadata| (metadata.ino() == inode).then(|| Found { which: "it".to_owned(), readers_count })
     }
 
     fn process(proc_root: &Path, pid: u32, opens: &Path, fdinfo: &str) {
@@ -120,11 +133,27 @@ mod tests {
         process(&proc_root, 4_100_001, &dir.path().join("alias"), "pos: 0\n");
         process(&proc_root, 4_100_002, &other, "pos: 0\n");
         process(&proc_root, std::process::id(), &device, "pos: 0\n");
-        let scan = scan(&proc_root, &is(&device)).unwrap();
+        let scan = scan(&proc_root, &is(&device, true)).unwrap();
         assert_eq!(scan.openers.len(), 1, "{scan:?}");
         assert_eq!(scan.openers[0].to_string(), "it is open in process 4100001 (command-4100001)");
         assert_eq!(scan.openers[0].mark, None);
         assert_eq!(scan.unseen, 0);
+    }
+
+    #[test]
+    fn who_only_reads_counts_where_readers_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let (device, proc_root) = (dir.path().join("device"), dir.path().join("proc"));
+        fs::write(&device, "").unwrap();
+        for (pid, info) in [(4_100_001, "flags:\t0100000\n"), (4_100_002, "flags:\t0100002\n"), (4_100_003, "")] {
+            process(&proc_root, pid, &device, info);
+        }
+        let pids = |readers_count| {
+            let openers = scan(&proc_root, &is(&device, readers_count)).unwrap().openers;
+            openers.iter().map(|opener| opener.pid).collect::<Vec<_>>()
+        };
+        assert_eq!(pids(true), [4_100_001, 4_100_002, 4_100_003]);
+        assert_eq!(pids(false), [4_100_002, 4_100_003]);
     }
 
     #[test]
@@ -133,6 +162,6 @@ mod tests {
         fs::create_dir_all(dir.path().join("4100001")).unwrap();
         let device = dir.path().join("device");
         fs::write(&device, "").unwrap();
-        assert!(scan(dir.path(), &is(&device)).unwrap().openers.is_empty());
+        assert!(scan(dir.path(), &is(&device, true)).unwrap().openers.is_empty());
     }
 }

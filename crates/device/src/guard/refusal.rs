@@ -56,6 +56,11 @@ impl Findings {
         }
     }
 
+    /// Whether a mount of `which` was found.
+    pub(super) fn is_mounted(&self, which: &str) -> bool {
+        self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == which))
+    }
+
     /// Adds a mount, once whoever sees it.
     pub(super) fn mounted(&mut self, which: String, at: String, seen_by: &'static str) {
         let known =
@@ -110,6 +115,16 @@ pub enum Reason {
         /// `dm-0 (LVM vg-data)`, `md0`, `loop3`...
         holders: String,
     },
+    /// It is offered to other machines, or to this one as another drive.
+    #[error("{which} is exported as {what}; {end}, or name another device")]
+    Exported {
+        /// It or a part of it.
+        which: String,
+        /// `namespace 1 of NVMe-oF subsystem nqn...`, `LIO backstore iblock_0/data`.
+        what: String,
+        /// How to end that.
+        end: String,
+    },
     /// A process has it open.
     #[error("{}; stop what uses it, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
@@ -134,6 +149,14 @@ pub enum Reason {
         "the kernel has it reserved for another user (open with O_EXCL: EBUSY), a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show which; release it, or name another device"
     )]
     Claimed,
+    /// The kernel has another path to the drive given to somebody else.
+    #[error(
+        "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show which; release it, or name another device"
+    )]
+    OtherPathClaimed {
+        /// The other path.
+        path: String,
+    },
     /// It was named twice, or together with a part of it.
     #[error(
         "it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk"
@@ -141,6 +164,16 @@ pub enum Reason {
     NamedTwice {
         /// The earlier name.
         other: String,
+    },
+    /// Another path to the same drive is named too.
+    #[error(
+        "it is another path to the drive of {other}, which is named too (both have wwid {wwid}); name each drive once, or the multipath device above both"
+    )]
+    SameDrive {
+        /// The earlier name.
+        other: String,
+        /// What both say they are.
+        wwid: String,
     },
     /// Another instance of this program is on it.
     #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]

@@ -24,7 +24,7 @@ pub(super) fn is_controller(name: &str) -> bool {
 }
 
 /// Names of the controllers of `block`, the nearest first: above it, else those of its subsystem.
-pub(super) fn controller_names(block: &Path) -> Vec<String> {
+pub(crate) fn controller_names(block: &Path) -> Vec<String> {
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let above = block.ancestors().skip(1).filter_map(name).find(|name| is_controller(name));
     match above {

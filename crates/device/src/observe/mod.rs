@@ -25,7 +25,7 @@ pub mod telemetry;
 mod test_loop;
 pub mod trace;
 
-pub(crate) use controllers::controllers;
+pub(crate) use controllers::{controller_names, controllers};
 pub(crate) use hwmon::drive_monitor;
 
 /// A block device's number: major, minor.

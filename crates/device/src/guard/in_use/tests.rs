@@ -1,11 +1,11 @@
 //! The checks against fake trees of /proc and /sys.
 
 use super::super::refusal::Refusal;
+use super::super::subject::Overlap;
 use super::*;
-use crate::discover::discover_block_for_tests;
 use crate::discover::tests::fake_nvme;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A machine with one NVMe drive, nothing mounted and no process.
@@ -17,7 +17,7 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let roots = Roots { proc: dir.path().join("proc"), sys: dir.path().join("sys") };
+        let roots = Roots::below(dir.path());
         fake_nvme(&roots.sys);
         let machine = Self { dir, roots };
         machine.write("proc/self/mountinfo", "");
@@ -37,10 +37,50 @@ impl Machine {
         fs::canonicalize(self.roots.sys.join("dev/block/259:0")).unwrap()
     }
 
+    /// Adds a block device of 1 MiB, or a partition of one when `name` has its disk before a slash.
+    fn add_device(&self, name: &str, number: &str, attributes: &[(&str, &str)]) -> PathBuf {
+        let dir = self.roots.sys.join("devices/fake").join(name);
+        for (attribute, text) in [("dev", number), ("size", "2048")].iter().chain(attributes) {
+            let path = dir.join(attribute);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        self.link("sys/dev/block", number, &dir);
+        if !name.contains('/') {
+            self.link("sys/block", name, &dir);
+        }
+        dir
+    }
+
+    fn link(&self, dir: &str, name: &str, to: &Path) {
+        let dir = self.dir.path().join(dir);
+        fs::create_dir_all(&dir).unwrap();
+        symlink(to, dir.join(name)).unwrap();
+    }
+
+    /// Says that `upper` is made of `lower`, as the kernel does on both sides.
+    fn stack(&self, upper: &Path, lower: &Path) {
+        for (dir, to) in [(lower.join("holders"), upper), (upper.join("slaves"), lower)] {
+            fs::create_dir_all(&dir).unwrap();
+            symlink(to, dir.join(to.file_name().unwrap())).unwrap();
+        }
+    }
+
+    fn mount(&self, number: &str, at: &str) {
+        self.write("proc/self/mountinfo", &format!("40 1 {number} / {at} rw - ext4 x rw\n"));
+    }
+
     fn subject(&self, minor: u32) -> Subject {
-        let number = DevNum { major: 259, minor };
-        let dir = SysDir::of_block(&self.roots.sys, number).unwrap();
-        Subject::of_device(&discover_block_for_tests(number, &self.roots), number, &dir, &self.roots)
+        self.subject_of(DevNum { major: 259, minor })
+    }
+
+    fn subject_of(&self, number: DevNum) -> Subject {
+        Subject::of_device(number, &SysDir::of_block(&self.roots.sys, number).unwrap(), &self.roots)
+    }
+
+    /// What the device `number` is refused with.
+    fn refused(&self, number: &str) -> String {
+        refusals(&self.subject_of(DevNum::parse(number).unwrap()), self).join(" | ")
     }
 
     fn refusal(&self, minor: u32) -> Option<String> {
@@ -118,10 +158,229 @@ fn holders_are_named_with_what_they_are() {
 fn a_file_behind_a_loop_device_is_held() {
     let machine = Machine::new();
     let file = machine.write("image", "");
-    machine.write("sys/block/loop9/loop/backing_file", &format!("{}\n", file.display()));
+    machine.add_device("loop9", "7:9", &[("loop/backing_file", &format!("{}\n", file.display()))]);
     let subject = Subject::of_file(&fs::metadata(&file).unwrap());
     let text = refusals(&subject, &machine).join(" | ");
     assert!(text.starts_with("it is held by the loop device loop9;"), "{text}");
+    machine.mount("7:9", "/mnt");
+    let text = refusals(&subject, &machine).join(" | ");
+    assert!(text.starts_with("it is held by the loop device loop9 (mounted at /mnt);"), "{text}");
+}
+
+#[test]
+fn what_a_holder_is_used_for_is_told_however_far_above_it_is() {
+    let machine = Machine::new();
+    let group = "LVM-0123456789abcdef0123456789abcdef";
+    let md = machine.add_device("md7", "9:7", &[("md/level", "raid1")]);
+    let dm = machine.add_device("dm-3", "252:3", &[("dm/name", "vg-data"), ("dm/uuid", &format!("{group}A"))]);
+    machine.stack(&md, &machine.disk().join("nvme0n1p2"));
+    machine.stack(&dm, &md);
+    machine.mount("252:3", "/data");
+    assert!(machine.refused("259:0").starts_with(
+        "its partition /dev/nvme0n1p2 is held by md7 (software RAID, mounted at /data); take that apart first"
+    ));
+    assert!(machine.refused("9:7").starts_with("it is held by dm-3 (LVM vg-data, mounted at /data);"));
+    machine.add_device("loop8", "7:8", &[("loop/backing_file", "/dev/dm-3\n")]);
+    machine.link("sys/class/block", "dm-3", &dm);
+    machine.write("proc/self/mountinfo", "");
+    assert!(machine.refused("252:3").starts_with("it is held by the loop device loop8;"));
+}
+
+#[test]
+fn what_lies_beneath_counts() {
+    let machine = Machine::new();
+    let md = machine.add_device("md7", "9:7", &[("md/level", "raid1")]);
+    let part = machine.disk().join("nvme0n1p2");
+    machine.stack(&md, &part);
+    assert_eq!(machine.refused("9:7"), "");
+    machine.mount("259:2", "/data");
+    assert!(machine.refused("9:7").starts_with("/dev/nvme0n1p2 beneath it is mounted at /data;"));
+    machine.mount("259:0", "/whole");
+    assert!(machine.refused("9:7").starts_with("the disk /dev/nvme0n1 beneath it is mounted at /whole;"));
+    machine.mount("0:0", "/");
+
+    // Two floors down, and by the other path to the drive there.
+    let dm = machine.add_device("dm-1", "252:1", &[("dm/name", "x")]);
+    machine.stack(&dm, &md);
+    machine.mount("259:2", "/data");
+    assert!(machine.refused("252:1").starts_with("/dev/nvme0n1p2 beneath it is mounted at /data;"));
+    machine.mount("0:0", "/");
+    assert_eq!(machine.refused("252:1"), "");
+    machine.add_device("nvme1n1", "259:8", &[("wwid", "eui.0025385b21404321\n"), ("size", "2000")]);
+    machine.mount("259:8", "/other");
+    let text = machine.refused("252:1");
+    assert!(text.starts_with("/dev/nvme1n1, another path to the same drive, is mounted at /other;"), "{text}");
+}
+
+#[test]
+fn volumes_beside_the_target_do_not_count_and_hand_made_mappings_do() {
+    let group = "LVM-0123456789abcdef0123456789abcdef";
+    let other_group = "LVM-1123456789abcdef0123456789abcdef";
+    for (target, beside, lie_apart) in [
+        (format!("{group}A"), format!("{group}B"), true),
+        (format!("{group}A"), format!("{group}B-tpool"), true),
+        (format!("{group}A"), format!("{other_group}B"), false),
+        ("part1-mpath-3600".into(), "part2-mpath-3600".into(), true),
+        ("CRYPT-PLAIN-x".into(), "CRYPT-PLAIN-y".into(), false),
+        (String::new(), String::new(), false),
+    ] {
+        let machine = Machine::new();
+        for (name, number, uuid) in [("dm-1", "252:1", &target), ("dm-2", "252:2", &beside)] {
+            let dm = machine.add_device(name, number, &[("dm/name", name), ("dm/uuid", uuid)]);
+            machine.stack(&dm, &machine.disk().join("nvme0n1p2"));
+        }
+        machine.mount("252:2", "/beside");
+        let text = machine.refused("252:1");
+        assert_eq!(text.is_empty(), lie_apart, "{target} beside {beside}: {text}");
+        let says = "/dev/nvme0n1p2 beneath it is held by dm-2 (";
+        assert!(lie_apart || (text.starts_with(says) && text.contains("mounted at /beside)")), "{text}");
+        let overlap = machine.subject_of(DevNum::parse("252:1").unwrap()).overlaps(&machine.subject(2));
+        assert_eq!(overlap, Some(Overlap::Bytes), "a volume and what it is made of");
+        let volumes = ["252:1", "252:2"].map(|number| machine.subject_of(DevNum::parse(number).unwrap()));
+        assert_eq!(volumes[0].overlaps(&volumes[1]), None);
+    }
+}
+
+#[test]
+fn arrays_of_one_container_lie_apart() {
+    let machine = Machine::new();
+    for (name, number) in [("md126", "9:126"), ("md127", "9:127")] {
+        let md = machine.add_device(name, number, &[("md/level", "raid1")]);
+        machine.stack(&md, &machine.disk());
+    }
+    assert_eq!(machine.refused("9:126"), "");
+}
+
+/// A second path to the fake NVMe drive, with partition 2 as it is there.
+fn other_path(machine: &Machine, attributes: &[(&str, &str)]) {
+    let wwid = [("wwid", "eui.0025385b21404321\n"), ("size", "2000"), ("device/serial", "S123\n")];
+    machine.add_device("nvme1n1", "259:8", &[&wwid, attributes].concat());
+    let part = [("partition", "2"), ("start", "1000"), ("size", "500")];
+    machine.add_device("nvme1n1/nvme1n1p2", "259:9", &part);
+    machine.add_device("nvme1n1/nvme1n1p3", "259:10", &[("partition", "3"), ("start", "1500"), ("size", "400")]);
+}
+
+#[test]
+fn the_other_path_to_a_drive_counts_as_the_drive() {
+    let machine = Machine::new();
+    other_path(&machine, &[]);
+    assert_eq!(machine.refused("259:0"), "");
+    for (mounted, disk, partition) in [
+        ("259:8", "/dev/nvme1n1, another path to the same drive, is mounted", "/dev/nvme1n1, another path to the same"),
+        ("259:9", "/dev/nvme1n1p2 on another path to the same drive is mounted", "/dev/nvme1n1p2 on another path"),
+        ("259:10", "/dev/nvme1n1p3 on another path to the same drive is mounted", ""),
+    ] {
+        machine.mount(mounted, "/data");
+        assert!(machine.refused("259:0").starts_with(disk), "{}", machine.refused("259:0"));
+        let text = machine.refused("259:2");
+        assert!(text.starts_with(partition) && text.is_empty() == partition.is_empty(), "{text}");
+    }
+    let paths = |minor| {
+        let subject = machine.subject(minor);
+        subject.doors().map(|node| node.which.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(0), ["it", "/dev/nvme1n1,"]);
+    assert_eq!(paths(2), ["it", "/dev/nvme1n1p2"]);
+    assert_eq!(machine.subject(0).overlaps(&machine.subject(8)), Some(Overlap::Drive));
+    assert_eq!(machine.subject(2).overlaps(&machine.subject(9)), Some(Overlap::Drive));
+    assert_eq!(machine.subject(2).overlaps(&machine.subject(8)), Some(Overlap::Bytes));
+    assert_eq!(machine.subject(2).overlaps(&machine.subject(10)), None);
+}
+
+#[test]
+fn drives_that_only_look_alike_are_two() {
+    for (what, attributes) in [
+        ("another namespace", &[("wwid", "eui.0025385b21404322\n")][..]),
+        ("another serial number under the name that a vendor gave to all", &[("device/serial", "S124\n")][..]),
+        ("no name", &[("wwid", "")][..]),
+    ] {
+        let machine = Machine::new();
+        other_path(&machine, attributes);
+        machine.mount("259:8", "/data");
+        assert_eq!(machine.refused("259:0"), "", "{what}");
+        assert_eq!(machine.subject(0).overlaps(&machine.subject(8)), None, "{what}");
+    }
+    let machine = Machine::new();
+    fs::write(machine.disk().join("wwid"), "eui.0000000000000000\n").unwrap();
+    other_path(&machine, &[("wwid", "eui.0000000000000000\n")]);
+    machine.mount("259:8", "/data");
+    assert_eq!(machine.refused("259:0"), "", "a name of zeros is none");
+}
+
+#[test]
+fn what_is_exported_is_in_use() {
+    let nvmet = "sys/kernel/config/nvmet/subsystems/nqn.test";
+    let lio = "sys/kernel/config/target/core";
+    let device = |machine: &Machine| {
+        machine.link("sys/class/block", "nvme0n1p2-of-the-test", &machine.disk().join("nvme0n1p2"));
+        "/dev/nvme0n1p2-of-the-test\n"
+    };
+    for (dir, attribute, what) in [
+        (
+            format!("{nvmet}/namespaces/7"),
+            "device_path",
+            "namespace 7 of NVMe-oF subsystem nqn.test; disable that (`echo 0 > /",
+        ),
+        (format!("{lio}/iblock_0/data"), "udev_path", "LIO backstore iblock_0/data; delete that (`targetcli`"),
+    ] {
+        let machine = Machine::new();
+        let path = device(&machine);
+        machine.write(&format!("{dir}/{attribute}"), path);
+        machine.write(&format!("{dir}/enable"), "0\n");
+        assert_eq!(machine.refused("259:0"), "");
+        machine.write(&format!("{dir}/enable"), "1\n");
+        let text = machine.refused("259:0");
+        assert!(text.starts_with(&format!("its partition /dev/nvme0n1p2 is exported as {what}")), "{text}");
+        machine.write(&format!("{dir}/{attribute}"), "/dev/another\n");
+        assert_eq!(machine.refused("259:0"), "");
+    }
+
+    let machine = Machine::new();
+    machine.write(&format!("{nvmet}/passthru/enable"), "1\n");
+    machine.write(&format!("{nvmet}/passthru/device_path"), "/dev/nvme0\n");
+    let text = machine.refused("259:0");
+    assert!(
+        text.starts_with("it is exported as the passed-through controller of NVMe-oF subsystem nqn.test;"),
+        "{text}"
+    );
+    machine.write(&format!("{nvmet}/passthru/device_path"), "/dev/nvme1\n");
+    assert_eq!(machine.refused("259:0"), "");
+
+    let file = machine.write("image", "");
+    let subject = Subject::of_file(&fs::metadata(&file).unwrap());
+    for (info, device, image) in [
+        (
+            "iBlock device: nvme0n1p2  UDEV PATH: /dev/none  readonly: 0\n        Major: 259 Minor: 2  CLAIMED: IBLOCK\n",
+            true,
+            false,
+        ),
+        (
+            &format!("TCM FILEIO ID: 0        File: {}  Size: 1048576  Mode: O_DSYNC Async: 0\n", file.display()),
+            false,
+            true,
+        ),
+    ] {
+        machine.write(&format!("{lio}/fileio_3/x/enable"), "1\n");
+        machine.write(
+            &format!("{lio}/fileio_3/x/info"),
+            &format!("Status: ACTIVATED  Max Queue Depth: 0\n        {info}"),
+        );
+        let found = [machine.refused("259:0"), refusals(&subject, &machine).join("")];
+        assert_eq!(
+            found.each_ref().map(|text| text.contains("LIO backstore fileio_3/x")),
+            [device, image],
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn exports_that_cannot_be_looked_at_are_said() {
+    let machine = Machine::new();
+    machine.write("sys/module/nvmet/refcnt", "0\n");
+    let mut findings = Findings::default();
+    machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
+    assert!(matches!(&findings.notes[..], [one] if one.starts_with("what nvmet exports could not be looked at")));
 }
 
 #[test]
@@ -169,9 +428,11 @@ fn all_reasons_are_listed_at_once_and_each_mount_once() {
 fn a_disk_and_its_partition_overlap_and_two_partitions_do_not() {
     let machine = Machine::new();
     let (disk, part) = (machine.subject(0), machine.subject(2));
-    assert!(disk.overlaps(&part) && part.overlaps(&disk) && disk.overlaps(&disk));
+    let bytes = Some(Overlap::Bytes);
+    assert_eq!([disk.overlaps(&part), part.overlaps(&disk), disk.overlaps(&disk)], [bytes; 3]);
     let file = |name| Subject::of_file(&fs::metadata(machine.write(name, "")).unwrap());
-    assert!(file("a").overlaps(&file("a")) && !file("a").overlaps(&file("b")) && !file("a").overlaps(&disk));
+    assert_eq!(file("a").overlaps(&file("a")), bytes);
+    assert_eq!((file("a").overlaps(&file("b")), file("a").overlaps(&disk)), (None, None));
 }
 
 fn opener(pid: u32, mark: Option<Mark>) -> Opener {

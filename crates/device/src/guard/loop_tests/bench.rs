@@ -51,11 +51,23 @@ impl Bench {
         let image = dir.path().join("image");
         File::create(&image).unwrap().set_len(SIZE).unwrap();
         let image = image.to_str().unwrap();
-        // Two that look for a free device at once find the same one, and the loser keeps it open a while.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let device = succeed("losetup", &[options, &["--find", "--show", image]].concat())?;
+        let device = attach(&[options, &[image]].concat())?;
         Some(Self { device, dir })
+    }
+
+    /// Another loop device, on `path`, and what detaches it.
+    pub(super) fn attach(&self, path: &str, options: &[&str]) -> Option<(String, Undo<'static>)> {
+        let device = attach(&[options, &[path]].concat())?;
+        Some((device.clone(), Undo("losetup", vec!["--detach".into(), device])))
+    }
+
+    /// Mounts `device` in the directory of the bench, after a file system was made on it.
+    pub(super) fn mount(&self, device: &str) -> Option<(String, Undo<'static>)> {
+        succeed("mkfs.ext4", &["-q", "-F", device])?;
+        let at = self.path("mount");
+        fs::create_dir(&at).unwrap();
+        succeed("mount", &[device, &at])?;
+        Some((at.clone(), Undo("umount", vec!["--lazy".into(), at])))
     }
 
     pub(super) fn guard(&self) -> Guard {
@@ -122,6 +134,14 @@ impl Bench {
     pub(super) fn path(&self, name: &str) -> String {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
+}
+
+/// Sets up a loop device and gives its name.
+fn attach(arguments: &[&str]) -> Option<String> {
+    // Two that look for a free device at once find the same one, and the loser keeps it open a while.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    succeed("losetup", &[&["--find", "--show"], arguments].concat())
 }
 
 impl Drop for Bench {

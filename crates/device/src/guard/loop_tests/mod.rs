@@ -2,6 +2,7 @@
 //! the tools it says `skipped` and why.
 
 mod bench;
+mod beneath;
 mod other_process;
 
 use super::stamp::tests::fill_stamped;
@@ -364,12 +365,4 @@ fn one_refused_device_stops_all_and_leaves_no_file() {
     assert_eq!(refused.0.len(), 1);
     assert_eq!(refused.0[0].device, bench.device);
     assert!(!exists(&file));
-}
-
-#[test]
-fn the_file_behind_a_loop_device_is_held() {
-    let Some(bench) = Bench::new(&[]) else { return };
-    let image = Request { file_size_bytes: Some(SIZE), ..Request::new(bench.path("image"), "test") };
-    let text = bench.consent(&image).unwrap_err();
-    assert!(text.contains("it is held by the loop device loop"), "{text}");
 }

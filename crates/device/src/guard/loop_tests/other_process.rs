@@ -41,6 +41,21 @@ fn stranger(file: File) -> Other {
     Other(Command::new("sleep").arg("600").stdin(file).spawn().unwrap())
 }
 
+/// A program that serves the file at `path` as a drive; `None`, said aloud, where it is not installed.
+pub(super) fn serve(path: &str) -> Option<Other> {
+    let socket = format!("{path}.socket");
+    let mut command = Command::new("qemu-nbd");
+    command.args(["--format=raw", "--socket", &socket, path]).stdin(Stdio::null()).stderr(Stdio::null());
+    let Ok(child) = command.spawn() else { return super::bench::skip("qemu-nbd is not installed") };
+    let other = Other(child);
+    // It opens the file before it listens.
+    let listens = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        std::path::Path::new(&socket).exists()
+    });
+    if listens { Some(other) } else { super::bench::skip("qemu-nbd does not serve the file") }
+}
+
 /// Another run of this program on the device of `bench`, when it has its consent.
 pub(super) fn run_on(bench: &Bench, shared: bool) -> Other {
     let [device, state, how] = HOLD;

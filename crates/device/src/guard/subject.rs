@@ -1,0 +1,341 @@
+//! What shares bytes with a target: its disk and partitions, the other paths to its drive, and what is beneath.
+//!
+//! ```text
+//!           what is built on it: refused, whatever it is used for (in_use)
+//!   disk <-> partition  =  the target  =  another path to the same drive (same wwid)
+//!   slaves of dm and md, the file or the device behind a loop device: all of the above again
+//! ```
+//! A file beneath ends the descent: the file system that it lies on may be in use, and so may all that is
+//! on the same disks. What is looked for in all this is [`super::in_use`]'s.
+
+use crate::discover::{Backing, DevNum, Disk, LoopDevice, Roots, SysDir, disks, generic_of_block, loops};
+use std::fs::{self, Metadata};
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+
+/// What a device is to the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    /// The target.
+    Itself,
+    /// The same bytes, reached through another device.
+    OtherPath,
+    /// A part of one of the two above, or the disk that it lies on.
+    Part,
+    /// What the target is made of, or a part of that.
+    Beneath,
+}
+
+/// A block device that shares bytes with the target.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) number: DevNum,
+    /// How to speak of it: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it lies on`.
+    pub(super) which: String,
+    pub(super) dir: SysDir,
+    pub(super) relation: Relation,
+    /// Devices made of it through which it is beneath the target.
+    way: Vec<SysDir>,
+}
+
+/// A part of a file that shares bytes with the target.
+#[derive(Debug)]
+struct FilePart {
+    device: DevNum,
+    inode: u64,
+    bytes: Range<u64>,
+    which: String,
+    /// Whether all of that part is the target's. Volumes beside it may have the most of what is under dm and md.
+    exact: bool,
+}
+
+/// How two targets meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overlap {
+    /// They have bytes in common.
+    Bytes,
+    /// They are paths to one drive.
+    Drive,
+}
+
+/// What was found of the target.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// How to speak of it.
+    pub(super) which: String,
+    /// Whether who only reads it uses it. Daemons that look after the paths of a drive have them open to read.
+    pub(super) readers_count: bool,
+}
+
+/// Everything that shares bytes with the target.
+#[derive(Debug, Default)]
+pub(super) struct Subject {
+    /// Block devices; the target is the first, unless it is a file.
+    nodes: Vec<Node>,
+    /// NVMe character devices, the other doors to the disks among those.
+    generics: Vec<(DevNum, String)>,
+    /// The file that is the target, or files beneath it.
+    files: Vec<FilePart>,
+    /// Loop devices that show a part of the target to it, and not to others.
+    own_loops: Vec<DevNum>,
+}
+
+/// The devices among which other paths and loop devices are looked for.
+struct Machine<'a> {
+    roots: &'a Roots,
+    disks: Vec<Disk>,
+    loops: Vec<LoopDevice>,
+}
+
+impl Subject {
+    /// What shares bytes with the block device `number`, whose directory in sysfs is `dir`.
+    pub(super) fn of_device(number: DevNum, dir: &SysDir, roots: &Roots) -> Self {
+        let machine = Machine { roots, disks: disks(roots), loops: loops(roots) };
+        let mut subject = Self::default();
+        subject.add(&machine, number, dir, None, true);
+        subject
+    }
+
+    /// The file that `metadata` describes.
+    pub(super) fn of_file(metadata: &Metadata) -> Self {
+        let file = FilePart {
+            device: DevNum::of_stat(metadata.dev()),
+            inode: metadata.ino(),
+            bytes: 0..u64::MAX,
+            which: "it".to_owned(),
+            exact: true,
+        };
+        Self { files: vec![file], ..Self::default() }
+    }
+
+    /// Adds a device with all that shares bytes with it. `way` leads from it to the target; the target
+    /// has none. `exact`: all of it is the target's.
+    fn add(&mut self, machine: &Machine<'_>, number: DevNum, dir: &SysDir, way: Option<&SysDir>, exact: bool) {
+        if let Some(known) = self.nodes.iter_mut().find(|node| node.number == number) {
+            return known.way.extend(way.cloned());
+        }
+        let is_partition = dir.text("partition").is_some();
+        let disk = if is_partition { dir.parent().unwrap_or_else(|| dir.clone()) } else { dir.clone() };
+        let bytes = bytes_of(dir, is_partition);
+        let is_target = way.is_none();
+        let name = |dir: &SysDir| format!("/dev/{}", dir.node_name());
+        let (itself, part) =
+            if is_target { (Relation::Itself, Relation::Part) } else { (Relation::Beneath, Relation::Beneath) };
+
+        let which = if is_target { "it".to_owned() } else { format!("{} beneath it", name(dir)) };
+        self.push(Some(number), dir, which, itself);
+        self.nodes.iter_mut().rev().take(1).for_each(|node| node.way.extend(way.cloned()));
+        if is_partition {
+            let which = match is_target {
+                true => format!("the disk {} that it lies on", name(&disk)),
+                false => format!("the disk {} beneath it", name(&disk)),
+            };
+            self.push(disk.dev(), &disk, which, part);
+        }
+        for partition in dir.partitions() {
+            let which = match is_target {
+                true => format!("its partition {}", name(&partition)),
+                false => format!("the partition {} beneath it", name(&partition)),
+            };
+            self.push(partition.dev(), &partition, which, part);
+        }
+        self.add_generic(machine, &disk, if is_target { "its" } else { "the" });
+        self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), itself, part);
+        let whose = if is_target { "its backing file" } else { "the file beneath it," };
+        self.add_backing(machine, &disk, bytes, exact, whose);
+        let slaves = disk.child("slaves");
+        for name in slaves.children() {
+            let Some(number) = slaves.child(&name).dev() else { continue };
+            if let Some(dir) = SysDir::of_block(&machine.roots.sys, number) {
+                self.add(machine, number, &dir, Some(&disk), false);
+            }
+        }
+    }
+
+    fn push(&mut self, number: Option<DevNum>, dir: &SysDir, which: String, relation: Relation) {
+        let Some(number) = number.filter(|number| self.nodes.iter().all(|node| node.number != *number)) else { return };
+        self.nodes.push(Node { number, which, dir: dir.clone(), relation, way: Vec::new() });
+    }
+
+    fn add_generic(&mut self, machine: &Machine<'_>, disk: &SysDir, whose: &str) {
+        let generic = generic_of_block(&disk.name(), machine.roots);
+        self.generics.extend(generic.map(|number| (number, format!("{whose} NVMe character device"))));
+    }
+
+    /// Adds the other paths to the drive of `disk`. Of a partition with these `bytes`: the disk there, and
+    /// its partitions that meet them.
+    fn add_other_paths(
+        &mut self,
+        machine: &Machine<'_>,
+        disk: &SysDir,
+        bytes: Option<&Range<u64>>,
+        itself: Relation,
+        part: Relation,
+    ) {
+        let Some(this) = Disk::at(disk.clone()) else { return };
+        let same = if itself == Relation::Itself { Relation::OtherPath } else { Relation::Beneath };
+        let others = machine.disks.iter().filter(|other| other.number != this.number && other.is_same_drive(&this));
+        for other in others {
+            let name = format!("/dev/{}", other.dir.node_name());
+            let which = format!("{name}, another path to the same drive,");
+            self.push(Some(other.number), &other.dir, which, if bytes.is_none() { same } else { part });
+            for partition in other.dir.partitions() {
+                let theirs = bytes_of(&partition, true);
+                if bytes.is_none_or(|bytes| meet(bytes, &theirs)) {
+                    let which = format!("/dev/{} on another path to the same drive", partition.node_name());
+                    let is_same = bytes == Some(&theirs);
+                    self.push(partition.dev(), &partition, which, if is_same { same } else { part });
+                }
+            }
+            self.add_generic(machine, &other.dir, &format!("{name}'s"));
+        }
+    }
+
+    /// Adds what is behind `disk` if that is a loop device; `bytes` are those of the disk that matter.
+    fn add_backing(&mut self, machine: &Machine<'_>, disk: &SysDir, bytes: Range<u64>, exact: bool, whose: &str) {
+        let Some(own) = machine.loops.iter().find(|of| Some(of.number) == disk.dev()) else { return };
+        self.own_loops.push(own.number);
+        match own.backing {
+            Backing::File { device, inode } => {
+                let start = own.bytes.start.saturating_add(bytes.start);
+                let end = own.bytes.start.saturating_add(bytes.end).min(own.bytes.end);
+                let which = format!("{whose} {}", own.path);
+                self.files.push(FilePart { device, inode, bytes: start..end, which, exact });
+            }
+            Backing::Device(number) => {
+                if let Some(dir) = SysDir::of_block(&machine.roots.sys, number) {
+                    self.add(machine, number, &dir, Some(disk), false);
+                }
+            }
+            Backing::Unknown => {}
+        }
+    }
+
+    /// The block devices.
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The devices that move when somebody uses the target: itself, and the other paths to its drive.
+    pub(super) fn doors(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
+    }
+
+    /// What `metadata` describes, if it is part of this.
+    pub(super) fn find(&self, metadata: &Metadata) -> Option<Found> {
+        let number = DevNum::of_stat(metadata.rdev());
+        let kind = metadata.file_type();
+        if kind.is_block_device() {
+            let node = self.node(number)?;
+            return Some(Found { which: node.which.clone(), readers_count: node.relation != Relation::Beneath });
+        }
+        let which = match kind.is_char_device() {
+            true => self.generics.iter().find(|(generic, _)| *generic == number)?.1.clone(),
+            false => self.file(DevNum::of_stat(metadata.dev()), metadata.ino(), &(0..u64::MAX))?.to_owned(),
+        };
+        Some(Found { which, readers_count: true })
+    }
+
+    /// How to speak of what `path` leads to, if it is part of this. A device without a node here is known by its name.
+    pub(super) fn find_path(&self, path: &str, roots: &Roots) -> Option<String> {
+        if !path.starts_with('/') {
+            return None;
+        }
+        match fs::metadata(path) {
+            Ok(metadata) => self.find(&metadata).map(|found| found.which),
+            Err(_) => {
+                let name = path.strip_prefix("/dev/")?.replace('/', "!");
+                let number = SysDir::new(roots.sys.join("class/block").join(name)).dev()?;
+                self.node(number).map(|node| node.which.clone())
+            }
+        }
+    }
+
+    /// How to speak of what the loop device `of` shows, if it is part of this and `of` is none of its own.
+    pub(super) fn find_behind(&self, of: &LoopDevice, roots: &Roots) -> Option<String> {
+        if self.own_loops.contains(&of.number) {
+            return None;
+        }
+        match of.backing {
+            Backing::File { device, inode } => self.file(device, inode, &of.bytes).map(str::to_owned),
+            Backing::Device(number) => self.node(number).map(|node| node.which.clone()),
+            Backing::Unknown => self.find_path(&of.path, roots),
+        }
+    }
+
+    /// The block device `number`, if it is part of this.
+    pub(super) fn node(&self, number: DevNum) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.number == number)
+    }
+
+    fn file(&self, device: DevNum, inode: u64, bytes: &Range<u64>) -> Option<&str> {
+        let is_it = |file: &&FilePart| (file.device, file.inode) == (device, inode) && meet(&file.bytes, bytes);
+        self.files.iter().find(is_it).map(|file| file.which.as_str())
+    }
+
+    /// Whether the two have bytes in common, and how.
+    pub(super) fn overlaps(&self, other: &Self) -> Option<Overlap> {
+        let in_devices = |one: &Self, two: &Self| {
+            let target = two.nodes.first()?;
+            one.node(target.number).map(|node| match node.relation {
+                Relation::OtherPath => Overlap::Drive,
+                Relation::Itself | Relation::Part | Relation::Beneath => Overlap::Bytes,
+            })
+        };
+        let in_files = || {
+            let pairs = self.files.iter().flat_map(|one| other.files.iter().map(move |two| (one, two)));
+            let meets = |(one, two): (&FilePart, &FilePart)| {
+                (one.device, one.inode) == (two.device, two.inode)
+                    && meet(&one.bytes, &two.bytes)
+                    && (one.exact || two.exact)
+            };
+            pairs.into_iter().any(meets).then_some(Overlap::Bytes)
+        };
+        in_devices(self, other).or_else(|| in_devices(other, self)).or_else(in_files)
+    }
+}
+
+impl Node {
+    /// Its node below `dev`.
+    pub(super) fn path(&self, roots: &Roots) -> PathBuf {
+        roots.dev.join(self.dir.node_name())
+    }
+
+    /// Names of the devices made of it, but for those of the target: what leads to it, and what a volume
+    /// manager or RAID has put beside it, each in a place of its own.
+    pub(super) fn holders(&self) -> Vec<String> {
+        let holders = self.dir.child("holders");
+        let is_own = |name: &String| {
+            let holder = holders.child(name);
+            self.way.iter().any(|way| way.name() == *name || lie_apart(way, &holder))
+        };
+        holders.children().into_iter().filter(|name| !is_own(name)).collect()
+    }
+}
+
+/// Whether whoever manages both devices gives each bytes of its own: volumes of one LVM group, partitions
+/// mapped by kpartx, arrays of one md container.
+fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
+    /// `LVM-`, and 32 characters of the group's identity.
+    const GROUP_LEN: usize = 4 + 32;
+    let uuid = |dir: &SysDir| dir.child("dm").text("uuid").unwrap_or_default();
+    let (one_uuid, two_uuid) = (uuid(one), uuid(two));
+    let group = |uuid: &str| uuid.get(..GROUP_LEN).filter(|group| group.starts_with("LVM-")).map(str::to_owned);
+    let is_partition = |uuid: &str| uuid.starts_with("part") && uuid.contains('-');
+    let is_array = |dir: &SysDir| dir.child("md").path().is_dir();
+    (group(&one_uuid).is_some() && group(&one_uuid) == group(&two_uuid))
+        || (is_partition(&one_uuid) && is_partition(&two_uuid))
+        || (is_array(one) && is_array(two))
+}
+
+/// The bytes of a disk that the device at `dir` has: of a disk itself, from 0.
+fn bytes_of(dir: &SysDir, is_partition: bool) -> Range<u64> {
+    let sectors = |attribute: &str| dir.number::<u64>(attribute).map(|sectors| sectors.saturating_mul(512));
+    let start = if is_partition { sectors("start").unwrap_or(0) } else { 0 };
+    start..start.saturating_add(sectors("size").unwrap_or(u64::MAX))
+}
+
+fn meet(one: &Range<u64>, two: &Range<u64>) -> bool {
+    one.start < two.end && two.start < one.end
+}
