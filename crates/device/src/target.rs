@@ -113,6 +113,12 @@ impl Target {
         self.stamp_key
     }
 
+    /// Write streams that a write can be placed on, the first being 1; 0 where the kernel (before Linux 6.16)
+    /// or the drive has none.
+    pub fn write_streams(&self) -> u16 {
+        self.opened.facts.max_write_streams.unwrap_or(0)
+    }
+
     /// What falls short and is to be said aloud, in words.
     pub fn notes(&self) -> &[String] {
         &self.opened.notes

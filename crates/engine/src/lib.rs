@@ -22,23 +22,31 @@ pub struct Wait {
 
 /// One shard's clock and all of its targets.
 ///
-/// The caller keeps the number of operations in flight within the limit the engine was made for.
+/// The caller keeps the number of operations in flight within the limit the engine was made for. What an
+/// operation is, is the engine's business: the run loop asks for a [`BlockEngine`], and one whose ring
+/// carries more than block operations implements this with operations of its own.
 pub trait IoEngine {
     /// Whether time is virtual: it passes only in [`IoEngine::reap`], and sleeping costs nothing.
     const VIRTUAL: bool;
+
+    /// What it carries out.
+    type Op;
+
+    /// What comes back.
+    type Completion;
 
     /// The engine's clock, nanoseconds. Never runs backwards.
     fn now(&mut self) -> u64;
 
     /// Takes an operation. It is handed to the target here or in the next [`IoEngine::reap`], whichever
     /// the engine does better; the completion tells when.
-    fn submit(&mut self, op: Op);
+    fn submit(&mut self, op: Self::Op);
 
     /// Hands over what was submitted, then waits as `wait` says, and appends completions to `out`.
     ///
     /// Never blocks longer than until `wait.until_ns` (plus the kernel's timer slack). An error of
     /// the engine itself (not of an operation) is final.
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> std::io::Result<()>;
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Self::Completion>) -> std::io::Result<()>;
 
     /// Operations submitted and not yet reaped.
     fn in_flight(&self) -> usize;
@@ -47,3 +55,8 @@ pub trait IoEngine {
     /// is used up. Virtual engines give empty buffers. Not for the hot path.
     fn buffer(&mut self, len: usize) -> Option<sys::buffer::Buf>;
 }
+
+/// An engine of operations on block devices and files.
+pub trait BlockEngine: IoEngine<Op = Op, Completion = Completion> {}
+
+impl<E: IoEngine<Op = Op, Completion = Completion>> BlockEngine for E {}

@@ -10,13 +10,15 @@ use crossbeam_queue::ArrayQueue;
 use device::target::Target;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use sys::buffer::{Buf, Pool};
-use sys::op::{Completion, Kind, Op, Outcome};
+use sys::ioctl::deallocate;
+use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::process::{self, RunDelay};
 
 /// Most workers of one shard. More operations than this in flight wait for a worker.
@@ -109,6 +111,17 @@ impl Threads {
     ///
     /// `epoch` is instant 0 of its clock. Errors: descriptors, memory or threads that cannot be had.
     pub fn new(targets: &[Arc<Target>], in_flight_max: usize, memory_bytes: usize, epoch: Instant) -> io::Result<Self> {
+        Self::with_workers(WORKERS_MAX, targets, in_flight_max, memory_bytes, epoch)
+    }
+
+    /// The same with at most `workers_max` workers.
+    pub(crate) fn with_workers(
+        workers_max: usize,
+        targets: &[Arc<Target>],
+        in_flight_max: usize,
+        memory_bytes: usize,
+        epoch: Instant,
+    ) -> io::Result<Self> {
         let files = targets.iter().map(|target| Ok(File::from(target.fd().try_clone_to_owned()?)));
         let shared = Arc::new(Shared {
             epoch,
@@ -120,7 +133,7 @@ impl Threads {
             wanted: AtomicUsize::new(usize::MAX),
             stop: AtomicBool::new(false),
         });
-        let most = in_flight_max.clamp(1, WORKERS_MAX);
+        let most = in_flight_max.clamp(1, workers_max);
         let least = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(most);
         let level = Level { workers: least, least, most, adjusted_ns: 0, completed: 0, progress_ns: 0 };
         let (workers, pool) = (Vec::new(), Pool::new(memory_bytes)?);
@@ -185,6 +198,8 @@ impl Shared {
 
 impl IoEngine for Threads {
     const VIRTUAL: bool = false;
+    type Op = Op;
+    type Completion = Completion;
 
     fn now(&mut self) -> u64 {
         self.shared.clock_ns()
@@ -289,28 +304,38 @@ impl Clock {
 
 /// Does one operation and stamps both of its ends.
 fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
-    let file = &shared.files[usize::from(op.target)];
-    let len = (op.len as usize).min(op.buf.len());
     clock.begin(shared.clock_ns());
     let issued_ns = shared.clock_ns();
-    let result = loop {
-        let result = match op.kind {
-            Kind::Read => file.read_at(&mut op.buf[..len], op.offset),
-            Kind::Write => file.write_at(&op.buf[..len], op.offset),
-        };
-        match result {
+    let outcome = loop {
+        match carry_out(&shared.files[usize::from(op.target)], &mut op) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(_) if op.sync && op.kind == Kind::Write => break file.sync_data().and(result),
-            result => break result,
+            Err(error) => break Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
+            Ok(bytes) if bytes == op.len as usize || !op.kind.moves_data() => break Outcome::Done,
+            Ok(bytes) => break Outcome::Short(bytes as u32),
         }
     };
     let completed_ns = shared.clock_ns();
-    let outcome = match result {
-        Ok(bytes) if bytes == op.len as usize => Outcome::Done,
-        Ok(bytes) => Outcome::Short(bytes as u32),
-        Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
-    };
-    Completion { op, outcome, issued_ns, completed_ns, unseen_ns: clock.end(issued_ns, completed_ns) }
+    let unseen_ns = clock.end(issued_ns, completed_ns);
+    Completion { token: op.token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }
+}
+
+/// The system calls of one operation: the bytes that it moved.
+fn carry_out(file: &File, op: &mut Op) -> io::Result<usize> {
+    let len = (op.len as usize).min(op.buf.len());
+    match op.kind {
+        // pwritev2(2) takes no write stream.
+        OpKind::Write if op.placement.is_some() => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+        OpKind::Read => file.read_at(&mut op.buf[..len], op.offset),
+        OpKind::Write => {
+            let written = file.write_at(&op.buf[..len], op.offset)?;
+            if op.sync {
+                file.sync_data()?;
+            }
+            Ok(written)
+        }
+        OpKind::Flush => file.sync_data().map(|()| 0),
+        OpKind::Deallocate => deallocate(file.as_fd(), op.offset, op.len.into()).map(|()| 0),
+    }
 }
 
 #[cfg(test)]

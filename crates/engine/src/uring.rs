@@ -1,21 +1,23 @@
 //! The engine of io_uring: registered files and buffers, one ring a shard, one wait for all targets.
 
+use crate::threads::Threads;
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::Buf;
-use sys::op::{Completion, Op};
+use sys::op::{Completion, Op, Outcome};
 use sys::process::RunDelay;
-use sys::ring::{Ring, RingFacts};
+use sys::ring::{Reaped, Ring, RingFacts, Sleep};
+use sys::usage::monotonic_ns;
 
 /// Operations handed over at once. The kernel works through a batch before the call returns, so the
 /// last of a long one would be issued later than it is stamped.
 const BATCH: usize = 16;
 
-/// A call that did not sleep takes less than this.
-const CALL_NS: u64 = 5_000;
+/// Time between two looks at what a thread does in the ring's stead.
+const LOOK_NS: u64 = 100_000;
 
 /// A shard's ring and targets. Lives on the thread that made it.
 pub struct Uring {
@@ -24,84 +26,165 @@ pub struct Uring {
     /// When the completion queue was last known to be looked at, or was being waited on.
     looked_ns: u64,
     run_delay: RunDelay,
+    /// A wait as short as this hides nothing that matters, so nobody asks for how long it went on without a CPU.
+    harmless_gap_ns: u64,
+    /// Write streams of each target.
+    write_streams: Vec<u16>,
+    /// What was refused here, for the next look.
+    refused: Vec<Completion>,
+    /// Carries out what this kernel's ring cannot; made when it is first needed.
+    beside: Option<Threads>,
+    in_flight_max: usize,
     // The descriptors registered with the ring; last, so that they outlive it.
-    _targets: Vec<Arc<Target>>,
+    targets: Vec<Arc<Target>>,
 }
 
 impl Uring {
-    /// A engine for `targets` with at most `in_flight_max` operations out and `memory_bytes` of buffers.
+    /// An engine for `targets` with at most `in_flight_max` operations out and `memory_bytes` of buffers.
     ///
-    /// `epoch` is instant 0 of its clock (CLOCK_MONOTONIC). Errors: those of io_uring_setup(2) and
-    /// io_uring_register(2); `PermissionDenied` where io_uring is forbidden.
+    /// `epoch` is instant 0 of its clock (CLOCK_MONOTONIC). A completion may lie unseen for `harmless_gap_ns`
+    /// without raising a doubt. Errors: those of io_uring_setup(2) and io_uring_register(2);
+    /// `PermissionDenied` where io_uring is forbidden.
     pub fn new(
         targets: Vec<Arc<Target>>,
         in_flight_max: usize,
         memory_bytes: usize,
         epoch: Instant,
+        harmless_gap_ns: u64,
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let (ring, facts) = Ring::new(&files, in_flight_max, memory_bytes)?;
-        let run_delay = RunDelay::of_this_thread();
-        Ok((Self { epoch, ring, looked_ns: 0, run_delay, _targets: targets }, facts))
+        let epoch_ns = monotonic_ns() - epoch.elapsed().as_nanos() as u64;
+        let (ring, facts) = Ring::new(&files, in_flight_max, memory_bytes, epoch_ns)?;
+        let engine = Self {
+            epoch,
+            ring,
+            looked_ns: 0,
+            run_delay: RunDelay::of_this_thread(),
+            harmless_gap_ns,
+            write_streams: targets.iter().map(|target| target.write_streams()).collect(),
+            refused: Vec::new(),
+            beside: None,
+            in_flight_max,
+            targets,
+        };
+        Ok((engine, facts))
     }
 
     fn clock_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
 
+    /// Gives an operation to a thread, which must not be the ring's.
+    fn submit_beside(&mut self, op: Op) {
+        let issued_ns = self.clock_ns();
+        if self.beside.is_none() {
+            match Threads::with_workers(1, &self.targets, self.in_flight_max, 0, self.epoch) {
+                Ok(threads) => self.beside = Some(threads),
+                Err(error) => return self.refuse(op, issued_ns, error.raw_os_error().unwrap_or(libc::EAGAIN)),
+            }
+        }
+        if let Some(threads) = &mut self.beside {
+            threads.submit(op);
+        }
+    }
+
+    fn refuse(&mut self, op: Op, issued_ns: u64, errno: i32) {
+        let Op { token, buf, .. } = op;
+        let outcome = Outcome::Errno(errno);
+        self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
+    }
+
+    /// Waits for the first completion. The kernel watches for us meanwhile and wakes us for it, so nothing lies
+    /// unseen but for as long as we then have no CPU.
+    fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
+        let now_ns = self.clock_ns();
+        // What came before or during the submission is there now, and has lain unseen since the last look.
+        self.ring.enter(now_ns, None)?;
+        if self.ring.has_completions() {
+            return Ok(());
+        }
+        let asleep_ns = self.clock_ns();
+        self.ring.enter(asleep_ns, Some(Sleep { completions: 1, until_ns }))?;
+        let woke_ns = self.clock_ns();
+        let gap_ns = match woke_ns - asleep_ns {
+            slept_ns if slept_ns > self.harmless_gap_ns => self.run_delay.since_last_ns().min(slept_ns),
+            _ => 0,
+        };
+        self.looked_ns = woke_ns - gap_ns;
+        Ok(())
+    }
+
     /// Appends all completions that are there, as seen now.
     fn look(&mut self, out: &mut Vec<Completion>) {
         let seen_ns = self.clock_ns();
-        while let Some((op, outcome, issued_ns)) = self.ring.pop() {
-            let unseen_ns = seen_ns - self.looked_ns.max(issued_ns).min(seen_ns);
-            out.push(Completion { op, outcome, issued_ns, completed_ns: seen_ns.max(issued_ns), unseen_ns });
-        }
+        let looked_ns = self.looked_ns;
+        self.ring.reap(|Reaped { token, buf, outcome, issued_ns }| {
+            let unseen_ns = seen_ns - looked_ns.max(issued_ns).min(seen_ns);
+            out.push(Completion { token, buf, outcome, issued_ns, completed_ns: seen_ns.max(issued_ns), unseen_ns });
+        });
         self.looked_ns = seen_ns;
+        out.append(&mut self.refused);
     }
 }
 
 impl IoEngine for Uring {
     const VIRTUAL: bool = false;
+    type Op = Op;
+    type Completion = Completion;
 
+    #[inline]
     fn now(&mut self) -> u64 {
         self.clock_ns()
     }
 
+    #[inline]
     fn submit(&mut self, op: Op) {
+        if op.placement.is_some_and(|placement| placement.0 > self.write_streams[usize::from(op.target)]) {
+            let now_ns = self.clock_ns();
+            return self.refuse(op, now_ns, libc::EOPNOTSUPP);
+        }
+        if !self.ring.carries(&op) {
+            return self.submit_beside(op);
+        }
         let mut op = op;
         // The submission queue can be full for a moment; the kernel empties it in every `enter`.
         while let Err(back) = self.ring.push(op) {
             op = back;
             let now_ns = self.clock_ns();
             // An error here comes again in `reap`, which reports it.
-            if self.ring.enter(now_ns, 0, 0).is_err() {
+            if self.ring.enter(now_ns, None).is_err() {
                 return;
             }
         }
         if self.ring.pushed() >= BATCH {
             let now_ns = self.clock_ns();
-            let _ = self.ring.enter(now_ns, 0, 0);
+            let _ = self.ring.enter(now_ns, None);
         }
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
         let now_ns = self.clock_ns();
-        let timeout_ns = wait.until_ns.saturating_sub(now_ns);
-        self.ring.enter(now_ns, wait.completions, timeout_ns)?;
-        if timeout_ns > 0 && wait.completions == 1 {
-            // The kernel was watching for us and woke us for the first, so nothing lay unseen but for as
-            // long as we had no CPU. Unless it was there already: then the call did not sleep.
-            let (woke_ns, waited_ns) = (self.clock_ns(), self.run_delay.since_last_ns());
-            if woke_ns > now_ns + CALL_NS {
-                self.looked_ns = self.looked_ns.max(woke_ns.saturating_sub(waited_ns));
+        let mut until_ns = wait.until_ns;
+        if let Some(threads) = self.beside.as_mut().filter(|threads| threads.in_flight() > 0) {
+            threads.reap(Wait { until_ns: 0, completions: 1 }, out)?;
+            until_ns = until_ns.min(now_ns + LOOK_NS);
+        }
+        if until_ns <= now_ns || !self.refused.is_empty() || !out.is_empty() {
+            // Who spins looks often, and mostly there is nothing to ask the kernel for.
+            if self.ring.pushed() > 0 || self.ring.is_ready() {
+                self.ring.enter(now_ns, None)?;
             }
+        } else if wait.completions == 1 {
+            self.await_first(until_ns)?;
+        } else {
+            self.ring.enter(now_ns, Some(Sleep { completions: wait.completions, until_ns }))?;
         }
         self.look(out);
         Ok(())
     }
 
     fn in_flight(&self) -> usize {
-        self.ring.in_flight()
+        self.ring.in_flight() + self.refused.len() + self.beside.as_ref().map_or(0, Threads::in_flight)
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {

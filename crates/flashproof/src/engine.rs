@@ -11,6 +11,7 @@ use load::act::{Arrival, Engine as Wanted, Pacing as WantedPacing, Terms};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
 use load::stream::Stream;
+use results::cell::harmless_gap_ns;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -59,7 +60,7 @@ impl Engine {
             return Ok(Self::Threads(None));
         }
         // The smallest ring tells whether the kernel lets us have one.
-        match (Uring::new(targets.clone(), 1, 4096, Instant::now()), wanted) {
+        match (Uring::new(targets.clone(), 1, 4096, Instant::now(), 0), wanted) {
             (Ok(_), _) => Ok(Self::IoUring),
             (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
                 "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",
@@ -104,6 +105,8 @@ impl Engine {
         sink: &mut impl Sink,
     ) -> Result<(), RunError> {
         let epoch = Instant::now();
+        let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
+        let harmless_gap_ns = harmless_gap_ns(tightest_ns);
         match (self, devices) {
             (_, Devices::Simulated(drives)) => {
                 run(what, plans, |_: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed))), sink)
@@ -111,7 +114,9 @@ impl Engine {
             (Self::Threads(_), Devices::Real(targets)) => {
                 run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch), sink)
             }
-            (_, Devices::Real(targets)) => run(what, plans, |plan: &Plan<_>| uring(targets, plan, epoch, facts), sink),
+            (_, Devices::Real(targets)) => {
+                run(what, plans, |plan: &Plan<_>| uring(targets, plan, epoch, harmless_gap_ns, facts), sink)
+            }
         }
     }
 }
@@ -120,8 +125,15 @@ fn threads<S: Stream>(targets: &[Arc<Target>], plan: &Plan<S>, epoch: Instant) -
     Threads::new(targets, plan.in_flight_max(), plan.buffer_bytes(), epoch)
 }
 
-fn uring<S: Stream>(targets: &[Arc<Target>], plan: &Plan<S>, epoch: Instant, facts: &EngineFacts) -> io::Result<Uring> {
-    let (engine, ring) = Uring::new(targets.to_vec(), plan.in_flight_max(), plan.buffer_bytes(), epoch)?;
+fn uring<S: Stream>(
+    targets: &[Arc<Target>],
+    plan: &Plan<S>,
+    epoch: Instant,
+    harmless_gap_ns: u64,
+    facts: &EngineFacts,
+) -> io::Result<Uring> {
+    let (slots, bytes) = (plan.in_flight_max(), plan.buffer_bytes());
+    let (engine, ring) = Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns)?;
     facts.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
     Ok(engine)
 }

@@ -19,7 +19,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::ioctl;
-use sys::op::Kind;
 
 /// How long a run that was ended may take to come home, beyond its own drain, before it is left
 /// behind: an operation can hang in the kernel for good.
@@ -226,10 +225,6 @@ impl Sink for Recording<'_> {
 
     fn failure(&mut self, failure: &FailedOp) {
         let FailedOp { device, kind, offset, len, error } = failure;
-        let kind = match kind {
-            Kind::Read => "read",
-            Kind::Write => "write",
-        };
         let name = &self.manifest.devices[*device];
         let line = format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}");
         if self.failures_told < FAILURES_TOLD_MAX {

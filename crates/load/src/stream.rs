@@ -3,7 +3,7 @@
 use crate::sizes::SizeTable;
 use device::random::Random;
 use std::sync::Arc;
-use sys::op::{Kind, Outcome, Placement, TargetId};
+use sys::op::{OpKind, Outcome, Placement, TargetId};
 
 /// An operation that a stream wants, before it has a buffer.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +13,7 @@ pub struct Request {
     /// Where it is counted: index into the interval's cells.
     pub cell: u32,
     /// Read or write.
-    pub kind: Kind,
+    pub kind: OpKind,
     /// First byte.
     pub offset: u64,
     /// Bytes to move.
@@ -198,7 +198,7 @@ impl Extent {
     }
 
     #[inline]
-    fn draw(&self, random: &mut Random, kind: Kind, buffers: u16) -> Request {
+    fn draw(&self, random: &mut Random, kind: OpKind, buffers: u16) -> Request {
         let offset = random.below(self.offsets) * self.step_bytes;
         let len = self.lens.draw(random);
         Request { target: self.target, cell: self.cell, kind, offset, len, buffers, sync: false, placement: None }
@@ -274,7 +274,7 @@ pub struct Uniform {
     /// Where and how much.
     pub extent: Extent,
     /// Read or write.
-    pub kind: Kind,
+    pub kind: OpKind,
     /// Buffer class.
     pub buffers: u16,
     /// Where chance comes from.
@@ -299,7 +299,7 @@ impl Sequential {
         let offset = self.next % offsets * step_bytes;
         self.next = (self.next + 1) % offsets;
         let buffers = self.buffers;
-        Request { target, cell, kind: Kind::Read, offset, len, buffers, sync: false, placement: None }
+        Request { target, cell, kind: OpKind::Read, offset, len, buffers, sync: false, placement: None }
     }
 }
 
@@ -333,15 +333,15 @@ impl Updates {
 
     fn read(&mut self) -> Request {
         let target = self.random.below(self.reads.len() as u64) as usize;
-        self.reads[target].draw(&mut self.random, Kind::Read, self.buffers)
+        self.reads[target].draw(&mut self.random, OpKind::Read, self.buffers)
     }
 
     /// What follows an operation of `kind`.
-    fn after(&mut self, kind: Kind) -> Option<Request> {
-        if kind == Kind::Read {
+    fn after(&mut self, kind: OpKind) -> Option<Request> {
+        if kind == OpKind::Read {
             let target = self.random.below(self.writes.len() as u64) as usize;
             let (extent, buffers) = &self.writes[target];
-            return Some(extent.draw(&mut self.random, Kind::Write, *buffers));
+            return Some(extent.draw(&mut self.random, OpKind::Write, *buffers));
         }
         self.left = self.left.checked_sub(1)?;
         Some(self.read())
@@ -368,11 +368,11 @@ impl Mixed {
     fn next(&mut self) -> Request {
         if self.random.below(self.split.1) < self.split.0 {
             let target = self.random.below(self.reads.len() as u64) as usize;
-            self.reads[target].draw(&mut self.random, Kind::Read, self.buffers)
+            self.reads[target].draw(&mut self.random, OpKind::Read, self.buffers)
         } else {
             let target = self.random.below(self.writes.len() as u64) as usize;
             let (extent, buffers) = &self.writes[target];
-            extent.draw(&mut self.random, Kind::Write, *buffers)
+            extent.draw(&mut self.random, OpKind::Write, *buffers)
         }
     }
 }
@@ -390,7 +390,7 @@ mod tests {
         let mut random = Random::new(1);
         let mut seen = [[0_u32; 2]; 8];
         for _ in 0..16_000 {
-            let request = extent.draw(&mut random, Kind::Read, 0);
+            let request = extent.draw(&mut random, OpKind::Read, 0);
             assert!(request.offset + u64::from(request.len) <= 5120);
             seen[(request.offset / 512) as usize][(request.len / 512 - 2) as usize] += 1;
         }
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn lost_arrivals_are_counted_as_if_each_was_asked_for() {
         let extent = |cell| Extent::blocks(0, cell, 1 << 20, 4096).unwrap();
-        let uniform = Uniform { extent: extent(3), kind: Kind::Read, buffers: 0, random: Random::new(1) };
+        let uniform = Uniform { extent: extent(3), kind: OpKind::Read, buffers: 0, random: Random::new(1) };
         let bundles = Updates::new(vec![extent(1)], vec![(extent(2), 1)], 0, 100, Random::new(1));
         for pattern in [Pattern::Uniform(uniform), Pattern::Updates(bundles)] {
             let [mut asked, mut told] = [[0; 4]; 2];
@@ -438,7 +438,7 @@ mod tests {
             random: Random::new(5),
         };
         let requests: Vec<_> = (0..40_000).map(|_| mixed.next()).collect();
-        let reads = requests.iter().filter(|r| r.kind == Kind::Read).count();
+        let reads = requests.iter().filter(|r| r.kind == OpKind::Read).count();
         let first = requests.iter().filter(|r| r.target == 0).count();
         assert!((29_500..30_500).contains(&reads), "{reads}");
         assert!((19_500..20_500).contains(&first), "{first}");

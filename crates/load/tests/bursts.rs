@@ -15,7 +15,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use sys::buffer::Buf;
-use sys::op::{Completion, Kind, Op};
+use sys::op::{Completion, Op, OpKind};
 
 const SEC: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = 100_000;
@@ -28,13 +28,15 @@ struct Watched {
 
 impl IoEngine for Watched {
     const VIRTUAL: bool = true;
+    type Op = Op;
+    type Completion = Completion;
 
     fn now(&mut self) -> u64 {
         self.engine.now()
     }
 
     fn submit(&mut self, op: Op) {
-        if op.kind == Kind::Read && op.len < 128 * 1024 {
+        if op.kind == OpKind::Read && op.len < 128 * 1024 {
             self.reads_ns.borrow_mut().push(self.engine.now());
         }
         self.engine.submit(op);

@@ -11,7 +11,7 @@ use results::buckets::ActScale;
 use results::cell::{Interval, Layout, StreamInfo};
 use std::io;
 use std::sync::Arc;
-use sys::op::Kind;
+use sys::op::OpKind;
 
 const SEC: u64 = 1_000_000_000;
 
@@ -19,7 +19,7 @@ const SEC: u64 = 1_000_000_000;
 fn plan(shard: u64, shards: u64) -> Plan<Pattern> {
     let extent = Extent::records(0, 0, 1 << 30, 512, 1536, 1536).unwrap();
     let random = Random::for_part(1, shard);
-    let stream = Pattern::Uniform(Uniform { extent, kind: Kind::Read, buffers: 0, random });
+    let stream = Pattern::Uniform(Uniform { extent, kind: OpKind::Read, buffers: 0, random });
     let even = Even::new(Rate::per_sec(7), shard, shards, 0).unwrap();
     Plan {
         lanes: vec![Lane { stream, arrival: Arrival::Scheduled(Schedule::Even(even)), limit: 0, name: 0 }],

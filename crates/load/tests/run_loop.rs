@@ -2,7 +2,7 @@
 
 use device::random::Random;
 use engine::sim::{Drive, SimEngine};
-use engine::{IoEngine, Wait};
+use engine::{BlockEngine, IoEngine, Wait};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whose};
@@ -13,7 +13,7 @@ use results::cell::{Interval, Layout, StreamInfo};
 use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
-use sys::op::{Completion, Kind, Op, Outcome};
+use sys::op::{Completion, Op, OpKind, Outcome};
 
 const SEC: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -46,7 +46,7 @@ fn layout(streams: usize, devices: usize) -> Layout {
 
 fn reads(target: u16, seed: u64) -> Pattern {
     let extent = Extent::records(target, target.into(), 1 << 30, 512, 1536, 1536).unwrap();
-    Pattern::Uniform(Uniform { extent, kind: Kind::Read, buffers: 0, random: Random::for_part(seed, target.into()) })
+    Pattern::Uniform(Uniform { extent, kind: OpKind::Read, buffers: 0, random: Random::for_part(seed, target.into()) })
 }
 
 fn even(rate: u64, device: u64, devices: u64) -> Arrival {
@@ -87,7 +87,7 @@ fn run<S: Stream>(drives: &[&str], plan: Plan<S>, settings: Settings, layout: &L
     run_in(engine(drives), plan, settings, layout)
 }
 
-fn run_in<W: IoEngine, S: Stream>(engine: W, plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
+fn run_in<W: BlockEngine, S: Stream>(engine: W, plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
     let control = Arc::new(Control::default());
     let (recorder, feed) = Recorder::new(layout, SEC, settings.duration_ns, false);
     Shard::new(engine, plan, settings, recorder, control.clone()).unwrap().run(0);
@@ -235,7 +235,7 @@ impl Stream for ReadThenWrite {
         self.0.next()
     }
     fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
-        (request.kind == Kind::Read).then_some(Request { kind: Kind::Write, cell: 1, ..*request })
+        (request.kind == OpKind::Read).then_some(Request { kind: OpKind::Write, cell: 1, ..*request })
     }
 }
 
@@ -333,6 +333,8 @@ struct HeldOff {
 
 impl IoEngine for HeldOff {
     const VIRTUAL: bool = true;
+    type Op = Op;
+    type Completion = Completion;
 
     fn now(&mut self) -> u64 {
         self.engine.now()
@@ -382,6 +384,8 @@ struct Unseen {
 
 impl IoEngine for Unseen {
     const VIRTUAL: bool = true;
+    type Op = Op;
+    type Completion = Completion;
 
     fn now(&mut self) -> u64 {
         self.engine.now()

@@ -63,6 +63,16 @@ pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
+/// Has the drive forget `len` bytes at `offset`: [`discard`] of a block device, a hole in a file. The descriptor
+/// must be open for writing.
+pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, FileType, fallocate, fstat};
+    match FileType::from_raw_mode(fstat(fd)?.st_mode) {
+        FileType::BlockDevice => discard(fd, offset, len),
+        _ => Ok(fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?),
+    }
+}
+
 /// The file that a loop device shows as a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoopFile {

@@ -8,14 +8,39 @@ pub type TargetId = u16;
 
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OpKind {
     /// Reads into the operation's buffer.
     Read,
     /// Writes the operation's buffer.
     Write,
+    /// Puts on the medium every write that completed before it was issued: fdatasync(2), which is a flush of
+    /// the drive's write cache. Has no offset, length or bytes.
+    Flush,
+    /// Has the drive forget the range: a discard (TRIM, NVMe deallocate) of a block device, a hole in a file.
+    /// Has no bytes. What is read there afterwards is the drive's choice, zeros in a file.
+    Deallocate,
 }
 
-/// Where a drive that takes hints should put a write: an NVMe FDP placement identifier.
+impl OpKind {
+    /// Whether bytes pass between the operation's buffer and the target.
+    pub fn moves_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+}
+
+impl fmt::Display for OpKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Deallocate => "deallocate",
+        })
+    }
+}
+
+/// Where a drive that takes hints should put a write: a write stream of the block layer, which on an NVMe
+/// drive with FDP is a placement handle. The first is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement(pub u16);
 
@@ -25,26 +50,29 @@ pub struct Placement(pub u16);
 pub struct Op {
     /// The target in this engine.
     pub target: TargetId,
-    /// Read or write.
-    pub kind: Kind,
+    /// What it does.
+    pub kind: OpKind,
     /// First byte on the target.
     pub offset: u64,
-    /// Bytes to move, at most the buffer's length.
+    /// Bytes to move or to deallocate; of a read or write at most the buffer's length.
     pub len: u32,
     /// Forces this write to the medium (FUA) where the target was not opened with `O_DSYNC`.
     pub sync: bool,
-    /// Placement hint of a write.
+    /// Placement hint of a write. A target that takes none fails the write with `EOPNOTSUPP`; none is dropped
+    /// in silence.
     pub placement: Option<Placement>,
     /// The bytes. A simulated drive takes an empty buffer: it keeps no data.
     pub buf: Buf,
-    /// The issuer's own number; comes back unchanged.
-    pub token: u64,
+    /// The issuer's number for it: below the engine's limit of operations in flight, and of no other operation
+    /// that is. Issuer and engine each keep what they know of the operation under it, so that neither
+    /// searches and nothing is kept twice.
+    pub token: u32,
 }
 
 /// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// All bytes were moved.
+    /// Done, all bytes of it.
     Done,
     /// Fewer bytes than asked for, and no error: the end of the device or file.
     Short(u32),
@@ -60,7 +88,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether all bytes were moved.
+    /// Whether all of it was done.
     pub fn is_done(self) -> bool {
         self == Self::Done
     }
@@ -85,8 +113,10 @@ impl fmt::Display for Outcome {
 /// A finished operation.
 #[derive(Debug)]
 pub struct Completion {
-    /// The operation as it was submitted, its buffer included.
-    pub op: Op,
+    /// The operation's number.
+    pub token: u32,
+    /// Its buffer.
+    pub buf: Buf,
     /// How it ended.
     pub outcome: Outcome,
     /// When it was handed to the kernel or the simulator, on the engine's clock.

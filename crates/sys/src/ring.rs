@@ -1,33 +1,80 @@
 //! One io_uring with its files, its buffers and the operations that the kernel has.
 //!
-//! The ring takes an [`Op`] whole and gives it back with its completion, so the buffer belongs to the
-//! ring exactly as long as the kernel may touch it. That is the argument behind every `unsafe` here.
+//! The ring takes an [`Op`] whole and gives its buffer back with its completion, so the buffer belongs to
+//! the ring exactly as long as the kernel may touch it. That is the argument behind every `unsafe` here.
+//! The table of what is in flight is indexed by the issuer's token, which is also the entry's user data; a
+//! token that is in flight already is refused, because its buffer is the kernel's.
 
-use crate::buffer::{Buf, Pool};
-use crate::op::{Kind, Op, Outcome};
-use io_uring::types::{Fixed, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode};
+use super::buffer::{Buf, Pool};
+use crate::op::{Op, OpKind, Outcome};
+use io_uring::types::{Fixed, FsyncFlags, Timespec};
+use io_uring::{IoUring, opcode, squeue};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// `RWF_DSYNC` of linux/fs.h: this write only, as if the file were open with `O_DSYNC`.
 const RWF_DSYNC: i32 = 0x2;
 
-/// An operation that the kernel has.
+// Of linux/io_uring.h.
+const ENTER_GETEVENTS: u32 = 1 << 0;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+const ENTER_REGISTERED_RING: u32 = 1 << 4;
+const ENTER_ABS_TIMER: u32 = 1 << 5;
+const REGISTER_RING_FDS: u32 = 20;
+const UNREGISTER_RING_FDS: u32 = 21;
+
+/// `BLOCK_URING_CMD_DISCARD` of linux/blkdev.h (Linux 6.12).
+const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
+
+/// An operation that the kernel has, or is about to get.
 struct InFlight {
-    op: Op,
+    buf: Buf,
+    /// The result of a success that did all of it.
+    whole: u32,
     issued_ns: u64,
+}
+
+/// What came back.
+pub struct Reaped {
+    /// The operation's number.
+    pub token: u32,
+    /// Its buffer.
+    pub buf: Buf,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When it was handed to the kernel, on the clock of [`Ring::enter`].
+    pub issued_ns: u64,
+}
+
+/// Until when to wait for how many completions.
+#[derive(Debug, Clone, Copy)]
+pub struct Sleep {
+    /// Enough of them.
+    pub completions: u32,
+    /// On the clock of [`Ring::enter`].
+    pub until_ns: u64,
 }
 
 /// A ring for one thread.
 pub struct Ring {
     // Dropped before the pool: closing the ring is what makes the kernel let go of the buffers.
     ring: Option<IoUring>,
+    /// The ring's index in the thread's table of registered rings (Linux 5.18).
+    registered: Option<u32>,
+    /// Waits end at an instant and not after a time, which would begin only after the submission (Linux 6.12).
+    absolute: bool,
+    /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Self::enter`].
+    epoch_ns: u64,
     pool: Pool,
     slots: Vec<Option<InFlight>>,
-    free: Vec<u32>,
-    /// Slots pushed and not yet handed to the kernel.
+    in_flight: usize,
+    /// Tokens pushed and not yet handed to the kernel.
     pushed: Vec<u32>,
+    /// Whether each file is a block device.
+    block: Vec<bool>,
+    // The kernel knows one issuer, and the registered index is that thread's.
+    _one_thread: PhantomData<*const ()>,
 }
 
 /// What setting up found, worth telling the user.
@@ -41,10 +88,16 @@ pub struct RingFacts {
 
 impl Ring {
     /// Sets up a ring for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers.
+    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`.
     ///
     /// Must be called on the thread that uses the ring. Errors: the kernel's, with `Unsupported` when
     /// io_uring is there but older than Linux 5.11 (no timeout on a wait).
-    pub fn new(files: &[BorrowedFd<'_>], in_flight_max: usize, memory_bytes: usize) -> io::Result<(Self, RingFacts)> {
+    pub fn new(
+        files: &[BorrowedFd<'_>],
+        in_flight_max: usize,
+        memory_bytes: usize,
+        epoch_ns: u64,
+    ) -> io::Result<(Self, RingFacts)> {
         let (ring, deferred_taskrun) = build(in_flight_max)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
@@ -54,12 +107,28 @@ impl Ring {
         }
         let raw: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
         ring.submitter().register_files(&raw)?;
+        let is_block = |fd: &BorrowedFd<'_>| {
+            let mode = rustix::fs::fstat(fd)?.st_mode;
+            Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::BlockDevice)
+        };
+        let block = files.iter().map(is_block).collect::<io::Result<_>>()?;
         let mut pool = Pool::new(memory_bytes)?;
         let registered_buffers = register(&ring, &mut pool);
         let mut slots = Vec::new();
         slots.resize_with(in_flight_max, || None);
-        let free = (0..in_flight_max as u32).rev().collect();
-        let ring = Self { ring: Some(ring), pool, slots, free, pushed: Vec::with_capacity(in_flight_max) };
+        let ring = Self {
+            registered: register_ring(ring.as_raw_fd()),
+            // Both came with Linux 6.12, and only this one can be asked for.
+            absolute: ring.params().is_feature_min_timeout(),
+            ring: Some(ring),
+            epoch_ns,
+            pool,
+            slots,
+            in_flight: 0,
+            pushed: Vec::with_capacity(in_flight_max),
+            block,
+            _one_thread: PhantomData,
+        };
         Ok((ring, RingFacts { registered_buffers, deferred_taskrun }))
     }
 
@@ -68,9 +137,9 @@ impl Ring {
         self.pool.cut(len)
     }
 
-    /// Operations between [`Self::push`] and [`Self::pop`].
+    /// Operations between [`Self::push`] and [`Self::reap`].
     pub fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.in_flight
     }
 
     /// Operations pushed and not yet handed to the kernel.
@@ -78,50 +147,65 @@ impl Ring {
         self.pushed.len()
     }
 
+    /// Whether the ring can carry `op`: the kernel discards through it from Linux 6.12 on.
+    pub fn carries(&self, op: &Op) -> bool {
+        op.kind != OpKind::Deallocate || self.absolute || !self.block[usize::from(op.target)]
+    }
+
     /// Queues an operation for the next [`Self::enter`]. Gives it back when the queue is full.
+    ///
+    /// Panics when its token is out of range or in flight already.
     pub fn push(&mut self, mut op: Op) -> Result<(), Op> {
-        let (Some(ring), Some(slot)) = (self.ring.as_mut(), self.free.pop()) else { return Err(op) };
-        let (file, address, len) = (Fixed(op.target.into()), op.buf.address(), op.len.min(op.buf.len() as u32));
-        let rw_flags = if op.sync { RWF_DSYNC } else { 0 };
-        let entry = match (op.kind, op.buf.registered()) {
-            (Kind::Read, Some(index)) => opcode::ReadFixed::new(file, address, len, index).offset(op.offset).build(),
-            (Kind::Read, None) => opcode::Read::new(file, address, len).offset(op.offset).build(),
-            (Kind::Write, Some(index)) => {
-                opcode::WriteFixed::new(file, address, len, index).offset(op.offset).rw_flags(rw_flags).build()
-            }
-            (Kind::Write, None) => opcode::Write::new(file, address, len).offset(op.offset).rw_flags(rw_flags).build(),
-        };
-        // SAFETY: the entry points into `op.buf`, which moves into `slots` below (the bytes stay where
-        // they are) and leaves it only in `pop`, after the kernel completed the operation. `len` is
-        // within the buffer.
-        if unsafe { ring.submission().push(&entry.user_data(slot.into())) }.is_err() {
-            self.free.push(slot);
+        let slot = &mut self.slots[op.token as usize];
+        assert!(slot.is_none(), "token {} is in flight", op.token);
+        let Some(ring) = self.ring.as_mut() else { return Err(op) };
+        let block = self.block[usize::from(op.target)];
+        let entry = entry(&mut op, block).user_data(op.token.into());
+        // SAFETY: the entry points into `op.buf` (`entry` keeps to its length), which moves into `slots` below
+        // (the bytes stay where they are) and leaves it only in `reap`, after the kernel completed the
+        // operation.
+        if unsafe { ring.submission().push(&entry) }.is_err() {
             return Err(op);
         }
-        self.slots[slot as usize] = Some(InFlight { op, issued_ns: 0 });
-        self.pushed.push(slot);
+        let whole = if op.kind.moves_data() { op.len } else { 0 };
+        *slot = Some(InFlight { buf: op.buf, whole, issued_ns: 0 });
+        self.in_flight += 1;
+        self.pushed.push(op.token);
         Ok(())
     }
 
-    /// Hands the pushed operations to the kernel as issued at `now_ns`, then waits until
-    /// `completions` are there or `timeout_ns` has passed (0: do not sleep).
-    pub fn enter(&mut self, now_ns: u64, completions: u32, timeout_ns: u64) -> io::Result<()> {
-        for slot in self.pushed.drain(..) {
-            if let Some(in_flight) = &mut self.slots[slot as usize] {
+    /// Hands the pushed operations to the kernel as issued at `now_ns`, has it post what is complete, and
+    /// then waits as `sleep` says, if it says anything.
+    ///
+    /// What the kernel does not take (it is short of memory, or an entry before was refused) stays pushed,
+    /// and is issued when a later call hands it over.
+    pub fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
+        let Some(ring) = self.ring.as_ref() else { return Ok(()) };
+        for token in &self.pushed {
+            if let Some(in_flight) = &mut self.slots[*token as usize] {
                 in_flight.issued_ns = now_ns;
             }
         }
-        let Some(ring) = self.ring.as_ref() else { return Ok(()) };
-        let result = if timeout_ns == 0 {
-            ring.submitter().submit_and_wait(0)
-        } else {
-            let timeout = Timespec::new().sec(timeout_ns / 1_000_000_000).nsec((timeout_ns % 1_000_000_000) as u32);
-            ring.submitter().submit_with_args(completions as usize, &SubmitArgs::new().timespec(&timeout))
+        let (fd, flags) = match self.registered {
+            Some(index) => (index as RawFd, ENTER_GETEVENTS | ENTER_REGISTERED_RING),
+            None => (ring.as_raw_fd(), ENTER_GETEVENTS),
+        };
+        let result = match sleep {
+            None => enter(fd, self.pushed.len(), 0, flags, None),
+            Some(Sleep { completions, until_ns }) if self.absolute => {
+                let at_ns = until_ns.saturating_add(self.epoch_ns);
+                enter(fd, self.pushed.len(), completions, flags | ENTER_ABS_TIMER, Some(at_ns))
+            }
+            Some(Sleep { completions, until_ns }) => {
+                enter(fd, self.pushed.len(), completions, flags, Some(until_ns.saturating_sub(now_ns)))
+            }
         };
         match result {
-            Ok(_) => Ok(()),
-            // Timed out, interrupted by a signal, or short of memory for a moment: what is still
-            // queued goes with the next call.
+            Ok(taken) => {
+                self.pushed.drain(..taken.min(self.pushed.len()));
+                Ok(())
+            }
+            // Timed out, interrupted by a signal, or short of memory for a moment: nothing was taken.
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) =>
             {
@@ -131,30 +215,88 @@ impl Ring {
         }
     }
 
-    /// Takes the next completion: the operation, its outcome and when it was issued.
-    pub fn pop(&mut self) -> Option<(Op, Outcome, u64)> {
-        let entry = self.ring.as_mut()?.completion().next()?;
-        let slot = entry.user_data() as u32;
-        let InFlight { op, issued_ns } = self.slots[slot as usize].take()?;
-        self.free.push(slot);
-        let outcome = match entry.result() {
-            errno if errno < 0 => Outcome::Errno(-errno),
-            bytes if bytes as u32 == op.len => Outcome::Done,
-            bytes => Outcome::Short(bytes as u32),
-        };
-        Some((op, outcome, issued_ns))
+    /// Whether completions are there, or the kernel has some to post in [`Self::enter`].
+    pub fn is_ready(&mut self) -> bool {
+        let Some(ring) = self.ring.as_mut() else { return false };
+        !ring.completion().is_empty() || ring.submission().taskrun()
+    }
+
+    /// Whether completions are there.
+    pub fn has_completions(&mut self) -> bool {
+        self.ring.as_mut().is_some_and(|ring| !ring.completion().is_empty())
+    }
+
+    /// Gives back all operations whose completions are there.
+    pub fn reap(&mut self, mut each: impl FnMut(Reaped)) {
+        let Some(ring) = self.ring.as_mut() else { return };
+        for entry in ring.completion() {
+            let token = entry.user_data() as u32;
+            let Some(InFlight { buf, whole, issued_ns }) = self.slots[token as usize].take() else { continue };
+            self.in_flight -= 1;
+            let outcome = match entry.result() {
+                errno if errno < 0 => Outcome::Errno(-errno),
+                bytes if bytes as u32 == whole => Outcome::Done,
+                bytes => Outcome::Short(bytes as u32),
+            };
+            each(Reaped { token, buf, outcome, issued_ns });
+        }
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        if let (Some(index), Some(ring)) = (self.registered, &self.ring) {
+            // Or the thread's table would keep the ring open.
+            let _ = update_rings(ring.as_raw_fd(), UNREGISTER_RING_FDS, index, 0);
+        }
         // Closing the ring cancels what it can but does not wait for the rest. An operation that is
         // still out keeps its memory for ever: leaking is the only sound end for a device that hangs.
         self.ring = None;
         for in_flight in self.slots.drain(..).flatten() {
-            std::mem::forget(in_flight.op.buf);
+            std::mem::forget(in_flight.buf);
         }
     }
+}
+
+/// The kernel's form of an operation on a block device or a file.
+fn entry(op: &mut Op, block: bool) -> squeue::Entry {
+    let file = Fixed(op.target.into());
+    let (address, len, offset) = (op.buf.address(), op.len.min(op.buf.len() as u32), op.offset);
+    let rw_flags = if op.sync { RWF_DSYNC } else { 0 };
+    let stream = op.placement.map_or(0, |placement| placement.0 as u8);
+    match (op.kind, op.buf.registered()) {
+        (OpKind::Read, Some(index)) => opcode::ReadFixed::new(file, address, len, index).offset(offset).build(),
+        (OpKind::Read, None) => opcode::Read::new(file, address, len).offset(offset).build(),
+        (OpKind::Write, Some(index)) => opcode::WriteFixed::new(file, address, len, index)
+            .offset(offset)
+            .rw_flags(rw_flags)
+            .write_stream(stream)
+            .build(),
+        (OpKind::Write, None) => {
+            opcode::Write::new(file, address, len).offset(offset).rw_flags(rw_flags).write_stream(stream).build()
+        }
+        (OpKind::Flush, _) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+        (OpKind::Deallocate, _) if block => discard(file, offset, op.len.into()),
+        (OpKind::Deallocate, _) => {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            opcode::Fallocate::new(file, op.len.into()).offset(offset).mode(mode).build()
+        }
+    }
+}
+
+/// A discard of `len` bytes at `start` (`blkdev_uring_cmd` of the kernel's block/ioctl.c): the range stands in
+/// the entry's `addr` and `addr3`. The second is where a command's own bytes begin; the first is not for
+/// commands in the crate, so it is written into the entry.
+fn discard(file: Fixed, start: u64, len: u64) -> squeue::Entry {
+    /// Of `addr` in `struct io_uring_sqe`.
+    const ADDR: usize = 16;
+    let mut command = [0; 16];
+    command[..8].copy_from_slice(&len.to_ne_bytes());
+    let mut entry = opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD).cmd(command).build();
+    // SAFETY: an entry is a `struct io_uring_sqe` and nothing else (`repr(C)`), 64 bytes of integers, of which
+    // these are eight; a number there is no pointer to the kernel's discard.
+    unsafe { (&raw mut entry).cast::<u8>().add(ADDR).cast::<u64>().write_unaligned(start) };
+    entry
 }
 
 /// Whether this process may set up a ring at all. Errors: those of io_uring_setup(2).
@@ -166,16 +308,20 @@ pub fn probe() -> io::Result<()> {
 fn build(in_flight_max: usize) -> io::Result<(IoUring, bool)> {
     let entries = (in_flight_max.next_power_of_two() as u32).clamp(8, 4096);
     let completions = (in_flight_max.next_power_of_two() as u32).max(entries) * 2;
-    let mut builder = IoUring::builder();
-    builder.setup_cqsize(completions).setup_clamp();
-    let mut deferring = builder.clone();
-    deferring.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
-    if let Ok(ring) = deferring.build(entries) {
+    let mut plain = IoUring::builder();
+    plain.setup_cqsize(completions).setup_clamp();
+    // An entry that the kernel refuses completes with an error, and holds up none behind it (Linux 5.18).
+    let mut cooperative = plain.clone();
+    cooperative.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
+    let mut deferring = plain.clone();
+    deferring.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all();
+    // One level of indirection less for each entry (Linux 6.6).
+    let mut direct = deferring.clone();
+    direct.setup_no_sqarray();
+    if let Ok(ring) = direct.build(entries).or_else(|_| deferring.build(entries)) {
         return Ok((ring, true));
     }
-    let mut cooperative = builder.clone();
-    cooperative.setup_coop_taskrun().setup_taskrun_flag();
-    Ok((cooperative.build(entries).or_else(|_| builder.build(entries))?, false))
+    Ok((cooperative.build(entries).or_else(|_| plain.build(entries))?, false))
 }
 
 /// Registers the pool's memory; without the right to lock so much, goes on unregistered.
@@ -192,4 +338,82 @@ fn register(ring: &IoUring, pool: &mut Pool) -> bool {
         pool.set_registered(0);
     }
     registered
+}
+
+/// Enters the ring's descriptor into the calling thread's table, which spares the kernel looking it up and
+/// counting it in every call. `None` before Linux 5.18.
+fn register_ring(fd: RawFd) -> Option<u32> {
+    update_rings(fd, REGISTER_RING_FDS, u32::MAX, fd as u64).ok()
+}
+
+/// `struct io_uring_rsrc_update`.
+#[repr(C)]
+struct RingUpdate {
+    offset: u32,
+    reserved: u32,
+    data: u64,
+}
+
+fn update_rings(fd: RawFd, request: u32, offset: u32, data: u64) -> io::Result<u32> {
+    let mut update = RingUpdate { offset, reserved: 0, data };
+    // SAFETY: both requests read and write one such struct, which lives until the call returns.
+    match unsafe { libc::syscall(libc::SYS_io_uring_register, fd, request, &raw mut update, 1) } {
+        1 => Ok(update.offset),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `struct io_uring_getevents_arg`.
+#[repr(C)]
+struct GetEvents {
+    sigmask: u64,
+    sigmask_bytes: u32,
+    min_wait_usec: u32,
+    timeout: u64,
+}
+
+/// io_uring_enter(2); with `timeout_ns` for that long at most, or until then, as the flags say. The number of
+/// entries taken.
+fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Option<u64>) -> io::Result<usize> {
+    let (sec, nsec) = timeout_ns.map_or((0, 0), |ns| (ns / 1_000_000_000, (ns % 1_000_000_000) as u32));
+    let timeout = Timespec::new().sec(sec).nsec(nsec);
+    let argument = GetEvents { sigmask: 0, sigmask_bytes: 0, min_wait_usec: 0, timeout: (&raw const timeout) as u64 };
+    let (flags, pointer, bytes) = match timeout_ns {
+        Some(_) => (flags | ENTER_EXT_ARG, &raw const argument, size_of::<GetEvents>()),
+        None => (flags, std::ptr::null(), 0),
+    };
+    // SAFETY: the kernel reads `argument` and the time that it points to, which live until the call returns.
+    // What the entries point to is the argument of `Ring::push`.
+    match unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, pushed, completions, flags, pointer, bytes) } {
+        -1 => Err(io::Error::last_os_error()),
+        taken => Ok(taken as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Placement;
+
+    fn op(kind: OpKind, placement: Option<Placement>) -> Op {
+        let (offset, len) = (0x1122_3344_5566_7788, 4096);
+        Op { target: 3, kind, offset, len, sync: false, placement, buf: Buf::empty(), token: 0 }
+    }
+
+    fn bytes(entry: &squeue::Entry) -> [u8; 64] {
+        // SAFETY: an entry is 64 bytes of integers.
+        unsafe { std::mem::transmute_copy(entry) }
+    }
+
+    #[test]
+    fn a_placement_is_the_write_stream_of_the_entry_and_a_discard_has_its_range() {
+        // Offsets of `struct io_uring_sqe`: addr 16, write_stream 44, addr3 48.
+        let write = bytes(&entry(&mut op(OpKind::Write, Some(Placement(5))), true));
+        assert_eq!(write[44..48], [5, 0, 0, 0]);
+        assert_eq!(bytes(&entry(&mut op(OpKind::Write, None), true))[44..48], [0; 4]);
+        let discard = bytes(&entry(&mut op(OpKind::Deallocate, None), true));
+        assert_eq!(discard[8..12], BLOCK_URING_CMD_DISCARD.to_ne_bytes());
+        assert_eq!(discard[16..24], 0x1122_3344_5566_7788_u64.to_ne_bytes());
+        assert_eq!(discard[48..56], 4096_u64.to_ne_bytes());
+    }
 }

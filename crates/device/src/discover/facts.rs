@@ -96,6 +96,8 @@ pub struct DeviceFacts {
     pub max_hw_io_bytes: Option<u64>,
     /// Most that one discard covers; 0: it takes none.
     pub max_discard_bytes: Option<u64>,
+    /// Write streams (of an NVMe drive, FDP placement handles) that a write can name; `None` before Linux 6.16.
+    pub max_write_streams: Option<u16>,
     /// Whether it refuses writes.
     pub read_only: Option<bool>,
     /// The kernel's sequence number of the disk, never used twice between two boots.
@@ -188,6 +190,7 @@ pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
         numa_node: None,
         max_hw_io_bytes: None,
         max_discard_bytes: None,
+        max_write_streams: None,
         read_only: None,
         disk_sequence: None,
         dm_uuid: None,
@@ -224,6 +227,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         write_cache: queue.text("write_cache"),
         numa_node: numa_node(&disk, &device),
         max_discard_bytes: queue.number("discard_max_bytes"),
+        max_write_streams: queue.number("max_write_streams"),
         max_hw_io_bytes: queue.number::<u64>("max_hw_sectors_kb").map(|kib| kib * 1024),
         read_only: dir.flag("ro"),
         disk_sequence: disk.number("diskseq"),

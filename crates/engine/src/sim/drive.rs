@@ -7,7 +7,7 @@ use super::spec::DriveSpec;
 use device::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use sys::op::{Kind, Op, Outcome};
+use sys::op::{Op, OpKind, Outcome};
 
 /// A drive in use.
 #[derive(Debug)]
@@ -40,6 +40,9 @@ impl Drive {
         if op.offset + u64::from(op.len) > self.spec.capacity_bytes {
             return (now_ns, Outcome::Errno(libc::EINVAL));
         }
+        if op.kind == OpKind::Flush {
+            return (self.flushed_ns(now_ns), self.outcome(op));
+        }
         let Reverse(free_ns) = self.channels.pop().unwrap_or(Reverse(0));
         let start_ns = self.spec.stalls.thaw(free_ns.max(now_ns));
         let service_ns = self.service_ns(op.kind, start_ns);
@@ -54,11 +57,19 @@ impl Drive {
         (end_ns, self.outcome(op))
     }
 
+    /// When everything taken so far is done, and one more write's time after that.
+    fn flushed_ns(&mut self, now_ns: u64) -> u64 {
+        let taken_ns = self.channels.iter().map(|Reverse(free_ns)| *free_ns).max().unwrap_or(0);
+        let start_ns = self.spec.stalls.thaw(taken_ns.max(now_ns));
+        let service_ns = self.service_ns(OpKind::Flush, start_ns);
+        self.spec.stalls.delay(start_ns, service_ns).max(now_ns + 1)
+    }
+
     /// Time that a channel works on an operation, without its transfer.
-    fn service_ns(&mut self, kind: Kind, start_ns: u64) -> u64 {
+    fn service_ns(&mut self, kind: OpKind, start_ns: u64) -> u64 {
         let mut service_ns = match kind {
-            Kind::Read => self.spec.read_ns,
-            Kind::Write => self.spec.write_ns,
+            OpKind::Read => self.spec.read_ns,
+            OpKind::Write | OpKind::Flush | OpKind::Deallocate => self.spec.write_ns,
         };
         if self.spec.jitter_pct > 0 {
             let span = service_ns * u64::from(self.spec.jitter_pct) / 100;
@@ -73,8 +84,9 @@ impl Drive {
     /// End of the transfer of data that is ready at `ready_ns`: all channels share one path each way.
     fn transfer(&mut self, op: &Op, ready_ns: u64) -> u64 {
         let (path, bytes_per_us) = match op.kind {
-            Kind::Read => (0, self.spec.read_mbps),
-            Kind::Write => (1, self.spec.write_mbps),
+            OpKind::Read => (0, self.spec.read_mbps),
+            OpKind::Write => (1, self.spec.write_mbps),
+            OpKind::Flush | OpKind::Deallocate => return ready_ns,
         };
         // 1 MB/s is 1 byte a microsecond.
         let Some(transfer_ns) = (u64::from(op.len) * 1_000).checked_div(bytes_per_us) else { return ready_ns };

@@ -21,7 +21,8 @@ use sys::op::{Completion, Op, Outcome};
 
 /// An operation whose end is decided but lies in the virtual future.
 struct Pending {
-    op: Op,
+    token: u32,
+    buf: Buf,
     outcome: Outcome,
     issued_ns: u64,
 }
@@ -44,14 +45,16 @@ impl SimEngine {
     }
 
     fn complete(&mut self, slot: u32, completed_ns: u64) -> Option<Completion> {
-        let Pending { op, outcome, issued_ns } = self.slots[slot as usize].take()?;
+        let Pending { token, buf, outcome, issued_ns } = self.slots[slot as usize].take()?;
         self.free.push(slot);
-        Some(Completion { op, outcome, issued_ns, completed_ns, unseen_ns: 0 })
+        Some(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 })
     }
 }
 
 impl IoEngine for SimEngine {
     const VIRTUAL: bool = true;
+    type Op = Op;
+    type Completion = Completion;
 
     fn now(&mut self) -> u64 {
         self.now_ns
@@ -59,7 +62,7 @@ impl IoEngine for SimEngine {
 
     fn submit(&mut self, op: Op) {
         let (completed_ns, outcome) = self.drives[usize::from(op.target)].take(&op, self.now_ns);
-        let pending = Some(Pending { op, outcome, issued_ns: self.now_ns });
+        let pending = Some(Pending { token: op.token, buf: op.buf, outcome, issued_ns: self.now_ns });
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = pending;
@@ -104,10 +107,10 @@ impl IoEngine for SimEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sys::op::Kind;
+    use sys::op::OpKind;
 
-    fn read(offset: u64, token: u64) -> Op {
-        Op { target: 0, kind: Kind::Read, offset, len: 4096, sync: false, placement: None, buf: Buf::empty(), token }
+    fn read(offset: u64, token: u32) -> Op {
+        Op { target: 0, kind: OpKind::Read, offset, len: 4096, sync: false, placement: None, buf: Buf::empty(), token }
     }
 
     fn engine(spec: &str) -> SimEngine {

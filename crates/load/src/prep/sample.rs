@@ -10,7 +10,7 @@ use device::random::Random;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use sys::op::Kind;
+use sys::op::OpKind;
 
 /// Bytes read at a place, and the alignment of places: the largest minimum of direct I/O, and the unit
 /// of salt that follows from its place.
@@ -133,7 +133,7 @@ impl Stream for Sample {
         };
         let offset = place * SPOT_BYTES as u64;
         let len = (self.end - offset).min(SPOT_BYTES as u64) as u32;
-        let kind = Kind::Read;
+        let kind = OpKind::Read;
         Some(Request { target: 0, cell: 0, kind, offset, len, buffers: 0, sync: false, placement: None })
     }
 

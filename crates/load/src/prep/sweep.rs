@@ -12,7 +12,7 @@ use crate::stream::{Request, Stream};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use sys::op::{Kind, Outcome};
+use sys::op::{OpKind, Outcome};
 
 /// Bytes of a write: ACT prepares with the same.
 pub const BLOCK_BYTES: u32 = 128 * 1024;
@@ -43,7 +43,7 @@ impl Stream for Sweep {
         let len = self.end.checked_sub(offset).filter(|left| *left > 0)?.min(BLOCK_BYTES.into());
         self.next += len;
         self.open.push(offset);
-        let (kind, len) = (Kind::Write, len as u32);
+        let (kind, len) = (OpKind::Write, len as u32);
         Some(Request { target: 0, cell: 0, kind, offset, len, buffers: 0, sync: false, placement: None })
     }
 

@@ -9,7 +9,7 @@ use super::{LimitState, Shard};
 use crate::plan::{Arrival, Lane};
 use crate::schedule::Schedule;
 use crate::stream::{LOST, Request, Stream};
-use engine::IoEngine;
+use engine::BlockEngine;
 use results::cell::Backlog;
 
 /// What a lane was asked for so far.
@@ -55,7 +55,7 @@ impl LimitState {
     }
 }
 
-impl<W: IoEngine, S: Stream> Shard<W, S> {
+impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// Notes what was due by `at_ns` and is not done. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };

@@ -2,7 +2,7 @@
 
 use crate::plan::{BufferClass, Fill};
 use crate::stream::Request;
-use engine::IoEngine;
+use engine::BlockEngine;
 use sys::buffer::Buf;
 
 /// Most bytes salted in one go: a few microseconds, so that salting a large block delays no other
@@ -31,7 +31,7 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Cuts all buffers from the engine's memory and salts those that need it. `None` if the engine has
     /// not enough.
-    pub(super) fn new<W: IoEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
+    pub(super) fn new<W: BlockEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
         let mut buffers = Self { shelves: Vec::new(), unsalted: 0, first: 0 };
         for class in classes {
             // Last in, first out: the buffers that a light load uses stay in the cache.

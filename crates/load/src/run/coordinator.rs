@@ -6,7 +6,7 @@
 use super::{Cause, Control, Failure, Feed, Message, NoMemory, Recorder, Settings, Shard};
 use crate::plan::Plan;
 use crate::stream::Stream;
-use engine::IoEngine;
+use engine::BlockEngine;
 use results::cell::{Interval, Layout};
 use std::error::Error;
 use std::io;
@@ -79,7 +79,7 @@ pub enum RunError {
 /// failed; then the run was ended.
 pub fn run<W, S, M>(run: &Run, plans: Vec<Plan<S>>, engine: M, sink: &mut impl Sink) -> Result<(), RunError>
 where
-    W: IoEngine,
+    W: BlockEngine,
     S: Stream + Send,
     M: Fn(&Plan<S>) -> io::Result<W> + Sync,
 {
@@ -137,7 +137,7 @@ fn start_shard<'scope, W, S, M>(
     make_engine: &'scope M,
 ) -> Member
 where
-    W: IoEngine,
+    W: BlockEngine,
     S: Stream + Send + 'scope,
     M: Fn(&Plan<S>) -> io::Result<W> + Sync,
 {

@@ -21,12 +21,12 @@ use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::stream::{Request, Stream};
 use backlog::Arrived;
 use buffers::Buffers;
-use engine::{IoEngine, Wait};
+use engine::{BlockEngine, Wait};
 use results::times::Times;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
-use sys::op::{Completion, Kind, Op};
+use sys::op::{Completion, Op, OpKind};
 
 /// How the issuing thread passes the time between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,11 +84,20 @@ struct Slot {
     unseen_before_ns: u64,
 }
 
-struct LimitState {
-    free: u32,
-    limit: Limit,
-    /// When a slot was last freed while none was free, or would have been but for our own lag.
+/// A free place under a limit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// When it was freed, or would have been but for our own lag.
     freed_ns: u64,
+    /// For how long before that the completions that freed it can have lain unseen.
+    unseen_ns: u64,
+}
+
+struct LimitState {
+    /// The free places, the one that was freed first before the others: whoever has waited longest has had a
+    /// claim to it since then, whatever else was seen to complete in the same look.
+    free: VecDeque<Place>,
+    limit: Limit,
     /// Our own lag in the last operation that gave its slot back, and in those it followed.
     lag_ns: u64,
     /// How much earlier, at most, it would have given it back had no completion on the slot lain unseen.
@@ -156,7 +165,7 @@ pub struct NoMemory {
     pub slots: usize,
 }
 
-impl<W: IoEngine, S: Stream> Shard<W, S> {
+impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// Prepares a shard: allocates and salts everything that the run will need.
     pub fn new(
         mut engine: W,
@@ -171,9 +180,8 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         let lanes = plan.lanes;
         let waiting = VecDeque::with_capacity(lanes.len());
         let limits = plan.limits.into_iter().map(|limit| LimitState {
-            free: limit.slots,
+            free: vec![Place::default(); limit.slots as usize].into(),
             limit,
-            freed_ns: 0,
             lag_ns: 0,
             unseen_ns: 0,
             waiting: waiting.clone(),
@@ -353,7 +361,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64) {
         let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
-        if limit.free == 0 {
+        if limit.free.is_empty() {
             limit.waiting.push_back((intended_ns, lane));
             return;
         }
@@ -361,9 +369,9 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
             self.ended[lane as usize] = true;
             return;
         };
-        limit.free -= 1;
-        let eligible_ns = limit.freed_ns.max(intended_ns);
-        let unseen_before_ns = limit.unseen_ns.min(eligible_ns - intended_ns);
+        let Place { freed_ns, unseen_ns } = limit.free.pop_front().unwrap_or_default();
+        let eligible_ns = freed_ns.max(intended_ns);
+        let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.arrived[lane as usize].taken += 1;
         self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0, unseen_before_ns });
         self.schedule_next(lane);
@@ -388,7 +396,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         };
         self.closed_out += u32::from(self.is_closed(slot.lane));
         let Request { target, kind, offset, len, sync, placement, .. } = slot.request;
-        self.engine.submit(Op { target, kind, offset, len, sync, placement, buf, token: token.into() });
+        self.engine.submit(Op { target, kind, offset, len, sync, placement, buf, token });
     }
 
     #[inline]
@@ -465,9 +473,8 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
     }
 
     fn complete(&mut self, completion: Completion) {
-        let token = completion.op.token as u32;
-        let slot = self.slots[token as usize];
-        self.free_slots.push(token);
+        let slot = self.slots[completion.token as usize];
+        self.free_slots.push(completion.token);
         self.closed_out -= u32::from(self.is_closed(slot.lane));
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         let times = self.times(&slot, &completion, completed_ns);
@@ -476,11 +483,11 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         let Request { buffers, kind, len, .. } = slot.request;
         let lag_ns = slot.lag_before_ns + times.lag_ns();
         let lane = &mut self.lanes[slot.lane as usize];
-        if kind == Kind::Read && completion.outcome.is_done() {
-            let data = &completion.op.buf;
+        if kind == OpKind::Read && completion.outcome.is_done() {
+            let data = &completion.buf;
             lane.stream.on_data(&slot.request, &data[..data.len().min(len as usize)]);
         }
-        self.buffers.give(buffers, completion.op.buf);
+        self.buffers.give(buffers, completion.buf);
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
             // The follower keeps the slot and is wanted from now on.
             let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
@@ -500,7 +507,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
         // earlier. Who waits for the slot waits that long for us, not for the device. For how long completions
         // lay unseen is known as an upper bound only: so long it waits for us at most.
         (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
-        self.free_slot(limit, completed_ns.saturating_sub(lag_ns));
+        self.free_slot(limit, Place { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
     }
 
     fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
@@ -520,7 +527,7 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
             self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, overtime);
             return;
         }
-        self.recorder.failed(cell, completion);
+        self.recorder.failed(&slot.request, completion.outcome);
         let count = self.control.count_error();
         if completion.outcome.is_gone() {
             let error = completion.outcome.to_string();
@@ -532,16 +539,12 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
 
     /// Frees a slot under a limit; the lane that has waited longest gets it.
     #[inline]
-    fn free_slot(&mut self, limit_index: u32, freed_ns: u64) {
-        let limit = &mut self.limits[limit_index as usize];
-        if limit.free == 0 {
-            limit.freed_ns = freed_ns;
-        }
-        limit.free += 1;
+    fn free_slot(&mut self, limit_index: u32, place: Place) {
+        self.limits[limit_index as usize].free.push_back(place);
         // A lane that turns out to have ended leaves the slot to the next.
         while !self.abandoned
             && let limit = &mut self.limits[limit_index as usize]
-            && limit.free > 0
+            && !limit.free.is_empty()
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
             self.issue(lane, intended_ns);
@@ -623,6 +626,6 @@ impl<W: IoEngine, S: Stream> Shard<W, S> {
     fn lag_cause(&self, limit: u32, name: u32, whose: Whose, behind_ns: u64) -> Cause {
         let LimitState { free, limit, .. } = &self.limits[limit as usize];
         let lane = self.names[name as usize].clone();
-        Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free, slots: limit.slots }
+        Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
     }
 }

@@ -1,10 +1,11 @@
 //! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
 //! clean one comes back.
 
+use crate::stream::Request;
 use results::cell::{Backlog, Interval, Layout};
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use sys::op::{Completion, Kind};
+use sys::op::{OpKind, Outcome};
 use sys::process::{self, RunDelay};
 
 /// Intervals that go round between a shard and whoever merges them.
@@ -32,7 +33,7 @@ pub struct Failure {
     /// Index of the device.
     pub device: usize,
     /// Read or write.
-    pub kind: Kind,
+    pub kind: OpKind,
     /// First byte.
     pub offset: u64,
     /// Bytes.
@@ -132,18 +133,13 @@ impl Recorder {
     }
 
     /// Records an operation that failed.
-    pub(super) fn failed(&mut self, cell: u32, completion: &Completion) {
+    pub(super) fn failed(&mut self, request: &Request, outcome: Outcome) {
+        let &Request { cell, kind, offset, len, .. } = request;
         self.current.cells[cell as usize].record_error();
         if self.failures_told < FAILURES_TOLD_MAX {
             self.failures_told += 1;
-            let op = &completion.op;
-            let failure = Failure {
-                device: cell as usize % self.layout.devices.len(),
-                kind: op.kind,
-                offset: op.offset,
-                len: op.len,
-                error: completion.outcome.to_string(),
-            };
+            let device = cell as usize % self.layout.devices.len();
+            let failure = Failure { device, kind, offset, len, error: outcome.to_string() };
             let _ = self.messages.send(Message::Failure(failure));
         }
     }

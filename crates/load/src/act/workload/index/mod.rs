@@ -17,7 +17,7 @@ use crate::stream::{Extent, Mixed, Pattern, Uniform, Updates};
 use device::random::Random;
 use device::salt::Salt;
 use results::cell::{Layout, StreamInfo};
-use sys::op::Kind;
+use sys::op::OpKind;
 
 /// The streams that are recorded, in the order of the layout.
 const STREAMS: [&str; 2] = ["reads", "writes"];
@@ -158,7 +158,7 @@ impl Builder<'_> {
                 _ => common.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, common.shards),
             };
             let (extent, random) = (self.pages(READS, index), common.random(SERVICE, index, shard));
-            let stream = Pattern::Uniform(Uniform { extent, kind: Kind::Read, buffers: PAGE_READS, random });
+            let stream = Pattern::Uniform(Uniform { extent, kind: OpKind::Read, buffers: PAGE_READS, random });
             let name = self.cell(READS, index);
             plan.lanes.extend(arrival.map(|arrival| Lane { stream, arrival, limit, name }));
         }

@@ -69,13 +69,13 @@ fn the_write_of_an_update_follows_its_read_on_the_same_device_and_is_counted_the
         let mut stream = lane.stream.clone();
         for _ in 0..1000 {
             let [read, write] = chain(&mut stream)[..] else { panic!("one read, one write") };
-            assert_eq!((read.kind, write.kind), (Kind::Read, Kind::Write));
+            assert_eq!((read.kind, write.kind), (OpKind::Read, OpKind::Write));
             for (request, cell) in [(read, n), (write, 2 + n)] {
                 assert_eq!((usize::from(request.target), request.cell as usize), (n, cell));
                 assert_eq!((request.len, request.offset % 4096), (4096, 0));
                 assert!(request.offset < MIB);
                 let buffers = &plan.buffers[usize::from(request.buffers)];
-                assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == Kind::Write);
+                assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == OpKind::Write);
             }
         }
     }

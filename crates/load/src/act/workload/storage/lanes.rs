@@ -11,7 +11,7 @@ use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
 use device::salt::Salt;
-use sys::op::Kind;
+use sys::op::OpKind;
 
 /// Buffer classes for reads, by place in the plan; those for writes follow, two for each device.
 const RECORD_READS: u16 = 0;
@@ -66,10 +66,10 @@ impl Builder<'_> {
 
     fn uniform(&self, stream: usize, index: usize, shard: u32) -> Pattern {
         let (kind, buffers) = match stream {
-            READS => (Kind::Read, RECORD_READS),
-            WRITES => (Kind::Write, record_writes(index)),
-            LARGE_BLOCK_READS => (Kind::Read, BLOCK_READS),
-            _ => (Kind::Write, block_writes(index)),
+            READS => (OpKind::Read, RECORD_READS),
+            WRITES => (OpKind::Write, record_writes(index)),
+            LARGE_BLOCK_READS => (OpKind::Read, BLOCK_READS),
+            _ => (OpKind::Write, block_writes(index)),
         };
         let extent = match stream {
             READS | WRITES => self.records_on(stream, index),

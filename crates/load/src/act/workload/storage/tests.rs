@@ -8,7 +8,7 @@ use crate::plan::{Arrival as LaneArrival, Fill, Lane, Plan};
 use crate::schedule::Schedule;
 use crate::stream::Pattern;
 use crate::stream::{SizeDistribution, Stream};
-use sys::op::Kind;
+use sys::op::OpKind;
 
 const GIB: u64 = 1 << 30;
 
@@ -116,10 +116,10 @@ fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
             assert_eq!(request.cell, lane.name, "cells and names go together");
             assert_eq!(usize::from(request.target), request.cell as usize % 3);
             assert!(request.offset + u64::from(request.len) <= GIB, "the partial block at the end is unused");
-            assert_eq!(request.kind == Kind::Write, name((plan, lane)).contains("writes"));
+            assert_eq!(request.kind == OpKind::Write, name((plan, lane)).contains("writes"));
             let buffers = &plan.buffers[usize::from(request.buffers)];
             assert!(buffers.len_bytes >= request.len as usize);
-            assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == Kind::Write);
+            assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == OpKind::Write);
         }
     }
 }
