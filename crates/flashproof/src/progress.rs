@@ -128,7 +128,7 @@ fn milliseconds(ns: u64) -> String {
 mod tests {
     use super::*;
     use results::buckets::ActScale;
-    use results::cell::StreamInfo;
+    use results::cell::{ActHistograms, StreamInfo};
     use results::times::Times;
 
     #[test]
@@ -137,15 +137,10 @@ mod tests {
             name: "reads".into(),
             judged: true,
             offered_iops: 2.0,
-            per_device_in_act_log: true,
-            in_act_log: true,
+            workload: 0,
+            act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
         };
-        let layout = Layout {
-            streams: vec![reads],
-            devices: vec!["x".into()],
-            scale: ActScale::Milliseconds,
-            thresholds_ns: [1_000_000].into(),
-        };
+        let layout = Layout { streams: vec![reads], devices: vec!["x".into()], thresholds_ns: [1_000_000].into() };
         let mut progress = Progress::new(&layout, 3_600_000_000_000, false, true);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 2_000_000_000;

@@ -17,7 +17,7 @@ use load::run::{Control, Run, Settings};
 use results::cell::Interval;
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
-use results::run_dir::{Config, Manifest, check_usable};
+use results::run_dir::{ActLogHead, Config, Manifest, WorkloadRecord, check_usable};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -220,17 +220,25 @@ fn manifest(
         tool: tool(),
         command: command(),
         seed: terms.seed.unwrap_or_default(),
-        test: model.test(),
+        workloads: vec![WorkloadRecord {
+            name: String::new(),
+            kind: model.test().name().to_owned(),
+            config: Config {
+                as_written: text,
+                resolved: model.configuration(),
+                derived: model.derived(),
+                settings: model.settings(),
+            },
+            times_1x: model.times_1x(),
+            not_comparable: model.not_comparable(),
+            act_log: Some(ActLogHead {
+                test: model.test(),
+                device_lines: shapes.iter().map(|device| model.device_line(device)).collect(),
+            }),
+        }],
         duration_sec: terms.test_duration_sec.into(),
         report_interval_sec: terms.report_interval_sec.into(),
         simulated: terms.is_simulated(),
-        act_device_lines: shapes.iter().map(|device| model.device_line(device)).collect(),
-        config: Config {
-            as_written: text,
-            resolved: model.configuration(),
-            derived: model.derived(),
-            settings: model.settings(),
-        },
         device_facts: devices.facts(),
         process: device::observe::process::this_process(),
         // A record of plain values: it cannot fail, and what is not known is null.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use results::act_log::{Entry, Reader, Test};
+use results::act_log::{Entry, Reader};
 use results::judge::Outcome;
 use std::os::unix::fs::symlink;
 use support::{Bench, CONFIG, FLASHPROOF, LoopDevice, OUT, Running, totals};
@@ -24,7 +24,7 @@ fn each_client_write_reads_a_page_and_updates_two() {
     for more in [&[][..], &["--as-act"]] {
         index(&bench, config, more).expect(0);
         let run = bench.run();
-        assert_eq!((run.manifest.test, run.verdict.outcome), (Test::Index, Outcome::Pass));
+        assert_eq!((run.manifest.kind().as_str(), run.verdict.outcome), ("index", Outcome::Pass));
         if more.is_empty() {
             assert_eq!(totals(&run, "reads"), (10 * (23 + 7 + 14), 0, 0));
             assert_eq!(totals(&run, "writes"), (10 * 14, 0, 0));

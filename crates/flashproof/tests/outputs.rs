@@ -40,7 +40,7 @@ fn a_run_directory_has_everything_and_nothing_else() {
     assert_eq!(names, [&expected[..], &["wait.hlog"]].concat());
     assert!(ended.stdout.ends_with("run directory: run\n") && ended.stderr.contains("run directory: run\n"));
     let manifest = bench.json("manifest.json");
-    assert_eq!(manifest["config"]["as_written"], FULL);
+    assert_eq!(manifest["workloads"][0]["config"]["as_written"], FULL);
     assert_eq!(manifest["devices"], serde_json::json!(["sim:capacity=1GiB", "sim:capacity=1GiB+name=b"]));
     assert_eq!(manifest["engine_facts"]["engine"], "simulated");
     assert!(manifest["seed"].is_u64() && manifest["host_facts"]["kernel_release"].is_string(), "{manifest}");

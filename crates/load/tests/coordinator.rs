@@ -8,7 +8,7 @@ use load::run::{Cause, Control, Failure, Pacing, Run, RunError, Settings, Sink, 
 use load::schedule::{Even, Schedule};
 use load::stream::{Extent, Pattern, Uniform};
 use results::buckets::ActScale;
-use results::cell::{Interval, Layout, StreamInfo};
+use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
 use std::sync::Arc;
 use sys::op::OpKind;
@@ -34,16 +34,11 @@ fn ten_minutes() -> Run {
         name: "reads".into(),
         judged: true,
         offered_iops: 7.0,
-        per_device_in_act_log: true,
-        in_act_log: true,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
     };
     Run {
-        layout: Layout {
-            streams: vec![reads],
-            devices: vec!["sim".into()],
-            scale: ActScale::Milliseconds,
-            thresholds_ns: [1_000_000].into(),
-        },
+        layout: Layout { streams: vec![reads], devices: vec!["sim".into()], thresholds_ns: [1_000_000].into() },
         settings: Settings {
             duration_ns: 600 * SEC,
             max_lag_ns: 0,

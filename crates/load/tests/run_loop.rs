@@ -9,7 +9,7 @@ use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whos
 use load::schedule::{Even, Poisson, Schedule};
 use load::stream::{Extent, Pattern, Request, Stream, Uniform};
 use results::buckets::ActScale;
-use results::cell::{Interval, Layout, StreamInfo};
+use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
@@ -33,13 +33,12 @@ fn layout(streams: usize, devices: usize) -> Layout {
         name: format!("stream-{n}"),
         judged: true,
         offered_iops: 0.0,
-        per_device_in_act_log: true,
-        in_act_log: true,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
     };
     Layout {
         streams: (0..streams).map(stream).collect(),
         devices: (0..devices).map(|n| format!("sim-{n}")).collect(),
-        scale: ActScale::Milliseconds,
         thresholds_ns: [MS, 8 * MS, 64 * MS].into(),
     }
 }

@@ -115,7 +115,7 @@ impl fmt::Display for Table<'_> {
 mod tests {
     use super::*;
     use results::buckets::ActScale;
-    use results::cell::{Interval, StreamInfo};
+    use results::cell::{ActHistograms, Interval, StreamInfo};
     use results::judge::Sla;
     use results::run_dir::{Manifest, Writer};
     use results::times::Times;
@@ -125,13 +125,12 @@ mod tests {
             name: name.into(),
             judged: true,
             offered_iops: 1.0,
-            per_device_in_act_log: true,
-            in_act_log: true,
+            workload: 0,
+            act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
         };
         Layout {
             streams: vec![stream("reads"), stream("idle"), stream("writes")],
             devices: vec!["a".into(), "b".into()],
-            scale: ActScale::Milliseconds,
             thresholds_ns: Sla::default().thresholds_ns(),
         }
     }

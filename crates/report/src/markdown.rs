@@ -39,7 +39,9 @@ fn run_text(run: &RunReport, level: usize) -> String {
     text += &part(below, "What could not be measured", list(run.unmeasured.iter()));
     text += &heading(below, "What was run");
     text += &fenced(&run.command.join(" "));
-    text += &fenced(run.config.as_written.trim_end());
+    for workload in &run.workloads {
+        text += &fenced(workload.config.as_written.trim_end());
+    }
     text += &format!(
         "Recorded by {} in `{}`, {}.\n\n",
         escaped(&run.tool),

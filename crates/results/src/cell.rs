@@ -35,8 +35,8 @@ pub struct Cell {
     pub wait: Latencies,
     /// How late we were ourselves.
     pub lag: Latencies,
-    /// Service times in ACT's buckets, for its log.
-    pub act: ActBuckets,
+    /// Service times in ACT's buckets, where the stream is in a log of ACT's format.
+    pub act: Option<ActBuckets>,
     /// `wait + service` over each threshold; failed and never-issued operations are over all.
     pub judged: OverCounts,
     /// The least that `judged` can be held to be. Where completions, its own and those before it on its
@@ -73,14 +73,14 @@ pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
 }
 
 impl Cell {
-    /// An empty cell. `thresholds_ns` ascend.
-    pub fn new(scale: ActScale, thresholds_ns: Arc<[u64]>) -> Self {
+    /// An empty cell, with ACT's buckets of `act_scale` if that is given. `thresholds_ns` ascend.
+    pub fn new(act_scale: Option<ActScale>, thresholds_ns: Arc<[u64]>) -> Self {
         let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
         Self {
             service: latencies(),
             wait: latencies(),
             lag: latencies(),
-            act: ActBuckets::new(scale),
+            act: act_scale.map(ActBuckets::new),
             judged: OverCounts::new(thresholds_ns.clone()),
             judged_least: OverCounts::new(thresholds_ns.clone()),
             response: OverCounts::new(thresholds_ns.clone()),
@@ -110,7 +110,9 @@ impl Cell {
         if times.lag_ns() > 0 {
             self.lag.saturating_record(times.lag_ns());
         }
-        self.act.record(service_ns);
+        if let Some(act) = &mut self.act {
+            act.record(service_ns);
+        }
         // No other duration is longer than the response: below the tightest threshold it is over none.
         if times.response_ns() >= self.tightest_ns {
             self.record_slow(times, unseen_ns);
@@ -174,7 +176,9 @@ impl Cell {
         self.service.add(&other.service).expect(SAME);
         self.wait.add(&other.wait).expect(SAME);
         self.lag.add(&other.lag).expect(SAME);
-        self.act.merge(&other.act);
+        if let (Some(act), Some(other)) = (&mut self.act, &other.act) {
+            act.merge(other);
+        }
         self.judged.merge(&other.judged);
         self.judged_least.merge(&other.judged_least);
         self.response.merge(&other.response);
@@ -196,7 +200,9 @@ impl Cell {
         self.service.reset();
         self.wait.reset();
         self.lag.reset();
-        self.act.clear();
+        if let Some(act) = &mut self.act {
+            act.clear();
+        }
         self.judged.clear();
         self.judged_least.clear();
         self.response.clear();
@@ -240,8 +246,6 @@ pub struct Layout {
     pub streams: Vec<StreamInfo>,
     /// Device names as the user wrote them.
     pub devices: Vec<String>,
-    /// Unit of ACT's buckets.
-    pub scale: ActScale,
     /// Thresholds of the verdict, ascending.
     pub thresholds_ns: Arc<[u64]>,
 }
@@ -255,10 +259,21 @@ pub struct StreamInfo {
     pub judged: bool,
     /// Operations a second over all devices; 0 for a closed stream, which has no rate of its own.
     pub offered_iops: f64,
-    /// Whether ACT's log has a histogram of it per device too (record operations).
-    pub per_device_in_act_log: bool,
-    /// Whether ACT's log has it at all (the tomb raider is not in it).
-    pub in_act_log: bool,
+    /// Index of the workload that it is of, among those of the run.
+    #[serde(default)]
+    pub workload: usize,
+    /// How it stands in a log of ACT's format; `None`: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act: Option<ActHistograms>,
+}
+
+/// The histograms that a log of ACT's format has of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ActHistograms {
+    /// Unit of their buckets.
+    pub scale: ActScale,
+    /// Whether each device has one of its own beside that of all together.
+    pub per_device: bool,
 }
 
 impl Layout {
@@ -295,11 +310,14 @@ pub struct Interval {
 impl Interval {
     /// An empty interval for `layout`.
     pub fn new(layout: &Layout) -> Self {
-        let cell = Cell::new(layout.scale, layout.thresholds_ns.clone());
+        let cells = layout.streams.iter().flat_map(|stream| {
+            let cell = Cell::new(stream.act.map(|act| act.scale), layout.thresholds_ns.clone());
+            std::iter::repeat_n(cell, layout.devices.len())
+        });
         Self {
             index: 0,
             end_ns: 0,
-            cells: vec![cell; layout.cells()],
+            cells: cells.collect(),
             gap: latencies(),
             cpu_ns: 0,
             run_delay_ns: 0,

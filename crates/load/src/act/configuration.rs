@@ -7,6 +7,8 @@ use super::options::{OptionSpec, Test};
 use super::problem::Problem;
 use super::setting::{Setting, is_simulated};
 use super::warning::Warning;
+use results::buckets::ActScale;
+use results::cell::ActHistograms;
 
 /// The fields of a configuration, by their keys and as terms. `settings!` implements it.
 pub trait Fields {
@@ -99,6 +101,15 @@ impl Terms {
         // At most 128 devices, so this saturates only for a configuration that no check let through.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
         self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
+    }
+
+    /// The histograms that ACT's log has of a stream.
+    pub(super) fn histograms(&self, per_device: bool) -> ActHistograms {
+        let scale = match self.microsecond_histograms {
+            true => ActScale::Microseconds,
+            false => ActScale::Milliseconds,
+        };
+        ActHistograms { scale, per_device }
     }
 
     /// Whether the devices are simulated drives on virtual time; they are all or none.

@@ -29,6 +29,7 @@
 pub mod any;
 pub mod check;
 pub mod choice;
+mod comparable;
 pub mod configuration;
 pub mod derive;
 mod dialect;

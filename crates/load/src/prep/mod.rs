@@ -14,7 +14,6 @@ pub use sweep::{BLOCK_BYTES, Sweep};
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::stream::Stream;
 use device::salt::PlacedSalt;
-use results::buckets::ActScale;
 use results::cell::{Layout, StreamInfo};
 
 /// Operations kept in flight: enough for a drive of many channels to be busy while we fill buffers.
@@ -59,15 +58,9 @@ pub fn read_plan(sample: Sample) -> Plan<Sample> {
 
 /// What is recorded of such a plan on `device`: one stream.
 pub fn layout(device: &str) -> Layout {
-    let stream = StreamInfo {
-        name: "preparation".to_owned(),
-        judged: false,
-        offered_iops: 0.0,
-        per_device_in_act_log: false,
-        in_act_log: false,
-    };
-    let scale = ActScale::Milliseconds;
-    Layout { streams: vec![stream], devices: vec![device.to_owned()], scale, thresholds_ns: [].into() }
+    let stream =
+        StreamInfo { name: "preparation".to_owned(), judged: false, offered_iops: 0.0, workload: 0, act: None };
+    Layout { streams: vec![stream], devices: vec![device.to_owned()], thresholds_ns: [].into() }
 }
 
 /// One closed lane on target 0.

@@ -1,34 +1,18 @@
 //! One candidate: the numbers by which it is compared, each with the reason where there is none.
 
 use super::cell::Cell;
-use super::differences::{client_rates, setting};
+use super::differences::setting;
 use super::given::Given;
 use super::margins::{Margin, margins};
-use super::published::{self, Place, Published, TPS_OF_1X};
+use super::published::{self, Place, Published};
 use super::source::Source;
 use super::wear::{DeviceWear, wear};
 use super::{Comparison, Kind};
 use crate::latencies::StreamLatencies;
-use results::act_log::Test as ActTest;
 use results::judge::{Class, Outcome, Sla};
 use results::run_dir::{Manifest, Run};
 use serde::Serialize;
 use std::path::PathBuf;
-
-/// The settings of the standard mix, as the published ratings were made with. Source: ACT's README; the
-/// values are its defaults.
-const STANDARD_MIX: [(&str, &str); 10] = [
-    ("record-bytes", "1536"),
-    ("record-bytes-range-max", "0"),
-    ("large-block-op-kbytes", "128"),
-    ("replication-factor", "1"),
-    ("update-pct", "0"),
-    ("defrag-lwm-pct", "50"),
-    ("no-defrag-reads", "no"),
-    ("compress-pct", "100"),
-    ("commit-to-device", "no"),
-    ("tomb-raider", "no"),
-];
 
 /// One candidate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,7 +53,7 @@ pub struct Candidate {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Test {
     /// `storage` or `index`.
-    pub test: ActTest,
+    pub test: String,
     /// Devices, as the user named them.
     pub devices: Vec<String>,
     /// Their models, where they are known.
@@ -176,7 +160,7 @@ fn test(run: &Run, source: &Source) -> Test {
     let manifest = &run.manifest;
     let model = |index: usize| manifest.device_facts.get(index)?["model"].as_str().map(str::to_owned);
     Test {
-        test: manifest.test,
+        test: manifest.kind(),
         devices: manifest.devices.clone(),
         models: (0..manifest.devices.len()).map(model).collect(),
         simulated: manifest.simulated,
@@ -189,11 +173,10 @@ fn test(run: &Run, source: &Source) -> Test {
     }
 }
 
-/// Client operations a second by 3,000, on one device.
+/// The load as a multiple of 1x, on one device.
 fn x_per_device(manifest: &Manifest) -> Option<f64> {
-    let (reads, writes) = client_rates(manifest).filter(|_| manifest.test == ActTest::Storage)?;
-    let devices = manifest.devices.len();
-    (devices > 0).then(|| (reads + writes) as f64 / TPS_OF_1X / devices as f64)
+    let times_1x: Option<f64> = manifest.workloads.iter().map(|workload| workload.times_1x).sum();
+    times_1x.filter(|_| !manifest.devices.is_empty()).map(|x| x / manifest.devices.len() as f64)
 }
 
 fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
@@ -266,36 +249,18 @@ fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell
 
 /// Why a run cannot be laid beside published ratings; `None` if it can.
 fn incomparable(manifest: &Manifest) -> Option<String> {
-    if manifest.test != ActTest::Storage {
-        return Some("published ratings are of storage tests".to_owned());
-    }
     if manifest.simulated {
         return Some("a simulated drive has no place among real ones".to_owned());
     }
     if manifest.device_facts.iter().any(|facts| facts["kind"] == "regular_file") {
         return Some("a file has no place among drives: what it lies on is not known".to_owned());
     }
-    match setting(manifest, "arrival") {
-        Some("act") => {}
-        other => {
-            let arrival = other.unwrap_or("not as ACT does");
-            return Some(format!("run without --as-act (arrival: {arrival}); even pacing flatters a drive"));
-        }
-    }
     if manifest.sla != Sla::default() {
         return Some(format!("its limits are not ACT's ({})", Sla::default()));
     }
-    let odd = STANDARD_MIX.iter().find(|(key, standard)| setting(manifest, key) != Some(standard));
-    if let Some((key, standard)) = odd {
-        let value = setting(manifest, key).unwrap_or("not set");
-        return Some(format!("not the standard mix: {key} is {value}, published ratings are with {standard}"));
-    }
-    if setting(manifest, "storage-read-histogram").is_some_and(|text| !text.is_empty() && text != "none") {
-        return Some("not the standard mix: record sizes come from histograms".to_owned());
-    }
-    match client_rates(manifest) {
-        Some((reads, writes)) if writes > 0 && reads == 2 * writes => None,
-        _ => Some("not the standard mix: published ratings are with two reads to a write".to_owned()),
+    match &manifest.workloads[..] {
+        [one] => one.not_comparable.clone(),
+        _ => Some("published ratings are of one load at a time".to_owned()),
     }
 }
 

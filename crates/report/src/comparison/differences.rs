@@ -34,7 +34,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
         }
     };
     let m = |of: fn(&Manifest) -> String| move |run: &Run| of(&run.manifest);
-    say("the test", &m(|manifest| text(&manifest.test)));
+    say("the test", &m(Manifest::kind));
     say("the drives", &m(|manifest| if manifest.simulated { "simulated" } else { "real" }.to_owned()));
     say("the limits", &m(|manifest| manifest.sla.to_string()));
     say("the length of the run", &|run| format!("{:.0} s", run.verdict.ran_sec));
@@ -43,7 +43,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     say("reads to writes", &m(mix));
     // Another test has other settings; that it is another one is said already.
     let common = |key: &str| runs.iter().all(|(_, run)| setting(&run.manifest, key).is_some());
-    let same_test = runs.windows(2).all(|pair| pair[0].1.manifest.test == pair[1].1.manifest.test);
+    let same_test = runs.windows(2).all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in runs.iter().flat_map(|(_, run)| settings(&run.manifest)) {
         let skipped = NO_MATTER.contains(&key) || LOAD.contains(&key);
@@ -81,8 +81,10 @@ fn text(value: &impl serde::Serialize) -> String {
 }
 
 fn settings(manifest: &Manifest) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = manifest.config.resolved.iter().chain(&manifest.config.settings);
-    pairs.map(|(key, value)| (key.as_str(), value.as_str()))
+    let configs = manifest.workloads.iter().map(|workload| &workload.config);
+    configs
+        .flat_map(|config| config.resolved.iter().chain(&config.settings))
+        .map(|(key, value)| (key.as_str(), value.as_str()))
 }
 
 /// A setting of the configuration as it was in force.
@@ -91,7 +93,7 @@ pub(super) fn setting<'a>(manifest: &'a Manifest, key: &str) -> Option<&'a str> 
 }
 
 /// Client reads and writes a second, over all devices.
-pub(super) fn client_rates(manifest: &Manifest) -> Option<(u64, u64)> {
+fn client_rates(manifest: &Manifest) -> Option<(u64, u64)> {
     let rate = |key| setting(manifest, key)?.parse().ok();
     Some((rate("read-reqs-per-sec")?, rate("write-reqs-per-sec")?))
 }

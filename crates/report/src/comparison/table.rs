@@ -24,10 +24,9 @@ impl Rows {
         this.row("of", candidates, |of| of.test.map(|_| kind_text(of)));
         this.row("test", candidates, |of| {
             of.test.map(|test| {
-                let name = if matches!(test.test, results::act_log::Test::Index) { "index" } else { "storage" };
                 let arrival = test.arrival.as_deref().unwrap_or("pacing unknown");
                 let simulated = if test.simulated { ", simulated" } else { "" };
-                format!("{name}, {arrival}, {:.0} s{simulated}", test.ran_sec)
+                format!("{}, {arrival}, {:.0} s{simulated}", test.test, test.ran_sec)
             })
         });
         this.row("devices", candidates, |of| {

@@ -1,11 +1,10 @@
 //! Candidates with known numbers, compared.
 
 use super::*;
-use results::act_log::Test as ActTest;
 use results::buckets::ActScale;
-use results::cell::{Interval, Layout, StreamInfo};
+use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
-use results::run_dir::{Config, Manifest, Writer};
+use results::run_dir::{Config, Manifest, WorkloadRecord, Writer};
 use results::series::{Conclusion, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
 use results::times::Times;
 use serde_json::json;
@@ -30,13 +29,12 @@ fn bench(x: u64) -> Bench {
         name: name.into(),
         judged,
         offered_iops: 100.0,
-        per_device_in_act_log: judged,
-        in_act_log: true,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
     };
     let layout = Layout {
         streams: vec![stream("reads", true), stream("large-block-reads", false), stream("large-block-writes", false)],
         devices: vec!["/dev/nvme1n1".into()],
-        scale: ActScale::Milliseconds,
         thresholds_ns: Sla::default().thresholds_ns(),
     };
     let (reads, writes) = ((2000 * x).to_string(), (1000 * x).to_string());
@@ -56,7 +54,12 @@ fn bench(x: u64) -> Bench {
     let manifest = Manifest {
         duration_sec: SECONDS,
         slice_sec: whole_slice_sec(3600, SECONDS, 1),
-        config: Config { resolved, settings: pairs(&[("arrival", "act")]), ..Config::default() },
+        workloads: vec![WorkloadRecord {
+            kind: "storage".into(),
+            config: Config { resolved, settings: pairs(&[("arrival", "act")]), ..Config::default() },
+            times_1x: Some(x as f64),
+            ..WorkloadRecord::default()
+        }],
         device_facts: vec![
             json!({"kind": "whole_disk", "kernel_name": "nvme1n1", "model": "M1", "size_bytes": 1_000_000_000}),
         ],
@@ -67,7 +70,7 @@ fn bench(x: u64) -> Bench {
 
 impl Bench {
     fn set(mut self, key: &str, value: &str) -> Self {
-        let Config { resolved, settings, .. } = &mut self.manifest.config;
+        let Config { resolved, settings, .. } = &mut self.manifest.workloads[0].config;
         for pair in resolved.iter_mut().chain(settings).filter(|(known, _)| known == key) {
             pair.1 = value.to_owned();
         }
@@ -166,20 +169,16 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     file.manifest.device_facts = vec![json!({"kind": "regular_file"})];
     let mut lax = bench(30);
     lax.manifest.sla = "50%>1ms,40%>8ms,30%>64ms".parse().unwrap();
-    let mut index = bench(30);
-    index.manifest.test = ActTest::Index;
+    let mut odd = bench(30);
+    odd.manifest.workloads[0].not_comparable = Some("published ratings are of storage tests".into());
+    let mut shared = bench(30);
+    shared.manifest.workloads.push(shared.manifest.workloads[0].clone());
     for (name, bench, expected) in [
-        (
-            "paced",
-            bench(30).set("arrival", "paced"),
-            "run without --as-act (arrival: paced); even pacing flatters a drive",
-        ),
         ("file", file, "a file has no place among drives"),
         ("simulated", simulated, "a simulated drive has no place among real ones"),
         ("lax", lax, "its limits are not ACT's"),
-        ("index", index, "published ratings are of storage tests"),
-        ("small", bench(30).set("record-bytes", "512"), "record-bytes is 512, published ratings are with 1536"),
-        ("reads", bench(30).set("write-reqs-per-sec", "1"), "two reads to a write"),
+        ("odd", odd, "published ratings are of storage tests"),
+        ("shared", shared, "published ratings are of one load at a time"),
         ("failed", Bench { slow: 5, ..bench(30) }, "it did not hold its load"),
     ] {
         let dir = parent.path().join(name);

@@ -12,7 +12,7 @@ use crate::words;
 use results::cell::Layout;
 use results::finding::Finding;
 use results::judge::{Outcome, Sla, Verdict};
-use results::run_dir::{self, Config, HlogKind, Manifest, Run, RunDirError};
+use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord};
 use results::steady::{Rounds, Steadiness};
 use serde::Serialize;
 use serde_json::Value;
@@ -88,8 +88,8 @@ pub struct RunReport {
     pub sla: Sla,
     /// The devices, as the user named them.
     pub devices: Vec<String>,
-    /// The configuration.
-    pub config: Config,
+    /// What was run at once, with its configuration.
+    pub workloads: Vec<WorkloadRecord>,
     /// What is known of each device.
     pub device_facts: Vec<Value>,
     /// What is known of the host.
@@ -182,7 +182,7 @@ impl RunReport {
             simulated,
             sla: manifest.sla,
             devices: manifest.devices,
-            config: manifest.config,
+            workloads: manifest.workloads,
             device_facts: manifest.device_facts,
             host_facts: manifest.host_facts,
             engine_facts: manifest.engine_facts,
@@ -215,7 +215,9 @@ fn title(manifest: &Manifest) -> String {
         [one] => one.clone(),
         several => words::count(several.len(), "device", "devices"),
     };
-    format!("{purpose}{:?} test of {devices}", manifest.test)
+    let kind = manifest.kind();
+    let capital = kind.chars().take(1).flat_map(char::to_uppercase).chain(kind.chars().skip(1)).collect::<String>();
+    format!("{purpose}{capital} test of {devices}")
 }
 
 fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {

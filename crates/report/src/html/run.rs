@@ -271,7 +271,6 @@ pub(super) fn unmeasured(run: &RunReport, place: &str, level: usize) -> String {
 
 /// Command, configuration, devices and host.
 pub(super) fn what_was_run(run: &RunReport, place: &str, level: usize) -> String {
-    let config = &run.config;
     let pairs = |caption: &str, pairs: &[(String, String)]| match pairs.is_empty() {
         true => String::new(),
         false => named_values(caption, pairs.iter().cloned()),
@@ -283,12 +282,18 @@ pub(super) fn what_was_run(run: &RunReport, place: &str, level: usize) -> String
         text(&words::date(run.started_unix_ms)),
         text(&run.command.join(" "))
     );
-    content += &format!("<p>Configuration as written:</p>\n<pre>{}</pre>\n", text(config.as_written.trim_end()));
-    content += "<details><summary>All settings, and the rates that follow</summary>\n";
-    content += &pairs("Rates that follow", &config.derived);
-    content += &pairs("ACT's settings, with defaults", &config.resolved);
-    content += &pairs("Other settings", &config.settings);
-    content += "</details>\n<details><summary>Devices, host and engine</summary>\n";
+    for workload in &run.workloads {
+        let (name, config) = (&workload.name, &workload.config);
+        let of = if name.is_empty() { String::new() } else { format!(" of {}", text(name)) };
+        content +=
+            &format!("<p>Configuration{of} as written:</p>\n<pre>{}</pre>\n", text(config.as_written.trim_end()));
+        content += &format!("<details><summary>All settings{of}, and the rates that follow</summary>\n");
+        content += &pairs("Rates that follow", &config.derived);
+        content += &pairs("ACT's settings, with defaults", &config.resolved);
+        content += &pairs("Other settings", &config.settings);
+        content += "</details>\n";
+    }
+    content += "<details><summary>Devices, host and engine</summary>\n";
     for (device, of_device) in run.devices.iter().zip(&run.device_facts) {
         content += &facts(&format!("Device {device}"), of_device);
     }

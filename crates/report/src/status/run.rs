@@ -88,7 +88,7 @@ pub struct RunStatus {
     /// The directory.
     pub dir: PathBuf,
     /// `storage` or `index`.
-    pub test: results::act_log::Test,
+    pub test: String,
     /// Devices, as the user named them.
     pub devices: Vec<String>,
     /// Whether they are simulated: then seconds are of simulated time.
@@ -197,7 +197,7 @@ impl RunStatus {
         };
         Self {
             dir: dir.to_owned(),
-            test: manifest.test,
+            test: manifest.kind(),
             devices: manifest.devices.clone(),
             simulated: manifest.simulated,
             purpose: manifest.purpose.clone(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use results::buckets::ActScale;
-use results::cell::{Interval, Layout, StreamInfo};
+use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use results::judge::{End, Outcome, Sla};
 use results::run_dir::{Manifest, Writer};
 use results::series::{Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
@@ -17,13 +17,12 @@ fn manifest() -> Manifest {
         name: "reads".into(),
         judged: true,
         offered_iops: 12.0,
-        per_device_in_act_log: true,
-        in_act_log: true,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
     };
     let layout = Layout {
         streams: vec![reads],
         devices: vec!["/dev/nvme1n1".into()],
-        scale: ActScale::Milliseconds,
         thresholds_ns: Sla::default().thresholds_ns(),
     };
     let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into() });

@@ -3,10 +3,10 @@
 #![allow(dead_code, unreachable_pub)] // every test file is a crate that uses its part of this
 
 use results::buckets::ActScale;
-use results::cell::{Interval, Layout, StreamInfo};
+use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use results::finding::{Finding, Level};
 use results::judge::{End, Outcome, Sla};
-use results::run_dir::{Manifest, Writer};
+use results::run_dir::{Manifest, WorkloadRecord, Writer};
 use results::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
 use results::times::Times;
 use serde_json::{Value, json};
@@ -51,13 +51,12 @@ fn layout(devices: &[&str]) -> Layout {
         name: name.into(),
         judged,
         offered_iops: 100.0,
-        per_device_in_act_log: true,
-        in_act_log: true,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
     };
     Layout {
         streams: vec![stream("reads", true), stream("large-block-writes", false)],
         devices: devices.iter().map(|&device| device.to_owned()).collect(),
-        scale: ActScale::Milliseconds,
         thresholds_ns: Sla::default().thresholds_ns(),
     }
 }
@@ -87,7 +86,8 @@ pub fn write_run(dir: &Path, shape: Shape<'_>) {
         unmeasured: vec!["the SMART log: permission denied".into()],
         ..Manifest::new(&layout, Sla::default())
     };
-    manifest.config.as_written = format!("# {HOSTILE}\n");
+    manifest.workloads = vec![WorkloadRecord { kind: "storage".into(), ..WorkloadRecord::default() }];
+    manifest.workloads[0].config.as_written = format!("# {HOSTILE}\n");
     let columns: Vec<String> = COLUMNS.iter().filter(|_| shape.telemetry).map(|&name| name.to_owned()).collect();
     let mut writer = Writer::create(dir, &manifest, &columns).unwrap();
     let mut judge = manifest.judge();

@@ -8,25 +8,24 @@ use crate::buckets::ActBuckets;
 use crate::cell::{Interval, Layout};
 use std::io::{self, Write};
 
-/// The histograms that ACT's log has for `layout`: each stream, and for record operations each
-/// device's share (`/dev/x-reads`) after it.
-pub fn histogram_names(layout: &Layout) -> Vec<String> {
-    histograms(layout).map(|(name, _)| name).collect()
+/// The histograms that ACT's log has of a workload of `layout`: each stream, and for record operations
+/// each device's share (`/dev/x-reads`) after it.
+pub fn histogram_names(layout: &Layout, workload: usize) -> Vec<String> {
+    histograms(layout, workload).map(|histogram| histogram.name).collect()
 }
 
-/// Name of each histogram, and the cells that it adds up.
-fn histograms(layout: &Layout) -> impl Iterator<Item = (String, std::ops::Range<usize>)> {
-    layout.streams.iter().enumerate().filter(|(_, stream)| stream.in_act_log).flat_map(|(index, stream)| {
+/// The histograms of a workload, empty.
+fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
+    let streams = layout.streams.iter().enumerate().filter(move |(_, stream)| stream.workload == workload);
+    streams.filter_map(|(index, stream)| Some((index, stream, stream.act?))).flat_map(|(index, stream, act)| {
         let cells = layout.cell(index, 0)..layout.cell(index, layout.devices.len());
-        let devices = if stream.per_device_in_act_log { &layout.devices[..] } else { &[] };
+        let devices = if act.per_device { &layout.devices[..] } else { &[] };
         let first = cells.start;
-        let own = (stream.name.clone(), cells);
-        std::iter::once(own).chain(
-            devices
-                .iter()
-                .enumerate()
-                .map(move |(device, name)| (format!("{name}-{}", stream.name), first + device..first + device + 1)),
-        )
+        let total = move |name, cells| Total { name, cells, buckets: ActBuckets::new(act.scale) };
+        let of_device = move |(device, name): (usize, &String)| {
+            total(format!("{name}-{}", stream.name), first + device..first + device + 1)
+        };
+        std::iter::once(total(stream.name.clone(), cells)).chain(devices.iter().enumerate().map(of_device))
     })
 }
 
@@ -45,18 +44,15 @@ struct Total {
 
 impl Totals {
     /// Empty histograms, one for each of [`histogram_names`].
-    pub fn new(layout: &Layout) -> Self {
-        let histograms = histograms(layout)
-            .map(|(name, cells)| Total { name, cells, buckets: ActBuckets::new(layout.scale) })
-            .collect();
-        Self { histograms }
+    pub fn new(layout: &Layout, workload: usize) -> Self {
+        Self { histograms: histograms(layout, workload).collect() }
     }
 
     /// Adds what was recorded in one interval of the same layout.
     pub fn add(&mut self, interval: &Interval) {
         for total in &mut self.histograms {
-            for cell in &interval.cells[total.cells.clone()] {
-                total.buckets.merge(&cell.act);
+            for act in interval.cells[total.cells.clone()].iter().filter_map(|cell| cell.act.as_ref()) {
+                total.buckets.merge(act);
             }
         }
     }
@@ -75,16 +71,16 @@ impl Totals {
 mod tests {
     use super::*;
     use crate::buckets::ActScale;
-    use crate::cell::StreamInfo;
+    use crate::cell::{ActHistograms, StreamInfo};
     use crate::times::Times;
 
     fn layout() -> Layout {
-        let stream = |name: &str, per_device, in_log| StreamInfo {
+        let stream = |name: &str, per_device, in_log: bool| StreamInfo {
             name: name.to_owned(),
             judged: per_device,
             offered_iops: 1.0,
-            per_device_in_act_log: per_device,
-            in_act_log: in_log,
+            workload: 0,
+            act: in_log.then_some(ActHistograms { scale: ActScale::Milliseconds, per_device }),
         };
         Layout {
             streams: vec![
@@ -93,20 +89,19 @@ mod tests {
                 stream("tomb-raider-reads", false, false),
             ],
             devices: vec!["/dev/a".to_owned(), "/dev/b".to_owned()],
-            scale: ActScale::Milliseconds,
             thresholds_ns: [1_000_000].into(),
         }
     }
 
     #[test]
     fn names_come_as_act_orders_them_and_the_tomb_raider_is_left_out() {
-        assert_eq!(histogram_names(&layout()), ["reads", "/dev/a-reads", "/dev/b-reads", "large-block-reads"]);
+        assert_eq!(histogram_names(&layout(), 0), ["reads", "/dev/a-reads", "/dev/b-reads", "large-block-reads"]);
     }
 
     #[test]
     fn chunks_are_cumulative_and_add_up_the_devices() {
         let layout = layout();
-        let mut totals = Totals::new(&layout);
+        let mut totals = Totals::new(&layout, 0);
         let mut interval = Interval::new(&layout);
         for device in 0..2 {
             interval.cells[layout.cell(0, device)].record(&Times::new(0, 0, 0, 1_500_000), 0, 1536);

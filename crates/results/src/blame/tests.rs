@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::buckets::ActScale;
-use crate::cell::{Interval, Layout, StreamInfo};
+use crate::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use crate::judge::{End, IntervalCounts, Judge, Plan, Sla};
 use crate::run_dir::{Spread, TraceKind, TraceLine, TraceSize};
 use crate::times::Times;
@@ -31,13 +31,12 @@ impl Run {
             name: "reads".to_owned(),
             judged: true,
             offered_iops: 1000.0,
-            per_device_in_act_log: true,
-            in_act_log: true,
+            workload: 0,
+            act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
         };
         let layout = Layout {
             streams: vec![reads],
             devices: (0..devices).map(|device| format!("/dev/d{device}")).collect(),
-            scale: ActScale::Milliseconds,
             thresholds_ns: Sla::default().thresholds_ns(),
         };
         let plan = Plan { simulated, ..Plan::new(&layout, Sla::default(), 1, slice_sec, 3600) };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::buckets::ActScale;
-use crate::cell::{Interval, Layout, StreamInfo};
+use crate::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use crate::times::Times;
 
 const MS: u64 = 1_000_000;
@@ -13,13 +13,12 @@ fn layout(devices: usize) -> Layout {
         name: name.to_owned(),
         judged,
         offered_iops: 1000.0,
-        per_device_in_act_log: judged,
-        in_act_log: true,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
     };
     Layout {
         streams: vec![stream("reads", true), stream("large-block-writes", false)],
         devices: (0..devices).map(|device| format!("/dev/d{device}")).collect(),
-        scale: ActScale::Milliseconds,
         thresholds_ns: Sla::default().thresholds_ns(),
     }
 }

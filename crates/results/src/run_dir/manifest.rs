@@ -3,7 +3,6 @@
 use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
 use crate::blame::Blamer;
-use crate::buckets::ActScale;
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
 use crate::judge::{Judge, Plan, Sla};
@@ -23,6 +22,32 @@ pub struct Config {
     pub settings: Vec<(String, String)>,
 }
 
+/// One of the workloads of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct WorkloadRecord {
+    /// What it is called among those of the run; empty if it is the only one.
+    pub name: String,
+    /// Which kind of load: `storage`, `index`.
+    pub kind: String,
+    /// Its configuration.
+    pub config: Config,
+    /// Its client operations a second as a multiple of the load of 1x, that of published ratings.
+    pub times_1x: Option<f64>,
+    /// Why its result cannot be laid beside published ratings, a phrase; `None`: it can.
+    pub not_comparable: Option<String>,
+    /// What its log in ACT's format has at its top; `None`: it has no such log.
+    pub act_log: Option<ActLogHead>,
+}
+
+/// What stands at the top of a log in ACT's format beside the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActLogHead {
+    /// Which of ACT's tests it is of.
+    pub test: Test,
+    /// One line a device: size, large blocks, minimum I/O size.
+    pub device_lines: Vec<String>,
+}
+
 /// What was run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -36,8 +61,8 @@ pub struct Manifest {
     pub started_unix_ms: u64,
     /// Seed of everything random.
     pub seed: u64,
-    /// Which of ACT's tests it was.
-    pub test: Test,
+    /// What was run at once; at least one.
+    pub workloads: Vec<WorkloadRecord>,
     /// How long the run should last, seconds.
     pub duration_sec: u64,
     /// Seconds between two reports.
@@ -52,12 +77,6 @@ pub struct Manifest {
     pub streams: Vec<StreamInfo>,
     /// Device names as the user wrote them, in the order of the cells.
     pub devices: Vec<String>,
-    /// Unit of ACT's buckets.
-    pub act_scale: ActScale,
-    /// One line a device in ACT's log: size, large blocks, minimum I/O size.
-    pub act_device_lines: Vec<String>,
-    /// The configuration.
-    pub config: Config,
     /// What is known of each device (model, serial, firmware, size...), in their order.
     pub device_facts: Vec<Value>,
     /// What is known of the host (kernel, CPU, memory...).
@@ -107,7 +126,7 @@ impl Manifest {
             command: Vec::new(),
             started_unix_ms: 0,
             seed: 0,
-            test: Test::Storage,
+            workloads: Vec::new(),
             duration_sec: 0,
             report_interval_sec: 1,
             slice_sec: 1,
@@ -115,9 +134,6 @@ impl Manifest {
             sla,
             streams: layout.streams.clone(),
             devices: layout.devices.clone(),
-            act_scale: layout.scale,
-            act_device_lines: Vec::new(),
-            config: Config::default(),
             device_facts: Vec::new(),
             host_facts: Value::Null,
             engine_facts: Value::Null,
@@ -132,12 +148,7 @@ impl Manifest {
 
     /// The cells of the run.
     pub fn layout(&self) -> Layout {
-        Layout {
-            streams: self.streams.clone(),
-            devices: self.devices.clone(),
-            scale: self.act_scale,
-            thresholds_ns: self.sla.thresholds_ns(),
-        }
+        Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
     /// A judge of the run that has seen nothing.
@@ -164,17 +175,34 @@ impl Manifest {
         facts.get("queue_requests_max")?.as_u64()?.checked_mul(queues.min(threads.max(1)))
     }
 
-    /// What stands at the top of ACT's log.
-    pub fn act_header(&self) -> Header {
-        Header {
-            test: self.test,
-            written_by: self.tool.clone(),
-            configuration: self.config.resolved.clone(),
-            derived: self.config.derived.clone(),
-            settings: self.config.settings.clone(),
-            device_lines: self.act_device_lines.clone(),
-            histogram_names: act_log::histogram_names(&self.layout()),
-            ..Header::default()
+    /// What was run, in a few words: `storage`; of several `storage and index`.
+    pub fn kind(&self) -> String {
+        let mut kinds: Vec<&str> = self.workloads.iter().map(|workload| workload.kind.as_str()).collect();
+        kinds.dedup();
+        kinds.join(" and ")
+    }
+
+    /// The name of the log in ACT's format of a workload.
+    pub fn act_log_name(&self, workload: usize) -> String {
+        match &self.workloads[..] {
+            [_] => super::ACT_LOG.to_owned(),
+            several => format!("act-{}.log", several[workload].name),
         }
+    }
+
+    /// What stands at the top of the log in ACT's format of a workload; `None` if it has none.
+    pub fn act_header(&self, workload: usize) -> Option<Header> {
+        let WorkloadRecord { config, act_log, .. } = self.workloads.get(workload)?;
+        let act_log = act_log.as_ref()?;
+        Some(Header {
+            test: act_log.test,
+            written_by: self.tool.clone(),
+            configuration: config.resolved.clone(),
+            derived: config.derived.clone(),
+            settings: config.settings.clone(),
+            device_lines: act_log.device_lines.clone(),
+            histogram_names: act_log::histogram_names(&self.layout(), workload),
+            ..Header::default()
+        })
     }
 }

@@ -46,8 +46,11 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
     let intervals = manifest.duration_sec.div_ceil(interval_sec);
     let windows = intervals.div_ceil(window_intervals(interval_sec, manifest.round_sec));
     let cells = layout.cells() as u64;
-    let histogram = |name: &String| name.len() as u64 + ACT_TOTAL_BYTES + act_buckets(layout.scale) * ACT_BUCKET_BYTES;
-    let chunk = ACT_TOTAL_BYTES + histogram_names(layout).iter().map(histogram).sum::<u64>();
+    let scales = layout.streams.iter().filter_map(|stream| stream.act).map(|act| act_buckets(act.scale));
+    let histogram_bytes = ACT_TOTAL_BYTES + scales.max().unwrap_or(0) * ACT_BUCKET_BYTES;
+    let histogram = |name: String| name.len() as u64 + histogram_bytes;
+    let names = (0..manifest.workloads.len()).flat_map(|workload| histogram_names(layout, workload));
+    let chunk = ACT_TOTAL_BYTES + names.map(histogram).sum::<u64>();
     let telemetry = TELEMETRY_LINE_BYTES + telemetry_columns as u64 * TELEMETRY_COLUMN_BYTES;
     let window = HlogKind::ALL.into_iter().map(window_bytes).sum::<u64>();
     let per_interval = chunk + cells * CELL_LINE_BYTES + telemetry;

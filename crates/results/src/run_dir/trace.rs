@@ -229,15 +229,13 @@ fn parsed<T: FromStr>(field: Option<&str>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buckets::ActScale;
     use crate::cell::Layout;
     use std::fs;
 
     fn manifest() -> Manifest {
         let sla: Sla = "5%>1ms,1%>8ms".parse().unwrap();
         let devices = vec!["a".to_owned(), "b".to_owned()];
-        let layout =
-            Layout { streams: Vec::new(), devices, scale: ActScale::Milliseconds, thresholds_ns: sla.thresholds_ns() };
+        let layout = Layout { streams: Vec::new(), devices, thresholds_ns: sla.thresholds_ns() };
         Manifest::new(&layout, sla)
     }
 

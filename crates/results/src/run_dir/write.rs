@@ -31,12 +31,46 @@ struct Files {
     columns: usize,
     intervals: AppendFile,
     telemetry: AppendFile,
-    act_log: AppendFile,
-    act_text: Vec<u8>,
+    act_logs: Vec<ActLog>,
     hlogs: Hlogs,
-    totals: Totals,
     counts: IntervalCounts,
     text: String,
+}
+
+/// The log of a workload in ACT's format.
+struct ActLog {
+    file: AppendFile,
+    totals: Totals,
+    /// What was last appended.
+    text: Vec<u8>,
+}
+
+impl ActLog {
+    /// The logs of the workloads that ask for one, with their headers.
+    fn create_all(dir: &Path, manifest: &Manifest) -> Result<Vec<Self>, RunDirError> {
+        let asking = (0..manifest.workloads.len()).filter_map(|index| Some((index, manifest.act_header(index)?)));
+        let create = |(index, header)| {
+            let mut file = AppendFile::create(dir.join(manifest.act_log_name(index)))?;
+            let mut text = Vec::new();
+            write_header(&mut text, &header).expect("a vector takes any bytes");
+            file.append(&text)?;
+            Ok(Self { file, totals: Totals::new(&manifest.layout(), index), text })
+        };
+        asking.map(create).collect()
+    }
+
+    fn append_interval(&mut self, interval: &Interval, after_sec: u64) -> Result<(), RunDirError> {
+        self.totals.add(interval);
+        self.text.clear();
+        self.totals.write_chunk(&mut self.text, after_sec).expect("a vector takes any bytes");
+        self.file.append(&self.text)
+    }
+
+    fn append_error(&mut self, message: &str) -> Result<(), RunDirError> {
+        self.text.clear();
+        write_error_line(&mut self.text, message).expect("a vector takes any bytes");
+        self.file.append(&self.text)
+    }
 }
 
 impl Writer {
@@ -67,13 +101,9 @@ impl Writer {
         intervals.append(format!("{}\n", cells::header(&manifest.sla)).as_bytes())?;
         let mut telemetry = AppendFile::create(dir.join(TELEMETRY))?;
         telemetry.append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;
-        let mut act_log = AppendFile::create(dir.join(ACT_LOG))?;
-        let mut act_text = Vec::new();
-        write_header(&mut act_text, &manifest.act_header()).expect("a vector takes any bytes");
-        act_log.append(&act_text)?;
+        let act_logs = ActLog::create_all(dir, manifest)?;
         let window = window_intervals(interval_sec, manifest.round_sec);
         let hlogs = Hlogs::create(dir, &layout, &manifest.tool, manifest.started_unix_ms, window)?;
-        let totals = Totals::new(&layout);
         let (tightest_ns, counts, text) = (manifest.sla.tightest_ns(), IntervalCounts::default(), String::new());
         let mut files = Files {
             layout,
@@ -82,10 +112,8 @@ impl Writer {
             columns,
             intervals,
             telemetry,
-            act_log,
-            act_text,
+            act_logs,
             hlogs,
-            totals,
             counts,
             text,
         };
@@ -105,19 +133,18 @@ impl Writer {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
-    /// What was last appended to ACT's log: at first its header, then an interval's chunk or a line of
-    /// an error.
+    /// What was last appended to the log in ACT's format of the only workload: at first its header, then an
+    /// interval's chunk or a line of an error. Nothing where there are several, or no such log.
     pub fn act_text(&self) -> &[u8] {
-        &self.files.act_text
+        match &self.files.act_logs[..] {
+            [log] => &log.text,
+            _ => &[],
+        }
     }
 
     /// Appends one line to ACT's log that says what went wrong.
     pub fn write_error(&mut self, message: &str) -> Result<(), RunDirError> {
-        self.attempt(|files| {
-            files.act_text.clear();
-            write_error_line(&mut files.act_text, message).expect("a vector takes any bytes");
-            files.act_log.append(&files.act_text)
-        })
+        self.attempt(|files| files.act_logs.iter_mut().try_for_each(|log| log.append_error(message)))
     }
 
     /// Waits until everything written is on the disk. For each report in real time; in virtual time
@@ -155,10 +182,7 @@ impl Files {
         let lines = cells::push_cells(&mut self.text, &self.counts, &self.layout);
         self.intervals.append(self.text.as_bytes())?;
 
-        self.totals.add(interval);
-        self.act_text.clear();
-        self.totals.write_chunk(&mut self.act_text, after_sec).expect("a vector takes any bytes");
-        self.act_log.append(&self.act_text)?;
+        self.act_logs.iter_mut().try_for_each(|log| log.append_interval(interval, after_sec))?;
         self.hlogs.add(interval)?;
 
         let mut rest = telemetry.to_vec();
@@ -193,7 +217,7 @@ impl Files {
         // The tables first: a verdict needs nothing else.
         self.intervals.sync()?;
         self.telemetry.sync()?;
-        self.act_log.sync()?;
+        self.act_logs.iter_mut().try_for_each(|log| log.file.sync())?;
         self.hlogs.sync()
     }
 }

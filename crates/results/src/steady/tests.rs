@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::buckets::ActScale;
-use crate::cell::{Interval, Layout, StreamInfo};
+use crate::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use crate::judge::Sla;
 use crate::run_dir::{Manifest, Writer};
 use crate::times::Times;
@@ -13,13 +13,12 @@ fn manifest(devices: usize) -> Manifest {
         name: name.into(),
         judged,
         offered_iops: 100.0,
-        per_device_in_act_log: true,
-        in_act_log: true,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
     };
     let layout = Layout {
         streams: vec![stream("writes", false), stream("reads", true)],
         devices: (0..devices).map(|device| format!("d{device}")).collect(),
-        scale: ActScale::Milliseconds,
         thresholds_ns: Sla::default().thresholds_ns(),
     };
     Manifest { duration_sec: 600, slice_sec: 600, round_sec: 20, ..Manifest::new(&layout, Sla::default()) }

@@ -9,7 +9,6 @@ use crate::rate::Rate;
 use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
 use crate::stream::Pattern;
 use device::random::Random;
-use results::buckets::ActScale;
 use results::cell::{Layout, StreamInfo};
 
 /// Memory for the buffers of the operations that clients wait for, over all devices, when the
@@ -88,10 +87,6 @@ impl Common<'_> {
         Layout {
             streams,
             devices: self.devices.iter().map(|device| device.name.clone()).collect(),
-            scale: match self.terms.microsecond_histograms {
-                true => ActScale::Microseconds,
-                false => ActScale::Milliseconds,
-            },
             thresholds_ns: self.choices.thresholds_ns.clone(),
         }
     }

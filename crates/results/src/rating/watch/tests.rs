@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::buckets::ActScale;
-use crate::cell::{Layout, StreamInfo};
+use crate::cell::{ActHistograms, Layout, StreamInfo};
 use crate::judge::Sla;
 use crate::times::Times;
 
@@ -13,15 +13,11 @@ fn manifest() -> Manifest {
         name: "reads".into(),
         judged: true,
         offered_iops: RATE as f64,
-        per_device_in_act_log: true,
-        in_act_log: true,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
     };
-    let layout = Layout {
-        streams: vec![reads],
-        devices: vec!["d".into()],
-        scale: ActScale::Milliseconds,
-        thresholds_ns: Sla::default().thresholds_ns(),
-    };
+    let layout =
+        Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: Sla::default().thresholds_ns() };
     Manifest { duration_sec: 1000, slice_sec: 50, round_sec: 1, ..Manifest::new(&layout, Sla::default()) }
 }
 

@@ -6,8 +6,9 @@ mod round_trip;
 mod size;
 
 use super::*;
+use crate::act_log::Test;
 use crate::buckets::ActScale;
-use crate::cell::{Backlog, Interval, Layout, StreamInfo};
+use crate::cell::{ActHistograms, Backlog, Interval, Layout, StreamInfo};
 use crate::judge::{End, IntervalCounts, Judge, Sla, Verdict};
 use crate::times::Times;
 use std::path::Path;
@@ -15,12 +16,12 @@ use std::path::Path;
 const SEC: u64 = 1_000_000_000;
 
 fn layout(devices: usize) -> Layout {
-    let stream = |name: &str, judged, in_act_log| StreamInfo {
+    let stream = |name: &str, judged, in_act_log: bool| StreamInfo {
         name: name.to_owned(),
         judged,
         offered_iops: 1000.1,
-        per_device_in_act_log: judged,
-        in_act_log,
+        workload: 0,
+        act: in_act_log.then_some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
     };
     Layout {
         streams: vec![
@@ -30,7 +31,6 @@ fn layout(devices: usize) -> Layout {
             stream("large-block-writes", false, true),
         ],
         devices: (0..devices).map(|device| format!("/dev/nvme{device}n1")).collect(),
-        scale: ActScale::Milliseconds,
         thresholds_ns: Sla::default().thresholds_ns(),
     }
 }
@@ -44,13 +44,20 @@ fn manifest(devices: usize, duration_sec: u64, interval_sec: u64) -> Manifest {
         duration_sec,
         report_interval_sec: interval_sec,
         slice_sec: crate::judge::whole_slice_sec(3600, duration_sec, interval_sec),
-        config: Config {
-            as_written: "read-reqs-per-sec: 2000\n# é\n".to_owned(),
-            resolved: vec![("report-interval-sec".to_owned(), interval_sec.to_string())],
-            derived: vec![("large-block-reads-per-sec".to_owned(), "23.53".to_owned())],
-            settings: vec![("arrival".to_owned(), "paced".to_owned())],
-        },
-        act_device_lines: vec!["/dev/nvme0n1 size = 1 bytes".to_owned()],
+        workloads: vec![WorkloadRecord {
+            kind: "storage".to_owned(),
+            config: Config {
+                as_written: "read-reqs-per-sec: 2000\n# é\n".to_owned(),
+                resolved: vec![("report-interval-sec".to_owned(), interval_sec.to_string())],
+                derived: vec![("large-block-reads-per-sec".to_owned(), "23.53".to_owned())],
+                settings: vec![("arrival".to_owned(), "paced".to_owned())],
+            },
+            act_log: Some(ActLogHead {
+                test: Test::Storage,
+                device_lines: vec!["/dev/nvme0n1 size = 1 bytes".to_owned()],
+            }),
+            ..WorkloadRecord::default()
+        }],
         device_facts: vec![serde_json::json!({"model": "X", "serial": "Y"}); devices],
         host_facts: serde_json::json!({"kernel": "6.12"}),
         engine_facts: serde_json::json!({"engine": "io_uring"}),

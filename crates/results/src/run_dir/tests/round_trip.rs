@@ -120,7 +120,7 @@ fn an_interval_cut_short_is_labelled_with_the_second_in_which_it_ended() {
     drop(writer);
     let log = fs::read(dir.path().join(ACT_LOG)).unwrap();
     let mut reader = Reader::new(log.as_slice()).unwrap();
-    assert_eq!(*reader.header(), manifest.act_header());
+    assert_eq!(Some(reader.header()), manifest.act_header(0).as_ref());
     let entries: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
     let [Entry::Chunk(first), Entry::Chunk(second), Entry::Message(message)] = &entries[..] else {
         panic!("{entries:?}")

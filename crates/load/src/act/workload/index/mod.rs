@@ -86,12 +86,13 @@ impl Workload {
 
 /// What is recorded: the verdict is about reads, which include all that a client waits for.
 fn streams(config: &IndexConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
+    let terms = config.terms();
     let stream = |stream: usize, offered_iops: f64| StreamInfo {
         name: STREAMS[stream].to_owned(),
         judged: stream == READS,
         offered_iops,
-        per_device_in_act_log: true,
-        in_act_log: true,
+        workload: 0,
+        act: Some(terms.histograms(true)),
     };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {

@@ -72,6 +72,7 @@ impl Workload {
 
 /// What is recorded: the streams that the configuration has, on every device.
 fn streams(config: &StorageConfig, derived: &Derived) -> Vec<StreamInfo> {
+    let terms = config.terms();
     let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
     // ACT's log has the large blocks of a load with writes, at whatever rate they come out.
     let has_large_blocks = config.write_reqs_per_sec > 0;
@@ -82,15 +83,15 @@ fn streams(config: &StorageConfig, derived: &Derived) -> Vec<StreamInfo> {
         name: STREAMS[stream].to_owned(),
         judged: true,
         offered_iops: record_iops(rate),
-        per_device_in_act_log: true,
-        in_act_log: true,
+        workload: 0,
+        act: Some(terms.histograms(true)),
     };
     let blocks = |stream: usize, judged: bool, rate: Rate| StreamInfo {
         name: STREAMS[stream].to_owned(),
         judged,
         offered_iops: rate.per_sec_f64(),
-        per_device_in_act_log: false,
-        in_act_log: stream != TOMB_RAIDER,
+        workload: 0,
+        act: (stream != TOMB_RAIDER).then(|| terms.histograms(false)),
     };
     let streams = [
         (!reads.is_zero()).then(|| records(READS, reads)),
