@@ -378,14 +378,9 @@ mod tests {
 
     #[test]
     fn durations_of_no_length_are_counted_when_the_interval_is_closed() {
-        let layout = Layout {
-            streams: vec![],
-            devices: vec![],
-            scale: ActScale::Milliseconds,
-            thresholds_ns: [1_000_000].into(),
-        };
+        let layout = Layout { streams: vec![], devices: vec![], thresholds_ns: [1_000_000].into() };
         let mut interval = Interval::new(&layout);
-        interval.cells = vec![Cell::new(layout.scale, layout.thresholds_ns.clone()); 2];
+        interval.cells = vec![Cell::new(Some(ActScale::Milliseconds), layout.thresholds_ns.clone()); 2];
         // Wanted at 0: at once; after a wait of 3 us; 5 us late; after both, and seen 7 us too late.
         for (cell, eligible_ns, issued_ns, unseen_ns) in
             [(0, 0, 0, 0), (0, 3_000, 3_000, 0), (1, 0, 5_000, 0), (0, 3_000, 8_000, 7_000)]
