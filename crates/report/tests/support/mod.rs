@@ -101,6 +101,7 @@ pub fn write_run(dir: &Path, shape: Shape<'_>) {
                 cell.record(&Times::new(0, 0, 5_000, 5_000 + service_ns), 0, 1_536);
             }
         }
+        interval.close();
         judge.add(&interval);
         let values: Vec<String> = columns.iter().map(|name| value(name, index)).collect();
         writer.write_interval(&interval, &values).unwrap();
