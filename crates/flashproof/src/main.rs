@@ -15,6 +15,7 @@ mod devices;
 mod engine;
 mod failure;
 mod leave;
+mod output_file;
 mod progress;
 mod recording;
 mod runner;
@@ -24,7 +25,6 @@ mod signals;
 mod stderr;
 mod table;
 mod tracing;
-mod whole_file;
 
 use args::{Invocation, Task, parse};
 use commands::Manner;
@@ -35,6 +35,7 @@ const ACT_FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
     console::tame_panics();
+    signals::outlive_file_size_limit();
     let Invocation { task, manner } = parse();
     let ended = match task {
         Task::Test(test, args) => commands::test::run(test, &args, manner),

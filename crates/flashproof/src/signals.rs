@@ -111,6 +111,13 @@ fn broken_off(signal: i32, manner: Manner) -> ! {
     }
 }
 
+/// Lets a write beyond the limit of the size of a file (`ulimit -f`) fail with an error that can be told.
+/// Without this the signal ends the program, and a run leaves no word of why.
+pub fn outlive_file_size_limit() {
+    // A flag that nobody reads: that there is a handler is enough. If there can be none, nothing is lost.
+    let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
+}
+
 /// The signals that this process ignores, signal n as bit n - 1. Source: proc_pid_status(5), `SigIgn`.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -6,6 +6,7 @@
 mod support;
 
 use std::os::unix::fs::symlink;
+use std::process::Command;
 use support::{Bench, CONFIG, OUT};
 
 /// What is right with every configuration here. Mistakes begin in line 6.
@@ -184,14 +185,25 @@ fn what_is_no_configuration_is_said_to_be_none() {
         2,
         &["cannot read the configuration missing.conf - No such file or directory (os error 2) - check the path"],
     );
-    storage(".").expect_errors(2, &["cannot read the configuration . - Is a directory (os error 21) - check the path"]);
-    let too_many = "1048577 bytes or more are too many for a configuration, which has at most 1048576 - name the file \
-                    with the test's configuration";
     bench.write("huge", vec![b'#'; 2 << 20]);
-    storage("huge").expect_errors(2, &[format!("huge: {too_many}")]);
-    // A device named by mistake is not read to its end.
+    // Neither is read to its end, or waited for.
     symlink("/dev/zero", bench.path("endless")).unwrap();
-    storage("endless").expect_errors(2, &[format!("endless: {too_many}")]);
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    for (name, why) in [
+        (".", "it is a directory, and only regular files are read"),
+        ("huge", "it has 2097152 bytes, and at most 1048576 are read"),
+        ("endless", "it is a character device, and only regular files are read"),
+        ("fifo", "it is a pipe, and only regular files are read"),
+    ] {
+        let error =
+            format!("cannot read the configuration {name} - {why} - name the file with the test's configuration");
+        storage(name).expect_errors(2, &[error]);
+    }
+    symlink("nowhere", bench.path("dangling")).unwrap();
+    storage("dangling").expect_errors(
+        2,
+        &["cannot read the configuration dangling - No such file or directory (os error 2) - it is a link to something that is not there: check where it leads"],
+    );
     bench.write("empty", "");
     let ended = storage("empty").expect(2);
     assert!(ended.errors()[0].starts_with("empty: device-names: missing"), "{}", ended.stderr);

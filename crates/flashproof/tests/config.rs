@@ -160,7 +160,7 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--scale 2", "no terminal to ask on"),
         ("", "no terminal to ask on"),
         ("absent.conf", "cannot read the configuration absent.conf - No such file"),
-        (".", "cannot read the configuration . - Is a directory"),
+        (".", "cannot read the configuration . - it is a directory"),
     ] {
         let ended = config(&bench, &format!("{arguments} --out x.conf")).expect(2);
         assert!(ended.stderr.contains(said), "{arguments}: {}", ended.stderr);
@@ -186,7 +186,7 @@ fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
     bench.write("program", b"\x7fELF\x02\x01\x01\0\0\0\0\n\xff\n\xff".repeat(100));
     config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is no text"]);
     bench.write("long", "#".repeat(3 << 20));
-    config(&bench, "long").expect_error(2, &["are too many for a configuration"]);
+    config(&bench, "long").expect_error(2, &["it has 3145728 bytes, and at most 1048576 are read"]);
     bench.write(
         "both.conf",
         "device-names: a\ntest-duration-sec: 5\nlarge-block-ops-per-sec: 5\nwrite-reqs-per-sec: 5\n",
@@ -230,7 +230,7 @@ fn a_drive_is_not_read_as_a_configuration() {
     let Some(drive) = tool("lsblk", &["-dnpo", "NAME"]).and_then(|all| all.lines().next().map(str::to_owned)) else {
         return;
     };
-    config(&bench, &drive).expect_error(2, &["it is a drive - to configure a test of it give --device"]);
+    config(&bench, &drive).expect_error(2, &["it is a drive, and only regular files are read - to configure a test of it give: flashproof config --device"]);
 }
 
 #[test]

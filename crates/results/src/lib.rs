@@ -8,6 +8,7 @@
 //! * [`slow`]: where the time of slow operations went
 //! * [`buckets`]: ACT's power-of-two buckets, and exact counts over thresholds
 //! * [`act_log`]: ACT 6.6's log, written and read
+//! * [`files`]: files of others read, files of ours written whole
 //! * [`run_dir`]: the run directory, written and read
 //! * [`judge`]: slices, shares over thresholds, the verdict
 //! * [`steady`]: rounds, whether what is measured still changes, when it jumped
@@ -24,6 +25,7 @@ pub mod blame;
 pub mod buckets;
 pub mod cell;
 pub mod certify;
+pub mod files;
 pub mod finding;
 pub mod judge;
 pub mod rating;

@@ -6,10 +6,11 @@
 //! never a user's data.
 
 use super::prepared::Prepared;
+use results::files::{self, Links, Over};
 use serde::{Deserialize, Serialize};
 use std::env;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ pub const PREPARATION: &str = "preparation";
 
 /// Where the records are, in the state directory.
 const DIR: &str = "devices";
+
+/// Largest record that is read: a hundred times what one has.
+const RECORD_BYTES_MAX: u64 = 64 << 10;
 
 /// Longest wait for another instance that is writing a record, which takes it two syncs.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -168,7 +172,8 @@ pub(super) fn random_key() -> io::Result<u64> {
 }
 
 fn read(path: &Path) -> Option<Preparation> {
-    let record: Preparation = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let record: Preparation =
+        serde_json::from_slice(&files::read(path, Links::Refused, RECORD_BYTES_MAX).ok()?).ok()?;
     (1..=VERSION).contains(&record.version).then_some(record)
 }
 
@@ -198,15 +203,9 @@ fn lock(dir: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// Writes beside, then puts in place: a reader sees the old record or the new one, and a crash
-/// leaves one of them.
+/// A reader sees the old record or the new one, and a crash leaves one of them.
 fn write(path: &Path, record: &Preparation) -> io::Result<()> {
-    let beside = path.with_extension("tmp");
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(&serde_json::to_vec_pretty(record)?)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+    files::replace(path, &serde_json::to_vec_pretty(record)?, Over::OwnPrivate)
 }
 
 /// A file name for an identity: readable, and unique by a hash of all of it (FNV-1a).

@@ -11,10 +11,11 @@ use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement};
 use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, csv, json, markdown, table};
 use results::act_log::{Input, ReadError};
+use results::files::{self, Links};
 use results::judge::Outcome;
-use results::run_dir::ACT_LOG;
+use results::run_dir::{self, ACT_LOG};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -188,22 +189,48 @@ fn integer(text: &str) -> Option<i128> {
 
 fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &Choice) -> Result<Opened<'a>, Stop> {
     let path = Path::new(name);
-    let file = if path.is_dir() { path.join(ACT_LOG) } else { path.to_owned() };
-    let input = if name == "-" {
-        Ok(Box::new(io::stdin()) as Box<dyn Read>)
-    } else {
-        File::open(&file).map(|file| Box::new(file) as Box<dyn Read>)
-    };
-    let input = input.and_then(Input::new).map_err(|error| Stop {
-        in_acts_words: format!("log file {name} not found\n"),
-        failure: Failure::usage(format!("reading {} - {error} - check the path", file.display())),
-    })?;
+    let input = input_of(name, path)
+        .and_then(|bytes| Input::new(bytes).map_err(|error| Failure::usage(format!("reading {name} - {error}"))));
+    let input = input.map_err(|failure| Stop { in_acts_words: format!("log file {name} not found\n"), failure })?;
     let source = Source::open(name, input)?;
     let mut opened = Opened { path, source, judgement: None };
     if let (Some(limits), true) = (&args.sla, opened.is_run()) {
         opened.judgement = run::judge(name, path, limits, choice.slice_sec).map_err(Failure::environment)?;
     }
     Ok(opened)
+}
+
+/// The bytes of a log: a file, that of a run's directory, standard input, or a pipe that a shell put in a
+/// file's place (`-l <(zcat LOG)`). A FIFO that lies somewhere would be waited for without end.
+fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if name == "-" {
+        return Ok(Box::new(io::stdin()));
+    }
+    let (file, links) = match path.is_dir() {
+        true => {
+            run_dir::manifest(path).map_err(Failure::usage)?;
+            (path.join(ACT_LOG), Links::Refused)
+        }
+        false => (path.to_owned(), Links::Followed),
+    };
+    let opened = match path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") {
+        true => File::open(&file),
+        false => files::open(&file, links),
+    };
+    match opened {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => {
+            let advice = match error.kind() {
+                ErrorKind::NotFound if file.is_symlink() => {
+                    "it is a link to something that is not there: check where it leads"
+                }
+                ErrorKind::InvalidInput => "name the log itself, or send it to standard input with -l -",
+                ErrorKind::PermissionDenied => "read it as the user who owns it, or let this user read it (chmod)",
+                _ => "check the path",
+            };
+            Err(Failure::usage(format!("reading {} - {error} - {advice}", file.display())))
+        }
+    }
 }
 
 /// Reads a log to its end, in one pass for the table and the judgement.

@@ -3,7 +3,7 @@
 use crate::args::ReportArgs;
 use crate::console;
 use crate::failure::Failure;
-use crate::whole_file;
+use crate::output_file::write_page;
 use report::document::Document;
 use std::process::ExitCode;
 
@@ -15,12 +15,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(file) = &args.html {
         let page = document.html();
-        whole_file::write(file, &page).map_err(|error| {
-            Failure::environment(format!(
-                "cannot write the page to {} - {error} - give --html a file in a directory that this user may write to",
-                file.display()
-            ))
-        })?;
+        write_page(file, &page)?;
         console::note(&format!("wrote {} ({:.1} MB)", file.display(), page.len() as f64 / 1e6));
     }
     if args.json {

@@ -5,6 +5,7 @@
 
 use crate::args::TestArgs;
 use crate::commands::Manner;
+use crate::commands::config::read_configuration;
 use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
@@ -12,12 +13,11 @@ use crate::leave;
 use crate::runner::{Ended, Part, RunRequest, Unwatched, run as run_order};
 use crate::signals::Switch;
 use load::act::options::Test;
-use load::act::parse::{FILE_BYTES_MAX, line_of};
+use load::act::parse::line_of;
 use load::act::{Arrival, Model};
 use report::summary::Summary;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -158,13 +158,8 @@ fn show(page: &str, manner: Manner) -> Result<(), Failure> {
 
 /// Reads a configuration of `test`, with its text; says what deserves a warning.
 pub fn read_config(test: Test, path: &Path) -> Result<(String, Model), Failure> {
-    let name = path.display().to_string();
-    let mut bytes = Vec::new();
-    // Named by mistake, a whole drive would be read otherwise; the parser refuses what is too long.
-    File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| Failure::usage(format!("cannot read the configuration {name} - {error} - check the path")))?;
-    let (model, warnings) = Model::parse(test, &name, &bytes).map_err(Failure::usage)?;
+    let bytes = read_configuration(path)?;
+    let (model, warnings) = Model::parse(test, &path.display().to_string(), &bytes).map_err(Failure::usage)?;
     for warning in &warnings {
         console::warning(&warning.to_string());
     }

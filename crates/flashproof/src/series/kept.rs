@@ -6,7 +6,7 @@
 use crate::commands::doctor;
 use crate::console;
 use crate::failure::Failure;
-use crate::whole_file;
+use crate::output_file::write_page;
 use report::document::Document;
 use results::finding::Level;
 use results::run_dir::MANIFEST;
@@ -91,9 +91,9 @@ impl Kept {
         let path = self.dir.join(REPORT);
         let written = Document::read(&[&self.dir])
             .map_err(|error| error.to_string())
-            .and_then(|document| whole_file::write(&path, &document.html()).map_err(|error| error.to_string()));
+            .and_then(|document| write_page(&path, &document.html()).map_err(|failure| failure.message));
         if let Err(error) = written {
-            console::warning(&format!("{} is not written - {error} - \"flashproof report\" makes it", path.display()));
+            console::warning(&format!("no report beside the series: {error} - \"flashproof report\" makes one"));
         }
     }
 

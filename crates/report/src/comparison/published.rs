@@ -4,9 +4,13 @@
 //! holds N times 2,000 reads and 1,000 writes a second within ACT's limits. Only a run in ACT's own
 //! pacing, of that mix and under those limits, may be laid beside them.
 
+use results::files::{self, Links};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+/// Longest list that is read.
+const LIST_BYTES_MAX: u64 = 16 << 20;
 
 /// The list that comes with this program. Source: ACT's README and the pages of Aerospike on certified
 /// and historical devices, with the results that vendors handed in (the column `source`).
@@ -81,7 +85,8 @@ pub fn built_in() -> Result<Vec<Published>, ListError> {
 
 /// Reads a list of the same format. Errors: it cannot be read, or is none.
 pub fn read(path: &Path) -> Result<Vec<Published>, ListError> {
-    let bytes = std::fs::read(path).map_err(|source| ListError::Io { path: path.to_owned(), source })?;
+    let bytes = files::read(path, Links::Followed, LIST_BYTES_MAX)
+        .map_err(|source| ListError::Io { path: path.to_owned(), source })?;
     parse(&path.display().to_string(), &bytes)
 }
 

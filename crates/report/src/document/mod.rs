@@ -23,6 +23,9 @@ use results::series::Series;
 use serde::Serialize;
 use std::path::Path;
 
+/// What a page of HTML has within its first kilobyte, and no other file does.
+pub const HTML_MARK: &str = crate::html::MARK;
+
 /// Version of the document's fields. Raised when one changes its meaning.
 pub const DOCUMENT_FORMAT_VERSION: u32 = 1;
 

@@ -23,6 +23,8 @@ const STYLE: &str = include_str!("page.css");
 const GUARD: &str = include_str!("guard.js");
 /// Draws the charts.
 const DRAW: &str = include_str!("draw.js");
+/// What every page has near its beginning, so that one is told from other files.
+pub(crate) const MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
 /// The page may run what is in it, and fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
@@ -44,7 +46,7 @@ pub(crate) fn page(document: &Document) -> String {
     let expected = plots.count();
     let overview = if document.reports.len() > 1 { overview(document) } else { String::new() };
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{MARK}\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light\">\n\

@@ -16,6 +16,16 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Skippable frames of zstd have any last digit in their first byte.
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
+/// What compresses logs and is not read here: its first bytes, its name, the program that reads it.
+/// Source: the format specifications of xz (2.1.1.1), bzip2, and lz4 frames.
+const UNREAD: [(&[u8], &str, &str); 3] = [
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
+];
+/// Bytes that tell all of them.
+const FIRST_BYTES: u64 = 6;
+
 /// How a log is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
@@ -52,10 +62,15 @@ enum Decoder<R: Read> {
 }
 
 impl<R: Read> Input<R> {
-    /// Looks at the first bytes. Errors: the source cannot be read.
+    /// Looks at the first bytes. Errors: the source cannot be read, or is compressed in another way.
     pub fn new(mut source: R) -> io::Result<Self> {
         let mut first = Vec::new();
-        source.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut first)?;
+        source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
+        if let Some((_, name, program)) = UNREAD.iter().find(|(magic, ..)| first.starts_with(magic)) {
+            let why =
+                format!("it is compressed by {name}, which is not read here: {program} LOG | flashproof latency -l -");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
         let compression = Compression::of(&first);
         let raw = Raw { first: Cursor::new(first), source, ended: false };
         let decoder = match compression {
@@ -167,6 +182,14 @@ mod tests {
             let (read, found, cut) = read(&bytes);
             assert_eq!((found, cut), (compression, false));
             assert!(read.unwrap() == if bytes.len() > 1 { text.clone() } else { bytes });
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_in_another_way_is_refused_with_the_way_out() {
+        for (bytes, program) in [(&b"\xfd7zXZ\0\0"[..], "xz"), (b"BZh91AY", "bzip2"), (b"\x04\x22\x4d\x18d", "lz4")] {
+            let error = Input::new(bytes).unwrap_err().to_string();
+            assert!(error.contains(&format!("not read here: {program} -dc LOG | flashproof latency -l -")), "{error}");
         }
     }
 

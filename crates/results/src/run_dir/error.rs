@@ -143,6 +143,12 @@ fn advice(tried: &str, error: &io::Error) -> &'static str {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
         ErrorKind::NotFound => "give the directory of a run, or a place where one can be made",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "a file is in the way: give the path of a directory",
+        ErrorKind::InvalidInput | ErrorKind::InvalidData if tried.starts_with("reading") => {
+            "a run leaves regular files only: use an untouched copy of its directory"
+        }
+        ErrorKind::FileTooLarge => {
+            "raise the limit of the size of a file (ulimit -f), or give an --out where there is none"
+        }
         _ if is_out_of_descriptors(error) => "raise the limit of open files (ulimit -n)",
         _ => "check the disk under it",
     }

@@ -1,7 +1,8 @@
 //! The two ways in which a run directory is written: by appending, and whole or not at all.
 
 use super::RunDirError;
-use std::fs::{self, File, OpenOptions};
+use crate::files::{self, Over};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -41,31 +42,11 @@ impl AppendFile {
     }
 }
 
-/// Name of the file that [`write_whole`] writes before it renames it.
-pub(super) fn temporary_name(name: &str) -> String {
-    format!("{name}.tmp")
-}
-
 /// Writes `dir/name` so that either all of it is there, after a power cut too, or nothing.
 pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
-    let temporary = dir.join(temporary_name(name));
     let path = dir.join(name);
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    if let Err(error) = written {
-        // Half a file helps nobody; if it cannot be removed, its name says what it is.
-        let _ = fs::remove_file(&temporary);
-        return Err(RunDirError::io(format!("writing {} bytes to", bytes.len()), &path, error));
-    }
-    fs::rename(&temporary, &path).map_err(|error| RunDirError::io("renaming the new file to", &path, error))?;
-    sync_dir(dir)
-}
-
-/// Waits until the names in `dir` are on the disk.
-pub(super) fn sync_dir(dir: &Path) -> Result<(), RunDirError> {
-    File::open(dir).and_then(|file| file.sync_all()).map_err(|error| RunDirError::io("syncing", dir, error))
+    let tried = || format!("writing {} bytes to", bytes.len());
+    files::replace(&path, bytes, Over::Own).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
 #[cfg(test)]
@@ -88,11 +69,9 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_leaves_no_temporary_one_and_an_existing_file_is_never_appended_to() {
+    fn an_existing_file_is_never_appended_to() {
         let dir = tempfile::tempdir().unwrap();
         write_whole(dir.path(), "x.json", b"{}").unwrap();
-        let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, ["x.json"]);
         let error = AppendFile::create(dir.path().join("x.json")).unwrap_err().to_string();
         assert!(error.contains("File exists"), "{error}");
     }

@@ -13,13 +13,15 @@
 
 use super::RunDirError;
 use super::file::AppendFile;
+use super::lines::WholeLines;
 use crate::cell::{Cell, DURATION_MAX_NS, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
+use crate::files::{self, Links};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -217,67 +219,71 @@ pub struct Window {
     pub histogram: Latencies,
 }
 
-/// Reads one of the logs of the run in `dir` and calls `each` with every line, oldest first.
+/// Reads one of the logs of the run in `dir` and calls `each` with every line, oldest first. Memory does not
+/// grow with the log.
 ///
 /// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`.
 pub fn each_window(dir: &Path, layout: &Layout, kind: HlogKind, each: impl FnMut(Window)) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
-    let bytes = fs::read(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
-    windows(&path, &bytes, layout, each)
+    let file = files::open(&path, Links::Refused).map_err(|error| RunDirError::io("reading", &path, error))?;
+    windows(WholeLines::of(path, file), layout, each)
 }
 
 /// The lines of the newest window of one of the logs, from the end of the file alone: cheap, whatever
 /// the length of the run. Empty before the first window is full. Errors: as [`each_window`].
 pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Window>, RunDirError> {
     let path = dir.join(kind.file_name());
-    let bytes = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
+    let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
     let mut newest: Vec<Window> = Vec::new();
-    windows(&path, &bytes, layout, |window| {
+    windows(WholeLines::of(path, file), layout, |window| {
         newest.retain(|other| other.from_sec >= window.from_sec);
         newest.push(window);
     })?;
     Ok(newest)
 }
 
-/// The last whole lines of a file.
-fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+/// A file of which only whole lines at the end are left to read.
+fn end_of(path: &Path) -> io::Result<File> {
     // A line is at most some ten kilobytes: this holds a window of many streams and devices.
     const END_BYTES: u64 = 1 << 20;
-    let mut file = File::open(path)?;
+    let mut file = files::open(path, Links::Refused)?;
     let from = file.metadata()?.len().saturating_sub(END_BYTES);
-    file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
     if from > 0 {
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        (&file).take(END_BYTES).read_to_end(&mut bytes)?;
         let torn = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
-        bytes.drain(..torn);
+        file.seek(SeekFrom::Start(from + torn as u64))?;
     }
-    Ok(bytes)
+    Ok(file)
 }
 
-/// Calls `each` with every whole line of `bytes`, which are of the log at `path`.
-fn windows(path: &Path, bytes: &[u8], layout: &Layout, mut each: impl FnMut(Window)) -> Result<(), RunDirError> {
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+/// Calls `each` with every window of a log.
+fn windows(mut lines: WholeLines, layout: &Layout, mut each: impl FnMut(Window)) -> Result<(), RunDirError> {
     let tags: Vec<_> = (0..layout.cells()).map(|cell| tag(layout, cell)).collect();
     let mut deserializer = Deserializer::new();
-    let damaged = |why| RunDirError::Damaged { path: path.to_owned(), why };
-    for entry in IntervalLogIterator::new(&bytes[..whole]) {
-        match entry {
-            Ok(LogEntry::Interval(line)) => each(window(&line, &tags, &mut deserializer).map_err(damaged)?),
-            Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => {}
-            Err(error) => return Err(damaged(format!("it is no interval log: {error:?}"))),
+    let mut text = String::new();
+    while let Some(line) = lines.next()? {
+        text.clear();
+        text.extend([line, "\n"]);
+        match IntervalLogIterator::new(text.as_bytes()).next() {
+            Some(Ok(LogEntry::Interval(line))) => {
+                each(window(&line, &tags, &mut deserializer).map_err(|expected| lines.error(expected))?);
+            }
+            // The first lines: comments, times, names of columns.
+            None | Some(Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_))) => {}
+            Some(Err(_)) => return Err(lines.error("a line of an interval log")),
         }
     }
     Ok(())
 }
 
-fn window(line: &IntervalLogHistogram, tags: &[String], from: &mut Deserializer) -> Result<Window, String> {
-    let at = format!("the line at {:.3} s", line.start_timestamp().as_secs_f64());
+/// `Err` says what should stand there.
+fn window(line: &IntervalLogHistogram, tags: &[String], from: &mut Deserializer) -> Result<Window, &'static str> {
     let tag = line.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default();
-    let cell = tags.iter().position(|known| *known == tag);
-    let cell = cell.ok_or_else(|| format!("{at} has the tag {tag:?}, which is no stream and device of the run"))?;
-    let bytes = STANDARD.decode(line.encoded_histogram()).map_err(|error| format!("{at} is no base64: {error}"))?;
-    let histogram = from.deserialize(&mut bytes.as_slice()).map_err(|error| format!("{at}: {error}"))?;
+    let cell = tags.iter().position(|known| *known == tag).ok_or("the tag of a stream and device of the run")?;
+    let bytes = STANDARD.decode(line.encoded_histogram()).map_err(|_| "a histogram in base64")?;
+    let histogram = from.deserialize(&mut bytes.as_slice()).map_err(|_| "a compressed histogram")?;
     let (from_sec, length_sec) = (line.start_timestamp().as_secs_f64(), line.duration().as_secs_f64());
     Ok(Window { cell, from_sec, length_sec, histogram })
 }

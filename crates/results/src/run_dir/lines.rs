@@ -1,6 +1,7 @@
 //! Whole lines of a file that may have been cut anywhere.
 
 use super::RunDirError;
+use crate::files::{self, Links};
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -32,12 +33,18 @@ pub(super) struct WholeLines {
 impl WholeLines {
     /// Opens the file; one that is missing has no lines.
     pub(super) fn open(path: PathBuf) -> Result<Self, RunDirError> {
-        let (input, tail) = match File::open(&path) {
-            Ok(file) => (Some(BufReader::new(file)), Tail::Clean),
-            Err(error) if error.kind() == ErrorKind::NotFound => (None, Tail::Missing),
-            Err(error) => return Err(RunDirError::io("reading", &path, error)),
-        };
-        Ok(Self { path, input, bytes: Vec::new(), line: 0, tail })
+        match files::open(&path, Links::Refused) {
+            Ok(file) => Ok(Self::of(path, file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(Self { path, input: None, bytes: Vec::new(), line: 0, tail: Tail::Missing })
+            }
+            Err(error) => Err(RunDirError::io("reading", &path, error)),
+        }
+    }
+
+    /// The lines of `file`, which is at `path`.
+    pub(super) fn of(path: PathBuf, file: File) -> Self {
+        Self { path, input: Some(BufReader::new(file)), bytes: Vec::new(), line: 0, tail: Tail::Clean }
     }
 
     /// The next whole line, with an end only if it was carriage return and newline.

@@ -37,7 +37,7 @@ mod write;
 pub use error::RunDirError;
 pub use hlog::{HlogKind, Window, each_window, last_windows};
 pub use manifest::{ActLogHead, Config, Manifest, Process, WorkloadRecord};
-pub use place::{Holds, holds, run_dirs_below};
+pub use place::{Holds, holds, is_run_dir, run_dirs_below};
 pub(crate) use read::json as read_json;
 pub use read::{IntervalRecord, Intervals, Run, manifest, read};
 pub use replay::blame;

@@ -4,7 +4,8 @@
 //! and names the runs one level below.
 
 use super::hlog::HlogKind;
-use super::{ACT_LOG, INTERVALS, MANIFEST, RunDirError, TELEMETRY, VERDICT};
+use super::{ACT_LOG, INTERVALS, MANIFEST, RunDirError, TELEMETRY, TRACE, VERDICT};
+use crate::files::dir_of;
 use crate::series::SERIES;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,17 +25,32 @@ pub enum Holds {
 /// Looks what is in `dir`. Errors: neither; says what it is instead, and where runs are.
 pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
     match () {
-        () if dir.join(SERIES).is_file() => Ok(Holds::Series),
-        () if dir.join(MANIFEST).is_file() => Ok(Holds::Run),
+        () if is_there(dir, SERIES) => Ok(Holds::Series),
+        () if is_there(dir, MANIFEST) => Ok(Holds::Run),
         () => Err(no_run(dir)),
     }
+}
+
+/// Whether something is there, a file or what somebody put in its place: reading it tells.
+fn is_there(dir: &Path, name: &str) -> bool {
+    dir.join(name).symlink_metadata().is_ok()
+}
+
+/// The files of a run that are in `dir`.
+pub(super) fn files_of_a_run(dir: &Path) -> impl Iterator<Item = &'static str> {
+    let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, VERDICT].into_iter();
+    names.chain(HlogKind::ALL.map(HlogKind::file_name)).filter(|name| is_there(dir, name))
+}
+
+/// Whether `dir` is of a run, whole or damaged: it has two files of one. One alone may be anybody's.
+pub fn is_run_dir(dir: &Path) -> bool {
+    files_of_a_run(dir).nth(1).is_some()
 }
 
 /// Names of the directories in `dir` that hold a run or a series, in order; none if it cannot be listed.
 pub fn run_dirs_below(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut runs: Vec<PathBuf> =
-        entries.filter(|path| path.join(MANIFEST).is_file() || path.join(SERIES).is_file()).collect();
+    let mut runs: Vec<PathBuf> = entries.filter(|path| is_there(path, MANIFEST) || is_there(path, SERIES)).collect();
     runs.sort();
     runs
 }
@@ -46,10 +62,11 @@ pub(super) fn no_run(dir: &Path) -> RunDirError {
     let listed = match fs::metadata(dir).and_then(|_| fs::read_dir(dir)) {
         Ok(listed) => listed,
         Err(_) if dir.is_file() => {
-            let what_to_do = match dir.file_name().filter(|name| ours(dir).any(|ours| **name == *ours)) {
-                Some(_) => format!("give the directory that it is in: {}", parent(dir).display()),
-                None => "give the directory of a run (--out of the run)".to_owned(),
-            };
+            let what_to_do =
+                match dir.file_name().filter(|name| files_of_a_run(dir_of(dir)).any(|ours| **name == *ours)) {
+                    Some(_) => format!("give the directory that it is in: {}", dir_of(dir).display()),
+                    None => "give the directory of a run (--out of the run)".to_owned(),
+                };
             return error(dir.to_owned(), "it is a file, and a run is a directory".to_owned(), what_to_do);
         }
         Err(why) => {
@@ -58,11 +75,11 @@ pub(super) fn no_run(dir: &Path) -> RunDirError {
         }
     };
     let below = run_dirs_below(dir);
-    if dir.join(SERIES).is_file() {
+    if is_there(dir, SERIES) {
         let why = format!("this directory is of a series ({SERIES}), and has no {MANIFEST} of its own");
         return error(manifest, why, format!("give the directory of one of its runs{}", named(&below)));
     }
-    if let Some(found) = ours(dir).find(|name| dir.join(name).exists()) {
+    if let Some(found) = files_of_a_run(dir).next() {
         let why = format!("it is missing, though {found} is there: without it nobody can tell what was run");
         return error(
             manifest,
@@ -76,20 +93,6 @@ pub(super) fn no_run(dir: &Path) -> RunDirError {
     }
     let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds something else" };
     error(manifest, format!("there is none: {what}"), "give the directory of a run (--out of the run)".to_owned())
-}
-
-/// Files of a run other than the manifest; where `dir` is a file itself, the manifest too.
-fn ours(dir: &Path) -> impl Iterator<Item = &'static str> + use<> {
-    let manifest = dir.is_file().then_some(MANIFEST);
-    let hlogs = HlogKind::ALL.map(HlogKind::file_name);
-    [INTERVALS, TELEMETRY, ACT_LOG, VERDICT].into_iter().chain(hlogs).chain(manifest)
-}
-
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// `: a, b and 3 more`; empty without any.
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
 
     fn message(dir: &Path) -> String {
-        holds(dir).unwrap_err().to_string().replace(&format!("{}", parent(dir).display()), "")
+        holds(dir).unwrap_err().to_string().replace(&format!("{}", dir_of(dir).display()), "")
     }
 
     #[test]

@@ -11,11 +11,14 @@ use super::replay::{Replay, replay};
 use super::tables::{self, TelemetryLine};
 use super::{FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT};
 use crate::cell::Layout;
+use crate::files::{self, Links};
 use crate::judge::{CellCounts, End, IntervalCounts, Outcome, Sla, VERDICT_FORMAT_VERSION, Verdict};
 use serde::de::DeserializeOwned;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+/// Largest file of JSON that is read: the verdict of a year on eight devices has a tenth of it.
+const JSON_BYTES_MAX: u64 = 64 << 20;
 
 /// A run as its directory tells it.
 #[derive(Debug, Clone)]
@@ -105,7 +108,7 @@ pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
 
 /// A JSON file of a known version; `None` when there is no such file.
 pub(crate) fn json<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
-    let bytes = match fs::read(path) {
+    let bytes = match files::read(path, Links::Refused, JSON_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(RunDirError::io("reading", path, error)),

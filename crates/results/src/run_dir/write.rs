@@ -1,11 +1,13 @@
 //! Writing a run directory, interval by interval.
 
-use super::file::{AppendFile, sync_dir, temporary_name, write_whole};
-use super::hlog::{HlogKind, Hlogs, window_intervals};
+use super::file::{AppendFile, write_whole};
+use super::hlog::{Hlogs, window_intervals};
+use super::place::files_of_a_run;
 use super::tables::{self, TelemetryLine};
-use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, cells, space};
+use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT, cells, space};
 use crate::act_log::{Totals, write_error_line, write_header};
 use crate::cell::{Interval, Layout};
+use crate::files;
 use crate::judge::{IntervalCounts, Verdict};
 use serde::Serialize;
 use std::fs;
@@ -118,7 +120,7 @@ impl Writer {
             text,
         };
         files.sync()?;
-        sync_dir(dir)?;
+        files::sync_dir(dir).map_err(|error| RunDirError::io("syncing", dir, error))?;
         Ok(Self { dir: dir.to_owned(), files, failed: None })
     }
 
@@ -229,23 +231,17 @@ pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     refuse_occupied(dir)?;
     let was_there = dir.is_dir();
     fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
-    let probe = dir.join(temporary_name(MANIFEST));
-    let written = fs::write(&probe, b"").map_err(|error| RunDirError::io("creating", &probe, error));
-    // What cannot be removed is empty, and in the way of nothing but its own name.
-    let _ = fs::remove_file(&probe);
+    let written = files::try_dir(dir).map_err(|error| RunDirError::io("creating a file in", dir, error));
     if !was_there {
         let _ = fs::remove_dir(dir);
     }
     written
 }
 
-/// Refuses a directory in which any file of a run is, a half-written one included.
+/// Refuses a directory in which any file of a run is.
 fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
-    let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, VERDICT].into_iter();
-    let names = names.chain(HlogKind::ALL.map(HlogKind::file_name)).map(str::to_owned);
-    let mut names = names.chain([MANIFEST, VERDICT].map(temporary_name));
-    match names.find(|name| dir.join(name).symlink_metadata().is_ok()) {
-        Some(found) => Err(RunDirError::Occupied { dir: dir.to_owned(), found }),
+    match files_of_a_run(dir).next() {
+        Some(found) => Err(RunDirError::Occupied { dir: dir.to_owned(), found: found.to_owned() }),
         None => Ok(()),
     }
 }

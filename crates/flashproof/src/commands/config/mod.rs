@@ -10,12 +10,12 @@
 //! Devices are only asked what they are; nothing but the file is opened for writing.
 
 mod ask;
-mod output;
 mod request;
 
 use crate::args::ConfigArgs;
 use crate::console;
 use crate::failure::Failure;
+use crate::output_file::Output;
 use device::discover::{Drive, Roots, drives_of};
 use engine::sim::DriveSpec;
 use load::act::AnyConfig;
@@ -24,11 +24,11 @@ use load::act::legacy::{self, Reading, Translation};
 use load::act::load_summary::many;
 use load::act::parse::FILE_BYTES_MAX;
 use load::act::scale::{self, Factor};
-use output::Output;
 use request::{ConfigRequest, Rates};
+use results::files::{self, Links};
 use results::judge::Grouped;
 use std::fmt::Display;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -89,7 +89,7 @@ fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), F
 /// Reads a configuration of any ACT, as far as its keys tell which.
 pub fn translation_of(path: &Path, reading: &Reading) -> Result<Translation, Failure> {
     let name = path.display().to_string();
-    let bytes = read(path, &name)?;
+    let bytes = if name == "-" { read_stdin()? } else { read_configuration(path)? };
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
         return Err(Failure::usage(format!(
             "cannot read the configuration {name} - its byte {} is 0, so it is no text - name the file with the test's \
@@ -100,24 +100,30 @@ pub fn translation_of(path: &Path, reading: &Reading) -> Result<Translation, Fai
     legacy::read(&name, &bytes, reading).map_err(Failure::usage)
 }
 
-fn read(path: &Path, name: &str) -> Result<Vec<u8>, Failure> {
+fn read_stdin() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     // A little more than a configuration can have: the parser then says so.
-    let limit = FILE_BYTES_MAX as u64 + 1;
-    let read = if name == "-" {
-        io::stdin().lock().take(limit).read_to_end(&mut bytes)
-    } else {
-        if fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
-            return Err(Failure::usage(format!(
-                "cannot read the configuration {name} - it is a drive - to configure a test of it give --device {name}"
-            )));
-        }
-        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
-    };
-    match read {
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(Failure::usage(format!("cannot read the configuration {name} - {error} - check the path"))),
-    }
+    let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map(|_| bytes)
+        .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
+}
+
+/// The bytes of a configuration. Errors: it cannot be read, is no regular file, or is longer than any.
+pub fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
+    files::read(path, Links::Followed, FILE_BYTES_MAX as u64).map_err(|error| {
+        let name = path.display();
+        let advice = match fs::metadata(path) {
+            Ok(metadata) if metadata.file_type().is_block_device() => {
+                format!("to configure a test of it give: flashproof config --device {name}")
+            }
+            Ok(_) => "name the file with the test's configuration".to_owned(),
+            Err(_) if path.is_symlink() => {
+                "it is a link to something that is not there: check where it leads".to_owned()
+            }
+            Err(_) => "check the path".to_owned(),
+        };
+        Failure::usage(format!("cannot read the configuration {name} - {error} - {advice}"))
+    })
 }
 
 /// A configuration that can be written, and what led to it.

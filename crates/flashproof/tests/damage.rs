@@ -1,0 +1,100 @@
+//! What is damaged, is something else than it should be, or must not be written over.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use support::{Bench, FLASHPROOF, LoopDevice, OUT, Running};
+
+/// A run of 25 s on a simulated drive that passes: three windows of interval logs.
+const PASSES: &str = "device-names: sim:\ntest-duration-sec: 25\nread-reqs-per-sec: 400\nwrite-reqs-per-sec: 200\n";
+
+#[test]
+fn a_page_is_never_written_into_a_run_or_over_a_file_that_is_no_report() {
+    let bench = Bench::new();
+    bench.storage(PASSES, &[]).expect(0);
+    let manifest = bench.read("run/manifest.json");
+    for path in ["run/manifest.json", "run/new.html"] {
+        let refusal =
+            format!("refusing to write to {path} - a run is recorded in that directory, and nothing else is put there");
+        bench.flashproof(&["report", OUT, "--html", path]).expect_error(2, &[&refusal]);
+    }
+    assert_eq!(bench.read("run/manifest.json"), manifest);
+    assert!(!bench.exists("run/new.html"));
+    bench.write("notes.html", "<p>mine");
+    bench
+        .flashproof(&["report", OUT, "--html", "notes.html"])
+        .expect_error(2, &["refusing to write to notes.html - it is there already and is no report of flashproof"]);
+    assert_eq!(bench.text("notes.html"), "<p>mine");
+    // A report takes the place of a report.
+    for _ in 0..2 {
+        bench.flashproof(&["report", OUT, "--html", "report.html"]).expect(0);
+    }
+    if let Some(device) = LoopDevice::new(&bench, 1 << 20, &[]) {
+        let name = device.name.as_str();
+        let refusal = format!("refusing to write to {name} - it is a drive");
+        bench.flashproof(&["report", OUT, "--html", name]).expect_error(2, &[&refusal]);
+    }
+}
+
+#[test]
+fn a_log_is_a_file_standard_input_or_a_pipe_of_the_shell() {
+    let bench = Bench::new();
+    bench.storage(PASSES, &[]).expect(0);
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    symlink("/dev/zero", bench.path("endless")).unwrap();
+    symlink("nowhere", bench.path("dangling")).unwrap();
+    fs::create_dir(bench.path("empty")).unwrap();
+    bench.write("log.xz", b"\xfd7zXZ\0\0\x04");
+    for (log, why) in [
+        ("fifo", "it is a pipe, and only regular files are read - name the log itself, or send it to standard input"),
+        ("endless", "it is a character device, and only regular files are read - name the log itself"),
+        ("dangling", "it is a link to something that is not there: check where it leads"),
+        ("empty", "there is none: the directory is empty; give the directory of a run"),
+        ("log.xz", "it is compressed by xz, which is not read here: xz -dc LOG | flashproof latency -l -"),
+    ] {
+        bench.flashproof(&["latency", "-l", log, "--format", "json"]).expect_error(2, &[why]);
+    }
+    // A line without end.
+    bench.write("long", [b"\nACT version 6.6\n", &[b'x'; 1 << 20][..]].concat());
+    bench
+        .flashproof(&["latency", "-l", "long", "--format", "json"])
+        .expect_error(3, &["a line of at most 65536 bytes"]);
+    let mut command = bench.command("bash");
+    command.args(["-c", &format!("{FLASHPROOF} latency -l <(cat run/act.log) -t 5")]);
+    Running::start(command).end().expect(0);
+}
+
+#[test]
+fn files_of_a_run_that_are_links_or_pipes_are_named_and_not_read() {
+    let bench = Bench::new();
+    bench.storage(PASSES, &[]).expect(0);
+    for (file, code) in [("manifest.json", 3), ("intervals.csv", 3), ("verdict.json", 3)] {
+        fs::rename(bench.path(format!("run/{file}")), bench.path("aside")).unwrap();
+        symlink(bench.path("aside"), bench.path(format!("run/{file}"))).unwrap();
+        bench
+            .flashproof(&["report", OUT])
+            .expect_error(code, &[&format!("reading run/{file} - it is a symbolic link")]);
+        fs::remove_file(bench.path(format!("run/{file}"))).unwrap();
+        assert!(Command::new("mkfifo").arg(bench.path(format!("run/{file}"))).status().unwrap().success());
+        bench.flashproof(&["report", OUT]).expect_error(code, &[&format!("reading run/{file} - it is a pipe")]);
+        fs::rename(bench.path("aside"), bench.path(format!("run/{file}"))).unwrap();
+    }
+    bench.flashproof(&["report", OUT]).expect(0);
+}
+
+#[test]
+fn a_limit_of_the_size_of_files_is_told_and_leaves_the_run_incomplete() {
+    let bench = Bench::new();
+    bench.write("a.conf", PASSES.replace("25", "3600"));
+    let mut command = bench.command("bash");
+    command.args(["-c", &format!("ulimit -f 64; exec {FLASHPROOF} storage a.conf --out {OUT} -q")]);
+    let ended = Running::start(command).end().expect(3);
+    assert!(
+        ended.stderr.contains("File too large (os error 27); raise the limit of the size of a file (ulimit -f)"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!bench.exists("run/verdict.json"));
+}
