@@ -6,7 +6,7 @@ use device::discover::DeviceFacts;
 use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
 use device::observe::DeviceNumber;
 use device::target::Target;
-use engine::sim::{Drive, DriveSpec};
+use engine::sim::{DriveSpec, QueueModel};
 use load::act::Terms;
 use load::act::options::Test;
 use load::act::workload::DeviceShape;
@@ -82,8 +82,8 @@ impl Devices {
     }
 
     /// Simulated drives, each with a seed of its own unless it names one.
-    pub fn drives(specs: &[(String, DriveSpec)], seed: u64) -> Vec<Drive> {
-        specs.iter().zip(seed..).map(|((_, spec), seed)| Drive::new(spec, seed)).collect()
+    pub fn drives(specs: &[(String, DriveSpec)], seed: u64) -> Vec<QueueModel> {
+        specs.iter().zip(seed..).map(|((_, spec), seed)| QueueModel::new(spec, seed)).collect()
     }
 
     /// Major and minor numbers of the block devices.

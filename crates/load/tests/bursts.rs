@@ -5,7 +5,7 @@
 //! begin, because bursts keep their place in the period; ours is averaged over ten places.
 
 use device::observe::dispersion::index_over_places;
-use engine::sim::{Drive, SimEngine};
+use engine::sim::{QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use load::act::workload::{Choices, DeviceShape, Workload};
 use load::act::{Arrival, StorageConfig, derive};
@@ -22,7 +22,7 @@ const WINDOW_NS: u64 = 100_000;
 
 /// A engine that writes down when it was handed each read.
 struct Watched {
-    engine: SimEngine,
+    engine: SimEngine<QueueModel>,
     reads_ns: Rc<RefCell<Vec<u64>>>,
 }
 
@@ -72,7 +72,7 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
     let mut workload = Workload::storage(&config, &derive(&config).unwrap(), &[device], &choices).unwrap();
     let settings = Settings { duration_ns: 5 * SEC, max_lag_ns: 0, errors_max: 0, pacing: Pacing::Spin, drain_ns: SEC };
     let reads_ns = Rc::new(RefCell::new(Vec::new()));
-    let engine = SimEngine::new(vec![Drive::new(&"sim:".parse().unwrap(), 1)]);
+    let engine = SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]);
     let watched = Watched { engine, reads_ns: reads_ns.clone() };
     let (recorder, feed) = Recorder::new(&workload.layout, SEC, settings.duration_ns, false);
     let plan = workload.shards.remove(0);

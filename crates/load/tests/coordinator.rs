@@ -1,7 +1,7 @@
 //! Shards and their coordinator on simulated drives: merging, and how a run is called off.
 
 use device::random::Random;
-use engine::sim::{Drive, SimEngine};
+use engine::sim::{QueueModel, SimEngine};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Failure, Pacing, Run, RunError, Settings, Sink, SinkError, run};
@@ -51,8 +51,8 @@ fn ten_minutes() -> Run {
     }
 }
 
-fn sim(_: &Plan<Pattern>) -> io::Result<SimEngine> {
-    Ok(SimEngine::new(vec![Drive::new(&"sim:".parse().unwrap(), 1)]))
+fn sim(_: &Plan<Pattern>) -> io::Result<SimEngine<QueueModel>> {
+    Ok(SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]))
 }
 
 /// Keeps what it is given; fails where it is told to.

@@ -1,7 +1,7 @@
 //! The run loop on simulated drives: known answers in virtual time.
 
 use device::random::Random;
-use engine::sim::{Drive, SimEngine};
+use engine::sim::{QueueModel, SimEngine};
 use engine::{BlockEngine, IoEngine, Wait};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
@@ -78,8 +78,10 @@ impl Ran {
     }
 }
 
-fn engine(drives: &[&str]) -> SimEngine {
-    SimEngine::new(drives.iter().enumerate().map(|(n, spec)| Drive::new(&spec.parse().unwrap(), n as u64)).collect())
+fn engine(drives: &[&str]) -> SimEngine<QueueModel> {
+    SimEngine::new(
+        drives.iter().enumerate().map(|(n, spec)| QueueModel::new(&spec.parse().unwrap(), n as u64)).collect(),
+    )
 }
 
 fn run<S: Stream>(drives: &[&str], plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
@@ -325,7 +327,7 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
 /// A engine whose program is held off the CPU once: whatever it waits for, it wakes no earlier than
 /// `until_ns` when it waits in `from_ns..until_ns`.
 struct HeldOff {
-    engine: SimEngine,
+    engine: SimEngine<QueueModel>,
     from_ns: u64,
     until_ns: u64,
 }

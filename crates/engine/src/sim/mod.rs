@@ -1,93 +1,96 @@
 //! The simulated engine: drives on virtual time.
 //!
-//! A drive here is a queueing model and stands for no product: operations queue, first come first
-//! served, for one of a few equal channels, hold it for a service time, then pass their data over one
-//! path that all channels share, and are done. Stalls, errors
-//! and a slow-down can be laid over that. Time jumps from completion to completion, so a day passes
-//! in seconds, and the same seed gives the same run to the last nanosecond.
+//! What a drive does inside is a model's business ([`DriveModel`]); the engine has the clock, which jumps from
+//! event to event, so a day passes in seconds, and the same seed gives the same run to the last
+//! nanosecond. Events of one instant happen in the order of the drives, and of one drive in that of its model.
+//!
+//! * `model`: what a model is; `queue`: the queueing model; `spec`: a drive's description as text
 
-mod drive;
+mod model;
+mod queue;
 mod spec;
 
-pub use drive::Drive;
+pub use model::{Counter, Done, DriveModel};
+pub use queue::QueueModel;
 pub use spec::{DriveSpec, PREFIX, SpecError, size_bytes};
 
 use crate::{IoEngine, Wait};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io;
 use sys::buffer::Buf;
-use sys::op::{Completion, Op, Outcome};
-
-/// An operation whose end is decided but lies in the virtual future.
-struct Pending {
-    token: u32,
-    buf: Buf,
-    outcome: Outcome,
-    issued_ns: u64,
-}
+use sys::op::{Completion, Op};
 
 /// All simulated drives of a run and the one clock they share.
-pub struct SimEngine {
+#[derive(Debug)]
+pub struct SimEngine<M> {
     now_ns: u64,
-    drives: Vec<Drive>,
-    /// (completion time, order of submission, slot): the order decides ties, so runs repeat exactly.
-    events: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    submitted: u64,
-    slots: Vec<Option<Pending>>,
-    free: Vec<u32>,
+    drives: Vec<M>,
+    /// When the next thing happens in each drive.
+    next_ns: Vec<u64>,
+    in_flight: usize,
 }
 
-impl SimEngine {
-    /// A engine of `drives` at instant 0.
-    pub fn new(drives: Vec<Drive>) -> Self {
-        Self { now_ns: 0, drives, events: BinaryHeap::new(), submitted: 0, slots: Vec::new(), free: Vec::new() }
+impl<M: DriveModel> SimEngine<M> {
+    /// An engine of `drives` at instant 0.
+    pub fn new(drives: Vec<M>) -> Self {
+        Self { now_ns: 0, next_ns: drives.iter().map(M::next_event_ns).collect(), drives, in_flight: 0 }
     }
 
-    fn complete(&mut self, slot: u32, completed_ns: u64) -> Option<Completion> {
-        let Pending { token, buf, outcome, issued_ns } = self.slots[slot as usize].take()?;
-        self.free.push(slot);
-        Some(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 })
+    /// The drives.
+    pub fn drives(&self) -> &[M] {
+        &self.drives
+    }
+
+    /// The drive in which something happens next, and when; `u64::MAX` if nothing will.
+    #[inline]
+    fn next(&self) -> (usize, u64) {
+        let mut next = (0, u64::MAX);
+        for (drive, at_ns) in self.next_ns.iter().enumerate() {
+            if *at_ns < next.1 {
+                next = (drive, *at_ns);
+            }
+        }
+        next
     }
 }
 
-impl IoEngine for SimEngine {
+impl<M: DriveModel> IoEngine for SimEngine<M> {
     const VIRTUAL: bool = true;
     type Op = Op;
     type Completion = Completion;
 
+    #[inline]
     fn now(&mut self) -> u64 {
         self.now_ns
     }
 
+    /// The buffer of the operation is given up: [`Self::buffer`] made it, and it is empty.
+    #[inline]
     fn submit(&mut self, op: Op) {
-        let (completed_ns, outcome) = self.drives[usize::from(op.target)].take(&op, self.now_ns);
-        let pending = Some(Pending { token: op.token, buf: op.buf, outcome, issued_ns: self.now_ns });
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = pending;
-                slot
-            }
-            None => {
-                self.slots.push(pending);
-                (self.slots.len() - 1) as u32
-            }
-        };
-        self.events.push(Reverse((completed_ns, self.submitted, slot)));
-        self.submitted += 1;
+        let target = usize::from(op.target);
+        let drive = &mut self.drives[target];
+        drive.submit(&op, self.now_ns);
+        self.next_ns[target] = drive.next_event_ns();
+        self.in_flight += 1;
     }
 
+    #[inline]
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        let mut missing = wait.completions.max(1) as usize;
-        while let Some(Reverse((completed_ns, _, slot))) = self.events.peek().copied() {
-            let later = completed_ns > self.now_ns;
-            if later && (missing == 0 || completed_ns > wait.until_ns) {
+        let mut missing = wait.completions.max(1);
+        loop {
+            let (drive, at_ns) = self.next();
+            let later = at_ns > self.now_ns;
+            if at_ns == u64::MAX || later && (missing == 0 || at_ns > wait.until_ns) {
                 break;
             }
-            self.now_ns = self.now_ns.max(completed_ns);
-            self.events.pop();
-            missing = missing.saturating_sub(1);
-            out.extend(self.complete(slot, completed_ns));
+            self.now_ns = self.now_ns.max(at_ns);
+            let done = self.drives[drive].advance();
+            self.next_ns[drive] = self.drives[drive].next_event_ns();
+            if let Some(Done { token, submitted_ns, outcome }) = done {
+                self.in_flight -= 1;
+                missing = missing.saturating_sub(1);
+                let (buf, completed_ns) = (Buf::empty(), self.now_ns);
+                out.push(Completion { token, buf, outcome, issued_ns: submitted_ns, completed_ns, unseen_ns: 0 });
+            }
         }
         if missing > 0 {
             self.now_ns = self.now_ns.max(wait.until_ns);
@@ -95,8 +98,9 @@ impl IoEngine for SimEngine {
         Ok(())
     }
 
+    #[inline]
     fn in_flight(&self) -> usize {
-        self.events.len()
+        self.in_flight
     }
 
     fn buffer(&mut self, _len: usize) -> Option<Buf> {
@@ -107,17 +111,17 @@ impl IoEngine for SimEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sys::op::OpKind;
+    use sys::op::{OpKind, Outcome};
 
     fn read(offset: u64, token: u32) -> Op {
         Op { target: 0, kind: OpKind::Read, offset, len: 4096, sync: false, placement: None, buf: Buf::empty(), token }
     }
 
-    fn engine(spec: &str) -> SimEngine {
-        SimEngine::new(vec![Drive::new(&spec.parse().unwrap(), 1)])
+    fn engine(spec: &str) -> SimEngine<QueueModel> {
+        SimEngine::new(vec![QueueModel::new(&spec.parse().unwrap(), 1)])
     }
 
-    fn reap_all(engine: &mut SimEngine) -> Vec<Completion> {
+    fn reap_all<M: DriveModel>(engine: &mut SimEngine<M>) -> Vec<Completion> {
         let mut out = Vec::new();
         while engine.in_flight() > 0 {
             engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
@@ -152,5 +156,109 @@ mod tests {
         let mut engine = engine("sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=0.00005");
         engine.submit(read(0, 0));
         assert_eq!(reap_all(&mut engine)[0].completed_ns, 100_000 + 1_000_000_000);
+    }
+
+    /// Turns every 10 us, and ends one operation in every third turn.
+    struct Wheel {
+        turns: u64,
+        taken: Vec<Done>,
+    }
+
+    impl DriveModel for Wheel {
+        fn submit(&mut self, op: &Op, now_ns: u64) {
+            self.taken.push(Done { token: op.token, submitted_ns: now_ns, outcome: Outcome::Done });
+        }
+
+        fn next_event_ns(&self) -> u64 {
+            (self.turns + 1) * 10_000
+        }
+
+        fn advance(&mut self) -> Option<Done> {
+            self.turns += 1;
+            if self.turns.is_multiple_of(3) { self.taken.pop() } else { None }
+        }
+
+        fn counters(&self) -> Vec<Counter> {
+            vec![Counter { name: "turns", unit: "turns", value: self.turns }]
+        }
+    }
+
+    #[test]
+    fn what_happens_inside_a_drive_passes_time_and_is_no_completion() {
+        let wheel = || Wheel { turns: 0, taken: Vec::new() };
+        let mut engine = SimEngine::new(vec![wheel(), wheel()]);
+        let mut out = Vec::new();
+        engine.reap(Wait { until_ns: 25_000, completions: 1 }, &mut out).unwrap();
+        assert_eq!((out.len(), engine.now()), (0, 25_000), "nothing was submitted");
+        for target in [1, 0] {
+            engine.submit(Op { target, ..read(0, u32::from(target)) });
+        }
+        engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
+        let ends: Vec<_> = out.iter().map(|done| (done.token, done.issued_ns, done.completed_ns)).collect();
+        assert_eq!(ends, [(0, 25_000, 30_000), (1, 25_000, 30_000)], "of one instant, in the order of the drives");
+        assert_eq!(engine.drives().iter().map(|drive| drive.counters()[0].value).collect::<Vec<_>>(), [3, 3]);
+        engine.reap(Wait { until_ns: 45_000, completions: 1 }, &mut out).unwrap();
+        assert_eq!((out.len(), engine.now(), engine.in_flight()), (2, 45_000, 0));
+    }
+
+    #[test]
+    fn the_earliest_of_many_channels_is_the_next() {
+        for channels in [1, 3, 64] {
+            let mut engine = engine(&format!("sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"));
+            // What ends when is worked out by a list of when each channel is free.
+            let (mut free_ns, mut wanted) = (vec![0_u64; channels], Vec::new());
+            let mut random = device::random::Random::new(1);
+            for token in 0..500 {
+                engine.submit(read(0, token));
+                free_ns.sort_unstable();
+                free_ns[0] = (free_ns[0] + random.below(200_001)).max(1);
+                wanted.push((free_ns[0], token));
+            }
+            wanted.sort_unstable();
+            let done = reap_all(&mut engine);
+            let ends: Vec<_> = done.iter().map(|done| (done.completed_ns, done.token)).collect();
+            assert_eq!(ends, wanted, "{channels} channels");
+        }
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_was_taken_before_it_and_counters_count_what_was_done() {
+        let mut engine =
+            engine("sim:capacity=1MiB+channels=8+read-us=100+write-us=30+jitter-pct=0+read-mbps=0+write-mbps=0");
+        let op = |kind, len, token| Op { kind, len, ..read(0, token) };
+        engine.submit(op(OpKind::Read, 4096, 0));
+        engine.submit(op(OpKind::Flush, 0, 1));
+        engine.submit(op(OpKind::Write, 512, 2));
+        engine.submit(op(OpKind::Deallocate, 1 << 20, 3));
+        engine.submit(op(OpKind::Deallocate, (1 << 20) + 1, 4));
+        engine.submit(Op { placement: Some(sys::op::Placement(1)), ..op(OpKind::Write, 512, 5) });
+        let done = reap_all(&mut engine);
+        let ends: Vec<_> = done.iter().map(|done| (done.token, done.completed_ns / 1_000, done.outcome)).collect();
+        let refused = Outcome::Errno;
+        assert_eq!(
+            ends,
+            [
+                (4, 0, refused(libc::EINVAL)),
+                (5, 0, refused(libc::EOPNOTSUPP)),
+                (2, 30, Outcome::Done),
+                (3, 30, Outcome::Done),
+                (0, 100, Outcome::Done),
+                (1, 130, Outcome::Done)
+            ]
+        );
+        let counters: Vec<_> = engine.drives()[0].counters().iter().map(|it| (it.name, it.value)).collect();
+        assert_eq!(
+            counters,
+            [
+                ("host_reads", 1),
+                ("host_read_bytes", 4096),
+                ("host_writes", 1),
+                ("host_write_bytes", 512),
+                ("host_flushes", 1),
+                ("host_deallocates", 1),
+                ("host_deallocated_bytes", 1 << 20),
+                ("failed", 2)
+            ]
+        );
     }
 }

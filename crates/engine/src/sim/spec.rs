@@ -2,7 +2,7 @@
 //!
 //! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
 
-use super::drive::Stalls;
+use super::queue::Stalls;
 use std::ops::Range;
 use std::str::FromStr;
 use thiserror::Error;

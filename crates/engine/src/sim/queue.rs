@@ -1,68 +1,151 @@
-//! One simulated drive: channels, service times, stalls, errors.
+//! The queueing model: channels, service times, two paths for data, stalls, errors.
+//!
+//! It stands for no product. Operations queue, first come first served, for one of a few equal channels,
+//! hold it for a service time, then pass their data over one path that all channels share, and are done.
 //!
 //! Because operations are served in order and everything that will happen to the drive is known from
 //! the start, an operation's end can be computed the moment it arrives; no event is needed but that one.
 
+use super::model::{Counter, Done, DriveModel};
 use super::spec::DriveSpec;
 use device::random::Random;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use sys::op::{Op, OpKind, Outcome};
+
+/// An operation that ends after all but so many of those in the drive is looked up from the end, one by one.
+const NEAR: usize = 8;
 
 /// A drive in use.
 #[derive(Debug)]
-pub struct Drive {
+pub struct QueueModel {
     spec: DriveSpec,
-    /// When each channel is free again, earliest first.
-    channels: BinaryHeap<Reverse<u64>>,
+    /// Operations in the drive and the instants at which they end, earliest first, those of one instant in
+    /// the order in which they came. Each holds a channel until then, or waits for one.
+    ends: VecDeque<(u64, Done)>,
     /// When the path for the data of reads, and of writes, is free again.
     path_free_ns: [u64; 2],
     random: Random,
+    counted: Counted,
 }
 
-impl Drive {
+/// What a drive did.
+#[derive(Debug, Default)]
+struct Counted {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    write_bytes: u64,
+    flushes: u64,
+    deallocates: u64,
+    deallocated_bytes: u64,
+    failed: u64,
+}
+
+impl Counted {
+    #[inline]
+    fn add(&mut self, op: &Op, outcome: Outcome) {
+        if !outcome.is_done() {
+            self.failed += 1;
+            return;
+        }
+        let (operations, bytes) = match op.kind {
+            OpKind::Read => (&mut self.reads, &mut self.read_bytes),
+            OpKind::Write => (&mut self.writes, &mut self.write_bytes),
+            OpKind::Deallocate => (&mut self.deallocates, &mut self.deallocated_bytes),
+            OpKind::Flush => return self.flushes += 1,
+        };
+        *operations += 1;
+        *bytes += u64::from(op.len);
+    }
+}
+
+impl DriveModel for QueueModel {
+    #[inline]
+    fn submit(&mut self, op: &Op, now_ns: u64) {
+        let (end_ns, outcome) = self.end(op, now_ns);
+        self.counted.add(op, outcome);
+        let done = Done { token: op.token, submitted_ns: now_ns, outcome };
+        // Nearly always it ends after all others, or before a few of them.
+        let near = self.ends.len().saturating_sub(NEAR);
+        let later = self.ends.range(near..).rev().take_while(|(ns, _)| *ns > end_ns).count();
+        let mut place = self.ends.len() - later;
+        if later == NEAR {
+            place = self.ends.partition_point(|(ns, _)| *ns <= end_ns);
+        }
+        self.ends.insert(place, (end_ns, done));
+    }
+
+    #[inline]
+    fn next_event_ns(&self) -> u64 {
+        self.ends.front().map_or(u64::MAX, |(end_ns, _)| *end_ns)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Option<Done> {
+        self.ends.pop_front().map(|(_, done)| done)
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let Counted { reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed } =
+            self.counted;
+        let counter = |(name, unit, value)| Counter { name, unit, value };
+        let counters = [
+            ("host_reads", "operations", reads),
+            ("host_read_bytes", "bytes", read_bytes),
+            ("host_writes", "operations", writes),
+            ("host_write_bytes", "bytes", write_bytes),
+            ("host_flushes", "operations", flushes),
+            ("host_deallocates", "operations", deallocates),
+            ("host_deallocated_bytes", "bytes", deallocated_bytes),
+            ("failed", "operations", failed),
+        ];
+        counters.map(counter).into()
+    }
+}
+
+impl QueueModel {
     /// A fresh drive. Its randomness is fixed by the seed of `spec`, or by `seed` where that has none.
     pub fn new(spec: &DriveSpec, seed: u64) -> Self {
-        let channels = (0..spec.channels).map(|_| Reverse(0)).collect();
-        Self { channels, path_free_ns: [0; 2], random: Random::new(spec.seed.unwrap_or(seed)), spec: spec.clone() }
+        Self {
+            ends: VecDeque::new(),
+            path_free_ns: [0; 2],
+            random: Random::new(spec.seed.unwrap_or(seed)),
+            counted: Counted::default(),
+            spec: spec.clone(),
+        }
     }
 
-    /// Capacity in bytes.
-    pub fn capacity_bytes(&self) -> u64 {
-        self.spec.capacity_bytes
-    }
-
-    /// Takes an operation at `now_ns`; tells when and how it will end.
-    pub fn take(&mut self, op: &Op, now_ns: u64) -> (u64, Outcome) {
+    /// When and how an operation will end that arrives at `now_ns`.
+    #[inline]
+    fn end(&mut self, op: &Op, now_ns: u64) -> (u64, Outcome) {
         if self.spec.gone_at_ns.is_some_and(|gone_ns| now_ns >= gone_ns) {
             return (now_ns, Outcome::Errno(libc::ENODEV));
         }
         if op.offset + u64::from(op.len) > self.spec.capacity_bytes {
             return (now_ns, Outcome::Errno(libc::EINVAL));
         }
-        if op.kind == OpKind::Flush {
-            return (self.flushed_ns(now_ns), self.outcome(op));
+        if op.placement.is_some() {
+            return (now_ns, Outcome::Errno(libc::EOPNOTSUPP));
         }
-        let Reverse(free_ns) = self.channels.pop().unwrap_or(Reverse(0));
-        let start_ns = self.spec.stalls.thaw(free_ns.max(now_ns));
+        // The operations that end last are those that have a channel last, one each: the first of them frees
+        // the channel that is free first. What was refused ended at once and is never among them.
+        let busy = self.ends.len().checked_sub(self.spec.channels as usize);
+        let free_ns = busy.map_or(0, |first| self.ends[first].0);
+        let taken_ns = match op.kind {
+            // What is done already is on the medium: a flush waits for the rest of what was taken before it.
+            OpKind::Flush => self.ends.back().map_or(0, |(end_ns, _)| *end_ns),
+            _ => 0,
+        };
+        let start_ns = self.spec.stalls.thaw(free_ns.max(taken_ns).max(now_ns));
         let service_ns = self.service_ns(op.kind, start_ns);
         let served_ns = self.spec.stalls.delay(start_ns, service_ns);
         let end_ns = self.transfer(op, served_ns);
         // Nothing takes no time at all, or time would stand still for a closed load.
         let end_ns = end_ns.max(now_ns + 1);
-        self.channels.push(Reverse(end_ns));
         if self.spec.gone_at_ns.is_some_and(|gone_ns| end_ns >= gone_ns) {
             return (end_ns, Outcome::Errno(libc::ENODEV));
         }
         (end_ns, self.outcome(op))
-    }
-
-    /// When everything taken so far is done, and one more write's time after that.
-    fn flushed_ns(&mut self, now_ns: u64) -> u64 {
-        let taken_ns = self.channels.iter().map(|Reverse(free_ns)| *free_ns).max().unwrap_or(0);
-        let start_ns = self.spec.stalls.thaw(taken_ns.max(now_ns));
-        let service_ns = self.service_ns(OpKind::Flush, start_ns);
-        self.spec.stalls.delay(start_ns, service_ns).max(now_ns + 1)
     }
 
     /// Time that a channel works on an operation, without its transfer.
@@ -117,7 +200,12 @@ pub struct Stalls {
 
 impl Stalls {
     /// The earliest instant from `at_ns` on at which the drive is not frozen.
+    #[inline]
     fn thaw(&self, at_ns: u64) -> u64 {
+        if self.length_ns == 0 { at_ns } else { self.end_of_stalls(at_ns) }
+    }
+
+    fn end_of_stalls(&self, at_ns: u64) -> u64 {
         let mut at_ns = at_ns;
         // The last stall that began by then can still be on, and another can begin before it ends.
         while let Some(end_ns) =
@@ -129,7 +217,12 @@ impl Stalls {
     }
 
     /// End of `work_ns` of work that starts at `start_ns`, when the drive is not frozen.
+    #[inline]
     fn delay(&self, start_ns: u64, work_ns: u64) -> u64 {
+        if self.length_ns == 0 { start_ns + work_ns } else { self.delayed(start_ns, work_ns) }
+    }
+
+    fn delayed(&self, start_ns: u64, work_ns: u64) -> u64 {
         let (mut start_ns, mut left_ns) = (start_ns, work_ns);
         while let Some(begin_ns) = self.next_begin(start_ns).filter(|begin_ns| *begin_ns < start_ns + left_ns) {
             left_ns -= begin_ns - start_ns;

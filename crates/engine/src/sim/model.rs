@@ -1,0 +1,61 @@
+//! What a simulated drive is made of: a model of its inside, without a clock.
+
+use sys::op::{Op, Outcome};
+
+/// The inside of a simulated drive: what becomes of the operations that it is given, and when.
+///
+/// A model has no clock and no completions queue of its own. [`super::SimEngine`] tells it when an operation
+/// arrives, asks when something happens inside next, and lets that happen when virtual time is there:
+///
+/// ```text
+/// submit(op, now) ...  next_event_ns() -> t   advance() -> a completion at t, or an event inside
+/// ```
+///
+/// * **Events.** Whatever has a time of its own is one: the end of an operation, but also a page that is
+///   programmed, a block that is erased, a write buffer that is flushed, garbage collection in the idle time. Events come in
+///   the order of their times, and those of one instant in an order that the model fixes.
+/// * **Determinism.** All chance comes from the seed that the model was made with, and nothing from addresses,
+///   hashes or the real clock: the same seed and the same operations give the same run, to the last nanosecond.
+/// * **Operations.** Flush, deallocate and placement hints arrive like reads and writes. What a model does not
+///   have ends with an errno (`EOPNOTSUPP` for a placement), as with a real drive; nothing is dropped in silence.
+/// * **Cost.** Every operation comes by here: no allocation, no dynamic dispatch. Drives of several models in
+///   one run are an enum of them that implements this trait.
+pub trait DriveModel {
+    /// Takes an operation that arrives at `now_ns`, which never runs backwards. Its token comes back in exactly
+    /// one [`Done`], at `now_ns` if it is refused and else later: what took no time at all would let a closed
+    /// loop turn for ever.
+    fn submit(&mut self, op: &Op, now_ns: u64);
+
+    /// When the next thing happens inside, as things stand: `u64::MAX` if nothing will before the next
+    /// operation arrives. Never before the instant of the last [`Self::submit`] or [`Self::advance`].
+    fn next_event_ns(&self) -> u64;
+
+    /// Lets the next event happen. Tells the operation that ended with it, if one did; further ones of the same
+    /// instant are further events. Only called when there is a next event.
+    fn advance(&mut self) -> Option<Done>;
+
+    /// What it counted since it was made, always the same counters in the same order.
+    fn counters(&self) -> Vec<Counter>;
+}
+
+/// An operation that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// Its token.
+    pub token: u32,
+    /// When it was submitted.
+    pub submitted_ns: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// A number that a drive counts, such as the bytes that it was given and those that it wrote to its medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counter {
+    /// What is counted, for a column of a table: `host_write_bytes`.
+    pub name: &'static str,
+    /// Its unit: `bytes`, `operations`.
+    pub unit: &'static str,
+    /// How many so far. Only grows.
+    pub value: u64,
+}
