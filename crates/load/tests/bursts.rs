@@ -22,7 +22,7 @@ const WINDOW_NS: u64 = 100_000;
 
 /// A engine that writes down when it was handed each read.
 struct Watched {
-    engine: SimEngine<QueueModel>,
+    engine: SimEngine,
     reads_ns: Rc<RefCell<Vec<u64>>>,
 }
 

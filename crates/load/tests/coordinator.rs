@@ -51,7 +51,7 @@ fn ten_minutes() -> Run {
     }
 }
 
-fn sim(_: &Plan<Pattern>) -> io::Result<SimEngine<QueueModel>> {
+fn sim(_: &Plan<Pattern>) -> io::Result<SimEngine> {
     Ok(SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]))
 }
 

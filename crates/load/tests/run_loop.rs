@@ -78,7 +78,7 @@ impl Ran {
     }
 }
 
-fn engine(drives: &[&str]) -> SimEngine<QueueModel> {
+fn engine(drives: &[&str]) -> SimEngine {
     SimEngine::new(
         drives.iter().enumerate().map(|(n, spec)| QueueModel::new(&spec.parse().unwrap(), n as u64)).collect(),
     )
@@ -327,7 +327,7 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
 /// A engine whose program is held off the CPU once: whatever it waits for, it wakes no earlier than
 /// `until_ns` when it waits in `from_ns..until_ns`.
 struct HeldOff {
-    engine: SimEngine<QueueModel>,
+    engine: SimEngine,
     from_ns: u64,
     until_ns: u64,
 }

@@ -21,7 +21,7 @@ use sys::op::{Completion, Op};
 
 /// All simulated drives of a run and the one clock they share.
 #[derive(Debug)]
-pub struct SimEngine<M> {
+pub struct SimEngine<M = QueueModel> {
     now_ns: u64,
     drives: Vec<M>,
     /// When the next thing happens in each drive.
@@ -117,7 +117,7 @@ mod tests {
         Op { target: 0, kind: OpKind::Read, offset, len: 4096, sync: false, placement: None, buf: Buf::empty(), token }
     }
 
-    fn engine(spec: &str) -> SimEngine<QueueModel> {
+    fn engine(spec: &str) -> SimEngine {
         SimEngine::new(vec![QueueModel::new(&spec.parse().unwrap(), 1)])
     }
 

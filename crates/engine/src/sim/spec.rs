@@ -82,6 +82,29 @@ pub enum SpecError {
         /// What was found.
         name: String,
     },
+    /// Nothing stands between two signs, or before the end.
+    #[error("cannot simulate {0:?}: a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400")]
+    Empty(String),
+    /// A parameter that is given again: only one of its values could be meant.
+    #[error("cannot simulate {spec:?}: {name} is given twice - leave one of them")]
+    Twice {
+        /// The whole description.
+        spec: String,
+        /// The parameter.
+        name: &'static str,
+    },
+    /// A parameter that changes nothing as things stand.
+    #[error("cannot simulate {spec:?}: {name} has no effect {why} - {advice}")]
+    NoEffect {
+        /// The whole description.
+        spec: String,
+        /// The parameter.
+        name: &'static str,
+        /// Why not.
+        why: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
     /// A value that does not fit.
     #[error("cannot simulate {spec:?}: {name} is {value:?} - give {expected}")]
     Value {
@@ -123,17 +146,28 @@ impl FromStr for DriveSpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let parameters = text.strip_prefix(PREFIX).ok_or_else(|| SpecError::NoPrefix(text.into()))?;
         let mut spec = Self::default();
-        for parameter in parameters.split('+').filter(|parameter| !parameter.is_empty()) {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            if !NAMES.contains(&name) {
-                return Err(SpecError::Unknown { spec: text.into(), name: name.into() });
+        let mut given = Vec::new();
+        for parameter in parameters.split('+').filter(|_| !parameters.is_empty()) {
+            if parameter.is_empty() {
+                return Err(SpecError::Empty(text.into()));
             }
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
+                return Err(SpecError::Unknown { spec: text.into(), name: name.into() });
+            };
+            if given.contains(&name) {
+                return Err(SpecError::Twice { spec: text.into(), name });
+            }
+            given.push(name);
             spec.set(name, value).map_err(|expected| SpecError::Value {
                 spec: text.into(),
                 name: name.into(),
                 value: value.into(),
                 expected,
             })?;
+        }
+        if let Some((name, why, advice)) = spec.without_effect(&given) {
+            return Err(SpecError::NoEffect { spec: text.into(), name, why, advice });
         }
         spec.check_stalls().map_err(|(name, expected)| SpecError::Value {
             spec: text.into(),
@@ -146,6 +180,21 @@ impl FromStr for DriveSpec {
 }
 
 impl DriveSpec {
+    /// The first of the parameters `given` that changes nothing, why, and what to do.
+    fn without_effect(&self, given: &[&'static str]) -> Option<(&'static str, &'static str, &'static str)> {
+        if given.contains(&"slow-factor") && self.slow_after_ns.is_none() {
+            return Some(("slow-factor", "without slow-after-s", "say from when on the drive is slow, 0 for always"));
+        }
+        if self.bad_range.as_ref().is_some_and(|bad| bad.start >= self.capacity_bytes) {
+            return Some((
+                "bad",
+                "behind the end of the drive",
+                "give offsets below capacity, which is 64GiB unless given",
+            ));
+        }
+        None
+    }
+
     /// Stalls need a length and a time, and must end before the next begins.
     fn check_stalls(&self) -> Result<(), (&'static str, &'static str)> {
         let Stalls { length_ns, every_ns, ref at_ns } = self.stalls;
@@ -204,6 +253,7 @@ impl DriveSpec {
             "gone-at-s" => self.gone_at_ns = Some(nanoseconds(value, 1e9)?),
             "seed" => self.seed = Some(value.parse().map_err(|_| "a whole number")?),
             // Only tells drives apart in logs and tables.
+            _ if value.is_empty() => return Err("a word"),
             _ => {}
         }
         Ok(())
@@ -285,6 +335,29 @@ mod tests {
             message("sim:bad=2-1"),
             "cannot simulate \"sim:bad=2-1\": bad is \"2-1\" - give two offsets such as 1GiB-1.5GiB"
         );
+        assert_eq!(
+            message("sim:channels=4+seed=1+channels=4"),
+            "cannot simulate \"sim:channels=4+seed=1+channels=4\": channels is given twice - leave one of them"
+        );
+        for text in ["sim:+", "sim:++", "sim:channels=4+", "sim:+channels=4", "sim:channels=4++seed=1"] {
+            assert_eq!(
+                message(text),
+                format!(
+                    "cannot simulate {text:?}: a parameter is empty - join parameters by one +, as in \
+                     sim:channels=4+read-us=400"
+                )
+            );
+        }
+        assert_eq!(
+            message("sim:slow-factor=3"),
+            "cannot simulate \"sim:slow-factor=3\": slow-factor has no effect without slow-after-s - say from when on the \
+             drive is slow, 0 for always"
+        );
+        assert!(
+            message("sim:capacity=1GiB+bad=1GiB-2GiB").contains("bad has no effect behind the end of the drive - ")
+        );
+        assert!("sim:slow-after-s=0+slow-factor=3+bad=63GiB-65GiB".parse::<DriveSpec>().is_ok());
+        assert!(message("sim:name=").ends_with("give a word"));
         assert!(message("sim:stall-ms=5").ends_with("give both stall-ms and one of stall-every-s and stall-at-s"));
         assert!(message("sim:stall-ms=5+stall-every-s=0.005").ends_with("give a stall-every-s longer than stall-ms"));
         assert!(message("/dev/sdb").contains("does not begin with \"sim:\""));
