@@ -2,8 +2,8 @@
 
 use crate::console;
 use crate::screen::{columns, fitted};
-use report::status::clock;
 use results::cell::{Interval, Latencies, Layout, latencies};
+use results::units::clock;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 

@@ -105,7 +105,7 @@ fn the_state_of_another_drive_or_of_other_terms_is_refused_by_name() {
     let ended = certify(&bench, &other).expect(2);
     for difference in [
         "load was \"0.01x\" then and is \"0.02x\" now",
-        "length of a stage was \"1 min\" then and is \"2 min\" now",
+        "length of a stage was \"60 s\" then and is \"2 min\" now",
         "limits was \"5%>1ms,1%>8ms,0.1%>64ms\" then and is \"9%>2ms\" now",
     ] {
         assert!(ended.errors().iter().any(|error| error.contains(difference)), "{difference}: {}", ended.stderr);

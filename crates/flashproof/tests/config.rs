@@ -41,7 +41,7 @@ fn thirty_x_counts_drives_and_not_partitions() {
          /dev/nvme91n1 gets 40,000 reads and 20,000 writes a second (20x). Rates are spread evenly",
         "What the load means, over 3 devices on 2 drives:",
         "  large-block writes     1,411.76 /s x   131,072 bytes = 185 MB/s written",
-        "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times the 1.00 it is rated for",
+        "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times the 1 it is rated for",
     ] {
         assert!(ended.stderr.contains(said), "{said}\n{}", ended.stderr);
         // Comments are broken into lines.

@@ -3,6 +3,7 @@
 use crate::document::{Document, Report, RunReport, SeriesReport};
 use crate::words;
 use results::finding::Level;
+use results::units;
 
 /// All reports, one below the other.
 pub(crate) fn markdown(document: &Document) -> String {
@@ -46,7 +47,7 @@ fn run_text(run: &RunReport, level: usize) -> String {
         "Recorded by {} in `{}`, {}.\n\n",
         escaped(&run.tool),
         run.dir.replace('`', "'"),
-        words::date(run.started_unix_ms)
+        units::date(run.started_unix_ms)
     );
     text += &heading(below, "Method and limits");
     text += &list(run.method.iter().map(|part| format!("{}: {}", part.title, part.text)));
@@ -65,7 +66,7 @@ fn series_text(report: &SeriesReport) -> String {
         None => text += "**UNFINISHED** - this series has no conclusion yet.\n\n",
     }
     let rows = report.steps.iter().map(|step| {
-        let load = format!("{}x", words::number(step.step.multiple));
+        let load = units::multiple(step.step.multiple);
         let cells = [&step.step.name, &load, crate::html::step_outcome(step, &report.series), &step.step.reason];
         cells.map(escaped).to_vec()
     });
@@ -82,12 +83,12 @@ fn series_text(report: &SeriesReport) -> String {
 }
 
 fn shares(run: &RunReport, level: usize) -> String {
-    let thresholds: Vec<String> = run.verdict.thresholds_ns.iter().map(|ns| words::threshold(*ns)).collect();
+    let thresholds: Vec<String> = run.verdict.thresholds_ns.iter().map(|ns| units::duration(*ns)).collect();
     let mut headings = vec!["slice"];
     headings.extend(thresholds.iter().map(String::as_str));
     let tables = run.verdict.groups.iter().map(|group| {
         let rows = group.slices.iter().map(|slice| {
-            let shares = slice.judged_share.iter().flatten().map(|share| words::percent(*share));
+            let shares = slice.judged_share.iter().flatten().map(|share| units::percent(*share));
             let note = if slice.complete { "" } else { " (incomplete)" };
             let mut row: Vec<String> = [format!("{}{note}", slice.slice)].into_iter().chain(shares).collect();
             row.resize(headings.len(), "-".to_owned());
@@ -103,7 +104,7 @@ fn latencies(run: &RunReport, level: usize) -> String {
     let rows = run.latencies.iter().flat_map(|stream| {
         [("service", &stream.service), ("wait", &stream.wait), ("lag", &stream.lag)].map(|(what, quantiles)| {
             let mut row = vec![escaped(&format!("{} {what}", stream.stream))];
-            row.extend(quantiles.all_ns().map(words::threshold));
+            row.extend(quantiles.all_ns().map(units::duration));
             row
         })
     });
@@ -113,8 +114,8 @@ fn latencies(run: &RunReport, level: usize) -> String {
 
 fn rates(run: &RunReport, level: usize) -> String {
     let rows = run.verdict.streams.iter().map(|stream| {
-        let offered = if stream.offered_iops > 0.0 { words::number(stream.offered_iops) } else { "closed".to_owned() };
-        let numbers = [stream.achieved_iops, stream.errors as f64, stream.unissued as f64].map(words::number);
+        let offered = if stream.offered_iops > 0.0 { units::number(stream.offered_iops) } else { "closed".to_owned() };
+        let numbers = [stream.achieved_iops, stream.errors as f64, stream.unissued as f64].map(units::number);
         [escaped(&stream.name), offered].into_iter().chain(numbers).collect()
     });
     part(level, "Rates", table(&["stream", "offered/s", "achieved/s", "failed", "never done"], rows))

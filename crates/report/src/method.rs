@@ -1,14 +1,14 @@
 //! How a report's numbers came about, and what they do not say: the same words in every form.
 
 use crate::document::Part;
-use crate::words;
 use results::run_dir::Manifest;
+use results::units;
 
 /// The explanations for a run, in the order in which a doubt would come up.
 pub(crate) fn parts(manifest: &Manifest) -> Vec<Part> {
     let part = |title: &str, text: String| Part { title: title.to_owned(), text };
-    let slice = words::seconds(manifest.slice_sec as f64);
-    let interval = words::seconds(manifest.report_interval_sec as f64);
+    let slice = units::span(manifest.slice_sec);
+    let interval = units::span(manifest.report_interval_sec);
     let mut parts = vec![
         part(
             "The times of an operation",

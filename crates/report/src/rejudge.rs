@@ -11,6 +11,7 @@ use results::judge::{Outcome, Verdict};
 use results::rating::{Details, Move, Seen};
 use results::run_dir::{self, Run, VERDICT};
 use results::series::{Conclusion, Purpose, Rule, SERIES, Series, State, Step};
+use results::units;
 use std::path::{Component, Path, PathBuf};
 
 /// What the run of a step says now.
@@ -117,8 +118,8 @@ fn again(
         return Some((worse(recorded, worse(judged.0, Outcome::Invalid)), doubt.to_owned()));
     }
     if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
-        let (ran, said) = (words::number(ran), words::number(step.multiple));
-        return Some((Outcome::Invalid, format!("{SERIES} says that its load was {said}x, its run says {ran}x")));
+        let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
+        return Some((Outcome::Invalid, format!("{SERIES} says that its load was {said}, its run says {ran}")));
     }
     let (now, was) = (words::outcome(judged.0), words::outcome(recorded));
     (judged.0 != recorded).then(|| (judged.0, format!("{SERIES} says {was}, its run says {now}: {}", judged.1)))
@@ -133,7 +134,7 @@ fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, Str
     let decided = verdict.decided_by.as_ref().filter(|decided| decided.share >= decided.share_max);
     let over = decided.filter(|_| verdict.outcome == Outcome::Fail).map(ToString::to_string);
     match recorded {
-        Outcome::Pass if errors > 0 => (Outcome::Fail, words::count(errors as usize, "I/O error", "I/O errors")),
+        Outcome::Pass if errors > 0 => (Outcome::Fail, units::count(errors, "I/O error")),
         Outcome::Pass if whole && over.is_some() => (Outcome::Fail, over.unwrap_or_default()),
         Outcome::Pass if held == Some(false) => {
             (Outcome::Invalid, details.map(|details| details.judged.why).unwrap_or_default())
@@ -158,8 +159,8 @@ fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
             let rating = conclusion.rating?;
             let mut held = series.steps.iter().filter(passed).filter(|step| step.rule == Rule::Limits);
             let is_held = held.any(|step| (step.multiple - rating).abs() <= 1e-6 * rating.abs());
-            let rating = words::number(rating);
-            (!is_held).then(|| format!("{SERIES} says that {rating}x was held, and no step held {rating}x"))
+            let rating = units::multiple(rating);
+            (!is_held).then(|| format!("{SERIES} says that {rating} was held, and no step held {rating}"))
         }
     }
 }

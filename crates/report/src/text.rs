@@ -5,6 +5,7 @@ use crate::latencies::Table;
 use crate::words;
 use results::judge::Outcome;
 use results::series::Purpose;
+use results::units;
 use std::fmt::Write;
 
 /// Most slices of a step of a series of which it is told where the time went.
@@ -48,8 +49,8 @@ fn series_page(report: &SeriesReport) -> String {
     let width = names.max().unwrap_or(0).max("step".len());
     let _ = writeln!(text, "\n{:<width$} {:>8} {:>12} {:<12}", "step", "load", "at most", "outcome");
     for step in &report.steps {
-        let load = format!("{}x", words::number(step.step.multiple));
-        let length = words::seconds(step.step.duration_sec as f64);
+        let load = units::multiple(step.step.multiple);
+        let length = units::span(step.step.duration_sec);
         let _ = writeln!(
             text,
             "{:<width$} {load:>8} {length:>12} {:<12} {}",

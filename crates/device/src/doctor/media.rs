@@ -5,6 +5,7 @@ use super::device_state::DeviceState;
 use super::findings::Findings;
 use crate::discover::{Kind, SysDir};
 use crate::guard::{Prepared, Records};
+use results::units;
 
 /// Alignment of what a test writes, at least: a page of the flash translation layer of most drives.
 const ALIGNMENT_BYTES: u64 = 4096;
@@ -102,7 +103,7 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
         }
         _ => findings.note(
             OVER_PROVISIONING,
-            format!("all of its {:.1} GB are used", facts.size_bytes as f64 / 1e9),
+            format!("all of its {} are used", units::bytes(facts.size_bytes as f64)),
             WHY,
             advice,
         ),

@@ -3,6 +3,7 @@
 use super::device_state::DeviceState;
 use super::findings::Findings;
 use crate::discover::DevNum;
+use results::units;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -57,7 +58,7 @@ pub(super) fn check(dir: &Path, findings: &mut Findings) {
             "free space, or name another directory",
         );
     } else {
-        findings.ok(CHECK, format!("{:.1} GB are free for {name}", free as f64 / 1e9));
+        findings.ok(CHECK, format!("{} are free for {name}", units::bytes(free as f64)));
     }
     #[allow(clippy::unnecessary_cast, reason = "its type differs between architectures")]
     let kind = rustix::fs::fstatfs(file.as_fd()).map(|stat| stat.f_type as i64);

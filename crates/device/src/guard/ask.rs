@@ -7,6 +7,7 @@
 use super::evidence::Evidence;
 use super::refusal::{Ask, Reason, list};
 use crate::discover::DeviceFacts;
+use results::units;
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -26,7 +27,7 @@ impl fmt::Display for Question<'_> {
         let facts = self.facts;
         let about = [facts.model.clone(), facts.serial.as_ref().map(|serial| format!("serial {serial}"))];
         let about: String = about.into_iter().flatten().map(|text| format!("{text}, ")).collect();
-        writeln!(f, "{} ({about}{:.1} GB) holds: {}", self.name, facts.size_bytes as f64 / 1e9, list(self.evidence))?;
+        writeln!(f, "{} ({about}{}) holds: {}", self.name, units::bytes(facts.size_bytes as f64), list(self.evidence))?;
         write!(f, "This test ERASES it. To go on type the name, {}: ", self.name)
     }
 }
@@ -105,7 +106,7 @@ mod tests {
         let question = Question { name: "/dev/x", facts: &facts, evidence: &evidence };
         assert_eq!(
             question.to_string(),
-            "/dev/x (ACME Fast, 960.2 GB) holds: a GPT partition table with 3 partitions\n\
+            "/dev/x (ACME Fast, 960 GB) holds: a GPT partition table with 3 partitions\n\
              This test ERASES it. To go on type the name, /dev/x: "
         );
         answers.decide(&question).map_err(|reason| reason.to_string())

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::table::table;
 use device::discover::{self, Roots};
 use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
+use results::units;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -62,7 +63,7 @@ fn row(outlook: &Outlook) -> [String; 9] {
     };
     [
         format!("{indent}{}", outlook.path),
-        facts.map_or("-".to_owned(), |facts| size(facts.size_bytes)),
+        facts.map_or("-".to_owned(), |facts| units::bytes(facts.size_bytes as f64)),
         of_disk(facts.and_then(|facts| facts.model.as_ref())),
         of_disk(facts.and_then(|facts| facts.serial.as_ref())),
         of_disk(facts.and_then(|facts| facts.firmware.as_ref())),
@@ -125,34 +126,9 @@ fn value(outlook: &Outlook) -> Value {
     })
 }
 
-/// Bytes in three digits or four, in units of a thousand, as drives are sold.
-fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 5] = [
-        ("PB", 1_000_000_000_000_000),
-        ("TB", 1_000_000_000_000),
-        ("GB", 1_000_000_000),
-        ("MB", 1_000_000),
-        ("kB", 1_000),
-    ];
-    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) => {
-            let value = bytes as f64 / *unit as f64;
-            let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-            format!("{value:.digits$} {name}")
-        }
-        None => format!("{bytes} B"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_those_on_the_label() {
-        let texts = [0, 512, 67_108_864, 512_110_190_592, 1_920_383_410_176, 30_700_000_000_000].map(size);
-        assert_eq!(texts, ["0 B", "512 B", "67.1 MB", "512 GB", "1.92 TB", "30.7 TB"]);
-    }
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them_and_lines_end_where_their_text_does() {

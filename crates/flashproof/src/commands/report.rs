@@ -5,6 +5,7 @@ use crate::console;
 use crate::failure::Failure;
 use crate::output_file::write_page;
 use report::document::Document;
+use results::units;
 use std::process::ExitCode;
 
 /// Reads the directories, judges, says what to know first, and gives the report in the form asked for.
@@ -16,7 +17,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if let Some(file) = &args.html {
         let page = document.html();
         write_page(file, &page)?;
-        console::note(&format!("wrote {} ({:.1} MB)", file.display(), page.len() as f64 / 1e6));
+        console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
     }
     if args.json {
         console::result(&document.json().map_err(Failure::environment)?)?;

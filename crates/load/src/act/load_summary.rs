@@ -12,7 +12,7 @@ use super::sizes::HistogramSizes;
 use super::storage::StorageConfig;
 use crate::rate::Rate;
 use device::discover::Drive;
-use results::judge::Grouped;
+use results::units::{self, Grouped};
 
 /// Smallest operation that is assumed of a drive that cannot be asked, in bytes.
 const SECTOR_BYTES: u32 = 512;
@@ -136,8 +136,8 @@ impl LoadSummary {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let mut lines = vec![format!(
             "What the load means, over {} on {}:",
-            many(devices, "device"),
-            many(self.drives.len(), "drive")
+            units::count(devices as u64, "device"),
+            units::count(self.drives.len() as u64, "drive")
         )];
         for flow in &self.flows {
             let bytes = Grouped(flow.bytes_mean.round() as u64).to_string();
@@ -151,11 +151,14 @@ impl LoadSummary {
             ));
         }
         for (verb, bytes_per_sec) in [("read", self.read_bytes_per_sec()), ("written", self.written_bytes_per_sec())] {
-            let mut line =
-                format!("  {verb:<18} {:>12}, {} a day", speed(bytes_per_sec), size(bytes_per_sec * SEC_PER_DAY));
+            let mut line = format!(
+                "  {verb:<18} {:>12}, {} a day",
+                speed(bytes_per_sec),
+                units::bytes(bytes_per_sec * SEC_PER_DAY)
+            );
             if f64::from(self.duration_sec) != SEC_PER_DAY {
-                let in_test = size(bytes_per_sec * f64::from(self.duration_sec));
-                line.push_str(&format!(", {in_test} in this test of {}", span(self.duration_sec)));
+                let in_test = units::bytes(bytes_per_sec * f64::from(self.duration_sec));
+                line.push_str(&format!(", {in_test} in this test of {}", units::span(self.duration_sec.into())));
             }
             lines.push(line);
         }
@@ -173,9 +176,12 @@ impl LoadSummary {
                 "drive writes a day: unknown for {name}, whose size is not known here (--capacity gives it)"
             );
         };
-        let said = format!("drive writes a day: {} on {name} of {}", short(writes), size(size_bytes as f64));
+        let said =
+            format!("drive writes a day: {} on {name} of {}", units::number(writes), units::bytes(size_bytes as f64));
         match rated {
-            Some(rated) => format!("{said}, {} times the {} it is rated for", short(writes / rated), short(rated)),
+            Some(rated) => {
+                format!("{said}, {} times the {} it is rated for", units::number(writes / rated), units::number(rated))
+            }
             None => said,
         }
     }
@@ -200,14 +206,9 @@ fn assumed_sectors(drives: &[Drive]) -> Option<String> {
     (unknown > 0).then(|| {
         format!(
             "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger ones make record I/O larger.",
-            many(unknown, "drive")
+            units::count(unknown as u64, "drive")
         )
     })
-}
-
-/// `1 drive`, `2 drives`.
-pub fn many(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{} {what}s", Grouped(count as u64)) }
 }
 
 fn per_sec(rate: Rate) -> String {
@@ -219,37 +220,8 @@ fn per_sec(rate: Rate) -> String {
     format!("{}.{:02}", Grouped(hundredths / 100), hundredths % 100)
 }
 
-/// Three digits that matter.
-fn short(number: f64) -> String {
-    match number {
-        n if n >= 99.95 || n == 0.0 => format!("{n:.0}"),
-        n if n >= 9.995 => format!("{n:.1}"),
-        n if n >= 0.0995 => format!("{n:.2}"),
-        n => format!("{n:.4}"),
-    }
-}
-
 fn speed(bytes_per_sec: f64) -> String {
-    format!("{} MB/s", short(bytes_per_sec / 1e6))
-}
-
-/// Bytes in the largest unit that leaves a whole digit.
-fn size(bytes: f64) -> String {
-    const UNITS: [(&str, f64); 6] = [("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    let unit = UNITS.iter().find(|(_, unit)| bytes >= unit * 0.9995);
-    match unit {
-        Some((name, unit)) => format!("{} {name}", short(bytes / unit)),
-        None => format!("{bytes:.0} bytes"),
-    }
-}
-
-/// A number of seconds in the largest unit that divides it.
-pub fn span(seconds: u32) -> String {
-    match seconds {
-        s if s >= 3600 && s % 3600 == 0 => format!("{} h", s / 3600),
-        s if s >= 60 && s % 60 == 0 => format!("{} min", s / 60),
-        s => format!("{s} s"),
-    }
+    format!("{} MB/s", units::number(bytes_per_sec / 1e6))
 }
 
 #[cfg(test)]
@@ -297,7 +269,7 @@ mod tests {
                 "  large-block writes        23.53 /s x   131,072 bytes = 3.08 MB/s written",
                 "  read                  6.16 MB/s, 532 GB a day, 22.2 GB in this test of 1 h",
                 "  written               3.08 MB/s, 266 GB a day, 11.1 GB in this test of 1 h",
-                "  drive writes a day: 1.00 on a of 266 GB, 2.00 times the 0.50 it is rated for",
+                "  drive writes a day: 1 on a of 266 GB, 2 times the 0.5 it is rated for",
             ]
         );
     }
@@ -354,15 +326,5 @@ mod tests {
         let closed = load_summary(&StorageConfig { arrival: Arrival::Closed, ..config(1, 0) }, &[unknown]);
         assert_eq!((closed.flows.len(), closed.remarks.len()), (0, 1));
         assert_eq!(closed.written_bytes_per_sec().to_string(), "0");
-    }
-
-    #[test]
-    fn numbers_keep_three_digits_and_sizes_their_unit() {
-        assert_eq!(
-            [0.0, 0.01234, 0.5, 3.0839, 31.25, 532.1].map(short),
-            ["0", "0.0123", "0.50", "3.08", "31.2", "532"]
-        );
-        assert_eq!([999.0, 999_600.0, 7.99e12].map(size), ["999 bytes", "1.00 MB", "7.99 TB"]);
-        assert_eq!([86_400, 90, 5400, 60].map(span), ["24 h", "90 s", "90 min", "1 min"]);
     }
 }

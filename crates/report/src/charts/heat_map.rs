@@ -4,8 +4,8 @@
 
 use super::windows::Windows;
 use super::{Axis, Chart, Limit};
-use crate::words;
 use results::run_dir::Manifest;
+use results::units;
 
 /// A map of service times for each judged stream, over all devices.
 pub(crate) fn charts(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
@@ -23,15 +23,15 @@ pub(crate) fn charts(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
             "Each column is {} of {} over all devices; the darker a field, the larger the part of the column's \
              operations in it (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for \
              bands that move, for a second crowd above the first, and for lone fields high up: stalls.",
-            words::seconds(service.column_sec()),
+            units::span_of(service.column_sec()),
             stream.name
         );
         let total = &durations.total;
         chart.key = format!(
             "Half of {} operations took at most {}; the slowest {}.",
-            words::number(total.len() as f64),
-            words::milliseconds(total.value_at_quantile(0.5) as f64 / 1e6),
-            words::milliseconds(total.max() as f64 / 1e6)
+            units::number(total.len() as f64),
+            units::milliseconds(total.value_at_quantile(0.5) as f64 / 1e6),
+            units::milliseconds(total.max() as f64 / 1e6)
         );
         chart.heat = Some(heat);
         chart

@@ -4,7 +4,7 @@ use super::bins::{Bins, Stat};
 use super::quantity::{Part, Quantity};
 use super::timeline::Timeline;
 use super::{Axis, Chart, Line, Style};
-use crate::words;
+use results::units;
 
 const HOST: [Quantity; 4] = [
     Quantity {
@@ -103,10 +103,10 @@ fn threads(timeline: &Timeline) -> Option<Chart> {
         ));
     }
     let highest = chart.lines.iter().flat_map(|line| &line.y).flatten().copied().fold(0.0, f64::max);
-    chart.key = format!("Highest of one thread: {} % of a CPU.", words::number(highest));
+    chart.key = format!("Highest of one thread: {} % of a CPU.", units::number(highest));
     chart.caption = format!(
         "Each point is the highest value of {}. A thread at 100 % cannot issue more.",
-        words::seconds(timeline.point_sec() as f64)
+        units::span(timeline.point_sec())
     );
     Some(chart)
 }
@@ -118,8 +118,7 @@ fn of_bins(id: &str, title: &str, unit: &str, bins: &Bins, look: &str, timeline:
     };
     let (x, y) = (timeline.points(), bins.values(Stat::Max));
     chart.lines.push(Line { name: title.to_owned(), x, y, style: Style::line(0) });
-    chart.key = format!("Highest: {} {unit}", words::number(highest)).trim_end().to_owned() + ".";
-    chart.caption =
-        format!("Each point is the highest value of {}. {look}", words::seconds(timeline.point_sec() as f64));
+    chart.key = format!("Highest: {} {unit}", units::number(highest)).trim_end().to_owned() + ".";
+    chart.caption = format!("Each point is the highest value of {}. {look}", units::span(timeline.point_sec()));
     chart
 }

@@ -2,9 +2,9 @@
 
 use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
 use super::{Axis, Chart, Limit, Line, Style};
-use crate::words;
 use results::run_dir::Manifest;
 use results::steady::Steadiness;
+use results::units;
 
 /// Service times: a chart for each stream that did something, the judged ones first, and with several
 /// devices their 99th percentiles beside each other.
@@ -60,15 +60,15 @@ fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &D
     chart.caption = format!(
         "Each point has the percentiles of all operations of {}, on all devices; max is the longest of them. What took \
          less than 1 us is drawn at 1 us; 0 is left out.",
-        words::seconds(windows.point_sec)
+        units::span_of(windows.point_sec)
     );
-    let ms = |quantile| words::milliseconds(durations.total.value_at_quantile(quantile) as f64 / 1e6);
+    let ms = |quantile| units::milliseconds(durations.total.value_at_quantile(quantile) as f64 / 1e6);
     chart.key = format!(
         "Whole run: p50 {}, p99 {}, p99.9 {}, longest {}.",
         ms(0.5),
         ms(0.99),
         ms(0.999),
-        words::milliseconds(durations.total.max() as f64 / 1e6)
+        units::milliseconds(durations.total.max() as f64 / 1e6)
     );
     chart
 }
@@ -103,8 +103,8 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
         }
         let Some((ns, device)) = worst else { return chart.without_data(nothing(service)) };
         chart.limits = thresholds(manifest);
-        chart.caption = format!("Each point is {} of one device.", words::seconds(service.point_sec));
-        chart.key = format!("Slowest over the whole run: {device} with {}.", words::milliseconds(ns / 1e6));
+        chart.caption = format!("Each point is {} of one device.", units::span_of(service.point_sec));
+        chart.key = format!("Slowest over the whole run: {device} with {}.", units::milliseconds(ns / 1e6));
         chart
     };
     vec![chart(P99, "p99"), chart(MAX, "max")]
@@ -113,7 +113,7 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
 /// The thresholds of the verdict as lines, milliseconds.
 pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
     let limits = manifest.sla.limits().iter();
-    let limit = |ns: u64| Limit { y: ns as f64 / 1e6, name: words::threshold(ns) };
+    let limit = |ns: u64| Limit { y: ns as f64 / 1e6, name: units::duration(ns) };
     limits.map(|each| limit(each.threshold_ns)).collect()
 }
 

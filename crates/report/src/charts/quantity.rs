@@ -6,7 +6,7 @@
 use super::bins::Stat;
 use super::timeline::{Column, Timeline};
 use super::{Axis, Chart, Line, Style};
-use crate::words;
+use results::units;
 
 /// A chart of telemetry.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Quantity {
         if chart.lines.iter().flat_map(|line| &line.y).flatten().any(|value| *value > 100.0) {
             chart.y.max = None;
         }
-        let point = words::seconds(timeline.point_sec() as f64);
+        let point = units::span(timeline.point_sec());
         let what = if timeline.is_reduced() { format!("the {} value of {point}", self.stat.word()) } else { point };
         chart.caption = format!("Each point is {what}. {}", self.look);
         chart.key = self.key(&measured);
@@ -94,7 +94,7 @@ impl Quantity {
     fn key(&self, measured: &[&Found<'_>]) -> String {
         let part = |found: &&Found<'_>| {
             let value = found.column.bins.overall(self.stat)? * found.factor;
-            Some(format!("{} {} {}", found.label, words::number(value), self.unit).trim_end().to_owned())
+            Some(format!("{} {} {}", found.label, units::number(value), self.unit).trim_end().to_owned())
         };
         let word = if self.stat == Stat::Max { "Highest" } else { "Mean" };
         const NAMED_MAX: usize = 6;

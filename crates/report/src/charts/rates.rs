@@ -3,8 +3,8 @@
 use super::bins::Stat;
 use super::timeline::Timeline;
 use super::{Axis, Chart, Line, Points, Style};
-use crate::words;
 use results::run_dir::Manifest;
+use results::units;
 
 /// A chart for each stream.
 pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
@@ -37,7 +37,7 @@ pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
                 style: Style::line(6),
             });
         }
-        let point = words::seconds(timeline.point_sec() as f64);
+        let point = units::span(timeline.point_sec());
         let least = if timeline.is_reduced() { "; the lowest is that of one report interval within it" } else { "" };
         chart.caption = format!(
             "Each point is the mean of {point} over all devices{least}. Achieved below offered means that operations \
@@ -46,9 +46,9 @@ pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
         let mean = stream.achieved.overall(Stat::Mean).unwrap_or_default();
         chart.key = match info.offered_iops {
             offered if offered > 0.0 => {
-                format!("Offered {}/s, achieved {}/s on average.", words::number(offered), words::number(mean))
+                format!("Offered {}/s, achieved {}/s on average.", units::number(offered), units::number(mean))
             }
-            _ => format!("Achieved {}/s on average; a closed stream is offered no rate.", words::number(mean)),
+            _ => format!("Achieved {}/s on average; a closed stream is offered no rate.", units::number(mean)),
         };
         chart
     });

@@ -2,9 +2,9 @@
 
 use super::{Axis, Chart, Limit, Line, Points, Style};
 use crate::document::{RunReport, StepReport};
-use crate::words;
 use results::judge::Outcome;
 use results::series::Rule;
+use results::units;
 
 /// How a step ended, as lines tell it: by colour, symbol and name.
 const ENDS: [(Outcome, &str, usize); 3] =
@@ -27,19 +27,19 @@ pub(crate) fn charts(steps: &[StepReport]) -> Vec<Chart> {
         .iter()
         .enumerate()
         .map(|(column, limit)| {
-            let threshold = words::threshold(limit.threshold_ns);
+            let threshold = units::duration(limit.threshold_ns);
             let title = format!("Worst share over {threshold} at each load");
             // The limit may be a thousandth of a share that failed: both are to be seen.
             let floor = limit.share_max() * 100.0 / DRAWN_OF_LIMIT;
             let y = Axis { floor: Some(floor), ..Axis::log("worst share of a slice", "%") };
             let mut chart = over_multiple(&format!("rating-share-{column}"), &title, y);
-            let name = format!("limit {}", words::percent(limit.share_max()));
+            let name = format!("limit {}", limit.share_text());
             chart.limits.push(Limit { y: limit.share_max() * 100.0, name });
             let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
             chart.caption = format!(
                 "Each point is a step of the search: its worst slice of any device. At the dashed line or above it, a load \
                  is too much. The axis is logarithmic: what is below {} %, and 0, is drawn there.",
-                words::number(floor)
+                units::number(floor)
             );
             with_points(chart, &judged, value, "%")
         })
@@ -79,7 +79,7 @@ fn with_points(
     let passed = points.iter().rfind(|(_, _, outcome)| *outcome == Some(Outcome::Pass));
     chart.key = match passed {
         Some((x, Some(y), _)) => {
-            format!("{} {unit} at {}x, the highest load that passed.", words::number(*y), words::number(*x))
+            format!("{} {unit} at {}, the highest load that passed.", units::number(*y), units::multiple(*x))
         }
         _ => "No load passed.".to_owned(),
     };

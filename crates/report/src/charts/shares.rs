@@ -3,6 +3,7 @@
 use super::{Axis, Chart, Limit, Line, Points, Style};
 use crate::words;
 use results::judge::{Group, Sla, Verdict};
+use results::units;
 
 /// A chart for each threshold, with a line for each judged stream and device.
 pub(crate) fn charts(verdict: &Verdict, sla: &Sla) -> Vec<Chart> {
@@ -11,15 +12,15 @@ pub(crate) fn charts(verdict: &Verdict, sla: &Sla) -> Vec<Chart> {
 }
 
 fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) -> Chart {
-    let threshold = words::threshold(threshold_ns);
-    let x = Axis::linear(&format!("slice of {} each", words::seconds(verdict.slice_sec as f64)), "");
+    let threshold = units::duration(threshold_ns);
+    let x = Axis::linear(&format!("slice of {} each", units::span(verdict.slice_sec)), "");
     let mut chart =
         Chart::new(format!("shares-{column}"), format!("Share over {threshold}"), x, Axis::linear("share", "%"));
     chart.caption = format!(
         "Each point is one slice: the exact share of operations that took {threshold} or longer, wait included. A \
          slice at the dashed line or above it fails the run."
     );
-    chart.limits.push(Limit { y: share_max * 100.0, name: format!("limit {}", words::percent(share_max)) });
+    chart.limits.push(Limit { y: share_max * 100.0, name: format!("limit {}", units::percent_exact(share_max)) });
     let mut worst: Option<(f64, u64, &Group)> = None;
     for (index, group) in verdict.groups.iter().enumerate() {
         for complete in [true, false] {
@@ -51,10 +52,10 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
         Some((share, slice, group)) => {
             chart.key = format!(
                 "Worst: {} of {} on {} in slice {slice}; the limit is {}.",
-                words::percent(share),
+                units::percent(share),
                 group.stream,
                 words::device(group.device.as_deref()),
-                words::percent(share_max)
+                units::percent_exact(share_max)
             );
             chart
         }

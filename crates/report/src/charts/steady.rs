@@ -1,8 +1,8 @@
 //! Steady state: marks where levels moved, over the percentiles.
 
 use super::{Chart, Mark};
-use crate::words;
 use results::steady::{ChangePoint, Metric, Steadiness};
+use results::units;
 
 /// Most marks on one chart: more than these are a drive that never settles, and the table has them all.
 const MARKS_MAX: usize = 12;
@@ -26,7 +26,7 @@ pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
 
 /// A change point in one sentence.
 pub(crate) fn change_sentence(change: &ChangePoint) -> String {
-    let at = words::seconds(change.at_sec as f64);
+    let at = units::span(change.at_sec);
     let (before, after) = (value(change.metric, change.before), value(change.metric, change.after));
     format!("After {at}: {} of {} went from {before} to {after}", change.metric, change.group)
 }
@@ -34,9 +34,9 @@ pub(crate) fn change_sentence(change: &ChangePoint) -> String {
 /// A value of a metric with its unit.
 pub(crate) fn value(metric: Metric, value: f64) -> String {
     match metric {
-        Metric::ShareOver { .. } => words::percent(value),
-        Metric::P99 => words::milliseconds(value / 1e6),
-        Metric::AchievedIops => format!("{}/s", words::number(value)),
+        Metric::ShareOver { .. } => units::percent(value),
+        Metric::P99 => units::milliseconds(value / 1e6),
+        Metric::AchievedIops => format!("{}/s", units::number(value)),
     }
 }
 
@@ -71,6 +71,6 @@ mod tests {
         mark(&mut chart, &steadiness, "reads");
         assert_eq!(chart.marks.iter().map(|mark| mark.x).collect::<Vec<_>>(), [120.0, 300.0]);
         let sentence = change_sentence(&change(share, 120));
-        assert_eq!(sentence, "After 2 min: share over 1 ms of reads on all devices went from 2 % to 4 %");
+        assert_eq!(sentence, "After 2 min: share over 1 ms of reads on all devices went from 2.00 % to 4.00 %");
     }
 }

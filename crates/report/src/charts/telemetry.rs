@@ -4,7 +4,7 @@ use super::Chart;
 use super::bins::Stat;
 use super::quantity::{Part, Quantity};
 use super::timeline::Timeline;
-use crate::words;
+use results::units;
 use serde::Serialize;
 
 /// kB of iostat are 1,024 bytes; MB here are 1,000,000.
@@ -180,5 +180,5 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
 
 /// A value of a counter in words: whole.
 pub(crate) fn counter(value: f64) -> String {
-    if value.abs() >= 1.0 { words::number(value.round()) } else { words::number(value) }
+    if value.abs() >= 1.0 { units::number(value.round()) } else { units::number(value) }
 }

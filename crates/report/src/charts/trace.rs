@@ -1,8 +1,8 @@
 //! Where requests spent their time, from sampled tracepoints: the kernel's queue or the device.
 
 use super::{Axis, Chart, Detail, Limit, Line, Points, Style};
-use crate::words;
 use results::run_dir::{Manifest, TRACE, TraceKind, TraceLine, TraceSize, read_trace};
+use results::units;
 use std::path::Path;
 
 /// A value of a sample, nanoseconds.
@@ -72,7 +72,7 @@ fn chart(of: &str, samples: &[TraceLine], limits: &[Limit], detail: Detail) -> C
         "Each point is {many}: a short look at the kernel's tracepoints, not all of the time. Queue is from the \
          kernel's acceptance of a request to its hand-over to the device; device from there to its completion."
     );
-    let most = |value: fn(&TraceLine) -> u64| words::milliseconds(highest_ms(samples, value).unwrap_or_default());
+    let most = |value: fn(&TraceLine) -> u64| units::milliseconds(highest_ms(samples, value).unwrap_or_default());
     chart.key = format!(
         "Highest p99 in a sample: device {}, kernel's queue {}.",
         most(|line| line.device_time.p99_ns),

@@ -1,8 +1,9 @@
 //! The comparison as Markdown, for tickets and wikis.
 
 use super::Comparison;
-use super::table::{Rows, number, published_text};
+use super::table::{Rows, published_text};
 use crate::markdown::escaped;
+use results::units;
 use std::fmt::Write;
 
 impl Comparison {
@@ -32,7 +33,7 @@ impl Comparison {
             for rating in &place.above {
                 let _ = writeln!(text, "- {}", escaped(&published_text(rating)));
             }
-            let _ = writeln!(text, "- **{}x {}**", number(place.x), escaped(&candidate.name));
+            let _ = writeln!(text, "- **{} {}**", units::multiple(place.x), escaped(&candidate.name));
             for rating in &place.below {
                 let _ = writeln!(text, "- {}", escaped(&published_text(rating)));
             }

@@ -6,6 +6,7 @@ use super::cell::Cell;
 use super::published::Published;
 use super::{Candidate, Comparison, DeviceWear, Kind};
 use results::judge::{Class, Outcome};
+use results::units;
 use std::fmt;
 
 /// A comparison as rows of text.
@@ -38,10 +39,10 @@ impl Rows {
                 test.devices.iter().zip(&test.models).map(named).collect::<Vec<_>>().join(", ")
             })
         });
-        this.row("rating", candidates, |of| of.rating.map(|rating| format!("{}x", number(*rating))));
+        this.row("rating", candidates, |of| of.rating.map(|rating| units::multiple(*rating)));
         this.row("load held", candidates, |of| {
             of.load.and_then(|load| {
-                let shown = load.multiple.or(load.x_per_device).map(|multiple| format!("{}x", number(multiple)));
+                let shown = load.multiple.or(load.x_per_device).map(units::multiple);
                 Cell::or_missing(shown, "its load is no multiple of 1x")
             })
         });
@@ -52,11 +53,11 @@ impl Rows {
         let rate = |iops: f64| if iops > 0.0 { format!("{iops:.0}/s") } else { "closed".to_owned() };
         this.row("offered", candidates, |of| of.rate.map(|of| format!("{} {}", rate(of.offered_iops), of.stream)));
         this.row("achieved", candidates, |of| of.rate.map(|of| format!("{:.0}/s", of.achieved_iops)));
-        this.wear("written a day", candidates, |wear| wear.host_bytes_per_day.map(|bytes| terabytes(*bytes)));
-        this.wear("by SMART a day", candidates, |wear| wear.smart_bytes_per_day.map(|bytes| terabytes(*bytes)));
+        this.wear("written a day", candidates, |wear| wear.host_bytes_per_day.map(|bytes| units::bytes(*bytes)));
+        this.wear("by SMART a day", candidates, |wear| wear.smart_bytes_per_day.map(|bytes| units::bytes(*bytes)));
         this.wear("drive writes a day", candidates, |wear| wear.drive_writes_per_day.map(|n| format!("{n:.2}")));
         this.wear("years to rating", candidates, |wear| wear.years.map(|years| format!("{years:.1}")));
-        this.row("price for each 1x", candidates, |of| of.price_per_1x.map(|price| number(*price)));
+        this.row("price for each 1x", candidates, |of| of.price_per_1x.map(|price| units::number(*price)));
         this.row("among published", candidates, |of| {
             of.place.map(|place| format!("{} of {}", place.higher + 1, place.of + 1))
         });
@@ -90,7 +91,7 @@ impl Rows {
             self.row(&format!("worst over {name}"), candidates, |of| {
                 of.margins.and_then(|margins| match margins.iter().find(|of| of.threshold_ns == threshold_ns) {
                     Some(margin) => margin.worst.map(|worst| {
-                        format!("{} % of {} %", number(worst.share * 100.0), number(margin.share_max * 100.0))
+                        format!("{} of {}", units::percent(worst.share), units::percent_exact(margin.share_max))
                     }),
                     None => Cell::missing(format!("{name} is not among its limits")),
                 })
@@ -133,38 +134,14 @@ fn kind_text(of: &Candidate) -> String {
     format!("{kind}{step}")
 }
 
-fn terabytes(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes >= 1e11 => format!("{:.2} TB", bytes / 1e12),
-        bytes => format!("{:.2} GB", bytes / 1e9),
-    }
-}
-
-/// At most three digits behind the point, and as few as say the same; small ones keep two digits.
-pub(super) fn number(value: f64) -> String {
-    let decimals = match value.abs() {
-        0.0 => 0,
-        size if size >= 100.0 => 1,
-        size if size >= 1.0 => 2,
-        size if size >= 0.01 => 3,
-        size if size >= 0.0001 => 5,
-        _ => return "<0.0001".to_owned(),
-    };
-    let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
-
 /// A published rating in one line.
 pub(super) fn published_text(rating: &Published) -> String {
     let over = |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
     let [over_1, over_8, over_64] = rating.over_pct.map(over);
     let more = [rating.endurance.as_deref(), rating.source.as_deref()].into_iter().flatten();
     format!(
-        "{}x  {} ({}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{})",
-        number(rating.x),
+        "{}  {} ({}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{})",
+        units::multiple(rating.x),
         rating.device,
         rating.class,
         more.map(|more| format!("; {more}")).collect::<String>()
@@ -196,7 +173,7 @@ impl fmt::Display for Comparison {
             let Some(place) = candidate.place.value() else { continue };
             writeln!(f, "\n{} among published ratings, the highest first", candidate.name)?;
             place.above.iter().try_for_each(|rating| writeln!(f, "    {}", published_text(rating)))?;
-            writeln!(f, "  > {}x  {}", number(place.x), candidate.name)?;
+            writeln!(f, "  > {}  {}", units::multiple(place.x), candidate.name)?;
             place.below.iter().try_for_each(|rating| writeln!(f, "    {}", published_text(rating)))?;
             if let Some(caveat) = &place.caveat {
                 writeln!(f, "    ({caveat})")?;

@@ -151,10 +151,10 @@ fn a_run_is_compared_by_what_it_recorded() {
     assert_eq!((place.above.last().unwrap().x, place.below[0].x), (32.0, 30.0));
     assert!(place.caveat.as_ref().unwrap().contains("this run lasted 10 s"));
     let text = comparison.to_string();
-    for part in ["PASS (screening)", "M1 (/dev/nvme1n1)", "2 % of 5 %", "86.40 GB", "  > 30x  a", "Micron P420m"] {
+    for part in ["PASS (screening)", "M1 (/dev/nvme1n1)", "2.00 % of 5 %", "86.4 GB", "  > 30x  a", "Micron P420m"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    assert!(comparison.markdown().contains("| worst over 1ms | 2 % of 5 % |"), "{}", comparison.markdown());
+    assert!(comparison.markdown().contains("| worst over 1ms | 2.00 % of 5 % |"), "{}", comparison.markdown());
     let json = serde_json::to_value(&comparison).unwrap();
     assert_eq!(json["candidates"][0]["price_per_1x"], 20.0);
     assert_eq!(json["candidates"][0]["rating"]["why_not"], "one run is no rating (flashproof rate)");

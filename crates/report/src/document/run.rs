@@ -14,6 +14,7 @@ use results::finding::Finding;
 use results::judge::{Outcome, Sla, Verdict};
 use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord};
 use results::steady::{Rounds, Steadiness};
+use results::units;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
@@ -213,7 +214,7 @@ fn title(manifest: &Manifest) -> String {
     let purpose = manifest.purpose.as_ref().map(|purpose| format!("{purpose}: ")).unwrap_or_default();
     let devices = match &manifest.devices[..] {
         [one] => one.clone(),
-        several => words::count(several.len(), "device", "devices"),
+        several => units::count(several.len() as u64, "device"),
     };
     let kind = manifest.kind();
     let capital = kind.chars().take(1).flat_map(char::to_uppercase).chain(kind.chars().skip(1)).collect::<String>();
@@ -226,29 +227,29 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (name, facts) in manifest.devices.iter().zip(&manifest.device_facts) {
         let model = ["model", "serial", "firmware"].map(|key| fact(facts, key));
-        let size = facts.get("size_bytes").and_then(Value::as_f64).map(words::bytes);
+        let size = facts.get("size_bytes").and_then(Value::as_f64).map(units::bytes);
         let known: Vec<String> = model.into_iter().flatten().chain(size).collect();
         let known = if known.is_empty() { fact(facts, "kind").unwrap_or_default() } else { known.join(", ") };
         pairs.push(pair(name, known));
     }
     if let Some(multiple) = manifest.multiple {
-        pairs.push(pair("Load", format!("{}x", words::number(multiple))));
+        pairs.push(pair("Load", units::multiple(multiple)));
     }
     for stream in verdict.streams.iter().filter(|stream| stream.judged) {
         let offered = match stream.offered_iops {
-            offered if offered > 0.0 => format!("{}/s offered, ", words::number(offered)),
+            offered if offered > 0.0 => format!("{}/s offered, ", units::number(offered)),
             _ => "closed stream, ".to_owned(),
         };
-        let achieved = words::number(stream.achieved_iops);
+        let achieved = units::number(stream.achieved_iops);
         let lost = stream.errors.saturating_add(stream.unissued);
         let lost =
-            if lost > 0 { format!(", {} failed or never done", words::number(lost as f64)) } else { String::new() };
+            if lost > 0 { format!(", {} failed or never done", units::number(lost as f64)) } else { String::new() };
         pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}{achieved}/s achieved{lost}")));
     }
-    let ran = words::seconds(verdict.ran_sec);
-    let planned = words::seconds(manifest.duration_sec as f64);
+    let ran = units::span_of(verdict.ran_sec);
+    let planned = units::span(manifest.duration_sec);
     pairs.push(pair("Ran for", if ran == planned { ran } else { format!("{ran} of {planned}") }));
-    pairs.push(pair("Began", words::date(manifest.started_unix_ms)));
+    pairs.push(pair("Began", units::date(manifest.started_unix_ms)));
     pairs.push(pair("Limits", manifest.sla.to_string()));
     pairs
 }

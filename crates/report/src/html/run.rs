@@ -12,6 +12,7 @@ use crate::words;
 use results::blame::Part;
 use results::finding::{Finding, Level};
 use results::judge::{Group, Outcome};
+use results::units;
 
 /// The run with a heading of `level`; names of places in the page begin with `place`.
 pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Plots) -> String {
@@ -86,7 +87,7 @@ fn blame(run: &RunReport, place: &str, level: usize) -> String {
         return String::new();
     }
     let one = |blame: &results::blame::Blame| {
-        let share = |part: &Part| part.share.map_or_else(|| "evidence, no number".to_owned(), words::percent);
+        let share = |part: &Part| part.share.map_or_else(|| "evidence, no number".to_owned(), units::percent);
         let rows =
             blame.parts.iter().map(|part| vec![text(&kebab(&part.cause)), text(&share(part)), text(&part.evidence)]);
         let caption = format!(
@@ -94,7 +95,7 @@ fn blame(run: &RunReport, place: &str, level: usize) -> String {
             blame.slice,
             blame.stream,
             words::device(blame.device.as_deref()),
-            words::threshold(blame.threshold_ns)
+            units::duration(blame.threshold_ns)
         );
         let rows: Vec<_> = rows.collect();
         format!(
@@ -120,7 +121,7 @@ fn kebab(value: &impl serde::Serialize) -> String {
 /// The shares in numbers.
 fn shares(run: &RunReport) -> String {
     let limits = run.sla.limits();
-    let thresholds = run.verdict.thresholds_ns.iter().map(|ns| format!("over {}", words::threshold(*ns)));
+    let thresholds = run.verdict.thresholds_ns.iter().map(|ns| format!("over {}", units::duration(*ns)));
     let headings: Vec<String> = ["slice".to_owned(), "operations".to_owned()].into_iter().chain(thresholds).collect();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let of = |group: &Group| {
@@ -128,14 +129,14 @@ fn shares(run: &RunReport) -> String {
             let shares = limits.iter().enumerate().map(|(column, limit)| {
                 let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
                 let over = slice.judged_over.get(column).copied().unwrap_or(0);
-                let share = share.map_or_else(|| "-".to_owned(), words::percent);
+                let share = share.map_or_else(|| "-".to_owned(), units::percent);
                 match limit.is_exceeded(over, slice.wanted) {
                     true => format!("<span class=\"over\">✘ {share}</span>"),
                     false => share,
                 }
             });
             let note = if slice.complete { "" } else { " (incomplete)" };
-            let first = [format!("{}{note}", slice.slice), words::number(slice.wanted as f64)];
+            let first = [format!("{}{note}", slice.slice), units::number(slice.wanted as f64)];
             first.into_iter().chain(shares).collect()
         });
         let caption = format!("{} on {}", group.stream, words::device(group.device.as_deref()));
@@ -154,7 +155,7 @@ fn latencies(run: &RunReport) -> String {
     for stream in &run.latencies {
         for (what, quantiles) in [("service", &stream.service), ("wait", &stream.wait), ("lag", &stream.lag)] {
             let mut row = vec![text(&format!("{} {what}", stream.stream))];
-            row.extend(quantiles.all_ns().map(words::threshold));
+            row.extend(quantiles.all_ns().map(units::duration));
             rows.push(row);
         }
     }
@@ -166,11 +167,11 @@ fn latencies(run: &RunReport) -> String {
 
 fn rates(run: &RunReport) -> String {
     let rows = run.verdict.streams.iter().map(|stream| {
-        let offered = if stream.offered_iops > 0.0 { words::number(stream.offered_iops) } else { "closed".to_owned() };
+        let offered = if stream.offered_iops > 0.0 { units::number(stream.offered_iops) } else { "closed".to_owned() };
         let counts = [stream.ops, stream.errors, stream.overtime, stream.unissued];
-        let mut row = vec![text(&stream.name), offered, words::number(stream.achieved_iops)];
-        row.extend(counts.map(|count| results::judge::Grouped(count).to_string()));
-        row.push(words::bytes(stream.bytes as f64));
+        let mut row = vec![text(&stream.name), offered, units::number(stream.achieved_iops)];
+        row.extend(counts.map(|count| units::Grouped(count).to_string()));
+        row.push(units::bytes(stream.bytes as f64));
         row
     });
     let headings = ["stream", "offered/s", "achieved/s", "done", "failed", "done too late", "never done", "moved"];
@@ -249,7 +250,10 @@ pub(super) fn findings(findings: &[Finding], place: &str, level: usize) -> Strin
         0 => String::new(),
         count => format!(
             "<details><summary>{} as it should be</summary>{}</details>\n",
-            words::count(count, "check was", "checks were"),
+            match count {
+                1 => "1 check was".to_owned(),
+                count => format!("{count} checks were"),
+            },
             table("As it should be", &headings, &rows(&good))
         ),
     };
@@ -279,7 +283,7 @@ pub(super) fn what_was_run(run: &RunReport, place: &str, level: usize) -> String
         "<p>Recorded by {} in <code>{}</code>, {}. Command:</p>\n<pre>{}</pre>\n",
         text(&run.tool),
         text(&run.dir),
-        text(&words::date(run.started_unix_ms)),
+        text(&units::date(run.started_unix_ms)),
         text(&run.command.join(" "))
     );
     for workload in &run.workloads {

@@ -10,6 +10,7 @@ use crate::document::{SeriesReport, StepReport};
 use crate::words;
 use results::judge::Outcome;
 use results::series::{Purpose, Series, State};
+use results::units;
 
 /// The series; names of places in the page begin with `place`.
 pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> String {
@@ -67,7 +68,7 @@ fn conclusion(report: &SeriesReport) -> String {
             true => "may be laid beside published ratings",
             false => "not comparable with published ratings",
         };
-        format!("<p><b>Rating: {}x</b> ({comparable}).</p>\n", words::number(rating))
+        format!("<p><b>Rating: {}</b> ({comparable}).</p>\n", units::multiple(rating))
     });
     format!(
         "<div class=\"verdict {class}\">\n<p class=\"word\">{}</p>\n<p class=\"decided\">{}</p>\n{rating}{}</div>\n",
@@ -95,7 +96,7 @@ fn steps(report: &SeriesReport, place: &str) -> String {
         let name = text(&step.step.name);
         let link = certify && step.report.is_some();
         let target = step_place(place, number, step);
-        let ran = step.report.as_ref().map_or_else(|| "-".to_owned(), |run| words::seconds(run.verdict.ran_sec));
+        let ran = step.report.as_ref().map_or_else(|| "-".to_owned(), |run| units::span_of(run.verdict.ran_sec));
         let outcome = match (step.step.state, step.step.outcome) {
             (State::Done, Some(outcome)) => badge(Some(outcome)),
             _ => text(step_outcome(step, &report.series)),
@@ -104,11 +105,11 @@ fn steps(report: &SeriesReport, place: &str) -> String {
         let devices: Vec<&str> = devices.map(|device| device.name.as_str()).collect();
         vec![
             if link { format!("<a href=\"#{target}top\">{name}</a>") } else { name },
-            format!("{}x", words::number(step.step.multiple)),
+            units::multiple(step.step.multiple),
             text(&devices.join(", ")),
             outcome,
             text(&step.step.reason),
-            format!("{ran} of {}", words::seconds(step.step.duration_sec as f64)),
+            format!("{ran} of {}", units::span(step.step.duration_sec)),
             format!("<code>{}</code>", text(&step.step.dir)),
         ]
     };
@@ -126,14 +127,14 @@ fn terms(report: &SeriesReport, place: &str) -> String {
     let mut rows: Vec<Vec<String>> = series.terms.iter().map(|(name, value)| vec![text(name), text(value)]).collect();
     for device in &series.devices {
         let known = [device.model.as_deref(), device.serial.as_deref()].into_iter().flatten().collect::<Vec<_>>();
-        let size = words::bytes(device.size_bytes as f64);
+        let size = units::bytes(device.size_bytes as f64);
         let simulated = if device.simulated { ", simulated" } else { "" };
         rows.push(vec![
             text(&format!("device {}", device.name)),
             text(&format!("{} {size}{simulated}", known.join(" "))),
         ]);
     }
-    rows.push(vec!["began".into(), text(&words::date(series.began_unix_ms))]);
+    rows.push(vec!["began".into(), text(&units::date(series.began_unix_ms))]);
     rows.push(vec!["command".into(), format!("<code>{}</code>", text(&series.command.join(" ")))]);
     rows.push(vec!["recorded by".into(), text(&series.tool)]);
     format!(

@@ -9,7 +9,6 @@ mod text;
 
 pub use run::{Phase, RunStatus, Shares, StreamRate, Temperature};
 pub use series::{SeriesStatus, StepStatus};
-pub use text::clock;
 
 use results::run_dir::{self, Holds, Process, RunDirError};
 use serde::Serialize;

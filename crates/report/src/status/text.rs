@@ -2,8 +2,8 @@
 
 use super::{Phase, RunStatus, Seen, SeriesStatus, Shares, Status, StepStatus};
 use results::series::{Purpose, State};
+use results::units;
 use std::fmt;
-use std::time::{Duration, UNIX_EPOCH};
 
 /// Steps of a search shown; earlier ones are counted.
 const STEPS_SHOWN: usize = 12;
@@ -25,11 +25,13 @@ impl fmt::Display for RunStatus {
         let of = if self.simulated { " of simulated time" } else { "" };
         let end = match (self.phase.is_over(), self.ends_unix_ms) {
             (true, _) => String::new(),
-            (false, Some(ends)) => format!("  {} left, ends {}", clock(self.left_sec() as u64), time_of_day(ends)),
-            (false, None) => format!("  {} left", clock(self.left_sec() as u64)),
+            (false, Some(ends)) => {
+                format!("  {} left, ends {}", units::clock(self.left_sec() as u64), units::date_to_minute(ends))
+            }
+            (false, None) => format!("  {} left", units::clock(self.left_sec() as u64)),
         };
-        let elapsed = clock(self.elapsed_sec as u64);
-        writeln!(f, "  {elapsed} of {}{of}{end}", clock(self.duration_sec))?;
+        let elapsed = units::clock(self.elapsed_sec as u64);
+        writeln!(f, "  {elapsed} of {}{of}{end}", units::clock(self.duration_sec))?;
         for stream in &self.streams {
             let offered = match stream.offered_iops {
                 iops if iops > 0.0 => format!("{iops:.0}/s offered"),
@@ -63,7 +65,7 @@ impl RunStatus {
     fn phase_text(&self) -> String {
         let pid = self.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
         let ago = match self.recorded_ago_sec {
-            Some(ago) => format!("last interval {} ago", span(ago)),
+            Some(ago) => format!("last interval {} ago", units::span_about(ago)),
             None => "no interval yet".to_owned(),
         };
         match self.phase {
@@ -73,7 +75,7 @@ impl RunStatus {
             Phase::Hung => format!(
                 "HUNG{pid}: the process is there and recorded nothing for {}: look at the device (dmesg) and at the \
                  disk under the run directory",
-                self.recorded_ago_sec.map_or_else(|| "long".to_owned(), span)
+                self.recorded_ago_sec.map_or_else(|| "long".to_owned(), units::span_about)
             ),
             Phase::Stopped => format!("STOPPED{pid}: somebody holds the process (kill -CONT goes on); {ago}"),
             Phase::Gone => format!("GONE{pid}: there is no such process here: killed, or of another container; {ago}"),
@@ -85,7 +87,7 @@ impl RunStatus {
 
     fn shares_text(&self, shares: &Shares) -> String {
         let columns = self.thresholds.iter().zip(&shares.shares);
-        let columns = columns.map(|(threshold, share)| format!("{:.3} % over {threshold}", share * 100.0));
+        let columns = columns.map(|(threshold, share)| format!("{} over {threshold}", units::percent(*share)));
         let on = shares.device.as_deref().unwrap_or("all devices together");
         let (over, slice) = (columns.collect::<Vec<_>>().join(", "), shares.slice);
         let reached = if shares.of_limit >= 1.0 { "  OVER A LIMIT" } else { "" };
@@ -107,9 +109,10 @@ impl fmt::Display for SeriesStatus {
                 writeln!(f, "  its process is gone, unless another container has it")?
             }
             None => {
-                let end = self.ends_unix_ms.map(|ends| format!(", ends {}", time_of_day(ends))).unwrap_or_default();
+                let end =
+                    self.ends_unix_ms.map(|ends| format!(", ends {}", units::date_to_minute(ends))).unwrap_or_default();
                 let more = if self.purpose == Purpose::Rate { "; a search can add steps" } else { "" };
-                writeln!(f, "  {} left of what is planned{end}{more}", clock(self.left_sec as u64))?;
+                writeln!(f, "  {} left of what is planned{end}{more}", units::clock(self.left_sec as u64))?;
             }
         }
         let hidden = self.steps.len().saturating_sub(STEPS_SHOWN);
@@ -154,44 +157,4 @@ fn step_text(step: &StepStatus, is_ended: bool) -> String {
         (State::Interrupted, _) => "interrupted".to_owned(),
     };
     format!("{:<18} {state:<12} {}", step.name, step.reason).trim_end().to_owned()
-}
-
-/// Hours, minutes and seconds, `25:00:09`.
-pub fn clock(seconds: u64) -> String {
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-/// Seconds in the largest unit that tells enough.
-fn span(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
-        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
-        seconds if seconds < 172_800.0 => format!("{:.0} h", seconds / 3600.0),
-        seconds => format!("{:.0} days", seconds / 86_400.0),
-    }
-}
-
-/// Date and time, UTC: run directories travel, and servers are in it.
-fn time_of_day(unix_ms: u64) -> String {
-    // A time that no calendar has is no reason to say nothing at all.
-    let at = UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms.min(UNIX_MS_MAX))).unwrap_or(UNIX_EPOCH);
-    let text = humantime::format_rfc3339_seconds(at).to_string();
-    format!("{} {} UTC", &text[..10], &text[11..16])
-}
-
-/// The end of the year 9999, the last that is written with four digits.
-const UNIX_MS_MAX: u64 = 253_402_300_799_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_as_people_write_them() {
-        assert_eq!(time_of_day(0), "1970-01-01 00:00 UTC");
-        assert_eq!(time_of_day(1_709_208_000_000), "2024-02-29 12:00 UTC");
-        assert_eq!(time_of_day(1_798_761_599_000), "2026-12-31 23:59 UTC");
-        assert_eq!(clock(90_009), "25:00:09");
-        assert_eq!([2.0, 119.0, 600.0, 7200.0, 1e6].map(span), ["2 s", "119 s", "10 min", "2 h", "12 days"]);
-    }
 }

@@ -11,8 +11,8 @@
 //! gets no more than these.
 
 use super::explain::Subject;
-use super::sentence::{duration, number, percent};
 use super::telemetry::DeviceRow;
+use crate::units::{Grouped, duration, percent_whole};
 
 /// From this part of its requests on a device is full: some are always on their way in or out.
 const FULL_MIN: f64 = 0.9;
@@ -82,8 +82,8 @@ pub(super) fn behind(subject: &Subject<'_>) -> Option<(f64, String)> {
     let evidence = format!(
         "of {} of service up to {} was spent before it, while it held all {} requests that it takes at once",
         duration(service_ns),
-        percent(fraction),
-        number(all.requests_max),
+        percent_whole(fraction),
+        Grouped(all.requests_max),
     );
     Some((fraction, evidence))
 }

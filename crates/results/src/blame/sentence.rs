@@ -2,8 +2,8 @@
 
 use super::explain::Subject;
 use super::{Cause, Part};
-use crate::judge::{Grouped, ThresholdText, percent as share_percent};
-use std::fmt;
+use crate::judge::ThresholdText;
+use crate::units::{Grouped, count, duration, percent, percent_exact, percent_whole};
 
 /// Parts below this share of the time are left out of the sentence; they are in the data.
 const SHARE_TOLD_MIN: f64 = 0.01;
@@ -18,18 +18,18 @@ pub(super) fn whole(subject: &Subject<'_>, parts: &[Part]) -> String {
     let (over, wanted) = (subject.over(), subject.counts.wanted());
     let lag = if over > subject.at(&subject.counts.judged_over) { ", with our own lag" } else { "" };
     text = format!(
-        "{text}: {} % of {} over {:#}{lag} (limit {} %): ",
-        share_percent(over as f64 / wanted.max(1) as f64),
+        "{text}: {} of {} over {:#}{lag} (limit {}): ",
+        percent(over as f64 / wanted.max(1) as f64),
         subject.plan.streams[subject.group.stream].name,
         ThresholdText(subject.limit.threshold_ns),
-        crate::judge::plain(subject.limit.share_max() * 100.0)
+        percent_exact(subject.limit.share_max())
     );
     let mut separator = "";
     for part in parts {
         match part.share {
             Some(share) if share >= SHARE_TOLD_MIN => {
                 let of_the_time = if separator.is_empty() { " of the time" } else { "" };
-                text = format!("{text}{separator}{}{of_the_time} {}", percent(share), told(part));
+                text = format!("{text}{separator}{}{of_the_time} {}", percent_whole(share), told(part));
                 separator = ", ";
             }
             Some(_) => {}
@@ -75,7 +75,7 @@ pub(super) fn wait(subject: &Subject<'_>) -> String {
     );
     if subject.counts.unissued > 0 {
         let were = if subject.counts.unissued == 1 { "was" } else { "were" };
-        text = format!("{text}, and {} {were} never issued or never came back", number(subject.counts.unissued));
+        text = format!("{text}, and {} {were} never issued or never came back", Grouped(subject.counts.unissued));
     }
     text
 }
@@ -83,59 +83,13 @@ pub(super) fn wait(subject: &Subject<'_>) -> String {
 /// How many would be over the threshold without the largest part.
 pub(super) fn over_without(subject: &Subject<'_>, over: u64) -> String {
     format!(
-        "without it {} % would be over {:#}, which reaches the limit as well",
-        share_percent(over as f64 / subject.counts.wanted().max(1) as f64),
+        "without it {} would be over {:#}, which reaches the limit as well",
+        percent(over as f64 / subject.counts.wanted().max(1) as f64),
         ThresholdText(subject.limit.threshold_ns)
     )
 }
 
 /// What failed.
 pub(super) fn failed(subject: &Subject<'_>) -> String {
-    format!("{} failed", Count(subject.counts.errors, "operation"))
-}
-
-/// A fraction in whole percent; never 0 nor 100 if it is not.
-pub(super) fn percent(share: f64) -> String {
-    match share * 100.0 {
-        percent if percent > 0.0 && percent < 0.5 => "below 1 %".to_owned(),
-        percent if percent < 100.0 && percent > 99.5 => "over 99 %".to_owned(),
-        percent => format!("{percent:.0} %"),
-    }
-}
-
-/// Nanoseconds with two or three digits, in the unit that suits.
-pub(super) fn duration(ns: u64) -> String {
-    let (value, unit) = match ns as f64 {
-        ns if ns >= 1e9 => (ns / 1e9, "s"),
-        ns if ns >= 1e6 => (ns / 1e6, "ms"),
-        ns => (ns / 1e3, "us"),
-    };
-    if value < 9.95 && value.fract() != 0.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
-}
-
-/// So many of something: `1 sample`, `2,000 samples`.
-pub(super) struct Count(pub(super) u64, pub(super) &'static str);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", number(self.0), self.1, if self.0 == 1 { "" } else { "s" })
-    }
-}
-
-/// A number with commas between thousands.
-pub(super) fn number(number: u64) -> Grouped {
-    Grouped(number)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_and_percents_have_as_many_digits_as_help() {
-        let texts: Vec<_> = [0, 900, 80_000, 4_200_000, 1_000_000, 78_400_000, 1_250_000_000].map(duration).into();
-        assert_eq!(texts, ["0 us", "0.9 us", "80 us", "4.2 ms", "1 ms", "78 ms", "1.2 s"]);
-        let texts: Vec<_> = [0.0, 0.001, 0.924, 0.999, 1.0].map(percent).into();
-        assert_eq!(texts, ["0 %", "below 1 %", "92 %", "over 99 %", "100 %"]);
-    }
+    format!("{} failed", count(subject.counts.errors, "operation"))
 }

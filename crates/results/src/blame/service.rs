@@ -16,9 +16,9 @@ use super::Cause;
 use super::explain::{Shares, Subject};
 use super::full;
 use super::samples::{Touched, Traced};
-use super::sentence::{Count, duration, number, percent};
 use crate::judge::CellCounts;
 use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
+use crate::units::{Grouped, count, duration, percent_whole};
 
 /// So much of the service time has to lie outside all requests to be blamed on the kernel. Less could
 /// be requests that carry two operations each, as the kernel merges neighbours.
@@ -91,7 +91,7 @@ fn simulated(subject: &Subject<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
     let took = match slowly {
         0 => format!("{} on average", duration(subject.mean_ns(&subject.counts.slow.service_ns))),
-        _ => format!("{} on average in {}", duration(subject.served_slowly_ns()), Count(slowly, "operation")),
+        _ => format!("{} on average in {}", duration(subject.served_slowly_ns()), count(slowly, "operation")),
     };
     format!("simulated, so that its service time is the device's by definition: {took}")
 }
@@ -106,7 +106,7 @@ fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
         return String::new();
     }
     let wait = duration(subject.mean_ns(&subject.counts.slow.wait_ns));
-    format!(", with {} of waiting, {wait} on average, for slots held by such operations", percent(shares.behind))
+    format!(", with {} of waiting, {wait} on average, for slots held by such operations", percent_whole(shares.behind))
 }
 
 fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
@@ -154,7 +154,7 @@ impl Outside {
             "of {} of service at least {} was spent before the kernel made requests of them, as a cgroup's limit does: \
              its statistics ({}) have {} for all requests",
             duration(self.service_ns),
-            percent(self.fraction),
+            percent_whole(self.fraction),
             self.column,
             duration((self.requests_ms * 1e6) as u64)
         )
@@ -191,10 +191,10 @@ impl Sampled {
         }
         let slow = subject.at(&touched.service_over);
         if slow < SAMPLED_SLOW_MIN {
-            let samples = Count(traced.samples, "sample");
+            let samples = count(traced.samples, "sample");
             return Err(match slow {
                 0 => format!("no slow operation fell into {samples} of the trace"),
-                _ => format!("only {} fell into {samples} of the trace", Count(slow, "slow operation")),
+                _ => format!("only {} fell into {samples} of the trace", count(slow, "slow operation")),
             });
         }
         let sample_ms = traced.length_ms / traced.samples as f64;
@@ -204,7 +204,7 @@ impl Sampled {
         }
         let expected = traced.requests as f64 * slow as f64 / touched.ops.max(1) as f64;
         if expected < SAMPLED_SLOW_MIN as f64 {
-            let (samples, s) = (Count(traced.samples, "sample"), if traced.samples == 1 { "s" } else { "" });
+            let (samples, s) = (count(traced.samples, "sample"), if traced.samples == 1 { "s" } else { "" });
             return Err(format!("{samples} of the trace hold{s} too few of them"));
         }
         let device = (subject.at(&traced.device_over) as f64 / expected).min(1.0);
@@ -222,9 +222,9 @@ impl Sampled {
             "issue to complete p99 up to {}, over {} in {} of {} requests, in {}{}",
             duration(device_p99_ns),
             duration(subject.limit.threshold_ns),
-            number(subject.at(&self.traced.device_over)),
-            number(requests),
-            Count(samples, "sample"),
+            Grouped(subject.at(&self.traced.device_over)),
+            Grouped(requests),
+            count(samples, "sample"),
             self.lost()
         )
     }
@@ -235,10 +235,10 @@ impl Sampled {
             "block_bio_queue to block_rq_issue p99 up to {}; {} of {} requests took over {} from block_bio_queue to \
              completion, in {}; the rest before that, or before this program saw it{}",
             duration(queue_p99_ns),
-            number(subject.at(&self.traced.total_over)),
-            number(requests),
+            Grouped(subject.at(&self.traced.total_over)),
+            Grouped(requests),
             duration(subject.limit.threshold_ns),
-            Count(samples, "sample"),
+            count(samples, "sample"),
             self.lost()
         )
     }
@@ -247,7 +247,7 @@ impl Sampled {
         match self.traced.lost {
             0 => String::new(),
             1 => " (1 event was lost)".to_owned(),
-            lost => format!(" ({} events were lost)", number(lost)),
+            lost => format!(" ({} events were lost)", Grouped(lost)),
         }
     }
 }

@@ -311,7 +311,7 @@ fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
     for ends in [[128.0, 1.0], [0.0, 122.0], [0.0, 0.0]] {
         let blame = stalled(Some(128), ends, [0.1, 128.0]);
         assert_eq!(causes(&blame[0]), [(Cause::Device, Some(89)), (Cause::Unknown, Some(11))], "{ends:?}");
-        let words = "of the time in the device (of 1128 s of service up to 89 % was spent before it, while it held \
+        let words = "of the time in the device (of 1,128 s of service up to 89 % was spent before it, while it held \
                      all 128 requests that it takes at once)";
         assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
     }

@@ -5,7 +5,7 @@
 //! certified, nor is a simulated one, a file, or a device that is only called one (loop, zram).
 
 use crate::judge::Sla;
-use crate::series::span;
+use crate::units::span;
 
 /// Least length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
 pub const STAGE_SEC: u64 = 86_400;

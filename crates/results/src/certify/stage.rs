@@ -4,8 +4,9 @@
 //! README lets them pass "regardless of the error rate", which there means the share of slow
 //! operations. Operations that *fail* are no such thing, so they fail the stage here too.
 
-use crate::judge::{End, Grouped, Outcome, Verdict, Whose};
+use crate::judge::{End, Outcome, Verdict, Whose};
 use crate::series::Rule;
+use crate::units::Grouped;
 
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]

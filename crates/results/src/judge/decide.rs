@@ -10,7 +10,7 @@
 
 use super::sla::ThresholdText;
 use super::slices::{GroupCounts, Judge};
-use super::text::{Grouped, deciding_sentence, percent};
+use super::text::deciding_sentence;
 use super::verdict::{
     Class, DAY_SEC, Deciding, GapSummary, Group, Insufficient, NOT_JUDGED, Outcome, SLICE_OPS_MIN, SliceShares,
     StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
@@ -18,6 +18,7 @@ use super::verdict::{
 use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::StreamInfo;
+use crate::units::{Grouped, percent};
 use std::ops::Range;
 
 /// A backlog of so few operations is only what was due at the very end.
@@ -228,7 +229,7 @@ impl Findings {
             )),
             // p99 over the limit is the same as: more than 1 % over the limit.
             _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(format!(
-                "times are overstated: {} % of {} completions may have lain unseen for over {limit_us} us (5 % of the \
+                "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
                  tightest threshold), which does not change the verdict; \"pacing: spin\" looks more often",
                 percent(judge.gaps_over as f64 / judge.gaps as f64),
                 Grouped(judge.gaps)

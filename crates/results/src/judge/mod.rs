@@ -34,8 +34,6 @@ pub(crate) use sla::ThresholdText;
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;
 pub use slices::{Judge, Plan, round_sec, whole_slice_sec};
-pub use text::Grouped;
-pub(crate) use text::{percent, plain};
 #[cfg(test)]
 pub(crate) use verdict::NOT_JUDGED;
 pub use verdict::{

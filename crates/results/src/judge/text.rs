@@ -3,6 +3,7 @@
 
 use super::sla::ThresholdText;
 use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Verdict};
+use crate::units::{Grouped, percent, percent_exact};
 use std::fmt;
 
 /// More slices than this are summed up instead of listed.
@@ -12,46 +13,10 @@ const BLAME_TOLD_MAX: usize = 3;
 /// More slices with too few operations than this are counted instead of listed.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
-/// A whole number with commas between thousands.
-#[derive(Debug, Clone, Copy)]
-pub struct Grouped(
-    /// The number.
-    pub u64,
-);
-
-impl fmt::Display for Grouped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        let mut text = String::with_capacity(digits.len() * 4 / 3);
-        for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index).is_multiple_of(3) {
-                text.push(',');
-            }
-            text.push(digit);
-        }
-        f.pad(&text)
-    }
-}
-
-/// A fraction as percent with three digits.
-pub(crate) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    let decimals = match percent {
-        p if p >= 99.95 => 0,
-        p if p >= 9.995 => 1,
-        p if p >= 0.9995 => 2,
-        p if p >= 0.09995 => 3,
-        0.0 => 0,
-        _ => 4,
-    };
-    let text = format!("{percent:.decimals$}");
-    if percent > 0.0 && text == "0.0000" { "<0.0001".to_owned() } else { text }
-}
-
 /// What decided, with the counts that leave no doubt about rounding.
 pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
     format!(
-        "{} % of {} on {} took over {:#} in slice {} ({} of {}; it must be below {} %)",
+        "{} of {} on {} took over {:#} in slice {} ({} of {}; it must be below {})",
         percent(deciding.share),
         deciding.stream,
         device_text(deciding.device.as_deref()),
@@ -59,7 +24,7 @@ pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
         deciding.slice,
         Grouped(deciding.over),
         Grouped(deciding.wanted),
-        plain(deciding.share_max * 100.0)
+        percent_exact(deciding.share_max)
     )
 }
 
@@ -72,12 +37,6 @@ impl fmt::Display for Deciding {
 
 fn device_text(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
-}
-
-/// A number with up to seven decimals and no zeros at its end.
-pub(crate) fn plain(value: f64) -> String {
-    let text = format!("{value:.7}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl fmt::Display for Outcome {
@@ -238,30 +197,4 @@ impl Verdict {
 /// Operations a second: whole above a hundred, two decimals below.
 fn rate(iops: f64) -> String {
     if iops >= 100.0 { Grouped(iops.round() as u64).to_string() } else { format!("{iops:.2}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percent_shows_three_digits_and_never_hides_a_count() {
-        for (share, text) in [
-            (0.0, "0"),
-            (1.0, "100"),
-            (0.5, "50.0"),
-            (0.05, "5.00"),
-            (0.00123, "0.123"),
-            (0.00001234, "0.0012"),
-            (1e-9, "<0.0001"),
-        ] {
-            assert_eq!(percent(share), text);
-        }
-    }
-
-    #[test]
-    fn thousands_are_grouped() {
-        let texts: Vec<_> = [0, 999, 1_000, 1_234_567].map(|n| Grouped(n).to_string()).into();
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
-    }
 }

@@ -6,6 +6,7 @@ use super::search::{Finding, Multiple, Stop};
 use super::watch::{Judged, Seen};
 use crate::judge::{Limit, Outcome, Sla};
 use crate::series::{Conclusion, Rule, Series, State, Step};
+use crate::units;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -122,10 +123,10 @@ fn margin(details: &Details, sla: &Sla) -> String {
     let nearest = shares.reduce(|nearest, next| if part(&next) > part(&nearest) { next } else { nearest });
     nearest.map_or_else(String::new, |(share, margin, limit)| {
         format!(
-            "; the mean of its {} rounds is {:.3} % ± {:.3} % over {} (95 %)",
+            "; the mean of its {} rounds is {} ± {} over {} (95 %)",
             details.judged.rounds_judged,
-            share * 100.0,
-            margin * 100.0,
+            units::percent(share),
+            units::percent(margin),
             limit.threshold_text()
         )
     })
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(
             found.remarks[..2],
             [
-                "at 42.4x: steady and within the limits; the mean of its 5 rounds is 4.000 % ± 0.100 % over 1ms (95 %)",
+                "at 42.4x: steady and within the limits; the mean of its 5 rounds is 4.00 % ± 0.100 % over 1ms (95 %)",
                 "not held: 43.1x: 6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)",
             ]
         );

@@ -15,6 +15,7 @@ use crate::cell::Interval;
 use crate::judge::{End, Limit, Outcome, Verdict};
 use crate::run_dir::Manifest;
 use crate::steady::{ROUNDS_IN_WINDOW, Round, Rounds, Series, Steadiness, is_steady_at};
+use crate::units;
 use serde::{Deserialize, Serialize};
 
 /// Most rounds of a step. Source: SNIA PTS 2.0.2, which stops after 25.
@@ -353,7 +354,7 @@ fn margin(rounds: &[Round], index: usize) -> f64 {
 }
 
 fn percent(over: u64, wanted: u64) -> String {
-    format!("{:.3} %", over as f64 / wanted.max(1) as f64 * 100.0)
+    units::percent(over as f64 / wanted.max(1) as f64)
 }
 
 #[cfg(test)]

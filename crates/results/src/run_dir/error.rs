@@ -1,5 +1,6 @@
 //! What can go wrong with a run directory, each in one line: what was tried on what, why, what to do.
 
+use crate::units::bytes;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -18,7 +19,7 @@ pub enum RunDirError {
     /// Too little space for the whole run.
     #[error(
         "starting a run in {} - it will need about {} and {} are free; free some space or give an --out with more room",
-        .dir.display(), megabytes(*.needed_bytes), megabytes(*.free_bytes)
+        .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
     )]
     NoRoom {
         /// The directory.
@@ -158,11 +159,6 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }
 
-/// Bytes as megabytes (10^6), one decimal.
-fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,7 +169,7 @@ mod tests {
         let room = RunDirError::NoRoom { dir: dir.clone(), needed_bytes: 93_400_000, free_bytes: 1_250_000 };
         assert_eq!(
             room.to_string(),
-            "starting a run in /runs/a - it will need about 93.4 MB and 1.2 MB are free; free some space or give an \
+            "starting a run in /runs/a - it will need about 93.4 MB and 1.25 MB are free; free some space or give an \
              --out with more room"
         );
         let denied = RunDirError::io("creating", &dir, ErrorKind::PermissionDenied.into());

@@ -190,15 +190,6 @@ impl Series {
     }
 }
 
-/// A length of time in the largest unit that keeps it whole: `24 h`, `90 min`, `45 s`.
-pub fn span(seconds: u64) -> String {
-    match seconds {
-        s if s > 0 && s.is_multiple_of(3_600) => format!("{} h", s / 3_600),
-        s if s > 0 && s.is_multiple_of(60) => format!("{} min", s / 60),
-        s => format!("{s} s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,10 +250,5 @@ mod tests {
         Series { format_version: SERIES_FORMAT_VERSION + 1, ..series() }.write(dir.path()).unwrap();
         let error = Series::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains("series.json"), "{error}");
-    }
-
-    #[test]
-    fn spans_are_whole_in_their_unit() {
-        assert_eq!([86_400, 21_600, 5_400, 45, 0].map(span), ["24 h", "6 h", "90 min", "45 s", "0 s"]);
     }
 }

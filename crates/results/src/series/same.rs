@@ -1,7 +1,7 @@
 //! Whether a record on disk is that of the series which is asked for.
 
 use super::{Identity, Purpose, Series};
-use crate::judge::Grouped;
+use crate::units::Grouped;
 use thiserror::Error;
 
 /// Why a record is not that of the series which is asked for.

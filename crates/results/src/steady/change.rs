@@ -13,6 +13,7 @@
 use super::window::{ROUNDS_IN_WINDOW, metrics};
 use super::{Group, Metric, Series};
 use crate::judge::Sla;
+use crate::units;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -49,7 +50,7 @@ impl fmt::Display for ChangePoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, metric, at_sec, before, after, .. } = self;
         let shown = |value: f64| match metric {
-            Metric::ShareOver { .. } => format!("{:.3} %", value * 100.0),
+            Metric::ShareOver { .. } => units::percent(value),
             Metric::P99 => format!("{:.3} ms", value / 1e6),
             Metric::AchievedIops => format!("{value:.0} operations/s"),
         };

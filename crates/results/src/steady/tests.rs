@@ -87,7 +87,7 @@ fn steadiness_and_the_cliff_are_found() {
         .collect();
     assert_eq!(shares.len(), 1, "{:?}", steadiness.change_points);
     assert_eq!((shares[0].round, shares[0].at_sec, shares[0].before, shares[0].after), (11, 200, 0.02, 0.04));
-    assert_eq!(shares[0].to_string(), "share over 1 ms of reads on d0 went from 2.000 % to 4.000 % after 200 s");
+    assert_eq!(shares[0].to_string(), "share over 1 ms of reads on d0 went from 2.00 % to 4.00 % after 200 s");
     // Windows with rounds of both levels range over too much: rounds 11 to 14.
     assert_eq!(
         steadiness.sentence(),

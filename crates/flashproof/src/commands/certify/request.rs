@@ -9,7 +9,8 @@ use load::act::scale::Factor;
 use load::act::staged::{Base, Load};
 use results::certify::{Claim, Outline, STAGE_SEC};
 use results::judge::whole_slice_sec;
-use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step, span};
+use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
+use results::units::span;
 use std::path::Path;
 
 /// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".

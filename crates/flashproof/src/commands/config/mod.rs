@@ -21,12 +21,11 @@ use engine::sim::DriveSpec;
 use load::act::AnyConfig;
 use load::act::document::Document;
 use load::act::legacy::{self, Reading, Translation};
-use load::act::load_summary::many;
 use load::act::parse::FILE_BYTES_MAX;
 use load::act::scale::{self, Factor};
 use request::{ConfigRequest, Rates};
 use results::files::{self, Links};
-use results::judge::Grouped;
+use results::units::{self, Grouped};
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, IsTerminal, Read};
@@ -220,7 +219,7 @@ impl Plan {
 
     fn title(&self) -> String {
         let rate = |key| Grouped(self.config.number(key).unwrap_or(0));
-        let drives = many(self.drives.len(), "drive");
+        let drives = units::count(self.drives.len() as u64, "drive");
         let load = match self.load() {
             Some(factor) if self.is_even() => format!(" at {factor}x"),
             Some(factor) => format!(" at {factor}x on average"),

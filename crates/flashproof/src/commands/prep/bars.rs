@@ -3,7 +3,7 @@
 use super::status::{Shared, Status, Step};
 use crate::console;
 use crate::screen::columns;
-use report::status::clock;
+use results::units::clock;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 

@@ -28,7 +28,7 @@ use ledger::Broken;
 use load::act::Engine as WantedEngine;
 use load::prep::{BLOCK_BYTES, SPOT_BYTES};
 use read_back::Verified;
-use report::status::clock;
+use results::units::clock;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;

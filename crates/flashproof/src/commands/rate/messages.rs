@@ -6,7 +6,8 @@ use crate::failure::Failure;
 use crate::series::{Kept, table};
 use results::judge::Outcome;
 use results::rating::{Details, Seen};
-use results::series::{State, Step, span};
+use results::series::{State, Step};
+use results::units::span;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 

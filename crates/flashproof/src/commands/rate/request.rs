@@ -9,8 +9,9 @@ use load::act::scale::Factor;
 use load::act::staged::{Base, Load};
 use results::judge::{Sla, round_sec};
 use results::rating::{Multiple, ROUNDS_MAX, Standing};
-use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series, span};
+use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::steady::ROUNDS_IN_WINDOW;
+use results::units::span;
 
 /// How long a rating is confirmed, seconds: ACT's slice. Simulated drives do not change with time.
 const SLICE_SEC: u32 = 3_600;

@@ -51,7 +51,7 @@ fn a_steady_step_within_the_limits_ends_after_five_rounds_and_is_held() {
     let (judged, enough) = step(Target::Steady, RATE, |_| 30);
     assert_eq!(enough.as_deref(), Some("steady after 5 rounds"));
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 5, 5), "{}", judged.why);
-    assert_eq!(judged.why, "steady and within the limits: 3.000 % over 1ms of reads on d (limit 5 %)");
+    assert_eq!(judged.why, "steady and within the limits: 3.00 % over 1ms of reads on d (limit 5 %)");
     assert_eq!((judged.shares[0].share[0], judged.shares[0].margin[0]), (0.03, 0.0));
 }
 
@@ -68,7 +68,7 @@ fn what_moves_is_waited_for_and_judged_where_it_is_steady() {
 fn two_rounds_at_the_limit_are_a_cliff_and_end_the_step_at_once() {
     let (judged, enough) = step(Target::Steady, RATE, |round| if round < 3 { 10 + 10 * round } else { 50 });
     assert_eq!((judged.seen, judged.rounds), (Seen::Failed, 5));
-    assert_eq!(judged.why, "5.000 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)");
+    assert_eq!(judged.why, "5.00 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)");
     assert_eq!(enough.as_deref(), Some(judged.why.as_str()));
 }
 
@@ -80,7 +80,7 @@ fn one_bad_round_is_no_cliff_but_counts_while_it_is_in_the_window() {
     // Over a whole slice it is judged with the others: 1 % and (200 - 10) / 12 / 1000.
     let (judged, _) = step(Target::Whole(12), RATE, |round| if round == 2 { 600 } else { 10 });
     assert_eq!((judged.seen, judged.rounds_judged), (Seen::Failed, 12));
-    assert_eq!(judged.why, "5.917 % over 1ms of reads on d over 12 rounds (limit 5 %)");
+    assert_eq!(judged.why, "5.92 % over 1ms of reads on d over 12 rounds (limit 5 %)");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_our_own_lag_would_decide_is_no_rating() {
     assert_eq!(late(30).seen, Seen::Held, "3 % by our lag change nothing");
     let judged = late(70);
     assert_eq!(judged.seen, Seen::OurLimit);
-    assert_eq!(judged.why, "with our own lag 7.000 % over 1ms of reads on d (limit 5 %): it would decide");
+    assert_eq!(judged.why, "with our own lag 7.00 % over 1ms of reads on d (limit 5 %): it would decide");
 }
 
 #[test]

@@ -1,0 +1,224 @@
+//! Numbers as text: every count, share, duration, size and date that is printed gets its words here.
+//!
+//! Three digits are printed, which is more than a measurement of this kind holds; what must be exact
+//! (counts, limits) is written out whole.
+
+use humantime::format_rfc3339_seconds;
+use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Last moment that has a date of four digits for its year, milliseconds since 1970.
+const DATE_MAX_MS: u64 = 253_402_300_799_000;
+
+/// A whole number with commas between thousands.
+#[derive(Debug, Clone, Copy)]
+pub struct Grouped(
+    /// The number.
+    pub u64,
+);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() * 4 / 3);
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
+/// So many of something: `1 sample`, `2,000 samples`.
+pub fn count(count: u64, of: &str) -> String {
+    format!("{} {of}{}", Grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// A number with three digits (whole from 100 on), thousands grouped.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs();
+    if magnitude >= 99.95 {
+        let whole = Grouped(magnitude.round() as u64);
+        return if value < 0.0 { format!("-{whole}") } else { whole.to_string() };
+    }
+    if magnitude < 1e-6 {
+        return format!("{value:.1e}");
+    }
+    let decimals = (2 - magnitude.log10().floor() as i32).clamp(0, 9) as usize;
+    trimmed(format!("{value:.decimals$}"))
+}
+
+/// Without zeros at the end of its decimals.
+fn trimmed(text: String) -> String {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A load as a multiple of 1x, to the thousandth: `20x`, `103.5x`.
+pub fn multiple(multiple: f64) -> String {
+    format!("{}x", trimmed(format!("{multiple:.3}")))
+}
+
+/// A share as percent with three digits: `0.123 %`. What was seen at all is never 0.
+pub fn percent(share: f64) -> String {
+    format!("{} %", percent_digits(share))
+}
+
+/// As [`percent`], without the sign: for columns that have it in their heading.
+pub fn percent_digits(share: f64) -> String {
+    let percent = share * 100.0;
+    let decimals = match percent {
+        p if p >= 99.95 => 0,
+        p if p >= 9.995 => 1,
+        p if p >= 0.9995 => 2,
+        p if p >= 0.09995 => 3,
+        0.0 => 0,
+        _ => 4,
+    };
+    let text = format!("{percent:.decimals$}");
+    if percent > 0.0 && text == "0.0000" { "<0.0001".to_owned() } else { text }
+}
+
+/// A limit as percent, with as many decimals as it has: `5 %`, `0.1 %`.
+pub fn percent_exact(share: f64) -> String {
+    format!("{} %", trimmed(format!("{:.7}", share * 100.0)))
+}
+
+/// A share in whole percent, where more digits would say more than is known; never 0 nor 100 if it is not.
+pub fn percent_whole(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent > 0.0 && percent < 0.5 => "below 1 %".to_owned(),
+        percent if percent < 100.0 && percent > 99.5 => "over 99 %".to_owned(),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// A latency in the unit that reads best: `85 us`, `1.2 ms`, `3.5 s`.
+pub fn duration(ns: u64) -> String {
+    milliseconds(ns as f64 / 1e6)
+}
+
+/// As [`duration`], of milliseconds.
+pub fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if ms >= 1_000.0 => format!("{} s", number(ms / 1_000.0)),
+        ms if ms >= 1.0 => format!("{} ms", number(ms)),
+        ms => format!("{} us", number((ms * 1_000.0).max(0.0))),
+    }
+}
+
+/// A length of time: `24 h`, `1 h 30 min`, `90 s`.
+pub fn span(sec: u64) -> String {
+    if sec < 120 {
+        return format!("{sec} s");
+    }
+    let parts = [(sec / 3_600, "h"), (sec / 60 % 60, "min"), (sec % 60, "s")];
+    let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count} {unit}"));
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+/// A length of time to the second: as [`span`]; below half a second with three digits.
+pub fn span_of(sec: f64) -> String {
+    if sec < 0.5 { format!("{} s", number(sec)) } else { span(sec.round() as u64) }
+}
+
+/// A length of time in its largest unit, rounded: `119 s`, `10 min`, `12 days`.
+pub fn span_about(sec: f64) -> String {
+    match sec {
+        sec if sec < 120.0 => format!("{sec:.0} s"),
+        sec if sec < 7_200.0 => format!("{:.0} min", sec / 60.0),
+        sec if sec < 172_800.0 => format!("{:.0} h", sec / 3_600.0),
+        sec => format!("{:.0} days", sec / 86_400.0),
+    }
+}
+
+/// Hours, minutes and seconds, `25:00:09`.
+pub fn clock(sec: u64) -> String {
+    format!("{:02}:{:02}:{:02}", sec / 3_600, sec / 60 % 60, sec % 60)
+}
+
+/// Milliseconds since 1970 as a date: `2026-11-21 14:00:32 UTC`.
+pub fn date(unix_ms: u64) -> String {
+    if unix_ms == 0 || unix_ms > DATE_MAX_MS {
+        return "at an unknown time".to_owned();
+    }
+    let text = format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(unix_ms)).to_string();
+    text.replace('T', " ").replace('Z', " UTC")
+}
+
+/// As [`date`], to the minute: `2026-11-21 14:00 UTC`.
+pub fn date_to_minute(unix_ms: u64) -> String {
+    let date = date(unix_ms);
+    match date.strip_suffix(" UTC").and_then(|date| date.get(..16)) {
+        Some(date) => format!("{date} UTC"),
+        None => date,
+    }
+}
+
+/// A number of bytes in units of a thousand, as drives are sold: `512 B`, `68.7 GB`.
+pub fn bytes(bytes: f64) -> String {
+    const UNITS: [(f64, &str); 6] = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    // What would be rounded to 1,000 is one of the next unit.
+    let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= unit * 0.9995);
+    unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped_and_agree_with_their_noun() {
+        let texts: Vec<_> = [0, 999, 1_000, 1_234_567].map(|n| Grouped(n).to_string()).into();
+        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1, 2_000].map(|n| count(n, "sample")), ["0 samples", "1 sample", "2,000 samples"]);
+    }
+
+    #[test]
+    fn numbers_have_three_digits_and_small_ones_do_not_become_nothing() {
+        let texts = [0.0, 0.001_253_75, 0.5, 9.999, 42.25, 1_234.5, -3.0, 2e-9].map(number);
+        assert_eq!(texts, ["0", "0.00125", "0.5", "10", "42.2", "1,235", "-3", "2.0e-9"]);
+        assert_eq!([1.0, 103.5, 2.0 / 3.0].map(multiple), ["1x", "103.5x", "0.667x"]);
+    }
+
+    #[test]
+    fn percent_shows_three_digits_and_never_hides_a_count() {
+        let shares = [0.0, 1.0, 0.5, 0.05, 0.00123, 0.00001234, 1e-9];
+        assert_eq!(shares.map(percent_digits), ["0", "100", "50.0", "5.00", "0.123", "0.0012", "<0.0001"]);
+        assert_eq!(
+            (percent(0.05), percent_exact(0.05), percent_exact(0.001)),
+            ("5.00 %".into(), "5 %".into(), "0.1 %".into())
+        );
+        let texts = [0.0, 0.001, 0.924, 0.999, 1.0].map(percent_whole);
+        assert_eq!(texts, ["0 %", "below 1 %", "92 %", "over 99 %", "100 %"]);
+    }
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        let texts = [0, 900, 80_000, 4_200_000, 1_000_000, 78_400_000, 1_250_000_000].map(duration);
+        assert_eq!(texts, ["0 us", "0.9 us", "80 us", "4.2 ms", "1 ms", "78.4 ms", "1.25 s"]);
+        assert_eq!([0.4, 1.6].map(span_of), ["0.4 s", "2 s"]);
+        let texts = [0, 90, 120, 3_600, 5_400, 86_400, 86_461].map(span);
+        assert_eq!(texts, ["0 s", "90 s", "2 min", "1 h", "1 h 30 min", "24 h", "24 h 1 min 1 s"]);
+        assert_eq!([2.0, 119.0, 600.0, 7200.0, 1e6].map(span_about), ["2 s", "119 s", "10 min", "2 h", "12 days"]);
+        assert_eq!(clock(90_009), "25:00:09");
+    }
+
+    #[test]
+    fn dates_that_nobody_can_have_meant_are_not_printed() {
+        assert_eq!(date(1_795_271_232_147), "2026-11-21 14:27:12 UTC");
+        assert_eq!((date(0), date(u64::MAX)), ("at an unknown time".into(), "at an unknown time".into()));
+        assert_eq!(date_to_minute(1_709_208_000_000), "2024-02-29 12:00 UTC");
+        assert_eq!(date_to_minute(0), "at an unknown time");
+    }
+
+    #[test]
+    fn sizes_are_those_on_the_label() {
+        let texts = [0.0, 512.0, 999_600.0, 67_108_864.0, 512_110_190_592.0, 1_920_383_410_176.0, 7.99e18].map(bytes);
+        assert_eq!(texts, ["0 B", "512 B", "1 MB", "67.1 MB", "512 GB", "1.92 TB", "7.99 EB"]);
+    }
+}
