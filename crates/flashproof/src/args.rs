@@ -24,8 +24,8 @@ pub use status::StatusArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use load::act::options::Test;
-use load::act::reference::help_text;
+use load::workload::act::options::Test;
+use load::workload::act::reference::help_text;
 use results::judge::Sla;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -135,8 +135,10 @@ const ALIASES: [(&str, Alias); 5] = [
 /// Options of a storage or index test.
 #[derive(Args, Debug)]
 pub struct TestArgs {
-    /// Configuration file in ACT's dialect, one "name: value" a line
-    pub config: PathBuf,
+    /// Configuration file in ACT's dialect, one "name: value" a line. Several are run at once, on the same
+    /// devices or on others, each with a verdict of its own beside the one of all
+    #[arg(value_name = "CONFIG", required = true)]
+    pub configs: Vec<PathBuf>,
     /// Run directory: manifest, logs, histograms, verdict [default: flashproof-TEST-TIME here]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -7,16 +7,12 @@ use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, eras
 use device::observe::DeviceNumber;
 use device::target::Target;
 use engine::sim::{DriveSpec, QueueModel};
-use load::act::Terms;
-use load::act::options::Test;
-use load::act::workload::DeviceShape;
+use load::workload::{DeviceShape, RunSpec, Workload};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Scripts name devices that may be erased in this variable.
 const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
-
-const MIB: u64 = 1 << 20;
 
 /// What the user allows, by options, to be written to.
 #[derive(Debug, Clone, Copy)]
@@ -38,35 +34,29 @@ pub enum Devices {
 }
 
 impl Devices {
-    /// Opens the devices of `terms`: for writing, with the guard's consent, if the load `writes`.
-    ///
-    /// `block_bytes`: what at least has to fit on each.
-    pub fn open(
-        terms: &Terms,
+    /// Opens the devices of `spec`, which is that of all `workloads` together: for writing, with the guard's
+    /// consent, those on which one of them writes.
+    pub fn open<'w, W: Workload + 'w>(
+        spec: &RunSpec,
+        workloads: impl Iterator<Item = &'w W> + Clone,
         consents: &Consents<'_>,
-        test: Test,
-        writes: bool,
-        block_bytes: u64,
     ) -> Result<Self, Failure> {
-        if !terms.is_simulated() {
-            let targets = match writes {
-                true => open_to_write(terms, consents, test, block_bytes)?,
-                false => open_to_read(terms, block_bytes)?,
-            };
+        if !spec.is_simulated() {
+            let targets = open_targets(spec, workloads, consents)?;
             for target in &targets {
                 target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
             }
             return Ok(Self::Real(targets.into_iter().map(Arc::new).collect()));
         }
-        let parsed = terms.device_names.iter().map(|name| Ok((name.clone(), name.parse().map_err(Failure::usage)?)));
+        let parsed = spec.device_names.iter().map(|name| Ok((name.clone(), name.parse().map_err(Failure::usage)?)));
         Ok(Self::Simulated(parsed.collect::<Result<_, Failure>>()?))
     }
 
     /// What the workload has to know of them.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
-            Self::Real(targets) => targets.iter().map(|target| shape_of_target(target)).collect(),
-            Self::Simulated(drives) => drives.iter().map(shape_of_drive).collect(),
+            Self::Real(targets) => (0..).zip(targets).map(|(place, target)| shape_of_target(place, target)).collect(),
+            Self::Simulated(drives) => (0..).zip(drives).map(|(place, drive)| shape_of_drive(place, drive)).collect(),
         }
     }
 
@@ -107,24 +97,39 @@ fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {
     facts.number.map(|number| (number.major, number.minor))
 }
 
-fn open_to_read(terms: &Terms, block_bytes: u64) -> Result<Vec<Target>, Failure> {
-    let opened = terms.device_names.iter().map(|name| Target::read_only(name, block_bytes));
-    opened.collect::<Result<_, _>>().map_err(Failure::environment)
-}
-
-fn open_to_write(terms: &Terms, consents: &Consents<'_>, test: Test, block_bytes: u64) -> Result<Vec<Target>, Failure> {
-    let requests: Vec<_> = terms
-        .device_names
-        .iter()
-        .map(|name| Request {
-            file_size_bytes: terms.file_size_mbytes.map(|mbytes| u64::from(mbytes) * MIB),
-            min_size_bytes: block_bytes,
+fn open_targets<'w, W: Workload + 'w>(
+    spec: &RunSpec,
+    workloads: impl Iterator<Item = &'w W> + Clone,
+    consents: &Consents<'_>,
+) -> Result<Vec<Target>, Failure> {
+    let on = |name: &String| {
+        let name = name.clone();
+        workloads.clone().filter(move |workload| workload.spec().device_names.contains(&name))
+    };
+    let unit_bytes = |name: &String| on(name).map(Workload::unit_bytes).max().unwrap_or(0);
+    let is_written = |name: &&String| on(name).any(Workload::writes);
+    let request = |name: &String| {
+        let kinds: Vec<_> = on(name).map(|workload| format!("{} test", workload.kind())).collect();
+        Request {
+            file_size_bytes: spec.file_size_bytes,
+            min_size_bytes: unit_bytes(name),
             shared: consents.shared,
-            odsync: !terms.disable_odsync,
-            ..Request::new(name, format!("{} test", test.name()))
-        })
-        .collect();
-    Ok(consent(&requests, consents.erase, consents.others)?.into_iter().map(Target::writable).collect())
+            odsync: spec.odsync,
+            ..Request::new(name, kinds.join(" and "))
+        }
+    };
+    let requests: Vec<_> = spec.device_names.iter().filter(is_written).map(request).collect();
+    // All or none: nothing is erased before the guard agreed to every device.
+    let consents = match &requests[..] {
+        [] => Vec::new(),
+        _ => consent(&requests, consents.erase, consents.others)?,
+    };
+    let mut written = consents.into_iter().map(Target::writable);
+    let open = |name: &String| match is_written(&name) {
+        true => Ok(written.next().expect("one consent for each request")),
+        false => Target::read_only(name, unit_bytes(name)).map_err(Failure::environment),
+    };
+    spec.device_names.iter().map(open).collect()
 }
 
 /// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be,
@@ -152,9 +157,10 @@ fn told(consent: WriteConsent) -> WriteConsent {
     consent
 }
 
-fn shape_of_target(target: &Target) -> DeviceShape {
+fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
     DeviceShape {
         name: target.name().to_owned(),
+        target: place,
         size_bytes: target.size_bytes(),
         min_io_bytes: target.min_io_bytes(),
         // Nothing is written to a target without a key.
@@ -162,8 +168,14 @@ fn shape_of_target(target: &Target) -> DeviceShape {
     }
 }
 
-fn shape_of_drive((name, drive): &(String, DriveSpec)) -> DeviceShape {
-    DeviceShape { name: name.clone(), size_bytes: drive.capacity_bytes, min_io_bytes: drive.min_io_bytes, stamp_key: 0 }
+fn shape_of_drive(place: u16, (name, drive): &(String, DriveSpec)) -> DeviceShape {
+    DeviceShape {
+        name: name.clone(),
+        target: place,
+        size_bytes: drive.capacity_bytes,
+        min_io_bytes: drive.min_io_bytes,
+        stamp_key: 0,
+    }
 }
 
 fn facts_of_target(target: &Target) -> Value {

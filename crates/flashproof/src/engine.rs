@@ -7,10 +7,11 @@ use device::target::Target;
 use engine::sim::SimEngine;
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::Uring;
-use load::act::{Arrival, Engine as Wanted, Pacing as WantedPacing, Terms};
+use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
 use load::stream::Stream;
+use load::workload::RunSpec;
 use results::cell::harmless_gap_ns;
 use serde_json::{Value, json};
 use std::io;
@@ -170,15 +171,14 @@ impl EngineFacts {
     /// Facts of `engine` before it starts: how it will wait, on how many threads.
     ///
     /// `iops`: operations a second that the load offers, over all threads.
-    pub fn new(engine: &Engine, terms: &Terms, shards: usize, iops: f64) -> Self {
-        let sleeps = terms.pacing == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
+    pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, iops: f64) -> Self {
+        let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
-        let pacing = match terms.pacing {
+        let pacing = match spec.pacing {
             WantedPacing::Spin => Pacing::Spin,
             WantedPacing::Sleep => Pacing::Sleep {
                 period_ns: match engine {
-                    // ACT wakes for each request; gathered, its bursts would be others.
-                    _ if terms.arrival == Arrival::Act => *PERIOD_NS.start(),
+                    _ if spec.keeps_instants => *PERIOD_NS.start(),
                     // Below this rate there is nothing to gather.
                     Engine::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => THREADS_PERIOD_NS,
                     _ => period_ns(wake_cost_ns.unwrap_or(0), iops / shards as f64),

@@ -11,18 +11,20 @@ use crate::failure::Failure;
 use crate::recording::{Options, Recording};
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
-use load::act::workload::{Choices, DeviceShape, Workload};
-use load::act::{Model, Terms};
 use load::run::{Control, Run, Settings};
+use load::workload::{Choices, RunPlan, RunSpec, Workload};
 use results::cell::Interval;
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
-use results::run_dir::{ActLogHead, Config, Manifest, WorkloadRecord, check_usable};
+use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// Between the seeds of two workloads of a run: odd, so that all differ (the golden section of 2^64).
+const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// How long a run goes on after its end for operations that are late or in flight, when max-lag-sec
 /// sets no bound.
@@ -49,11 +51,9 @@ impl Watch for Unwatched {
 }
 
 /// What to run, and how.
-pub struct RunRequest<'a> {
-    /// The test.
-    pub model: Model,
-    /// Its configuration as it was written.
-    pub text: String,
+pub struct RunRequest<'a, W> {
+    /// What to run, all at once.
+    pub workloads: Vec<Named<W>>,
     /// Where to record it. Holds no run yet.
     pub dir: PathBuf,
     /// What the user allows to be written to.
@@ -74,6 +74,23 @@ pub struct RunRequest<'a> {
     pub act_log: bool,
     /// Sample the block layer's tracepoints, where that can be done.
     pub trace: bool,
+}
+
+/// A workload of a run.
+pub struct Named<W> {
+    /// What tells it from the others; empty if there are none.
+    pub name: String,
+    /// It.
+    pub workload: W,
+    /// Its configuration as it was written.
+    pub text: String,
+}
+
+impl<W> Named<W> {
+    /// The only one of a run.
+    pub fn alone(workload: W, text: String) -> Vec<Self> {
+        vec![Self { name: String::new(), workload, text }]
+    }
 }
 
 /// What a run is part of, for its manifest. Of a single run: nothing.
@@ -102,13 +119,12 @@ pub enum Ended {
     },
 }
 
-/// Runs the test. `watch` may end it early. A signal ends it by way of `switch`.
+/// Runs what was asked for. `watch` may end it early. A signal ends it by way of `switch`.
 ///
 /// Errors: the run did not begin.
-pub fn run(order: RunRequest<'_>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
+pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
     let RunRequest {
-        mut model,
-        text,
+        workloads,
         dir,
         consents,
         sla,
@@ -119,52 +135,47 @@ pub fn run(order: RunRequest<'_>, switch: &Switch, watch: &mut dyn Watch) -> Res
         quiet,
         act_log,
         trace,
-    } = order;
+    } = request;
     // Before anybody is asked what may be erased.
     check_usable(&dir).map_err(Failure::environment)?;
-    let terms = model.terms();
-    let seed = terms.seed.unwrap_or_else(fresh_seed);
-    model.set_seed(seed);
-    let findings = part.findings.unwrap_or_else(|| findings(&terms, &dir));
-    let devices = Devices::open(&terms, &consents, model.test(), model.writes(), model.unit_bytes().into())?;
-    let engine = Engine::choose(terms.engine, &devices)?;
-    let cpus = cpus();
-    let choices = Choices {
-        seed,
-        cpus,
-        shards_max: engine.shards_max(cpus),
-        in_flight_max: engine.in_flight_max(),
-        thresholds_ns: sla.thresholds_ns(),
-    };
-    let shapes = devices.shapes();
-    let workload = model.workload(&shapes, &choices).map_err(Failure::usage)?;
-    let iops = workload.layout.streams.iter().map(|stream| stream.offered_iops).sum();
-    let facts = EngineFacts::new(&engine, &terms, workload.shards.len(), iops);
+    let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
+    let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
+    let seed = spec.seed.unwrap_or_else(fresh_seed);
+    let findings = part.findings.unwrap_or_else(|| findings(&spec, &dir));
+    let devices = Devices::open(&spec, workloads.iter().map(|named| &named.workload), &consents)?;
+    let engine = Engine::choose(spec.engine, &devices)?;
+    let (plan, records) = plan(workloads, &engine, &devices, seed, &sla)?;
+    let iops = plan.layout.streams.iter().map(|stream| stream.offered_iops).sum();
+    let facts = EngineFacts::new(&engine, &spec, plan.shards.len(), iops);
     let control = Arc::new(Control::default());
 
-    // The logs show what is in force.
-    model.set_service_threads(terms.service_threads.unwrap_or(workload.record_slots));
-    let (duration_sec, interval_sec) = (u64::from(terms.test_duration_sec), u64::from(terms.report_interval_sec));
-    let slice_sec = whole_slice_sec(slice_sec, duration_sec, interval_sec);
+    let slice_sec = whole_slice_sec(slice_sec, spec.duration_sec, spec.report_interval_sec);
     let manifest = Manifest {
+        tool: tool(),
+        command: command(),
+        seed,
+        workloads: records,
+        duration_sec: spec.duration_sec,
+        report_interval_sec: spec.report_interval_sec,
         slice_sec,
-        round_sec: round_sec(round, slice_sec, interval_sec),
+        round_sec: round_sec(round, slice_sec, spec.report_interval_sec),
+        simulated: spec.is_simulated(),
+        device_facts: devices.facts(),
+        process: device::observe::process::this_process(),
+        // A record of plain values: it cannot fail, and what is not known is null.
+        host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
         purpose: part.purpose,
         multiple: part.multiple,
         findings,
-        ..manifest(text, sla, &model, &devices, &shapes, &workload)
+        ..Manifest::new(&plan.layout, sla)
     };
-    let settings = settings(&terms, &facts, max_errors);
-    let what = Run {
-        layout: workload.layout.clone(),
-        settings,
-        interval_ns: interval_sec * NS_PER_SEC,
-        control: control.clone(),
-    };
+    let settings = settings(&spec, &facts, max_errors);
+    let interval_ns = spec.report_interval_sec * NS_PER_SEC;
+    let what = Run { layout: plan.layout, settings, interval_ns, control: control.clone() };
     let _armed = switch.arm(vec![control.clone()]);
     let options = Options { quiet, heading: part.heading, act_log, trace, settings };
     let mut recording = Recording::new(dir, manifest, &devices, &facts, control, options, watch);
-    match engine.run(&what, workload.shards, &devices, seed, &facts, &mut recording) {
+    match engine.run(&what, plan.shards, &devices, seed, &facts, &mut recording) {
         Ok(()) => {
             let end = recording.end();
             Ok(Ended::Recorded(Box::new(recording.finish(end)?)))
@@ -178,72 +189,63 @@ pub fn run(order: RunRequest<'_>, switch: &Switch, watch: &mut dyn Watch) -> Res
     }
 }
 
-/// What the doctor finds about the host and the devices of `terms`; nothing where they are simulated.
-pub fn findings(terms: &Terms, dir: &Path) -> Vec<Finding> {
-    if terms.is_simulated() {
+/// What all `workloads` run and record on `devices`, and what is to be recorded of each.
+fn plan<W: Workload>(
+    workloads: Vec<Named<W>>,
+    engine: &Engine,
+    devices: &Devices,
+    seed: u64,
+    sla: &Sla,
+) -> Result<(RunPlan<W::Stream>, Vec<WorkloadRecord>), Failure> {
+    let shapes = devices.shapes();
+    let names = shapes.iter().map(|shape| shape.name.clone()).collect();
+    let (cpus, several) = (cpus(), workloads.len() as u32);
+    let mut plan = RunPlan::new(names, sla.thresholds_ns());
+    let mut records = Vec::new();
+    for (number, Named { name, workload, text }) in workloads.into_iter().enumerate() {
+        let choices = Choices {
+            seed: seed.wrapping_add((number as u64).wrapping_mul(SEEDS_APART)),
+            cpus,
+            shards_max: engine.shards_max(cpus),
+            in_flight_max: engine.in_flight_max().map(|most| most / several),
+        };
+        let own = workload.spec().device_names;
+        let own: Vec<_> =
+            own.iter().filter_map(|name| shapes.iter().find(|shape| shape.name == *name).cloned()).collect();
+        plan.begin(number, &name);
+        let record = workload.build(&own, &choices, &mut plan).map_err(Failure::usage)?;
+        let config = Config { as_written: text, ..record.config };
+        records.push(WorkloadRecord { name, config, ..record });
+    }
+    Ok((plan, records))
+}
+
+/// What the doctor finds about the host and the devices of `spec`; nothing where they are simulated.
+pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
+    if spec.is_simulated() {
         return Vec::new();
     }
-    let findings = device::doctor::examine(Path::new("/"), &terms.device_names, Some(dir));
+    let findings = device::doctor::examine(Path::new("/"), &spec.device_names, Some(dir));
     let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
     if problems + warnings > 0 {
         console::note(&format!(
             "doctor: {problems} problems, {warnings} warnings that may spoil the result - \"flashproof doctor {}\" shows \
              them, and so does the report",
-            terms.device_names.join(" ")
+            spec.device_names.join(" ")
         ));
     }
     findings
 }
 
-fn settings(terms: &Terms, facts: &EngineFacts, max_errors: u64) -> Settings {
-    let max_lag_ns = u64::from(terms.max_lag_sec) * NS_PER_SEC;
+fn settings(spec: &RunSpec, facts: &EngineFacts, max_errors: u64) -> Settings {
+    let max_lag_ns = spec.max_lag_sec * NS_PER_SEC;
     Settings {
-        duration_ns: u64::from(terms.test_duration_sec) * NS_PER_SEC,
+        duration_ns: spec.duration_sec * NS_PER_SEC,
         max_lag_ns,
         errors_max: max_errors,
         pacing: facts.pacing(),
         drain_ns: if max_lag_ns == 0 { DRAIN_NS } else { max_lag_ns },
-    }
-}
-
-fn manifest(
-    text: String,
-    sla: Sla,
-    model: &Model,
-    devices: &Devices,
-    shapes: &[DeviceShape],
-    workload: &Workload,
-) -> Manifest {
-    let terms = model.terms();
-    Manifest {
-        tool: tool(),
-        command: command(),
-        seed: terms.seed.unwrap_or_default(),
-        workloads: vec![WorkloadRecord {
-            name: String::new(),
-            kind: model.test().name().to_owned(),
-            config: Config {
-                as_written: text,
-                resolved: model.configuration(),
-                derived: model.derived(),
-                settings: model.settings(),
-            },
-            times_1x: model.times_1x(),
-            not_comparable: model.not_comparable(),
-            act_log: Some(ActLogHead {
-                test: model.test(),
-                device_lines: shapes.iter().map(|device| model.device_line(device)).collect(),
-            }),
-        }],
-        duration_sec: terms.test_duration_sec.into(),
-        report_interval_sec: terms.report_interval_sec.into(),
-        simulated: terms.is_simulated(),
-        device_facts: devices.facts(),
-        process: device::observe::process::this_process(),
-        // A record of plain values: it cannot fail, and what is not known is null.
-        host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
-        ..Manifest::new(&workload.layout, sla)
     }
 }
 

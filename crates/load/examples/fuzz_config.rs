@@ -14,7 +14,7 @@ mod config_property;
 mod mutate;
 
 use config_property::assert_parser_property;
-use load::act::legacy::{self, Reading};
+use load::workload::act::legacy::{self, Reading};
 use mutate::{Corpus, fuzz};
 use std::error::Error;
 use std::fs;

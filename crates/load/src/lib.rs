@@ -4,20 +4,21 @@
 //! a workload is a set of streams;  one run loop paces them;  the engine is replaceable
 //! ```
 //!
-//! * [`act`]: ACT's configuration dialect: the option table, parsing, checking, derived rates
+//! * [`workload`]: the seam between a configuration of any kind and the run loop; a folder for each kind
+//! * [`choice`], [`factor`]: words that configurations share, and multiples of a load
 //! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
 //! * [`stream`], [`sizes`]: where operations come from, and sizes of any distribution
-//! * [`prep`]: a device written from end to end, and samples of it compared
 //! * [`plan`]: lanes, limits and buffers: what one shard runs
 //! * [`run`]: the run loop
 
 #![forbid(unsafe_code)]
 
-pub mod act;
+pub mod choice;
+pub mod factor;
 pub mod plan;
-pub mod prep;
 pub mod rate;
 pub mod run;
 pub mod schedule;
 pub mod sizes;
 pub mod stream;
+pub mod workload;

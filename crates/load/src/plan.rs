@@ -27,8 +27,8 @@ pub struct Lane<S> {
     pub arrival: Arrival,
     /// Index into [`Plan::limits`].
     pub limit: u32,
-    /// Index into [`Plan::names`], for messages.
-    pub name: u32,
+    /// What it is called in messages: `reads@/dev/nvme0n1`.
+    pub name: String,
 }
 
 /// A bound on the operations in flight of some lanes together.
@@ -42,7 +42,7 @@ pub struct Limit {
 }
 
 /// Buffers of one size and use.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct BufferClass {
     /// Bytes of each.
     pub len_bytes: usize,
@@ -54,9 +54,10 @@ pub struct BufferClass {
 
 /// What a buffer holds when its operation goes out. Stamps are those of one device, so each device that
 /// is written salt has classes of its own.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub enum Fill {
     /// Whatever it held before: for reads, and for writes of the zeros that a buffer begins with.
+    #[default]
     AsIs,
     /// Salt that was never written before, filled in ahead between operations.
     Fresh(Salt),
@@ -73,9 +74,12 @@ pub struct Plan<S> {
     pub limits: Vec<Limit>,
     /// The buffers.
     pub buffers: Vec<BufferClass>,
-    /// What the lanes are called, for messages: those of the cells, by their index, and after them any
-    /// others.
-    pub names: Vec<String>,
+}
+
+impl<S> Default for Plan<S> {
+    fn default() -> Self {
+        Self { lanes: Vec::new(), limits: Vec::new(), buffers: Vec::new() }
+    }
 }
 
 impl<S: Stream> Plan<S> {

@@ -1,6 +1,6 @@
 //! Bad configurations, and what their writer is told: one line for each mistake.
 
-use load::act::{echo, parse_storage};
+use load::workload::act::{echo, parse_storage};
 
 /// A file without mistakes, to which each test adds one.
 const GOOD: &str = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n";

@@ -2,7 +2,7 @@
 //!
 //! To update it: `UPDATE_DOCS=1 cargo test -p load --test act_docs`.
 
-use load::act::reference;
+use load::workload::act::reference;
 use std::fs;
 use std::path::Path;
 

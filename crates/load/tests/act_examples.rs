@@ -1,8 +1,8 @@
 //! Configurations that ACT 6.6 was given, beside what it printed of them (`data/act-storage`,
 //! `data/act-index`).
 
-use load::act::options::Test;
-use load::act::{Model, parse_index, parse_storage};
+use load::workload::act::options::Test;
+use load::workload::act::{Model, parse_index, parse_storage};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,7 @@ fn what_act_index_refuses_is_refused_with_a_reason() {
         assert_eq!(errors.to_string(), message);
     }
     let small = parse_index("small", read(Test::Index, "small", "conf").as_bytes()).unwrap().config;
-    let rate = load::act::derive_index(&small).unwrap().service_read_rate;
+    let rate = load::workload::act::derive_index(&small).unwrap().service_read_rate;
     assert_eq!((rate.ops(), rate.seconds()), (6, 1), "fewer than one for each of the 10 service threads");
     let without_echo = names(Test::Index, "conf").len() - names(Test::Index, "echo").len();
     assert_eq!(without_echo, refused.len() + 1, "every example is in one of the tests");
@@ -133,14 +133,14 @@ fn what_act_refuses_or_mistakes_is_refused_with_a_reason() {
 #[test]
 fn a_small_load_runs() {
     let config = parse_storage("too_small", read(Test::Storage, "too_small", "conf").as_bytes()).unwrap().config;
-    let rate = load::act::derive(&config).unwrap().read_rate;
+    let rate = load::workload::act::derive(&config).unwrap().read_rate;
     assert_eq!((rate.ops(), rate.seconds()), (9, 1), "fewer than one for each of the 10 service threads");
 }
 
 #[test]
 fn the_largest_record_in_the_largest_block_runs() {
     let config = parse_storage("record_8m", read(Test::Storage, "record_8m", "conf").as_bytes()).unwrap().config;
-    let derived = load::act::derive(&config).unwrap();
+    let derived = load::workload::act::derive(&config).unwrap();
     assert_eq!((derived.records_per_large_block, derived.record_stored_bytes_max), (1, 8 << 20));
     assert_eq!(derived.large_block_write_rate.per_sec_floor(), 2000);
 }

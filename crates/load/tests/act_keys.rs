@@ -2,7 +2,7 @@
 //!
 //! To update it: `UPDATE_DOCS=1 cargo test -p load --test act_keys`.
 
-use load::act::legacy::keys;
+use load::workload::act::legacy::keys;
 use std::fs;
 use std::path::Path;
 

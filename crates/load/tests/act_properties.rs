@@ -5,12 +5,13 @@ mod config_property;
 
 use config_property::{assert_config_property, assert_parser_property};
 use device::random::Random;
-use load::act::document::Document;
-use load::act::options::Test;
-use load::act::scale::{Factor, scale};
-use load::act::sizes::Within;
-use load::act::sizes::{HistogramSizes, SizeHistogram};
-use load::act::{AnyConfig, Arrival, Engine, Pacing, SizeWithinBucket, StorageConfig, check};
+use load::factor::Factor;
+use load::workload::act::document::Document;
+use load::workload::act::options::Test;
+use load::workload::act::scale::scale;
+use load::workload::act::sizes::Within;
+use load::workload::act::sizes::{HistogramSizes, SizeHistogram};
+use load::workload::act::{AnyConfig, Arrival, Engine, Pacing, SizeWithinBucket, StorageConfig, check};
 use proptest::prelude::*;
 
 prop_compose! {
@@ -217,8 +218,8 @@ proptest! {
 
     #[test]
     fn what_check_refuses_cannot_be_read_from_a_file(config in configs()) {
-        let text = load::act::echo::to_text(&config);
-        prop_assert_eq!(check(&config).is_empty(), load::act::parse_storage("a", text.as_bytes()).is_ok());
+        let text = load::workload::act::echo::to_text(&config);
+        prop_assert_eq!(check(&config).is_empty(), load::workload::act::parse_storage("a", text.as_bytes()).is_ok());
     }
 
     #[test]
@@ -235,7 +236,7 @@ proptest! {
 /// Lines that look like the file of some ACT.
 fn almost_old_configs() -> impl Strategy<Value = String> {
     let key = prop_oneof![
-        prop::sample::select(load::act::legacy::keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),
+        prop::sample::select(load::workload::act::legacy::keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),
         prop::sample::select(vec!["device-names", "test-duration-sec", "read-reqs-per-sec", "num-queues", "x"]),
     ];
     let value =

@@ -7,9 +7,9 @@
 use device::observe::dispersion::index_over_places;
 use engine::sim::{QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
-use load::act::workload::{Choices, DeviceShape, Workload};
-use load::act::{Arrival, StorageConfig, derive};
 use load::run::{Control, Pacing, Recorder, Settings, Shard};
+use load::workload::act::{AnyConfig, Arrival, Model, StorageConfig};
+use load::workload::{Choices, DeviceShape, RunPlan, Workload};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -66,10 +66,10 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
         arrival,
         ..StorageConfig::default()
     };
-    let device = DeviceShape { name: "sim:".into(), size_bytes: 64 << 30, min_io_bytes: 512, stamp_key: 0 };
-    let thresholds_ns = [1_000_000].into();
-    let choices = Choices { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None, thresholds_ns };
-    let mut workload = Workload::storage(&config, &derive(&config).unwrap(), &[device], &choices).unwrap();
+    let device = DeviceShape { name: "sim:".into(), target: 0, size_bytes: 64 << 30, min_io_bytes: 512, stamp_key: 0 };
+    let choices = Choices { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None };
+    let mut workload = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
+    Model::of(AnyConfig::Storage(config)).unwrap().build(&[device], &choices, &mut workload).unwrap();
     let settings = Settings { duration_ns: 5 * SEC, max_lag_ns: 0, errors_max: 0, pacing: Pacing::Spin, drain_ns: SEC };
     let reads_ns = Rc::new(RefCell::new(Vec::new()));
     let engine = SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]);

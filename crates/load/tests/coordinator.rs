@@ -22,10 +22,9 @@ fn plan(shard: u64, shards: u64) -> Plan<Pattern> {
     let stream = Pattern::Uniform(Uniform { extent, kind: OpKind::Read, buffers: 0, random });
     let even = Even::new(Rate::per_sec(7), shard, shards, 0).unwrap();
     Plan {
-        lanes: vec![Lane { stream, arrival: Arrival::Scheduled(Schedule::Even(even)), limit: 0, name: 0 }],
+        lanes: vec![Lane { stream, arrival: Arrival::Scheduled(Schedule::Even(even)), limit: 0, name: "reads".into() }],
         limits: vec![Limit { slots: 4, configured: false }],
         buffers: vec![BufferClass { len_bytes: 4096, count: 4, fill: Fill::AsIs }],
-        names: vec!["reads".into()],
     }
 }
 
@@ -119,12 +118,12 @@ fn a_sink_that_fails_ends_the_run_and_is_not_called_again() {
 
 #[test]
 fn an_engine_that_does_not_start_sends_all_shards_home() {
-    let broken = |plan: &Plan<Pattern>| match plan.names[0].as_str() {
+    let broken = |plan: &Plan<Pattern>| match plan.lanes[0].name.as_str() {
         "reads" => sim(plan),
         _ => Err(io::ErrorKind::PermissionDenied.into()),
     };
     let mut second = plan(1, 2);
-    second.names[0] = "broken".into();
+    second.lanes[0].name = "broken".into();
     let error = run(&ten_minutes(), vec![plan(0, 2), second], broken, &mut Kept::default()).unwrap_err();
     assert!(matches!(error, RunError::IoEngine { shard: 1, .. }), "{error}");
 }

@@ -55,10 +55,12 @@ fn even(rate: u64, device: u64, devices: u64) -> Arrival {
 /// One lane a device, all under one limit.
 fn plan<S: Stream>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Plan<S> {
     Plan {
-        lanes: lanes.into_iter().map(|(stream, arrival)| Lane { stream, arrival, limit: 0, name: 0 }).collect(),
+        lanes: lanes
+            .into_iter()
+            .map(|(stream, arrival)| Lane { stream, arrival, limit: 0, name: "reads".into() })
+            .collect(),
         limits: vec![Limit { slots, configured }],
         buffers: vec![BufferClass { len_bytes: 4096, count: slots, fill: Fill::AsIs }],
-        names: vec!["reads".into()],
     }
 }
 
@@ -510,8 +512,7 @@ fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
     let drives = ["sim:jitter-pct=0", "sim:jitter-pct=0+stall-ms=15000+stall-at-s=5"];
     let lanes = vec![(reads(0, 1), even(1_000, 0, 2)), (reads(1, 1), even(1_000, 1, 2))];
     let mut plan = plan(lanes, 20, true);
-    plan.names = vec!["reads@good".into(), "reads@hung".into()];
-    plan.lanes[1].name = 1;
+    plan.lanes[1].name = "reads@hung".into();
     let settings = Settings { max_lag_ns: 4 * SEC, ..settings(60) };
     let ran = run(&drives, plan, settings, &layout(1, 2));
     let Some(Cause::Lag { lane, whose, .. }) = ran.cause else { panic!("{:?}", ran.cause) };

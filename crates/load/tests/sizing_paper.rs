@@ -3,7 +3,7 @@
 //! Nothing is fitted to the paper's rows. The default rule for the place in a bucket was chosen because
 //! it alone meets the first two; the later rows do not follow from the paper's own rules, and miss.
 
-use load::act::{Derived, SizeWithinBucket, StorageConfig, derive, parse_storage};
+use load::workload::act::{Derived, SizeWithinBucket, StorageConfig, derive, parse_storage};
 use std::fs;
 use std::path::Path;
 

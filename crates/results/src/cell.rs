@@ -282,6 +282,11 @@ impl Layout {
         stream * self.devices.len() + device
     }
 
+    /// What a cell is called: `reads@/dev/nvme0n1`.
+    pub fn cell_name(&self, cell: usize) -> String {
+        format!("{}@{}", self.streams[cell / self.devices.len()].name, self.devices[cell % self.devices.len()])
+    }
+
     /// Number of cells.
     pub fn cells(&self) -> usize {
         self.streams.len() * self.devices.len()

@@ -3,7 +3,7 @@
 use super::SeriesArgs;
 use super::config::seconds;
 use clap::Args;
-use load::act::scale::Factor;
+use load::factor::Factor;
 use results::judge::Sla;
 use std::path::PathBuf;
 

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use engine::sim::size_bytes;
-use load::act::options::Test;
-use load::act::scale::Factor;
+use load::factor::Factor;
+use load::workload::act::options::Test;
 use std::path::PathBuf;
 
 const CONFIG_EXAMPLES: &str = "\

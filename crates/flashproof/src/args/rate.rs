@@ -2,7 +2,7 @@
 
 use super::SeriesArgs;
 use clap::Args;
-use load::act::scale::Factor;
+use load::factor::Factor;
 use results::judge::Sla;
 use std::path::PathBuf;
 

@@ -10,11 +10,11 @@ use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::leave;
-use crate::runner::{Ended, Part, RunRequest, Unwatched, run as run_order};
+use crate::runner::{Ended, Named, Part, RunRequest, Unwatched, run as run_request};
 use crate::signals::Switch;
-use load::act::options::Test;
-use load::act::parse::line_of;
-use load::act::{Arrival, Model};
+use load::workload::act::options::Test;
+use load::workload::act::parse::line_of;
+use load::workload::act::{Arrival, Model};
 use report::summary::Summary;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -25,23 +25,37 @@ use tempfile::TempDir;
 
 /// Runs the test.
 pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Failure> {
-    let (text, mut model) = read_config(test, &args.config)?;
-    if args.as_act {
-        check_arrival(&args.config, text.as_bytes(), model.terms().arrival)?;
-    }
-    let file_says = || line_of(text.as_bytes(), "arrival").is_some();
-    if args.as_act || (manner == Manner::Act && !file_says()) {
-        model.set_arrival(Arrival::Act);
+    let mut workloads = Vec::new();
+    for (path, name) in args.configs.iter().zip(names(&args.configs)) {
+        let (text, mut workload) = read_config(test, path)?;
+        if args.as_act {
+            check_arrival(path, text.as_bytes(), workload.terms().arrival)?;
+        }
+        let file_says = || line_of(text.as_bytes(), "arrival").is_some();
+        if args.as_act || (manner == Manner::Act && !file_says()) {
+            workload.set_arrival(Arrival::Act);
+        }
+        workloads.push(Named { name, workload, text });
     }
     if args.dry_run {
-        console::result(&model.blocks())?;
+        for Named { name, workload, .. } in &workloads {
+            let title = if name.is_empty() { String::new() } else { format!("{name}:\n") };
+            console::result(&format!("{title}{}", workload.blocks()))?;
+        }
         return Ok(ExitCode::SUCCESS);
+    }
+    if manner == Manner::Act && workloads.len() > 1 {
+        return Err(Failure::usage(format!(
+            "cannot run {} configurations - act_{} takes one, as ACT's does - use flashproof {}",
+            workloads.len(),
+            test.name(),
+            test.name()
+        )));
     }
     let place = Place::of(test, args.out.as_deref(), manner)?;
     let dir = place.dir().to_owned();
-    let order = RunRequest {
-        model,
-        text,
+    let request = RunRequest {
+        workloads,
         dir: dir.clone(),
         consents: Consents { erase: &args.erase, others: &[], shared: args.shared },
         sla: args.sla.clone(),
@@ -55,7 +69,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         trace: !args.no_trace,
     };
     let switch = Switch::install("the run directory has no verdict and says so", manner)?;
-    let verdict = match run_order(order, &switch, &mut Unwatched)? {
+    let verdict = match run_request(request, &switch, &mut Unwatched)? {
         Ended::Recorded(verdict) => verdict,
         Ended::Unrecorded { verdict, failure } => {
             show(&format!("\n{verdict}\n"), manner)?;
@@ -71,6 +85,23 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         (Manner::Act, None) => Ok(ExitCode::SUCCESS),
         (Manner::Act, Some(signal)) => leave::by_signal(signal),
     }
+}
+
+/// What tells several configurations apart: their file names without the ending, with a number where two are
+/// alike; nothing where there is one. They become parts of file names and of those of streams.
+fn names(configs: &[PathBuf]) -> Vec<String> {
+    if let [_] = configs {
+        return vec![String::new()];
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
+    let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().chars().map(plain).collect();
+    let stems: Vec<String> = configs.iter().map(stem).collect();
+    let name = |(place, stem): (usize, &String)| match stems[..place].iter().filter(|earlier| *earlier == stem).count()
+    {
+        0 => stem.clone(),
+        earlier => format!("{stem}~{}", earlier + 1),
+    };
+    stems.iter().enumerate().map(name).collect()
 }
 
 /// Refuses `--as-act` beside a file, `bytes`, that asks for another `arrival`.

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
 use device::guard::Records;
 use engine::sim::DriveSpec;
-use load::act::staged::Base;
+use load::workload::Scalable;
 use results::series::Identity;
 
 /// The drives of a series, in the order of its devices.
@@ -32,19 +32,19 @@ impl Drives {
     /// Looks at the devices of `base`, without opening them. `no_prep`: leave them as they are.
     ///
     /// Errors: a device that is not there, or is none.
-    pub fn look(base: &Base, no_prep: bool) -> Result<Self, Failure> {
-        let terms = base.config().terms();
+    pub fn look(base: &impl Scalable, no_prep: bool) -> Result<Self, Failure> {
+        let spec = base.spec();
         let mut drives = Self {
             identities: Vec::new(),
             left_unprepared: Vec::new(),
             virtual_kinds: Vec::new(),
             wanting: Vec::new(),
         };
-        for name in &terms.device_names {
-            if terms.is_simulated() {
+        for name in &spec.device_names {
+            if spec.is_simulated() {
                 drives.identities.push(simulated(name)?);
-            } else if let Some(mbytes) = terms.file_size_mbytes {
-                drives.identities.push(file(name, u64::from(mbytes) << 20));
+            } else if let Some(size_bytes) = spec.file_size_bytes {
+                drives.identities.push(file(name, size_bytes));
                 drives.left_unprepared.push(name.clone());
             } else {
                 let facts = discover(name, &Roots::default())
@@ -58,7 +58,7 @@ impl Drives {
                 drives.add(&facts, no_prep);
             }
         }
-        warn_of_shared_drives(&terms.device_names);
+        warn_of_shared_drives(&spec.device_names);
         Ok(drives)
     }
 

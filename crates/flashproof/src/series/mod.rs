@@ -18,9 +18,9 @@ pub use step::StepRun;
 use crate::commands::config;
 use crate::console;
 use crate::failure::Failure;
-use load::act::legacy::Reading;
-use load::act::staged::Base;
-use load::act::{AnyConfig, Arrival};
+use load::workload::act::legacy::Reading;
+pub use load::workload::act::staged::Base as Base1x;
+use load::workload::act::{AnyConfig, Arrival};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,14 +32,14 @@ pub const NOT_PREPARED: &str = "not prepared";
 
 /// The load of 1x: that of the file `config`, or ACT's on `devices`, or on a simulated drive; paced `as_act`.
 /// `task`: what it is for, for the refusal of a load that cannot be multiplied.
-pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base, Failure> {
+pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
     let mut base = match config {
-        Some(path) => Base::of_config(read(path)?, devices).map_err(|errors| Failure::usage(errors.join("\n")))?,
+        Some(path) => Base1x::of_config(read(path)?, devices).map_err(|errors| Failure::usage(errors.join("\n")))?,
         None if devices.is_empty() => {
             console::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
-            Base::of_act(&[SIMULATED.to_owned()])
+            Base1x::of_act(&[SIMULATED.to_owned()])
         }
-        None => Base::of_act(devices),
+        None => Base1x::of_act(devices),
     };
     let given = base.config().terms().arrival;
     if as_act && !matches!(given, Arrival::Paced | Arrival::Act) {

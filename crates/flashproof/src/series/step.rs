@@ -6,15 +6,15 @@ use crate::args::SeriesArgs;
 use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::runner::{self, Ended, Part, RunRequest, Watch};
+use crate::runner::{self, Ended, Named, Part, RunRequest, Watch};
 use crate::signals::Switch;
-use load::act::staged::Load;
+use load::workload::{Load, Workload};
 use results::judge::{Sla, Verdict};
 
 /// What to run for a step.
-pub struct StepRun<'a> {
+pub struct StepRun<'a, W> {
     /// Its load.
-    pub load: Load,
+    pub load: Load<W>,
     /// How the runs of the series are made.
     pub options: &'a SeriesArgs,
     /// Devices of the whole series, which other steps may erase.
@@ -35,19 +35,18 @@ impl Kept {
     /// Runs the step of this number, which is on disk as running, into its directory; gives the verdict.
     ///
     /// Errors: it did not begin, or could not be recorded; it is on disk as interrupted then.
-    pub fn run_step(
+    pub fn run_step<W: Workload>(
         &mut self,
         index: usize,
-        what: StepRun<'_>,
+        what: StepRun<'_, W>,
         switch: &Switch,
         watch: &mut dyn Watch,
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
         let StepRun { load, options, others, sla, slice_sec, round_sec, max_errors, heading } = what;
         load.rounded.iter().for_each(|rounded| console::note(&format!("{}: {rounded}", step.name)));
-        let order = RunRequest {
-            model: load.model,
-            text: load.text,
+        let request = RunRequest {
+            workloads: Named::alone(load.workload, load.text),
             dir: self.dir.join(&step.dir),
             consents: Consents { erase: &options.erase, others, shared: false },
             sla: sla.clone(),
@@ -64,7 +63,7 @@ impl Kept {
             act_log: false,
             trace: !options.no_trace,
         };
-        match runner::run(order, switch, watch) {
+        match runner::run(request, switch, watch) {
             Ok(Ended::Recorded(verdict)) => Ok(verdict),
             Ok(Ended::Unrecorded { failure, .. }) | Err(failure) => {
                 self.series.steps[index].interrupt(failure.message.lines().next().unwrap_or_default());

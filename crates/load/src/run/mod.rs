@@ -124,7 +124,6 @@ pub struct Shard<W, S> {
     recorder: Recorder,
     lanes: Vec<Lane<S>>,
     limits: Vec<LimitState>,
-    names: Vec<String>,
     buffers: Buffers,
     /// (intended instant, lane): the next operation of each lane that waits for nothing but time.
     due: BinaryHeap<Reverse<(u64, u32)>>,
@@ -193,7 +192,6 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             control,
             recorder,
             limits: limits.collect(),
-            names: plan.names,
             buffers,
             due: BinaryHeap::with_capacity(slots + lanes.len()),
             unsalted: VecDeque::with_capacity(slots),
@@ -580,8 +578,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let unsalted = self.unsalted.front().map(|slot| (slot.intended_ns, slot.lane));
         for (intended_ns, lane) in due.into_iter().chain(unsalted) {
             if behind_ns(intended_ns) > max_lag_ns {
-                let Lane { limit, name, .. } = self.lanes[lane as usize];
-                cause.get_or_insert(self.lag_cause(limit, name, Whose::Ours, behind_ns(intended_ns)));
+                let Lane { limit, name, .. } = &self.lanes[lane as usize];
+                cause.get_or_insert(self.lag_cause(*limit, name.clone(), Whose::Ours, behind_ns(intended_ns)));
             }
         }
         if let Some(cause) = cause {
@@ -593,18 +591,18 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// device that holds one of the slots for about as long; or else that there are too few of them,
     /// which is the device's doing unless the user chose their number.
     fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
-        let Lane { limit, name, .. } = self.lanes[lane as usize];
-        let state = &self.limits[limit as usize];
+        let Lane { limit, name, .. } = &self.lanes[lane as usize];
+        let state = &self.limits[*limit as usize];
         let (whose, name) = if state.own_ns() > behind_ns / 2 {
-            (Whose::Ours, name)
-        } else if let Some(cell) = self.holder(limit) {
-            (Whose::Device, if (cell as usize) < self.names.len() { cell } else { name })
+            (Whose::Ours, name.clone())
+        } else if let Some(cell) = self.holder(*limit) {
+            (Whose::Device, self.recorder.cell_name(cell))
         } else if state.limit.configured {
-            (Whose::Limit, name)
+            (Whose::Limit, name.clone())
         } else {
-            (Whose::Device, name)
+            (Whose::Device, name.clone())
         };
-        self.lag_cause(limit, name, whose, behind_ns)
+        self.lag_cause(*limit, name, whose, behind_ns)
     }
 
     /// The cell of the operation that has held a slot of a limit longest, if that is about the lag
@@ -623,9 +621,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.slots.iter().zip(out).filter_map(|(slot, out)| out.then_some(slot))
     }
 
-    fn lag_cause(&self, limit: u32, name: u32, whose: Whose, behind_ns: u64) -> Cause {
+    fn lag_cause(&self, limit: u32, lane: String, whose: Whose, behind_ns: u64) -> Cause {
         let LimitState { free, limit, .. } = &self.limits[limit as usize];
-        let lane = self.names[name as usize].clone();
         Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
     }
 }

@@ -155,6 +155,11 @@ impl Recorder {
         self.current.cells[cell as usize].backlog.add(backlog);
     }
 
+    /// What a cell is called.
+    pub(super) fn cell_name(&self, cell: u32) -> String {
+        self.layout.cell_name(cell as usize)
+    }
+
     /// Notes how many operations are in flight.
     #[inline]
     pub(super) fn in_flight(&mut self, in_flight: usize) {

@@ -3,11 +3,11 @@
 //!
 //! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
 
-use load::act::document::Document;
-use load::act::legacy::{self, MAJORS, Reading, Translation};
-use load::act::parse::{Parsed, parse};
-use load::act::problem::ConfigErrors;
-use load::act::{self, Configuration, IndexConfig, StorageConfig, echo};
+use load::workload::act::document::Document;
+use load::workload::act::legacy::{self, MAJORS, Reading, Translation};
+use load::workload::act::parse::{Parsed, parse};
+use load::workload::act::problem::ConfigErrors;
+use load::workload::act::{self, Configuration, IndexConfig, StorageConfig, echo};
 use std::fmt::Debug;
 
 /// Parses `bytes` as the configuration of either test, translates them by their keys and as the file of

@@ -4,7 +4,7 @@ use super::file::{AppendFile, write_whole};
 use super::hlog::{Hlogs, window_intervals};
 use super::place::files_of_a_run;
 use super::tables::{self, TelemetryLine};
-use super::{ACT_LOG, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT, cells, space};
+use super::{INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT, cells, space};
 use crate::act_log::{Totals, write_error_line, write_header};
 use crate::cell::{Interval, Layout};
 use crate::files;

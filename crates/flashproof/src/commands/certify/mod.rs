@@ -11,7 +11,7 @@
 //!                 -> conclusion, report.html
 //! ```
 //! What the stages are, what passes one and what may be said of it is in `results::certify`; the load of
-//! a stage is `load::act::staged`'s; a run is the runner's. This joins them, and keeps the state on disk.
+//! a stage is `load::workload::act::staged`'s; a run is the runner's. This joins them, and keeps the state on disk.
 
 mod messages;
 mod place;

@@ -1,12 +1,11 @@
-//! What is request for: load, devices and terms, all of it checked before any device is touched.
+//! What is asked for: load, devices and terms, all of it checked before any device is touched.
 
 use crate::args::CertifyArgs;
 use crate::failure::Failure;
 use crate::runner;
-use crate::series::{self, NOT_PREPARED};
-use load::act::Arrival;
-use load::act::scale::Factor;
-use load::act::staged::{Base, Load};
+use crate::series::{self, Base1x, NOT_PREPARED};
+use load::factor::Factor;
+use load::workload::{Load, Scalable};
 use results::certify::{Claim, Outline, STAGE_SEC};
 use results::judge::whole_slice_sec;
 use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
@@ -22,10 +21,10 @@ const SIMULATED_SEC: u32 = 3_600;
 /// A term that is settled when a series begins, and kept when it goes on: what it is called.
 pub const NAMED: &str = "named";
 
-/// What is request for.
+/// What is asked for.
 pub struct Request {
     /// The load of 1x, on all devices.
-    pub base: Base,
+    pub base: Base1x,
     /// Its multiple.
     pub factor: Factor,
     /// The stages.
@@ -41,8 +40,8 @@ impl Request {
     pub fn of(args: &CertifyArgs) -> Result<Self, Failure> {
         let as_act = args.series.as_act;
         let mut base = series::base(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
-        let terms = base.config().terms();
-        let simulated = terms.is_simulated();
+        let spec = base.spec();
+        let simulated = spec.is_simulated();
         let stage_sec = match (args.stage_duration, args.screen, simulated) {
             (Some(seconds), ..) => seconds,
             (None, true, _) => SCREEN_SEC,
@@ -52,7 +51,7 @@ impl Request {
         base.set_duration(stage_sec);
         let own = args.config.is_some() || simulated;
         let factor = args.load.unwrap_or(if own { Factor::ONE } else { Factor::RECOMMENDED });
-        let names = &terms.device_names;
+        let names = &spec.device_names;
         let single = match &args.single {
             None => 0,
             Some(single) => names.iter().position(|name| name == single).ok_or_else(|| {
@@ -65,16 +64,16 @@ impl Request {
         let file_name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let claim = Claim {
             multiple: factor.to_string(),
-            config: args.config.as_deref().filter(|_| !base.is_acts()).map(file_name),
+            config: args.config.as_deref().filter(|_| !base.is_standard()).map(file_name),
             sla: args.sla.clone(),
             // What its runs will have: CONFIG may report more seldom than a slice is long.
-            slice_sec: whole_slice_sec(args.slice, stage_sec.into(), terms.report_interval_sec.into()),
+            slice_sec: whole_slice_sec(args.slice, stage_sec.into(), spec.report_interval_sec),
             stage_sec: stage_sec.into(),
             simulated,
-            files: terms.file_size_mbytes.is_some(),
+            files: spec.file_size_bytes.is_some(),
             virtual_kinds: Vec::new(),
             unprepared: Vec::new(),
-            as_act: terms.arrival == Arrival::Act,
+            as_act: base.is_paced_as_published(),
         };
         let outline = Outline { multiple: factor.as_f64(), devices: names.len(), single, stage_sec: stage_sec.into() };
         let terms = vec![
@@ -97,7 +96,7 @@ impl Request {
     }
 
     /// The load of a stage.
-    pub fn load(&self, step: &Step) -> Result<Load, Failure> {
+    pub fn load(&self, step: &Step) -> Result<Load<<Base1x as Scalable>::Workload>, Failure> {
         let factor = match step.rule {
             Rule::Completes => self.factor.doubled().map_err(Failure::usage)?,
             Rule::Limits | Rule::Recovers => self.factor,
@@ -120,7 +119,7 @@ impl Request {
             purpose: Purpose::Certify,
             began_unix_ms: series::now_unix_ms(),
             devices,
-            config_1x: self.base.config().to_text(),
+            config_1x: self.base.to_text(),
             terms,
             findings: Vec::new(),
             steps: self.outline.stages(),

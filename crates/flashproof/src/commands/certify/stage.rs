@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::runner::Unwatched;
 use crate::series::{StepRun, now_unix_ms};
 use crate::signals::Switch;
+use load::workload::Scalable;
 use results::certify::{self, Judged, Linearity};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
@@ -35,10 +36,11 @@ pub fn run(
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
     messages::stage_begins(place, index);
+    let devices = request.base.spec().device_names;
     let what = StepRun {
         load: request.load(&place.kept.series.steps[index])?,
         options: &args.series,
-        others: request.base.config().device_names(),
+        others: &devices,
         sla: &args.sla,
         slice_sec: args.slice,
         round_sec: None,

@@ -7,9 +7,10 @@
 use super::request::{ConfigRequest, Rates};
 use crate::args::seconds;
 use crate::failure::Failure;
-use load::act::AnyConfig;
-use load::act::options::{DEVICES_MAX, Test};
-use load::act::scale::{Factor, READS_PER_SEC_1X, WRITES_PER_SEC_1X};
+use load::factor::Factor;
+use load::workload::act::AnyConfig;
+use load::workload::act::options::{DEVICES_MAX, Test};
+use load::workload::act::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
 use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
@@ -89,7 +90,7 @@ fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, im
         ("record-bytes", "Another record-bytes than 1536?"),
         ("service-threads", "Bound the operations in flight, as a database's threads do?"),
     ] {
-        let applies = load::act::options::find(test, key).is_some() && !request.sets(key);
+        let applies = load::workload::act::options::find(test, key).is_some() && !request.sets(key);
         if applies && dialogue.yes(question)? {
             let value = dialogue.answer(key, |answer| runnable(test, key, answer).map(|()| answer.to_owned()))?;
             request.set.push((key.to_owned(), value));

@@ -3,8 +3,9 @@
 use super::all;
 use crate::args::ConfigArgs;
 use crate::failure::Failure;
-use load::act::options::Test;
-use load::act::scale::{Factor, LOAD_1X};
+use load::factor::Factor;
+use load::workload::act::options::Test;
+use load::workload::act::scale::LOAD_1X;
 use std::path::PathBuf;
 
 /// What is wanted. What is not said is left as it is.

@@ -13,10 +13,9 @@ use crate::engine::{Engine, EngineFacts};
 use device::guard::{Prepared, unix_s};
 use device::salt::PlacedSalt;
 use device::target::Target;
-use load::plan::Plan;
-use load::prep::{self, Content, SPOT_BYTES, Sweep};
 use load::run::{Cause, Control, Run, RunError, Settings};
-use load::stream::Stream;
+use load::workload::prepare::{Content, Pass, SPOT_BYTES};
+use load::workload::{Choices, RunPlan, Workload};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -147,8 +146,8 @@ impl Job {
         let later = u64::from(self.prepared.passes() - pass - 1) * used;
         self.status.begin(step, used, from, later);
         let mark = Arc::new(AtomicU64::new(from));
-        let plan = prep::write_plan(Sweep::new(from..reached, mark.clone()), content);
-        let ran = if from < reached { self.run(plan, Some(&mark)) } else { Ok(()) };
+        let pass = Pass { device: self.name.clone(), range: from..reached, mark: mark.clone(), content };
+        let ran = if from < reached { self.run(&pass, Some(&mark)) } else { Ok(()) };
         // A device that failed is not trusted with another sync: what was recorded before holds.
         if matches!(ran, Ok(()) | Err(Broken::Asked)) {
             let (begun, mark) = (Instant::now(), mark.load(Ordering::Acquire));
@@ -183,9 +182,14 @@ impl Job {
         fill.map_or(Content::Zeros, |fill| Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key)))
     }
 
-    /// Runs `plan` until its stream ends. With a `mark`, records from time to time how far it is.
-    pub(super) fn run<S: Stream + Send>(&mut self, plan: Plan<S>, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
+    /// Runs `workload` until its stream ends. With a `mark`, records from time to time how far it is.
+    pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
         let facts = EngineFacts::unpaced(&self.engine);
+        let choices = Choices { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
+        let mut plan = RunPlan::new(vec![self.name.clone()], [].into());
+        workload
+            .build(&self.devices.shapes(), &choices, &mut plan)
+            .map_err(|error| Broken::Environment(format!("{}: {error}", self.name)))?;
         let settings = Settings {
             duration_ns: u64::MAX / 4,
             max_lag_ns: 0,
@@ -193,10 +197,9 @@ impl Job {
             pacing: facts.pacing(),
             drain_ns: DRAIN_NS,
         };
-        let what =
-            Run { layout: prep::layout(&self.name), settings, interval_ns: INTERVAL_NS, control: self.control.clone() };
+        let what = Run { layout: plan.layout, settings, interval_ns: INTERVAL_NS, control: self.control.clone() };
         let mut tracker = Tracker::new(&mut self.prepared, &self.ledger, &self.status, mark.map(Arc::as_ref));
-        let ran = self.engine.run(&what, vec![plan], &self.devices, 1, &facts, &mut tracker);
+        let ran = self.engine.run(&what, plan.shards, &self.devices, 1, &facts, &mut tracker);
         if mark.is_some() {
             self.written.ns += tracker.ended_ns;
         }

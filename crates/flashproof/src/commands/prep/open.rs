@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use device::guard::{Answers, Guard};
-    use load::act::Engine as WantedEngine;
+    use load::workload::act::Engine as WantedEngine;
     use std::fs;
     use std::path::PathBuf;
     use tempfile::TempDir;

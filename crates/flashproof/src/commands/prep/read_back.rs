@@ -5,7 +5,7 @@ use super::ledger::Broken;
 use super::status::Step;
 use device::guard::{Prepared, Sampled, unix_s};
 use device::target::Target;
-use load::prep::{self, Compared, Content, SPOT_BYTES, Sample};
+use load::workload::prepare::{Compared, Content, ReadBack, SPOT_BYTES};
 use std::sync::Arc;
 
 /// Places read before a preparation goes on: a device that lost a part of what is on record to that extent
@@ -80,10 +80,11 @@ impl Job {
     fn compare(&mut self, end: u64, spots: u64, content: Content) -> Result<Arc<Compared>, Broken> {
         let compared = Arc::new(Compared::default());
         let now = unix_s() ^ u64::from(std::process::id()) << 32;
-        let sample = Sample::new(end, spots, now, content, compared.clone());
-        self.status.begin(Step::ReadBack, sample.spots() * SPOT_BYTES as u64, 0, 0);
+        let device = self.name.clone();
+        let read_back = ReadBack { device, end, spots, seed: now, content, compared: compared.clone() };
+        self.status.begin(Step::ReadBack, read_back.spots() * SPOT_BYTES as u64, 0, 0);
         if end > 0 {
-            self.run(prep::read_plan(sample), None)?;
+            self.run(&read_back, None)?;
         }
         Ok(compared)
     }

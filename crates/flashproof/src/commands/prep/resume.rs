@@ -6,7 +6,7 @@
 
 use device::discover::DeviceFacts;
 use device::guard::{Prepared, Records};
-use load::prep::BLOCK_BYTES;
+use load::workload::prepare::BLOCK_BYTES;
 
 /// What the user asks for.
 #[derive(Debug, Clone, Copy)]

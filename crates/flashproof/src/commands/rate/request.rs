@@ -1,12 +1,11 @@
-//! What is request for: load, bounds and terms of the search, all checked before any device is touched.
+//! What is asked for: load, bounds and terms of the search, all checked before any device is touched.
 
 use crate::args::RateArgs;
 use crate::failure::Failure;
 use crate::runner;
-use crate::series::{self, NOT_PREPARED};
-use load::act::Arrival;
-use load::act::scale::Factor;
-use load::act::staged::{Base, Load};
+use crate::series::{self, Base1x, NOT_PREPARED};
+use load::factor::Factor;
+use load::workload::{Load, Scalable};
 use results::judge::{Sla, round_sec};
 use results::rating::{Multiple, ROUNDS_MAX, Standing};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
@@ -19,10 +18,10 @@ const SIMULATED_SLICE_SEC: u32 = 120;
 
 const SEC_PER_HOUR: f64 = 3_600.0;
 
-/// What is request for.
+/// What is asked for.
 pub struct Request {
     /// The load of 1x, on all devices.
-    pub base: Base,
+    pub base: Base1x,
     /// The first and the highest load.
     pub from: Multiple,
     /// See there.
@@ -48,16 +47,16 @@ impl Request {
     /// What `args` ask for. Errors: whatever is wrong with the options or CONFIG.
     pub fn of(args: &RateArgs) -> Result<Self, Failure> {
         let base = series::base(args.config.as_deref(), &args.devices, args.series.as_act, "rate")?;
-        let terms = base.config().terms();
+        let spec = base.spec();
         let (from, up_to) = (multiple(args.from), multiple(args.up_to));
         if from > up_to {
             return Err(Failure::usage(format!(
                 "cannot climb from {from}x (--from) to {up_to}x (--up-to) - that is not upwards - give a lower --from"
             )));
         }
-        let simulated = terms.is_simulated();
+        let simulated = spec.is_simulated();
         let slice = args.slice.unwrap_or(if simulated { SIMULATED_SLICE_SEC } else { SLICE_SEC });
-        let round_sec = round_sec(None, slice.into(), terms.report_interval_sec.into());
+        let round_sec = round_sec(None, slice.into(), spec.report_interval_sec);
         let file_name = args.config.as_deref().and_then(|path| path.file_name());
         let request = Self {
             from,
@@ -69,7 +68,7 @@ impl Request {
             simulated,
             config_name: file_name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             sla: args.sla.clone(),
-            as_act: terms.arrival == Arrival::Act,
+            as_act: base.is_paced_as_published(),
             no_prep: args.no_prep,
             base,
         };
@@ -89,10 +88,10 @@ impl Request {
     }
 
     /// The load of `multiple` times 1x on all devices, for at most `seconds`.
-    pub fn load(&self, multiple: Multiple, seconds: u64) -> Result<Load, Failure> {
+    pub fn load(&self, multiple: Multiple, seconds: u64) -> Result<Load<<Base1x as Scalable>::Workload>, Failure> {
         let mut base = self.base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
-        let devices: Vec<usize> = (0..base.config().device_names().len()).collect();
+        let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
         let factor: Factor = multiple.to_string().parse().map_err(Failure::usage)?;
         base.at(factor, &devices).map_err(|errors| {
             let errors: Vec<_> = errors.iter().map(|error| format!("{multiple}x: {error}")).collect();
@@ -110,7 +109,7 @@ impl Request {
             ("length of a round".to_owned(), span(self.round_sec)),
             ("confirmed for".to_owned(), span(self.slice_sec)),
             ("pacing".to_owned(), if self.as_act { "as ACT" } else { "even" }.to_owned()),
-            ("load of 1x".to_owned(), if self.base.is_acts() { "ACT's" } else { "its own" }.to_owned()),
+            ("load of 1x".to_owned(), if self.base.is_standard() { "ACT's" } else { "its own" }.to_owned()),
         ];
         let prepared = if self.no_prep { "none (--no-prep)" } else { "before the first step" };
         terms.push(("preparation".to_owned(), prepared.to_owned()));
@@ -122,7 +121,7 @@ impl Request {
             purpose: Purpose::Rate,
             began_unix_ms: series::now_unix_ms(),
             devices,
-            config_1x: self.base.config().to_text(),
+            config_1x: self.base.to_text(),
             terms,
             findings: Vec::new(),
             steps: Vec::new(),
@@ -136,7 +135,7 @@ impl Request {
     pub fn standing(&self, unprepared: &str, virtual_kinds: &[String]) -> Standing {
         let reasons = [
             (!self.as_act, "operations came evenly, which flatters a drive (--as-act paces as ACT does)"),
-            (!self.base.is_acts(), "the load of 1x was not ACT's"),
+            (!self.base.is_standard(), "the load of 1x was not ACT's"),
             (self.sla != Sla::default(), "the limits were not ACT's"),
             (self.simulated, "the drive was simulated"),
             (!unprepared.is_empty(), "the drive was not prepared"),

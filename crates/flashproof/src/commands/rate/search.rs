@@ -1,4 +1,4 @@
-//! The search of a search: its next move, the run of it, and what that showed.
+//! A search under way: its next move, the run of it, and what that showed.
 
 use super::messages;
 use super::request::Request;

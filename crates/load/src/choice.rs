@@ -1,0 +1,90 @@
+//! Options whose value is one of a few words, for configurations of any kind.
+//!
+//! Each is an enum that lists its own words, so that an option table, a parser and an echo cannot disagree
+//! about them.
+
+/// An enum whose variants are written as words.
+pub(crate) trait Choice: Copy + Sized + 'static {
+    /// Every variant with its word, the default first.
+    const WORDS: &'static [&'static str];
+
+    /// The variant of a word of `WORDS`.
+    fn from_word(word: &str) -> Option<Self>;
+
+    /// The word of this variant.
+    fn word(self) -> &'static str;
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $crate::choice::Choice for $name {
+            const WORDS: &'static [&'static str] = &[$($word),+];
+
+            fn from_word(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+
+            fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str($crate::choice::Choice::word(*self))
+            }
+        }
+    };
+}
+
+pub(crate) use choice;
+
+choice! {
+    /// When the operations of a stream are intended to start.
+    Arrival {
+        /// Evenly spaced, one phase-shifted schedule for each device.
+        #[default]
+        Paced = "paced",
+        /// Exponential gaps: independent clients.
+        Poisson = "poisson",
+        /// ACT 6's own pacing and its random choice of device for each request.
+        Act = "act",
+        /// The next as soon as one ends: a fixed number in flight, no intended rate.
+        Closed = "closed",
+    }
+}
+
+choice! {
+    /// How an issuing thread passes the time until the next operation is due.
+    Pacing {
+        /// Sleeps, wakes rarely and issues what is due.
+        #[default]
+        Sleep = "sleep",
+        /// Spins on the clock: least lag, one core busy for each issuing thread.
+        Spin = "spin",
+    }
+}
+
+choice! {
+    /// What carries operations to the kernel.
+    Engine {
+        /// `io_uring` where the kernel allows it, threads otherwise.
+        #[default]
+        Auto = "auto",
+        /// `io_uring`, or the run is refused.
+        Uring = "uring",
+        /// Threads that block in pread and pwrite.
+        Threads = "threads",
+    }
+}

@@ -1,0 +1,192 @@
+//! What the workloads of both tests are built from: how a rate becomes arrivals, how many operations
+//! may be in flight, how many threads issue them.
+
+use crate::choice::Arrival as Arrivals;
+use crate::plan::{Arrival, Lane, Limit, Plan};
+use crate::rate::Rate;
+use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
+use crate::stream::Pattern;
+use crate::workload::act::configuration::{SERVICE_THREADS_PER_DEVICE, Terms};
+use crate::workload::{Choices, DeviceShape, Place};
+use device::random::Random;
+
+/// Memory for the buffers of the operations that clients wait for, over all devices, when the
+/// configuration does not say how many may be in flight.
+const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
+
+/// Fewest operations in flight that clients wait for on a device, however large they are.
+const CLIENT_SLOTS_MIN: u64 = 16;
+
+/// Operations in flight on each device when `arrival: closed` is not told a number.
+const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
+
+/// Threads for each CPU that ACT uses when it is not told. Source: ACT 6.6, `cfg_storage.c`.
+const ACT_THREADS_PER_CPU: u32 = 5;
+
+/// How late the threads of ACT 6.6 wake from usleep at most, but for few: the kernel's timer slack of
+/// 50 us and waiting for a CPU among each other. Measured: docs/method.md.
+const ACT_WAKES_LATE_NS: u64 = 150_000;
+
+/// Operations a second that one issuing thread is given before a second one is used. A core does
+/// several times as many, and needs the rest for the kernel's side of them.
+const SHARD_IOPS: f64 = 200_000.0;
+
+/// Salted buffers beyond those in flight, so that one is ready while another is salted.
+pub(super) const SALTED_AHEAD: u32 = 8;
+
+/// What the parts of a builder share.
+pub(super) struct Common<'a> {
+    pub(super) terms: Terms,
+    pub(super) devices: &'a [DeviceShape],
+    pub(super) choices: &'a Choices,
+    /// Bytes of the largest operation that a client waits for, on any device, at least 1.
+    pub(super) client_bytes: u32,
+    /// Operations in flight on each device that no client waits for, at most.
+    pub(super) other_slots: u32,
+    /// Issuing threads.
+    pub(super) shards: u32,
+    /// Where it stands among the workloads of the run.
+    pub(super) place: Place,
+}
+
+impl Common<'_> {
+    /// The arrivals of the `part`-th of `parts` equal parts of a stream; `None` without a rate.
+    pub(super) fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
+        let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
+        let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
+        let schedule = match self.terms.arrival {
+            Arrivals::Paced | Arrivals::Closed => {
+                even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream))?
+            }
+            // ACT's threads all begin at the same moment, each at its part of the rate.
+            Arrivals::Act => {
+                Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random()))
+            }
+            Arrivals::Poisson => Schedule::Poisson(Poisson::new(rate.divided(parts)?, random())?),
+        };
+        Some(Arrival::Scheduled(schedule))
+    }
+
+    /// The arrivals on a device of this shard's part of a stream that `shards` of them share.
+    pub(super) fn arrival_on(
+        &self,
+        stream: usize,
+        rate: Rate,
+        index: usize,
+        shard: u32,
+        shards: u32,
+    ) -> Option<Arrival> {
+        let devices = self.devices.len() as u64;
+        self.arrival(stream, rate, u64::from(shard) * devices + index as u64, devices * u64::from(shards))
+    }
+
+    /// Random numbers of a stream on a device (or of a thread), on this shard.
+    pub(super) fn random(&self, stream: usize, index: usize, shard: u32) -> Random {
+        Random::for_part(self.choices.seed, random_part(stream, index, shard))
+    }
+
+    /// The cell of the `stream`-th of its streams on a device.
+    pub(super) fn cell(&self, stream: usize, index: usize) -> u32 {
+        self.place.cell(stream, self.devices[index].target)
+    }
+
+    /// What a stream on a device is called in messages.
+    pub(super) fn lane_name(&self, stream: &str, index: usize) -> String {
+        self.place.lane_name(stream, &self.devices[index].name)
+    }
+
+    /// Threads of ACT, `threads` over all shards: each does the operations of its `pattern` one at a time
+    /// and has its part of the arrivals.
+    pub(super) fn act_threads(
+        &self,
+        shard: u32,
+        threads: u32,
+        (stream, rate, name): (usize, Rate, String),
+        plan: &mut Plan<Pattern>,
+        pattern: impl Fn(usize) -> Pattern,
+    ) {
+        for thread in (shard..threads).step_by(self.shards as usize) {
+            let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
+            let limit = plan.limits.len() as u32;
+            // Their number is ACT's choice or the user's, in no case the device's.
+            plan.limits.push(Limit { slots: 1, configured: true });
+            plan.lanes.push(Lane { stream: pattern(thread as usize), arrival, limit, name: name.clone() });
+        }
+    }
+
+    /// Adds the limits of what clients wait for, and gives the one of each device: one for all when
+    /// `service-threads` is given, else one for each.
+    pub(super) fn client_limits(&self, shard: u32, plan: &mut Plan<Pattern>) -> Vec<u32> {
+        let devices = 0..self.devices.len();
+        match self.terms.service_threads {
+            Some(_) => vec![self.limit(plan, self.client_slots_total(), shard, true); devices.len()],
+            None => devices.map(|index| self.limit(plan, self.client_slots_on(index), shard, false)).collect(),
+        }
+    }
+
+    /// This shard's part of what a device is kept busy with when no rate is offered.
+    pub(super) fn closed_on(&self, index: usize, shard: u32) -> Arrival {
+        Arrival::Closed { depth: share(self.client_slots_on(index), self.shards, shard), think_ns: 0 }
+    }
+
+    /// Adds a limit of this shard's part of `slots`.
+    fn limit(&self, plan: &mut Plan<Pattern>, slots: u32, shard: u32, configured: bool) -> u32 {
+        plan.limits.push(Limit { slots: share(slots, self.shards, shard).max(1), configured });
+        plan.limits.len() as u32 - 1
+    }
+
+    /// Operations in flight at most that clients wait for, over all devices and shards.
+    pub(super) fn client_slots_total(&self) -> u32 {
+        match (self.terms.service_threads, self.terms.arrival) {
+            (Some(threads), _) => threads,
+            (None, Arrivals::Act) => self.choices.cpus.saturating_mul(ACT_THREADS_PER_CPU).max(1),
+            (None, _) => (0..self.devices.len()).map(|index| self.client_slots_on(index)).sum(),
+        }
+    }
+
+    /// The same on one device, over all shards.
+    pub(super) fn client_slots_on(&self, index: usize) -> u32 {
+        let devices = self.devices.len() as u32;
+        match (self.terms.service_threads, self.terms.arrival) {
+            (Some(threads), _) => share(threads, devices, index as u32).max(1),
+            (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
+            (None, _) => {
+                let fit = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
+                let fit = fit.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
+                // The others need the engine, too.
+                let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
+                fit.min(carried.saturating_sub(self.other_slots)).max(1)
+            }
+        }
+    }
+
+    /// Number of shards: what was asked for, or as many as `iops` operations a second need; never more
+    /// than there are `parts` to share out.
+    pub(super) fn shards_wanted(&self, iops: f64, parts: u32) -> u32 {
+        let needed = match self.terms.arrival {
+            // Flat out, each device can be given what one core can issue.
+            Arrivals::Closed => self.devices.len() as u32,
+            _ => (iops / SHARD_IOPS).ceil() as u32,
+        };
+        let shards = self.terms.shards.unwrap_or(needed.min(self.choices.shards_max));
+        if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts.max(1)) }
+    }
+}
+
+/// More streams than a workload has, so that those of several are not in phase.
+const STREAMS_MAX: usize = 8;
+
+/// Phase of a stream: multiples of the golden section are far from each other, whatever their number.
+fn phase(stream: usize) -> u32 {
+    (stream as u32 * 40_503) % PHASE_ONE
+}
+
+/// `whole` shared out over `parts`: the part that `part` gets.
+pub(super) fn share(whole: u32, parts: u32, part: u32) -> u32 {
+    whole / parts + u32::from(part < whole % parts)
+}
+
+/// Streams of random numbers: one for each stream, device (or thread) and shard.
+fn random_part(stream: usize, index: usize, shard: u32) -> u64 {
+    ((stream as u64) << 48) | ((index as u64) << 16) | u64::from(shard)
+}

@@ -1,0 +1,221 @@
+//! The workload of an index test: service reads, and page updates by cache threads.
+//!
+//! Both read pages into one cell of a device, as ACT counts them in one histogram. An update is one
+//! arrival: its write follows its read in the same slot, so that `cache-threads` bounds both.
+
+#[cfg(test)]
+mod tests;
+
+use super::WorkloadError;
+use super::common::{Common, SALTED_AHEAD, share};
+use crate::choice::Arrival as Arrivals;
+use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
+use crate::rate::Rate;
+use crate::stream::{Extent, Mixed, Pattern, Uniform, Updates};
+use crate::workload::act::configuration::Fields;
+use crate::workload::act::index::{IndexConfig, IndexDerived, PAGE_BYTES};
+use crate::workload::{Choices, DeviceShape, Place, RunPlan};
+use device::random::Random;
+use device::salt::Salt;
+use results::cell::StreamInfo;
+use sys::op::OpKind;
+
+/// The streams that are recorded, in the order of the layout.
+const STREAMS: [&str; 2] = ["reads", "writes"];
+const READS: usize = 0;
+const WRITES: usize = 1;
+
+/// The streams that arrive: reads that clients wait for, and updates that nobody waits for.
+const SERVICE: usize = 0;
+const UPDATES: usize = 1;
+
+/// Updates that an ACT thread does one after the other before it looks at the clock. Source: ACT 6.6,
+/// `act_index.c`, `BUNDLE_SIZE`.
+const ACT_BUNDLE: u32 = 100;
+
+/// ACT's number of cache threads; any other is the user's choice.
+const ACT_CACHE_THREADS: u32 = 8;
+
+/// Memory for the buffers of writes, over all devices of a shard, and the fewest of a device.
+const WRITE_MEMORY_BYTES: u32 = 64 << 20;
+const WRITE_BUFFERS_MIN: u32 = 64;
+
+/// Buffer class of reads; those of writes follow, one for each device.
+const PAGE_READS: u16 = 0;
+
+/// Buffer class of the writes to a device.
+fn page_writes(index: usize) -> u16 {
+    1 + index as u16
+}
+
+struct Builder<'a> {
+    common: Common<'a>,
+    config: &'a IndexConfig,
+    derived: &'a IndexDerived,
+}
+
+/// Adds what `config` asks for on `devices`, which are those of `config.device_names`, to `run`; gives the
+/// service-threads in force, as [`super::storage`] does.
+///
+/// `derived` is that of `config`. Errors: a device that holds no page.
+pub(in super::super) fn index(
+    config: &IndexConfig,
+    derived: &IndexDerived,
+    devices: &[DeviceShape],
+    choices: &Choices,
+    run: &mut RunPlan<Pattern>,
+) -> Result<u32, WorkloadError> {
+    if let Some(small) = devices.iter().find(|device| device.size_bytes < u64::from(PAGE_BYTES)) {
+        return Err(WorkloadError::NoPage { device: small.name.clone(), size_bytes: small.size_bytes });
+    }
+    let common = Common {
+        terms: config.terms(),
+        devices,
+        choices,
+        client_bytes: PAGE_BYTES,
+        other_slots: config.cache_threads.div_ceil(devices.len() as u32),
+        shards: 1,
+        place: Place::default(),
+    };
+    let mut builder = Builder { common, config, derived };
+    let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
+    let service_threads = builder.common.client_slots_total();
+    let shards = builder.common.shards_wanted(iops, service_threads);
+    builder.common.shards = shards;
+    builder.common.place = run.add(streams(config, derived), shards as usize);
+    (0..shards).zip(&mut run.shards).for_each(|(shard, plan)| builder.add_to(shard, plan));
+    Ok(service_threads)
+}
+
+/// What is recorded: the verdict is about reads, which include all that a client waits for.
+fn streams(config: &IndexConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
+    let terms = config.terms();
+    let stream = |stream: usize, offered_iops: f64| StreamInfo {
+        name: STREAMS[stream].to_owned(),
+        judged: stream == READS,
+        offered_iops,
+        workload: 0,
+        act: Some(terms.histograms(true)),
+    };
+    let updates_iops = derived.update_rate.per_sec_f64();
+    let reads_iops = match config.arrival {
+        // Flat out there is no rate to be offered.
+        Arrivals::Closed => 0.0,
+        _ => derived.service_read_rate.per_sec_f64() + updates_iops,
+    };
+    let writes = (!derived.update_rate.is_zero()).then(|| stream(WRITES, updates_iops));
+    [stream(READS, reads_iops)].into_iter().chain(writes).collect()
+}
+
+impl Builder<'_> {
+    /// Adds what shard `shard` runs to its `plan`.
+    fn add_to(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let slots = |plan: &Plan<_>| plan.limits.iter().map(|limit| limit.slots).sum::<u32>();
+        let before = slots(plan);
+        match self.config.arrival {
+            Arrivals::Act => self.service_threads(shard, plan),
+            _ => self.service_reads(shard, plan),
+        }
+        let with_services = slots(plan);
+        match self.config.arrival {
+            Arrivals::Act => self.cache_threads(shard, plan),
+            _ => self.updates(shard, plan),
+        }
+        let with_updates = slots(plan);
+        plan.buffers.extend(self.buffers(shard, with_updates - before, with_updates - with_services));
+    }
+
+    fn class(&self, class: u16) -> u16 {
+        self.common.place.buffers(class)
+    }
+
+    /// All pages of a device, to be counted in the cell of `stream`.
+    fn pages(&self, stream: usize, index: usize) -> Extent {
+        let DeviceShape { target, size_bytes, .. } = self.common.devices[index];
+        Extent::blocks(target, self.common.cell(stream, index), size_bytes, PAGE_BYTES)
+            .expect("a page fits the device, as was checked")
+    }
+
+    /// Reads that clients wait for, by device: each has this shard's part of its schedule.
+    fn service_reads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let common = &self.common;
+        for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
+            let arrival = match self.config.arrival {
+                Arrivals::Closed => Some(common.closed_on(index, shard)),
+                _ => common.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, common.shards),
+            };
+            let (extent, random) = (self.pages(READS, index), common.random(SERVICE, index, shard));
+            let stream =
+                Pattern::Uniform(Uniform { extent, kind: OpKind::Read, buffers: self.class(PAGE_READS), random });
+            let name = common.lane_name(STREAMS[READS], index);
+            plan.lanes.extend(arrival.map(|arrival| Lane { stream, arrival, limit, name }));
+        }
+    }
+
+    /// Page updates, by device; `cache-threads` bounds those of all devices together.
+    fn updates(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let threads = self.config.cache_threads;
+        // More shards than threads would make the bound larger.
+        let shards = self.common.shards.min(threads);
+        if shard >= shards || self.derived.update_rate.is_zero() {
+            return;
+        }
+        let limit = plan.limits.len() as u32;
+        plan.limits.push(Limit { slots: share(threads, shards, shard), configured: threads != ACT_CACHE_THREADS });
+        for index in 0..self.common.devices.len() {
+            if let Some(arrival) = self.common.arrival_on(UPDATES, self.derived.update_rate, index, shard, shards) {
+                let random = self.common.random(UPDATES, index, shard);
+                let stream = Pattern::Updates(self.update_stream(&[index], 1, random));
+                let name = self.common.lane_name("page-updates", index);
+                plan.lanes.push(Lane { stream, arrival, limit, name });
+            }
+        }
+    }
+
+    /// Updates on `devices`, `bundle` of them for each arrival.
+    fn update_stream(&self, devices: &[usize], bundle: u32, random: Random) -> Updates {
+        let reads = devices.iter().map(|index| self.pages(READS, *index)).collect();
+        let writes =
+            devices.iter().map(|index| (self.pages(WRITES, *index), self.class(page_writes(*index)))).collect();
+        Updates::new(reads, writes, self.class(PAGE_READS), bundle, random)
+    }
+
+    /// ACT's service threads: each reads one page at a time from any device.
+    fn service_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let name = format!("{}service-threads", self.common.place.prefix);
+        let (threads, rate) = (self.common.client_slots_total(), self.derived.service_read_rate);
+        self.common.act_threads(shard, threads, (SERVICE, rate, name), plan, |thread| {
+            let reads = (0..self.common.devices.len()).map(|index| self.pages(READS, index)).collect();
+            let random = self.common.random(SERVICE, thread, shard);
+            Pattern::Mixed(Mixed { reads, writes: Vec::new(), split: (1, 1), buffers: self.class(PAGE_READS), random })
+        });
+    }
+
+    /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until it is
+    /// time for the next.
+    fn cache_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+        let name = format!("{}cache-threads", self.common.place.prefix);
+        let bundles = self.derived.update_rate.divided(ACT_BUNDLE.into()).unwrap_or(Rate::ZERO);
+        let devices: Vec<_> = (0..self.common.devices.len()).collect();
+        self.common.act_threads(shard, self.config.cache_threads, (UPDATES, bundles, name), plan, |thread| {
+            let random = self.common.random(UPDATES, thread, shard);
+            Pattern::Updates(self.update_stream(&devices, ACT_BUNDLE, random))
+        });
+    }
+
+    /// The buffers of a shard with `slots` operations in flight, of which `update_slots` are updates.
+    fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
+        let len_bytes = PAGE_BYTES as usize;
+        let mut classes = vec![BufferClass { len_bytes, count: slots, fill: Fill::AsIs }];
+        // All updates can be on one device at once. Where that would take too much memory, a write waits for
+        // a buffer of those in flight.
+        let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.common.devices.len() as u32;
+        let count = (update_slots + update_slots.min(SALTED_AHEAD)).min(fit.max(WRITE_BUFFERS_MIN));
+        for (index, device) in self.common.devices.iter().enumerate() {
+            let mut random = self.common.random(STREAMS.len(), page_writes(index).into(), shard);
+            let salt = Salt::new(random.next_u64(), 100, device.stamp_key);
+            classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
+        }
+        classes
+    }
+}

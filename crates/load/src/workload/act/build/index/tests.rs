@@ -1,0 +1,160 @@
+//! Known answers for the shape of index workloads.
+
+use super::*;
+use crate::plan::Arrival;
+use crate::stream::Stream;
+use crate::workload::act::derive_index;
+use sys::op::Outcome;
+
+const MIB: u64 = 1 << 20;
+
+fn config() -> IndexConfig {
+    IndexConfig {
+        device_names: vec!["a".into(), "b".into()],
+        test_duration_sec: 10,
+        read_reqs_per_sec: 7,
+        write_reqs_per_sec: 3,
+        defrag_lwm_pct: 40,
+        ..IndexConfig::default()
+    }
+}
+
+fn build_on(config: &IndexConfig, devices: &[DeviceShape], shards_max: u32) -> Result<RunPlan<Pattern>, WorkloadError> {
+    let choices = Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None };
+    let names = devices.iter().map(|device| device.name.clone()).collect();
+    let mut run = RunPlan::new(names, [1_000_000].into());
+    index(config, &derive_index(config).unwrap(), devices, &choices, &mut run)?;
+    Ok(run)
+}
+
+fn build(config: &IndexConfig, shards_max: u32) -> RunPlan<Pattern> {
+    let device = |n: u16| DeviceShape {
+        name: format!("dev-{n}"),
+        target: n,
+        size_bytes: MIB,
+        min_io_bytes: 512,
+        stamp_key: n.into(),
+    };
+    let devices: Vec<_> = (0..config.device_names.len() as u16).map(device).collect();
+    build_on(config, &devices, shards_max).unwrap()
+}
+
+fn lanes<'a>(
+    workload: &'a RunPlan<Pattern>,
+    name: &'a str,
+) -> impl Iterator<Item = (&'a Plan<Pattern>, &'a Lane<Pattern>)> {
+    let lanes = workload.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)));
+    lanes.filter(move |(_, lane)| lane.name.starts_with(name))
+}
+
+/// Operations that the lanes of this name want in 8,500 s: arrivals, and what follows each.
+fn wanted(workload: &RunPlan<Pattern>, name: &str) -> usize {
+    let count = |lane: &Lane<Pattern>| {
+        let (Arrival::Scheduled(mut schedule), mut stream) = (lane.arrival.clone(), lane.stream.clone()) else {
+            panic!("not scheduled")
+        };
+        let arrivals = std::iter::from_fn(|| schedule.next_ns()).take_while(|ns| *ns < 8_500_000_000_000).count();
+        arrivals * chain(&mut stream).len()
+    };
+    lanes(workload, name).map(|(_, lane)| count(lane)).sum()
+}
+
+fn chain(stream: &mut Pattern) -> Vec<crate::stream::Request> {
+    let first = stream.next().unwrap();
+    std::iter::successors(Some(first), |request| stream.on_completion(request, Outcome::Done)).collect()
+}
+
+#[test]
+fn rates_are_exact_totals_over_devices_and_shards() {
+    for shards in [1, 2, 3] {
+        let workload = build(&IndexConfig { shards: Some(shards), ..config() }, 4);
+        assert_eq!(workload.shards.len(), shards as usize);
+        assert_eq!(wanted(&workload, "reads@"), 10 * 8_500, "a read for each client read and write");
+        assert_eq!(wanted(&workload, "page-updates@"), 2 * 5 * 8_500, "3 x 100 / 60 reads, and as many writes");
+    }
+    let act = build(&IndexConfig { arrival: Arrivals::Act, ..config() }, 1);
+    assert_eq!(wanted(&act, "service-threads"), 10 * 8_500);
+    // 8 threads in bundles of 200 operations, each beginning at once.
+    assert!(wanted(&act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
+}
+
+#[test]
+fn the_write_of_an_update_follows_its_read_on_the_same_device_and_is_counted_there() {
+    let workload = build(&config(), 1);
+    for (n, (plan, lane)) in lanes(&workload, "page-updates@").enumerate() {
+        let mut stream = lane.stream.clone();
+        for _ in 0..1000 {
+            let [read, write] = chain(&mut stream)[..] else { panic!("one read, one write") };
+            assert_eq!((read.kind, write.kind), (OpKind::Read, OpKind::Write));
+            for (request, cell) in [(read, n), (write, 2 + n)] {
+                assert_eq!((usize::from(request.target), request.cell as usize), (n, cell));
+                assert_eq!((request.len, request.offset % 4096), (4096, 0));
+                assert!(request.offset < MIB);
+                let buffers = &plan.buffers[usize::from(request.buffers)];
+                assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == OpKind::Write);
+            }
+        }
+    }
+    assert_eq!(lanes(&workload, "page-updates@").count(), 2);
+}
+
+#[test]
+fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
+    for (threads, shards, arrival) in [(8, 1, Arrivals::Paced), (3, 2, Arrivals::Paced), (2, 4, Arrivals::Poisson)] {
+        let config = IndexConfig { cache_threads: threads, shards: Some(shards), arrival, ..config() };
+        let workload = build(&config, 4);
+        let mut slots = 0;
+        for plan in &workload.shards {
+            let updates = plan.lanes.iter().find(|lane| lane.name.starts_with("page-updates"));
+            slots += updates.map_or(0, |lane| plan.limits[lane.limit as usize].slots);
+        }
+        assert_eq!(slots, threads);
+        // A Poisson schedule has its rate on average only.
+        let (wanted, slack) =
+            (wanted(&workload, "page-updates@"), if arrival == Arrivals::Poisson { 4_000 } else { 0 });
+        assert!(wanted.abs_diff(85_000) <= slack, "{wanted}");
+    }
+    let act = build(&IndexConfig { arrival: Arrivals::Act, cache_threads: 5, ..config() }, 1);
+    assert!(lanes(&act, "cache-threads").all(|(plan, lane)| plan.limits[lane.limit as usize].slots == 1));
+    assert_eq!(lanes(&act, "cache-threads").count(), 5);
+}
+
+#[test]
+fn every_slot_has_its_buffers() {
+    for arrival in [Arrivals::Paced, Arrivals::Act, Arrivals::Closed] {
+        for plan in build(&IndexConfig { arrival, shards: Some(2), ..config() }, 2).shards {
+            let slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
+            assert_eq!(plan.buffers[0].count, slots, "all of them can read");
+            let updates = plan.limits.iter().rev().take_while(|limit| limit.slots < 32).map(|limit| limit.slots);
+            let updates: u32 = updates.sum();
+            assert!(plan.buffers[1..].iter().all(|class| class.count >= updates.min(8)), "{arrival}");
+        }
+    }
+}
+
+#[test]
+fn many_cache_threads_on_many_devices_take_little_memory() {
+    let names = (0..16).map(|n| format!("d{n}")).collect();
+    let many = IndexConfig { device_names: names, cache_threads: 65_536, ..config() };
+    let plan = &build(&many, 1).shards[0];
+    let writes: usize = plan.buffers[1..].iter().map(|class| class.len_bytes * class.count as usize).sum();
+    assert_eq!(writes, 64 << 20);
+}
+
+#[test]
+fn a_load_of_reads_writes_nothing() {
+    let workload = build(&IndexConfig { write_reqs_per_sec: 0, ..config() }, 1);
+    let streams: Vec<_> = workload.layout.streams.iter().map(|stream| (&stream.name[..], stream.judged)).collect();
+    assert_eq!(streams, [("reads", true)]);
+    assert_eq!(lanes(&workload, "page-updates").count(), 0);
+    let both = build(&config(), 1).layout.streams;
+    assert_eq!((both[0].offered_iops, both[1].offered_iops), (15.0, 5.0));
+    assert_eq!((both[1].name.as_str(), both[1].judged), ("writes", false), "no client waits for them");
+}
+
+#[test]
+fn a_device_without_room_for_a_page_is_named() {
+    let device = DeviceShape { name: "/dev/x".into(), target: 0, size_bytes: 4095, min_io_bytes: 512, stamp_key: 0 };
+    let error = build_on(&config(), &[device], 1).unwrap_err().to_string();
+    assert!(error.contains("/dev/x") && error.contains("4095 bytes"), "{error}");
+}

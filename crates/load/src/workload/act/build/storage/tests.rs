@@ -1,0 +1,329 @@
+//! Known answers for the shape of workloads.
+
+use super::*;
+use crate::plan::{Arrival as LaneArrival, Fill, Lane, Plan};
+use crate::schedule::Schedule;
+use crate::stream::Pattern;
+use crate::stream::{SizeDistribution, Stream};
+use crate::workload::act::derive;
+use crate::workload::act::sizes::SizeHistogram;
+use crate::workload::act::sizes::SizeWithinBucket;
+use sys::op::OpKind;
+
+const GIB: u64 = 1 << 30;
+
+fn config() -> StorageConfig {
+    StorageConfig {
+        device_names: vec!["a".into(), "b".into(), "c".into()],
+        test_duration_sec: 10,
+        read_reqs_per_sec: 7,
+        write_reqs_per_sec: 11,
+        ..StorageConfig::default()
+    }
+}
+
+fn devices(n: usize) -> Vec<DeviceShape> {
+    let device = |n| DeviceShape {
+        name: format!("dev-{n}"),
+        target: n as u16,
+        size_bytes: GIB + 70_000,
+        min_io_bytes: 512,
+        stamp_key: n,
+    };
+    (0..n as u64).map(device).collect()
+}
+
+fn choices(shards_max: u32) -> Choices {
+    Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None }
+}
+
+fn build_on(
+    config: &StorageConfig,
+    devices: &[DeviceShape],
+    choices: &Choices,
+) -> Result<RunPlan<Pattern>, WorkloadError> {
+    let names = devices.iter().map(|device| device.name.clone()).collect();
+    let mut run = RunPlan::new(names, [1_000_000].into());
+    storage(config, &derive(config).unwrap(), devices, choices, &mut run)?;
+    Ok(run)
+}
+
+fn build(config: &StorageConfig, shards_max: u32) -> Result<RunPlan<Pattern>, WorkloadError> {
+    build_on(config, &devices(config.device_names.len()), &choices(shards_max))
+}
+
+fn lanes(workload: &RunPlan<Pattern>) -> impl Iterator<Item = (&Plan<Pattern>, &Lane<Pattern>)> {
+    workload.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)))
+}
+
+fn name<'a>((_, lane): (&'a Plan<Pattern>, &'a Lane<Pattern>)) -> &'a str {
+    &lane.name
+}
+
+/// Operations of a lane in the first `seconds`.
+fn count(lane: &Lane<Pattern>, seconds: u64) -> usize {
+    let LaneArrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("not scheduled") };
+    std::iter::from_fn(|| Schedule::next_ns(&mut schedule)).take_while(|ns| *ns < seconds * 1_000_000_000).count()
+}
+
+#[test]
+fn every_stream_of_every_device_has_its_share_of_its_exact_rate() {
+    for (arrival, shards) in [(Arrival::Paced, None), (Arrival::Paced, Some(2)), (Arrival::Act, Some(2))] {
+        let workload = build(&StorageConfig { arrival, shards, ..config() }, 2).unwrap();
+        // 11 writes a second in blocks of 85, doubled by defragmentation.
+        for (stream, iops) in [("reads", 7.0), ("large-block-reads", 22.0 / 85.0), ("large-block-writes", 22.0 / 85.0)]
+        {
+            let mine = |item: &(&Plan<Pattern>, &Lane<Pattern>)| match name(*item) {
+                "service-threads" => stream == "reads",
+                name => name.starts_with(&format!("{stream}@")),
+            };
+            let total: usize = lanes(&workload).filter(mine).map(|(_, lane)| count(lane, 8_500)).sum();
+            let slack = if arrival == Arrival::Act { 10.0 } else { 0.0 };
+            assert!((total as f64 - iops * 8_500.0).abs() <= slack, "{stream} {arrival} {total}");
+        }
+    }
+}
+
+#[test]
+fn the_first_operations_of_streams_and_devices_are_apart() {
+    let workload = build(&config(), 1).unwrap();
+    let mut firsts: Vec<_> = lanes(&workload)
+        .map(|(_, lane)| match lane.arrival.clone() {
+            LaneArrival::Scheduled(mut schedule) => schedule.next_ns().unwrap(),
+            LaneArrival::Closed { .. } => panic!("not scheduled"),
+        })
+        .collect();
+    firsts.sort_unstable();
+    firsts.dedup();
+    assert_eq!(firsts.len(), 9);
+}
+
+#[test]
+fn only_the_streams_of_the_configuration_are_recorded() {
+    let names = |config: &StorageConfig| -> Vec<(String, bool)> {
+        let workload = build(config, 1).unwrap();
+        workload.layout.streams.into_iter().map(|stream| (stream.name, stream.judged)).collect()
+    };
+    let owned =
+        |names: &[(&str, bool)]| names.iter().map(|(name, judged)| ((*name).to_owned(), *judged)).collect::<Vec<_>>();
+    let usual = [("reads", true), ("large-block-reads", false), ("large-block-writes", false)];
+    assert_eq!(names(&config()), owned(&usual));
+    assert_eq!(names(&StorageConfig { write_reqs_per_sec: 0, ..config() }), owned(&[("reads", true)]));
+    assert_eq!(
+        names(&StorageConfig { read_reqs_per_sec: 0, ..config() }),
+        owned(&[("large-block-reads", false), ("large-block-writes", true)]),
+        "nothing else to judge"
+    );
+    assert_eq!(
+        names(&StorageConfig { commit_to_device: true, tomb_raider: true, ..config() }),
+        owned(&[usual[0], usual[1], usual[2], ("writes", true), ("tomb-raider", false)])
+    );
+}
+
+#[test]
+fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
+    let all = StorageConfig { commit_to_device: true, tomb_raider: true, record_bytes_range_max: 5_000, ..config() };
+    let workload = build(&all, 1).unwrap();
+    for (plan, lane) in lanes(&workload) {
+        let mut stream = lane.stream.clone();
+        for _ in 0..1_000 {
+            let request = stream.next().unwrap();
+            assert_eq!(workload.layout.cell_name(request.cell as usize), lane.name, "cells and names go together");
+            assert_eq!(usize::from(request.target), request.cell as usize % 3);
+            assert!(request.offset + u64::from(request.len) <= GIB, "the partial block at the end is unused");
+            assert_eq!(request.kind == OpKind::Write, name((plan, lane)).contains("writes"));
+            let buffers = &plan.buffers[usize::from(request.buffers)];
+            assert!(buffers.len_bytes >= request.len as usize);
+            assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == OpKind::Write);
+        }
+    }
+}
+
+#[test]
+fn every_slot_has_its_buffer() {
+    let every = [Arrival::Paced, Arrival::Poisson, Arrival::Act, Arrival::Closed];
+    for (arrival, service_threads) in every.into_iter().flat_map(|arrival| [(arrival, None), (arrival, Some(7))]) {
+        let commit = StorageConfig { arrival, service_threads, commit_to_device: true, tomb_raider: true, ..config() };
+        for plan in build(&StorageConfig { shards: Some(2), ..commit }, 2).unwrap().shards {
+            let buffers: u32 = plan.buffers.iter().map(|class| class.count).sum();
+            let slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
+            assert!(buffers >= slots && slots > 0, "{arrival}: {buffers} for {slots}");
+            assert!(plan.lanes.iter().all(|lane| plan.limits[lane.limit as usize].slots > 0));
+        }
+    }
+}
+
+#[test]
+fn service_threads_bound_the_record_operations_over_all_shards() {
+    let slots = |workload: &RunPlan<Pattern>| -> u32 {
+        let records = |item: &(&Plan<Pattern>, &Lane<Pattern>)| !name(*item).contains("large");
+        let mut limits: Vec<_> = workload
+            .shards
+            .iter()
+            .enumerate()
+            .flat_map(|(shard, plan)| {
+                let lanes = plan.lanes.iter().map(move |lane| (plan, lane)).filter(records);
+                lanes.map(move |(plan, lane)| (shard, lane.limit, plan.limits[lane.limit as usize].slots))
+            })
+            .collect();
+        limits.sort_unstable();
+        limits.dedup();
+        limits.into_iter().map(|(_, _, slots)| slots).sum()
+    };
+    for arrival in [Arrival::Paced, Arrival::Act, Arrival::Closed] {
+        let named = StorageConfig { service_threads: Some(7), shards: Some(2), arrival, ..config() };
+        let workload = build(&named, 2).unwrap();
+        assert_eq!(slots(&workload), 7, "{arrival}");
+        assert!(workload.shards.iter().all(|plan| plan.limits[0].configured));
+    }
+    assert_eq!(slots(&build(&config(), 1).unwrap()), 3 * 1024);
+    assert_eq!(slots(&build(&StorageConfig { arrival: Arrival::Act, ..config() }, 1).unwrap()), 10, "5 a CPU");
+    assert_eq!(slots(&build(&StorageConfig { arrival: Arrival::Closed, ..config() }, 1).unwrap()), 3 * 32);
+}
+
+#[test]
+fn a_slow_device_cannot_take_the_slots_of_the_others() {
+    let workload = build(&config(), 1).unwrap();
+    let plan = &workload.shards[0];
+    let mut limits: Vec<_> = plan.lanes.iter().map(|lane| lane.limit).collect();
+    limits.sort_unstable();
+    limits.dedup();
+    assert_eq!(limits.len(), 9, "one for each stream and device");
+}
+
+#[test]
+fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
+    let few = Choices { in_flight_max: Some(300), ..choices(1) };
+    let workload = build_on(&config(), &devices(3), &few).unwrap();
+    let plan = &workload.shards[0];
+    assert_eq!(plan.limits[0].slots, 97, "a third of them, less two large blocks and the raider");
+    assert!(plan.in_flight_max() <= 300);
+}
+
+#[test]
+fn large_records_take_little_memory() {
+    let large = StorageConfig { record_bytes: 8 << 20, large_block_op_kbytes: 8192, ..config() };
+    let bytes = build(&large, 1).unwrap().shards[0].buffer_bytes();
+    assert!(bytes < 600 << 20, "{bytes}");
+}
+
+/// Reads up to 64 KiB and commits up to 128 KiB, when they lie at the paper's edges.
+fn histograms() -> StorageConfig {
+    let parse = |text| SizeHistogram::parse(text).ok();
+    StorageConfig {
+        record_bytes: 0,
+        storage_read_histogram: parse("100,100,100,100,100,100,100,100,100,100,100,80,60,50,40,30,20,0"),
+        storage_write_histogram: parse("100,100,100,100,100,100,100,100,100,60,60,60,60,50,40,30,20,0"),
+        ..config()
+    }
+}
+
+#[test]
+fn sizes_of_a_histogram_are_whole_steps_with_buffers_that_hold_them() {
+    for (commit_min_bytes, size_within_bucket) in
+        [(0, SizeWithinBucket::Paper), (4096, SizeWithinBucket::Uniform), (0, SizeWithinBucket::LogUniform)]
+    {
+        let commit = StorageConfig { commit_to_device: true, commit_min_bytes, size_within_bucket, ..histograms() };
+        let workload = build(&commit, 1).unwrap();
+        for (plan, lane) in lanes(&workload).filter(|item| !name(*item).contains("large")) {
+            let step_bytes = if name((plan, lane)).contains("writes") { commit_min_bytes.max(512) } else { 512 };
+            let mut stream = lane.stream.clone();
+            for _ in 0..10_000 {
+                let request = stream.next().unwrap();
+                assert!(request.len > 0 && request.len % step_bytes == 0, "{}", request.len);
+                assert!(request.offset % u64::from(step_bytes) == 0);
+                assert!(request.offset + u64::from(request.len) <= GIB, "whole large blocks only");
+                assert!(plan.buffers[usize::from(request.buffers)].len_bytes >= request.len as usize);
+            }
+        }
+    }
+}
+
+#[test]
+fn large_sizes_in_a_histogram_take_little_memory() {
+    let eight_mib = format!("{}0", "100,".repeat(23));
+    let large = StorageConfig {
+        large_block_op_kbytes: 8192,
+        storage_read_histogram: SizeHistogram::parse(&eight_mib).ok(),
+        size_within_bucket: SizeWithinBucket::LogUniform,
+        ..histograms()
+    };
+    let workload = build(&large, 1).unwrap();
+    let bytes = workload.shards[0].buffer_bytes();
+    assert!(bytes < 600 << 20, "{bytes}");
+    let usual = build(&histograms(), 1).unwrap().shards[0].buffer_bytes();
+    assert!(usual < 70 << 20, "{usual}");
+    let Pattern::Uniform(uniform) = &workload.shards[0].lanes[0].stream else { panic!("not uniform") };
+    let SizeDistribution::Drawn(table) = &uniform.extent.lens else { panic!("not drawn") };
+    assert!(table.memory_bytes() <= 128 << 10, "8192 steps of 512 bytes in (4, 8] MiB: {}", table.memory_bytes());
+}
+
+#[test]
+fn devices_that_do_not_fit_are_named() {
+    let on = |config: &StorageConfig, size_bytes, min_io_bytes| {
+        let device = DeviceShape { name: "/dev/x".into(), target: 0, size_bytes, min_io_bytes, stamp_key: 0 };
+        build_on(config, &[device], &choices(1)).unwrap_err().to_string()
+    };
+    let small = on(&config(), 131_071, 512);
+    assert!(small.contains("/dev/x") && small.contains("131071 bytes") && small.contains("131072 bytes"), "{small}");
+    let fine = StorageConfig { large_block_op_kbytes: 2, ..config() };
+    assert!(on(&fine, GIB, 4096).contains("4096 bytes"));
+    let closed = StorageConfig { arrival: Arrival::Closed, read_reqs_per_sec: 0, ..config() };
+    assert!(on(&closed, GIB, 512).contains("arrival: closed"));
+}
+
+#[test]
+fn commits_go_all_over_the_device_in_steps_of_commit_min_bytes() {
+    let commit = StorageConfig { commit_to_device: true, commit_min_bytes: 4096, ..config() };
+    let workload = build(&commit, 1).unwrap();
+    let (_, lane) = lanes(&workload).find(|item| name(*item).starts_with("writes@")).unwrap();
+    let mut stream = lane.stream.clone();
+    let requests: Vec<_> = (0..4_000).filter_map(|_| stream.next()).collect();
+    assert!(requests.iter().all(|request| request.offset % 4096 == 0 && request.len == 4096));
+    assert!(requests.iter().any(|request| request.offset > GIB - GIB / 100));
+    assert!(requests.iter().any(|request| request.offset < GIB / 100));
+}
+
+#[test]
+fn many_operations_a_second_get_several_shards_if_there_are_cpus() {
+    let shards = |config: &StorageConfig, max| build(config, max).unwrap().shards.len();
+    let published = StorageConfig { read_reqs_per_sec: 550_000, write_reqs_per_sec: 275_000, ..config() };
+    assert_eq!(shards(&published, 8), 3);
+    assert_eq!(shards(&published, 2), 2);
+    assert_eq!(shards(&published, 1), 1);
+    assert_eq!(shards(&config(), 8), 1);
+    assert_eq!(shards(&StorageConfig { shards: Some(4), ..config() }, 8), 4);
+    assert_eq!(shards(&StorageConfig { shards: Some(4), service_threads: Some(2), ..config() }, 8), 2);
+}
+
+#[test]
+fn two_loads_on_devices_that_they_share_have_cells_buffers_and_phases_of_their_own() {
+    let mut all = devices(3);
+    all[2].target = 2;
+    let mut run = RunPlan::new(all.iter().map(|device| device.name.clone()).collect(), [1_000_000].into());
+    let on =
+        |names: &[&str]| StorageConfig { device_names: names.iter().map(|name| (*name).into()).collect(), ..config() };
+    for (number, (name, config, devices)) in
+        [("a", on(&["a", "b", "c"]), &all[..]), ("b", on(&["b", "c"]), &all[1..])].into_iter().enumerate()
+    {
+        run.begin(number, name);
+        storage(&config, &derive(&config).unwrap(), devices, &choices(1), &mut run).unwrap();
+    }
+    let names: Vec<_> = run.layout.streams.iter().map(|stream| (stream.name.as_str(), stream.workload)).collect();
+    assert_eq!((names[0], names[3]), (("a/reads", 0), ("b/reads", 1)));
+    let plan = &run.shards[0];
+    assert_eq!(plan.lanes.len(), 9 + 6);
+    let mut firsts = Vec::new();
+    for lane in &plan.lanes {
+        let request = lane.stream.clone().next().unwrap();
+        assert_eq!(run.layout.cell_name(request.cell as usize), lane.name);
+        assert!(lane.name.ends_with(&all[usize::from(request.target)].name), "{} {}", lane.name, request.target);
+        let buffers = &plan.buffers[usize::from(request.buffers)];
+        assert!(buffers.count > 0 && buffers.len_bytes >= request.len as usize, "{}", lane.name);
+        let LaneArrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("not scheduled") };
+        firsts.push(schedule.next_ns().unwrap());
+    }
+    firsts.sort_unstable();
+    firsts.dedup();
+    assert_eq!(firsts.len(), 15, "none in phase with another");
+}

@@ -1,0 +1,330 @@
+//! What a load means: operations and bytes a second, bytes a day, drive writes a day.
+//!
+//! From the derived rates alone, so it cannot say anything else than what will run. Doubles are used
+//! here and nowhere before: these numbers are only printed. What a device decides when it is there
+//! (the size of its sectors) or while it runs (the tomb raider's speed) is remarked, not guessed.
+
+use super::configuration::{Fields, Terms};
+use super::derive::Derived;
+use super::index::{IndexConfig, IndexDerived, PAGE_BYTES};
+use super::sizes::HistogramSizes;
+use super::storage::StorageConfig;
+use crate::choice::Arrival;
+use crate::rate::Rate;
+use device::discover::Drive;
+use results::units::{self, Grouped};
+
+/// Smallest operation that is assumed of a drive that cannot be asked, in bytes.
+const SECTOR_BYTES: u32 = 512;
+const SEC_PER_DAY: f64 = 86_400.0;
+
+/// Operations of one stream, over all devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// The stream, for people.
+    pub what: &'static str,
+    /// Whether it writes.
+    pub writes: bool,
+    /// Operations a second.
+    pub rate: Rate,
+    /// Mean size of an operation in bytes, as it goes to the device.
+    pub bytes_mean: f64,
+}
+
+/// What a load means. Rates and bytes are totals over all devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadSummary {
+    /// The streams with a rate, reads first.
+    pub flows: Vec<Flow>,
+    /// The drives, each with the devices that lie on it.
+    pub drives: Vec<Drive>,
+    /// Length of the test in seconds.
+    pub duration_sec: u32,
+    /// What the numbers leave out or take for granted, a sentence each.
+    pub remarks: Vec<String>,
+}
+
+impl LoadSummary {
+    /// The meaning of a storage test whose devices lie on `drives`.
+    pub fn of_storage(config: &StorageConfig, derived: &Derived, drives: &[Drive]) -> Self {
+        let records = |sizes: Option<HistogramSizes>, step_bytes: u32| match sizes {
+            Some(sizes) => sizes.table(step_bytes).mean_bytes(),
+            None => {
+                let whole = |bytes: u32| f64::from(bytes.div_ceil(step_bytes)) * f64::from(step_bytes);
+                (whole(derived.record_stored_bytes_min) + whole(derived.record_stored_bytes_max)) / 2.0
+            }
+        };
+        let reads = mean_over_devices(drives, |step_bytes| records(derived.read_sizes, step_bytes));
+        let commits = mean_over_devices(drives, |sector_bytes| {
+            records(derived.write_sizes, sector_bytes.max(config.commit_min_bytes))
+        });
+        let block_bytes = f64::from(derived.large_block_bytes);
+        let flows = [
+            ("record reads", false, derived.read_rate, reads),
+            ("large-block reads", false, derived.large_block_read_rate, block_bytes),
+            ("record writes", true, derived.commit_write_rate, commits),
+            ("large-block writes", true, derived.large_block_write_rate, block_bytes),
+        ];
+        let mut summary = Self::of(&config.terms(), &flows, &["record reads", "record writes"], drives);
+        if config.tomb_raider {
+            let told = "The tomb raider reads as fast as the devices and its pauses let it; it is not counted.";
+            summary.remarks.push(told.into());
+        }
+        if summary.flows.iter().any(|flow| flow.what.starts_with("record")) {
+            summary.remarks.extend(assumed_sectors(drives));
+        }
+        summary
+    }
+
+    /// The meaning of an index test whose devices lie on `drives`.
+    pub fn of_index(config: &IndexConfig, derived: &IndexDerived, drives: &[Drive]) -> Self {
+        let page_bytes = f64::from(PAGE_BYTES);
+        let flows = [
+            ("service reads", false, derived.service_read_rate, page_bytes),
+            ("cache reads", false, derived.update_rate, page_bytes),
+            ("cache writes", true, derived.update_rate, page_bytes),
+        ];
+        Self::of(&config.terms(), &flows, &["service reads"], drives)
+    }
+
+    /// `by_clients`: the streams that have no rate where arrivals are closed.
+    fn of(
+        terms: &Terms,
+        flows: &[(&'static str, bool, Rate, f64)],
+        by_clients: &[&'static str],
+        drives: &[Drive],
+    ) -> Self {
+        let closed = terms.arrival == Arrival::Closed;
+        let uncounted = |what: &str| closed && by_clients.contains(&what);
+        let flows = flows.iter().filter(|(what, _, rate, _)| !(rate.is_zero() || uncounted(what)));
+        let told =
+            format!("arrival: closed: {} go as fast as the devices let them; not counted.", by_clients.join(" and "));
+        Self {
+            flows: flows.map(|&(what, writes, rate, bytes_mean)| Flow { what, writes, rate, bytes_mean }).collect(),
+            drives: drives.to_vec(),
+            duration_sec: terms.test_duration_sec,
+            remarks: closed.then_some(told).into_iter().collect(),
+        }
+    }
+
+    /// Bytes a second that are read.
+    pub fn read_bytes_per_sec(&self) -> f64 {
+        self.bytes_per_sec(false)
+    }
+
+    /// Bytes a second that are written.
+    pub fn written_bytes_per_sec(&self) -> f64 {
+        self.bytes_per_sec(true)
+    }
+
+    fn bytes_per_sec(&self, writes: bool) -> f64 {
+        // From a positive zero: an empty sum of floats is a negative one, and prints as such.
+        self.flows.iter().filter(|flow| flow.writes == writes).fold(0.0, |sum, flow| sum + flow.bytes_per_sec())
+    }
+
+    /// How often a day the whole of `drive` is written; `None` without its size. Each device has its
+    /// equal share of the load.
+    pub fn drive_writes_per_day(&self, drive: &Drive) -> Option<f64> {
+        let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
+        let share = drive.members.len() as f64 / devices.max(1) as f64;
+        Some(self.written_bytes_per_sec() * SEC_PER_DAY * share / drive.size_bytes? as f64)
+    }
+
+    /// Says it, one line each, the remarks last. `rated`: drive writes a day that the drives are rated
+    /// for, if known.
+    pub fn lines(&self, rated: Option<f64>) -> Vec<String> {
+        let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
+        let mut lines = vec![format!(
+            "What the load means, over {} on {}:",
+            units::count(devices as u64, "device"),
+            units::count(self.drives.len() as u64, "drive")
+        )];
+        for flow in &self.flows {
+            let bytes = Grouped(flow.bytes_mean.round() as u64).to_string();
+            lines.push(format!(
+                "  {:<18} {:>12} /s x {:>9} bytes = {} {}",
+                flow.what,
+                per_sec(flow.rate),
+                bytes,
+                speed(flow.bytes_per_sec()),
+                if flow.writes { "written" } else { "read" },
+            ));
+        }
+        for (verb, bytes_per_sec) in [("read", self.read_bytes_per_sec()), ("written", self.written_bytes_per_sec())] {
+            let mut line = format!(
+                "  {verb:<18} {:>12}, {} a day",
+                speed(bytes_per_sec),
+                units::bytes(bytes_per_sec * SEC_PER_DAY)
+            );
+            if f64::from(self.duration_sec) != SEC_PER_DAY {
+                let in_test = units::bytes(bytes_per_sec * f64::from(self.duration_sec));
+                line.push_str(&format!(", {in_test} in this test of {}", units::span(self.duration_sec.into())));
+            }
+            lines.push(line);
+        }
+        if self.written_bytes_per_sec() > 0.0 {
+            lines.extend(self.drives.iter().map(|drive| format!("  {}", self.drive_line(drive, rated))));
+        }
+        lines.extend(self.remarks.iter().map(|remark| format!("  {remark}")));
+        lines
+    }
+
+    fn drive_line(&self, drive: &Drive, rated: Option<f64>) -> String {
+        let name = &drive.name;
+        let (Some(size_bytes), Some(writes)) = (drive.size_bytes, self.drive_writes_per_day(drive)) else {
+            return format!(
+                "drive writes a day: unknown for {name}, whose size is not known here (--capacity gives it)"
+            );
+        };
+        let said =
+            format!("drive writes a day: {} on {name} of {}", units::number(writes), units::bytes(size_bytes as f64));
+        match rated {
+            Some(rated) => {
+                format!("{said}, {} times the {} it is rated for", units::number(writes / rated), units::number(rated))
+            }
+            None => said,
+        }
+    }
+}
+
+impl Flow {
+    /// Bytes a second.
+    pub fn bytes_per_sec(&self) -> f64 {
+        self.rate.per_sec_f64() * self.bytes_mean
+    }
+}
+
+/// The mean over devices of what depends on their smallest operation, because each has the same share.
+fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
+    let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
+    let sum = |drive: &Drive| bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64;
+    if devices == 0 { bytes(SECTOR_BYTES) } else { drives.iter().map(sum).sum::<f64>() / devices as f64 }
+}
+
+fn assumed_sectors(drives: &[Drive]) -> Option<String> {
+    let unknown = drives.iter().filter(|drive| drive.min_io_bytes.is_none()).count();
+    (unknown > 0).then(|| {
+        format!(
+            "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger ones make record I/O larger.",
+            units::count(unknown as u64, "drive")
+        )
+    })
+}
+
+fn per_sec(rate: Rate) -> String {
+    let whole = Grouped(rate.per_sec_floor());
+    if rate.seconds() == 1 {
+        return whole.to_string();
+    }
+    let hundredths = (rate.per_sec_f64() * 100.0).round() as u64;
+    format!("{}.{:02}", Grouped(hundredths / 100), hundredths % 100)
+}
+
+fn speed(bytes_per_sec: f64) -> String {
+    format!("{} MB/s", units::number(bytes_per_sec / 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::act::derive::derive;
+
+    fn drive(name: &str, members: usize, size_bytes: Option<u64>) -> Drive {
+        Drive {
+            name: name.into(),
+            members: (0..members).map(|n| format!("{name}p{n}")).collect(),
+            size_bytes,
+            min_io_bytes: Some(512),
+            told_by_name: None,
+        }
+    }
+
+    fn config(reads: u32, writes: u32) -> StorageConfig {
+        StorageConfig {
+            device_names: vec!["/dev/a".into()],
+            test_duration_sec: 3600,
+            read_reqs_per_sec: reads,
+            write_reqs_per_sec: writes,
+            ..StorageConfig::default()
+        }
+    }
+
+    fn load_summary(config: &StorageConfig, drives: &[Drive]) -> LoadSummary {
+        LoadSummary::of_storage(config, &derive(config).unwrap(), drives)
+    }
+
+    /// 1x: 2000 reads of 1536 bytes, 400/17 large blocks of 128 KiB each way.
+    #[test]
+    fn the_1x_load_writes_3_mb_a_second_and_a_quarter_of_a_terabyte_a_day() {
+        let summary = load_summary(&config(2000, 1000), &[drive("a", 1, Some(266_467_764_705))]);
+        let written = 400.0 / 17.0 * 131_072.0;
+        assert!((summary.written_bytes_per_sec() - written).abs() < 1e-3);
+        assert!((summary.read_bytes_per_sec() - (2000.0 * 1536.0 + written)).abs() < 1e-3);
+        assert_eq!(
+            summary.lines(Some(0.5)),
+            [
+                "What the load means, over 1 device on 1 drive:",
+                "  record reads              2,000 /s x     1,536 bytes = 3.07 MB/s read",
+                "  large-block reads         23.53 /s x   131,072 bytes = 3.08 MB/s read",
+                "  large-block writes        23.53 /s x   131,072 bytes = 3.08 MB/s written",
+                "  read                  6.16 MB/s, 532 GB a day, 22.2 GB in this test of 1 h",
+                "  written               3.08 MB/s, 266 GB a day, 11.1 GB in this test of 1 h",
+                "  drive writes a day: 1 on a of 266 GB, 2 times the 0.5 it is rated for",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_drive_with_more_partitions_has_more_of_the_writes() {
+        let summary = load_summary(&config(0, 1000), &[drive("a", 3, Some(1 << 40)), drive("b", 1, Some(1 << 40))]);
+        let [a, b] = [0, 1].map(|n| summary.drive_writes_per_day(&summary.drives[n]).unwrap());
+        assert!((a / b - 3.0).abs() < 1e-9);
+        assert!((a + b - summary.written_bytes_per_sec() * 86_400.0 / (1_u64 << 40) as f64).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_page_update_of_an_index_test_is_a_read_and_a_write() {
+        let config = IndexConfig {
+            device_names: vec!["/dev/a".into()],
+            test_duration_sec: 1,
+            read_reqs_per_sec: 2000,
+            write_reqs_per_sec: 1000,
+            ..IndexConfig::default()
+        };
+        let derived = crate::workload::act::derive_index(&config).unwrap();
+        let summary = LoadSummary::of_index(&config, &derived, &[drive("a", 1, None)]);
+        assert_eq!(summary.written_bytes_per_sec(), 2000.0 * 4096.0);
+        assert_eq!(summary.read_bytes_per_sec(), (3000.0 + 2000.0) * 4096.0);
+    }
+
+    /// The sizing paper's load: reads at the lower edge of their buckets.
+    #[test]
+    fn sizes_from_a_histogram_count_with_their_mean() {
+        let histogram =
+            crate::workload::act::sizes::SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,50,0").unwrap();
+        let config = StorageConfig { record_bytes: 0, storage_read_histogram: Some(histogram), ..config(10, 0) };
+        assert_eq!(load_summary(&config, &[drive("a", 1, None)]).flows[0].bytes_mean, (512.0 + 1024.0) / 2.0);
+    }
+
+    #[test]
+    fn larger_sectors_make_larger_reads_and_a_range_counts_with_its_mean() {
+        let wide = Drive { min_io_bytes: Some(4096), ..drive("a", 1, None) };
+        assert_eq!(load_summary(&config(1, 0), std::slice::from_ref(&wide)).flows[0].bytes_mean, 4096.0);
+        assert_eq!(load_summary(&config(1, 0), &[wide, drive("b", 1, None)]).flows[0].bytes_mean, 2816.0);
+        let range = StorageConfig { record_bytes: 512, record_bytes_range_max: 2048, ..config(1, 0) };
+        assert_eq!(load_summary(&range, &[drive("a", 1, None)]).flows[0].bytes_mean, 1280.0);
+    }
+
+    #[test]
+    fn what_is_not_known_or_not_counted_is_said() {
+        let unknown = Drive { min_io_bytes: None, ..drive("a", 1, None) };
+        let odd = StorageConfig { tomb_raider: true, ..config(1, 1) };
+        let lines = load_summary(&odd, std::slice::from_ref(&unknown)).lines(None).join("\n");
+        assert!(lines.contains("unknown for a, whose size is not known here"), "{lines}");
+        assert!(lines.contains("Sectors of 512 bytes are assumed on 1 drive"), "{lines}");
+        assert!(lines.contains("tomb raider"), "{lines}");
+        let closed = load_summary(&StorageConfig { arrival: Arrival::Closed, ..config(1, 0) }, &[unknown]);
+        assert_eq!((closed.flows.len(), closed.remarks.len()), (0, 1));
+        assert_eq!(closed.written_bytes_per_sec().to_string(), "0");
+    }
+}

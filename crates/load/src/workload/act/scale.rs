@@ -1,0 +1,248 @@
+//! Multiples of an ACT load: "Nx" of a number of drives, and every rate of a configuration.
+//!
+//! A rate is an option whose unit is something a second, unless only its ratio to another one counts;
+//! shares, sizes and times are left alone.
+//! Rates are whole numbers in a file, so what is rounded is said.
+
+use super::any::AnyConfig;
+use super::options::{Kind, OptionSpec, options_of};
+use crate::factor::{Factor, ONE, decimal};
+use std::fmt;
+use thiserror::Error;
+
+/// Reads a second and drive in the load called 1x. Source: ACT's README.
+pub const READS_PER_SEC_1X: u64 = 2000;
+/// Writes a second and drive in the load called 1x. Source: ACT's README.
+pub const WRITES_PER_SEC_1X: u64 = 1000;
+/// The keys of a load, with their rates a second and drive at 1x.
+pub const LOAD_1X: [(&str, u64); 2] =
+    [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
+/// Large blocks of a live database, of which only the ratio counts.
+///
+/// Scaled and rounded one by one they would have another ratio, and large-block reads another share:
+/// half of 3 of 4 blocks would be 2 of 2. Large blocks follow write-reqs-per-sec, which is scaled.
+const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
+
+/// A rate before and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scaled {
+    /// Its key.
+    pub key: &'static str,
+    /// Before, a second.
+    pub from: u64,
+    /// After, a second: rounded to the nearest whole number, halves up.
+    pub to: u64,
+    /// The exact product, where it is no whole number.
+    pub rounded: Option<String>,
+}
+
+impl fmt::Display for Scaled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "was {}, is {}", self.from, self.to)?;
+        match &self.rounded {
+            Some(exact) => write!(f, ", rounded from {exact}: rates are whole numbers"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a rate cannot be multiplied.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ScaleError {
+    /// It would be rounded to nothing.
+    #[error(
+        "{key}: {factor} x {from} is {exact} a second, which as a whole number is 0, and the stream would be gone - \
+         give a larger factor"
+    )]
+    Vanishes {
+        /// The key.
+        key: &'static str,
+        /// The factor.
+        factor: Factor,
+        /// The rate, a second.
+        from: u64,
+        /// Their product.
+        exact: String,
+    },
+    /// It would not fit.
+    #[error(
+        "{key}: {factor} x {from} is {exact} a second, and at most {max} can be configured - give a smaller factor"
+    )]
+    TooLarge {
+        /// The key.
+        key: &'static str,
+        /// The factor.
+        factor: Factor,
+        /// The rate, a second.
+        from: u64,
+        /// Their product.
+        exact: String,
+        /// The largest rate, a second.
+        max: u64,
+    },
+}
+
+/// Multiplies every rate of `config` that is not 0.
+///
+/// Shape: the rates that were multiplied, in the order of the option table. Errors: one for each rate
+/// that cannot be; nothing changes then.
+pub fn scale(config: &mut AnyConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    let rates: Vec<_> = options_of(config.test())
+        .filter(|spec| is_rate(spec))
+        .filter_map(|spec| Some((spec, config.number(spec.name).filter(|rate| *rate > 0)?)))
+        .collect();
+    set_all(config, rates.iter().map(|(spec, rate)| times(spec, *rate, factor)))
+}
+
+/// Sets the rates of `config` to `factor` times the 1x load of `drives` drives.
+///
+/// Shape and errors as those of [`scale`].
+pub fn set_load(config: &mut AnyConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    let specs = options_of(config.test()).filter_map(|spec| {
+        let (_, rate) = LOAD_1X.iter().find(|(key, _)| *key == spec.name)?;
+        Some(times(spec, rate.saturating_mul(drives), factor))
+    });
+    set_all(config, specs)
+}
+
+/// Whether an option is a rate that the load follows.
+fn is_rate(spec: &OptionSpec) -> bool {
+    spec.unit.ends_with("/s") && !RATIO_KEYS.contains(&spec.name)
+}
+
+fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, ScaleError> {
+    let (key, product) = (spec.name, u128::from(from) * u128::from(factor.billionths));
+    let nearest = (product + u128::from(ONE / 2)) / u128::from(ONE);
+    let exact = decimal(product);
+    let max = match spec.kind {
+        Kind::Whole { max, .. } => max,
+        _ => u64::MAX,
+    };
+    match u64::try_from(nearest) {
+        Ok(0) => Err(ScaleError::Vanishes { key, factor, from, exact }),
+        Ok(to) if to <= max => {
+            let rounded = (u128::from(to) * u128::from(ONE) != product).then_some(exact);
+            Ok(Scaled { key, from, to, rounded })
+        }
+        _ => Err(ScaleError::TooLarge { key, factor, from, exact, max }),
+    }
+}
+
+fn set_all(
+    config: &mut AnyConfig,
+    rates: impl Iterator<Item = Result<Scaled, ScaleError>>,
+) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    let (scaled, errors): (Vec<_>, Vec<_>) = rates.partition(Result::is_ok);
+    if !errors.is_empty() {
+        return Err(errors.into_iter().filter_map(Result::err).collect());
+    }
+    let scaled: Vec<_> = scaled.into_iter().flatten().collect();
+    for rate in &scaled {
+        // Within the range of its option, as was just made sure; a test tries the largest.
+        let _ = config.set(rate.key, &rate.to.to_string());
+    }
+    Ok(scaled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::act::derive::derive;
+    use crate::workload::act::options::Test;
+    use crate::workload::act::sizes::SizeHistogram;
+    use crate::workload::act::storage::StorageConfig;
+
+    fn factor(text: &str) -> Factor {
+        text.parse().unwrap()
+    }
+
+    fn config(reads: u32, writes: u32) -> AnyConfig {
+        AnyConfig::Storage(StorageConfig {
+            device_names: vec!["/dev/a".into()],
+            test_duration_sec: 1,
+            read_reqs_per_sec: reads,
+            write_reqs_per_sec: writes,
+            ..StorageConfig::default()
+        })
+    }
+
+    #[test]
+    fn thirty_x_on_two_drives_is_120000_reads_and_60000_writes() {
+        let mut config = config(1, 0);
+        set_load(&mut config, factor("30"), 2).unwrap();
+        assert_eq!(config.number("read-reqs-per-sec"), Some(120_000));
+        assert_eq!(config.number("write-reqs-per-sec"), Some(60_000));
+    }
+
+    #[test]
+    fn every_rate_is_multiplied_and_nothing_else() {
+        let mut scaled = config(2000, 1000);
+        let told = scale(&mut scaled, factor("1.1")).unwrap();
+        assert_eq!(scaled, config(2200, 1100));
+        assert_eq!(
+            told.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["was 2000, is 2200", "was 1000, is 1100"]
+        );
+    }
+
+    #[test]
+    fn rounding_is_said_and_a_rate_of_0_stays() {
+        let mut scaled = config(3, 0);
+        let told = scale(&mut scaled, factor("1.5")).unwrap();
+        assert_eq!(scaled, config(5, 0));
+        assert_eq!(told[0].to_string(), "was 3, is 5, rounded from 4.5: rates are whole numbers");
+    }
+
+    #[test]
+    fn a_rate_that_vanishes_or_overflows_changes_nothing_and_all_are_named() {
+        let mut scaled = config(2000, 5);
+        let errors = scale(&mut scaled, factor("0.09")).unwrap_err();
+        assert!(matches!(errors[..], [ScaleError::Vanishes { key: "write-reqs-per-sec", .. }]), "{errors:?}");
+        assert!(errors[0].to_string().starts_with("write-reqs-per-sec: 0.09 x 5 is 0.45 a second, which"));
+        let errors = scale(&mut scaled, factor("999999999")).unwrap_err();
+        assert!(matches!(errors[..], [ScaleError::TooLarge { .. }, ScaleError::TooLarge { .. }]), "{errors:?}");
+        assert_eq!(scaled, config(2000, 5));
+        let mut most = config(u32::MAX, 0);
+        scale(&mut most, factor("1")).unwrap();
+        assert_eq!(most, config(u32::MAX, 0));
+        assert!(scale(&mut most, factor("1.000000001")).is_err(), "4294967299.3");
+    }
+
+    #[test]
+    fn the_rates_of_the_table_are_found_by_their_unit() {
+        let rates: Vec<_> = options_of(Test::Storage).filter(|spec| is_rate(spec)).map(|spec| spec.name).collect();
+        assert_eq!(rates, ["read-reqs-per-sec", "write-reqs-per-sec"]);
+        for spec in options_of(Test::Storage).filter(|spec| spec.name.ends_with("-per-sec")) {
+            assert!(rates.contains(&spec.name) || RATIO_KEYS.contains(&spec.name), "{}", spec.name);
+        }
+    }
+
+    /// 3 of 4 blocks are freed directly, so the fourth is read, however many blocks there are.
+    #[test]
+    fn a_ratio_of_blocks_stays_and_large_block_reads_scale_with_the_writes() {
+        let histogram = SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,100,0").unwrap();
+        let mut scaled = AnyConfig::Storage(StorageConfig {
+            record_bytes: 0,
+            write_reqs_per_sec: 128_000,
+            storage_write_histogram: Some(histogram),
+            total_lbw_per_sec: 4,
+            direct_frees: 3,
+            ..match config(0, 0) {
+                AnyConfig::Storage(config) => config,
+                AnyConfig::Index(_) => panic!("a storage test"),
+            }
+        });
+        let block_reads = |config: &AnyConfig| match config {
+            AnyConfig::Storage(config) => derive(config).unwrap().large_block_read_rate.per_sec_f64(),
+            AnyConfig::Index(_) => panic!("a storage test"),
+        };
+        let before = block_reads(&scaled);
+        assert!(before > 0.0);
+        for factor_text in ["0.5", "0.1"] {
+            let told = scale(&mut scaled, factor(factor_text)).unwrap();
+            assert_eq!(told.iter().map(|rate| rate.key).collect::<Vec<_>>(), ["write-reqs-per-sec"]);
+        }
+        assert_eq!((scaled.number("direct-frees"), scaled.number("total-lbw-per-sec")), (Some(3), Some(4)));
+        assert!((block_reads(&scaled) / before - 0.05).abs() < 1e-9, "{} of {before}", block_reads(&scaled));
+    }
+}

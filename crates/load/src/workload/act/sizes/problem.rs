@@ -1,0 +1,201 @@
+//! What can be wrong with a histogram, and with a load whose sizes come from histograms.
+
+use crate::workload::act::problem::Quoted;
+use thiserror::Error;
+
+/// Why the values of a histogram are none. The first value has the position 1.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum HistogramProblem {
+    /// More values than there are powers of two.
+    #[error("{0} values are too many")]
+    TooMany(usize),
+    /// Nothing between two commas.
+    #[error("value {position} is empty")]
+    Empty {
+        /// Which one.
+        position: usize,
+    },
+    /// Something that is no number.
+    #[error("value {position} is {found}, no number")]
+    NotANumber {
+        /// Which one.
+        position: usize,
+        /// What is there.
+        found: Quoted,
+    },
+    /// A number that is no percentage.
+    #[error("value {position} is {found}, not within 0 to 100")]
+    OutOfRange {
+        /// Which one.
+        position: usize,
+        /// What is there.
+        found: Quoted,
+    },
+    /// More decimals than are kept.
+    #[error("value {position} is {found}, with more than four decimals")]
+    TooFine {
+        /// Which one.
+        position: usize,
+        /// What is there.
+        found: Quoted,
+    },
+    /// More sizes over a power of two than over the one before.
+    #[error("value {position} is {found}, more than the {before} before it")]
+    Rises {
+        /// Which one.
+        position: usize,
+        /// What is there.
+        found: Quoted,
+        /// The value before.
+        before: Quoted,
+    },
+    /// The last value is not 0.
+    #[error("the last value is {last}, not 0, so that the largest sizes have no bound")]
+    NoEnd {
+        /// What is there.
+        last: Quoted,
+    },
+}
+
+/// Why a load with histograms, or with keys that belong to histograms, is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SizesProblem {
+    /// No size at all.
+    #[error(
+        "record-bytes: 0 is too small without a histogram - give a whole number from 1 to 8388608 (bytes), or the sizes \
+         as storage-read-histogram and storage-write-histogram"
+    )]
+    NoSize,
+    /// Sizes from two sources.
+    #[error(
+        "{key}: {bytes} contradicts {histogram}, which gives the sizes already - {}, or drop the histogram",
+        if *.key == "record-bytes" { "set it to 0" } else { "drop it" }
+    )]
+    SizedTwice {
+        /// `record-bytes` or `record-bytes-range-max`.
+        key: &'static str,
+        /// Its value, in bytes.
+        bytes: u32,
+        /// The histogram's key.
+        histogram: &'static str,
+    },
+    /// A rate without the sizes that belong to it.
+    #[error(
+        "{histogram}: missing, though {rate_key} is {rate} and the sizes come from histograms - add it, or set \
+         {rate_key} to 0"
+    )]
+    HistogramMissing {
+        /// The histogram that is missing.
+        histogram: &'static str,
+        /// The key of the rate.
+        rate_key: &'static str,
+        /// The rate.
+        rate: u32,
+    },
+    /// A part of the model that a live database's counts have in them.
+    #[error(
+        "{key}: {value} would count {what} twice, because the rates and sizes of a live database have them in already \
+         - drop it (the default is {default})"
+    )]
+    AlreadyInside {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u32,
+        /// What it models.
+        what: &'static str,
+        /// What stays.
+        default: u32,
+    },
+    /// A key of histogram loads in another load.
+    #[error(
+        "{key}: it only works with storage-read-histogram and storage-write-histogram, and neither is given - drop it, \
+         or add them"
+    )]
+    WithoutHistogram {
+        /// The key.
+        key: &'static str,
+    },
+    /// More blocks freed than written.
+    #[error(
+        "direct-frees: {direct_frees} blocks/s are more than total-lbw-per-sec, {total_lbw}, of which they are a part - \
+         take both from the same moment of the database's log"
+    )]
+    MoreFreesThanBlocks {
+        /// Blocks freed without defragmentation, a second.
+        direct_frees: u32,
+        /// All blocks written, a second.
+        total_lbw: u32,
+    },
+    /// Records that cannot be packed into large blocks.
+    #[error(
+        "{key}: it has sizes over {over_bytes} bytes, but a large block has only {large_block_bytes} bytes and records \
+         do not straddle blocks - raise large-block-op-kbytes to the database's write-block size (at most 8192)"
+    )]
+    BucketLargerThanLargeBlock {
+        /// The histogram.
+        key: &'static str,
+        /// Lower edge of its largest bucket, in bytes.
+        over_bytes: u32,
+        /// A large block, in bytes.
+        large_block_bytes: u32,
+    },
+    /// The rule or the offset makes records that do not fit large blocks.
+    #[error(
+        "{key}: at {offset_pct} % the largest records have {bytes} bytes, more than a large block of \
+         {large_block_bytes} bytes - lower it, choose another size-within-bucket, or raise large-block-op-kbytes (at \
+         most 8192)"
+    )]
+    LargestDoesNotFit {
+        /// `read-size-offset` or `write-size-offset`.
+        key: &'static str,
+        /// Its value, in percent.
+        offset_pct: u32,
+        /// The largest records, in bytes.
+        bytes: u32,
+        /// A large block, in bytes.
+        large_block_bytes: u32,
+    },
+}
+
+impl SizesProblem {
+    /// The keys whose values contradict each other; the first that is there is pointed at.
+    pub(crate) fn conflicting_keys(&self) -> &'static [&'static str] {
+        const BOTH: [&str; 2] = ["storage-read-histogram", "storage-write-histogram"];
+        /// Each key of a list with both histograms after it.
+        macro_rules! with_both {
+            ($key:expr, $($known:literal)+) => {
+                match $key {
+                    $($known => &[$known, BOTH[0], BOTH[1]],)+
+                    _ => &BOTH,
+                }
+            };
+        }
+        match self {
+            Self::NoSize => &["record-bytes", BOTH[0], BOTH[1]],
+            Self::SizedTwice { key, .. } => with_both!(*key, "record-bytes" "record-bytes-range-max"),
+            Self::HistogramMissing { rate_key, .. } => {
+                with_both!(*rate_key, "read-reqs-per-sec" "write-reqs-per-sec")
+            }
+            Self::AlreadyInside { key, .. } => {
+                with_both!(*key, "replication-factor" "update-pct" "defrag-lwm-pct")
+            }
+            Self::WithoutHistogram { key } => with_both!(
+                *key,
+                "total-lbw-per-sec" "direct-frees" "lbr-req-offset" "lbw-req-offset" "read-size-offset"
+                "write-size-offset" "size-within-bucket"
+            ),
+            Self::MoreFreesThanBlocks { .. } => &["direct-frees", "total-lbw-per-sec"],
+            Self::BucketLargerThanLargeBlock { key: "storage-read-histogram", .. } => {
+                &["storage-read-histogram", "large-block-op-kbytes"]
+            }
+            Self::BucketLargerThanLargeBlock { .. } => &["storage-write-histogram", "large-block-op-kbytes"],
+            Self::LargestDoesNotFit { key: "read-size-offset", .. } => {
+                &["read-size-offset", "storage-read-histogram", "size-within-bucket", "large-block-op-kbytes"]
+            }
+            Self::LargestDoesNotFit { .. } => {
+                &["write-size-offset", "storage-write-histogram", "size-within-bucket", "large-block-op-kbytes"]
+            }
+        }
+    }
+}

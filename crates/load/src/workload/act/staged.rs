@@ -1,0 +1,241 @@
+//! The load of a series of runs: a configuration as the load of 1x, multiplied, on some of its devices.
+//!
+//! ```text
+//! ACT's 1x for each device \
+//!                           > 1x on n devices --at(factor, k of them)--> factor * k/n of every rate
+//! a file, all its devices  /
+//! ```
+//! The one idea: a configuration is a load of 1x on *all* devices that it names. A device therefore gets
+//! the same load alone as in company, whichever devices a run has, and so do its threads: bounds on
+//! operations in flight over all devices shrink and grow with the rates.
+
+use super::any::AnyConfig;
+use super::model::Model;
+use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X, scale};
+use super::storage::StorageConfig;
+use crate::choice::{Arrival, Engine, Pacing};
+use crate::factor::Factor;
+use crate::workload::{Load, RunSpec, Scalable};
+use std::fmt::Display;
+
+/// Bounds on operations in flight over all devices.
+const BOUNDS: [&str; 2] = ["service-threads", "cache-threads"];
+
+/// A load of 1x on all its devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// On its devices.
+    config: AnyConfig,
+    /// As it was given, with its own devices: rates are rounded once, on the way from here to a run.
+    given: AnyConfig,
+}
+
+impl Base {
+    /// ACT's own load of 1x: 2,000 reads and 1,000 writes a second on each of `devices`.
+    pub fn of_act(devices: &[String]) -> Self {
+        let times = |rate: u64| u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX);
+        let config = AnyConfig::Storage(StorageConfig {
+            device_names: devices.to_vec(),
+            test_duration_sec: 1,
+            read_reqs_per_sec: times(READS_PER_SEC_1X),
+            write_reqs_per_sec: times(WRITES_PER_SEC_1X),
+            ..StorageConfig::default()
+        });
+        Self { given: config.clone(), config }
+    }
+
+    /// What `config` says, on `devices` instead of its own where some are named: each of them gets what
+    /// each of its own would.
+    ///
+    /// Errors: rates that cannot be multiplied, each a sentence.
+    pub fn of_config(config: AnyConfig, devices: &[String]) -> Result<Self, Vec<String>> {
+        let own = config.device_names().len();
+        let mut base = Self { given: config.clone(), config };
+        if !devices.is_empty() {
+            spread(&mut base.config, Factor::ONE, devices.len(), own)?;
+            base.config.set_device_names(devices.to_vec());
+        }
+        Ok(base)
+    }
+
+    /// The configuration at 1x.
+    pub fn config(&self) -> &AnyConfig {
+        &self.config
+    }
+
+    /// Settles when operations are intended to start.
+    pub fn set_arrival(&mut self, arrival: Arrival) {
+        self.config.set_arrival(arrival);
+        self.given.set_arrival(arrival);
+    }
+}
+
+impl Scalable for Base {
+    type Workload = Model;
+
+    fn spec(&self) -> RunSpec {
+        self.config.terms().spec()
+    }
+
+    fn set_duration(&mut self, seconds: u32) {
+        self.config.set_duration(seconds);
+        self.given.set_duration(seconds);
+    }
+
+    fn at(&self, factor: Factor, devices: &[usize]) -> Result<Load<Model>, Vec<String>> {
+        let names = self.config.device_names();
+        let chosen: Vec<_> = devices.iter().filter_map(|device| names.get(*device).cloned()).collect();
+        let mut config = self.given.clone();
+        let rounded = spread(&mut config, factor, chosen.len(), self.given.device_names().len())?;
+        config.set_device_names(chosen);
+        let text = config.to_text();
+        let workload = Model::of(config).map_err(sentences)?;
+        Ok(Load { workload, text, rounded })
+    }
+
+    /// How it is carried out and reported does not matter to that.
+    fn is_standard(&self) -> bool {
+        let AnyConfig::Storage(config) = &self.given else { return false };
+        let arrival = match config.arrival {
+            Arrival::Act => Arrival::default(),
+            other => other,
+        };
+        let defaults = StorageConfig::default();
+        let Self { config: AnyConfig::Storage(acts), .. } = Self::of_act(&config.device_names) else { return false };
+        let alike = StorageConfig {
+            arrival,
+            test_duration_sec: acts.test_duration_sec,
+            report_interval_sec: defaults.report_interval_sec,
+            microsecond_histograms: defaults.microsecond_histograms,
+            pacing: Pacing::default(),
+            engine: Engine::default(),
+            seed: None,
+            shards: None,
+            ..config.clone()
+        };
+        alike == acts
+    }
+
+    fn is_paced_as_published(&self) -> bool {
+        self.config.terms().arrival == Arrival::Act
+    }
+
+    fn to_text(&self) -> String {
+        self.config.to_text()
+    }
+}
+
+/// Multiplies all rates by `factor`, and those of `of` devices to those of `devices`; bounds follow the
+/// devices alone.
+fn spread(config: &mut AnyConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
+    let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);
+    let scaled = scale(config, share(factor)?).map_err(sentences)?;
+    for key in BOUNDS.into_iter().filter(|_| devices != of) {
+        if let Some(bound) = config.number(key) {
+            let spread = (u128::from(bound) * devices as u128).div_ceil((of as u128).max(1)).max(1);
+            config.set(key, &spread.to_string()).map_err(|problem| vec![problem.to_string()])?;
+        }
+    }
+    let rounded = scaled.iter().filter(|rate| rate.rounded.is_some());
+    Ok(rounded.map(|rate| format!("{}: {rate}", rate.key)).collect())
+}
+
+fn sentences<T: Display>(problems: Vec<T>) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::act::options::Test;
+
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|n| format!("/dev/d{n}")).collect()
+    }
+
+    fn parsed(text: &str) -> AnyConfig {
+        AnyConfig::parse(Test::Storage, "my.conf", text.as_bytes()).unwrap().0
+    }
+
+    fn rates(load: &Load<Model>) -> (u32, u32) {
+        let terms = load.workload.terms();
+        (terms.read_reqs_per_sec, terms.write_reqs_per_sec)
+    }
+
+    fn factor(text: &str) -> Factor {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn thirty_x_is_60000_reads_and_30000_writes_a_device_alone_and_in_company() {
+        let mut base = Base::of_act(&names(3));
+        base.set_duration(86_400);
+        let alone = base.at(factor("30"), &[1]).unwrap();
+        assert_eq!(rates(&alone), (60_000, 30_000));
+        assert_eq!(alone.workload.terms().device_names, ["/dev/d1"]);
+        assert_eq!(alone.workload.terms().test_duration_sec, 86_400);
+        assert_eq!(rates(&base.at(factor("60"), &[0, 1, 2]).unwrap()), (360_000, 180_000));
+        assert!(base.is_standard());
+    }
+
+    #[test]
+    fn a_file_is_the_load_of_1x_of_all_its_devices() {
+        let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 1000\nservice-threads: 9\n";
+        let base = Base::of_config(parsed(text), &[]).unwrap();
+        let alone = base.at(factor("3"), &[0]).unwrap();
+        assert_eq!((rates(&alone), alone.workload.terms().service_threads), ((1_500, 0), Some(5)));
+        let both = base.at(factor("3"), &[0, 1]).unwrap();
+        assert_eq!((rates(&both), both.workload.terms().service_threads), ((3_000, 0), Some(9)));
+        assert!(!base.is_standard());
+    }
+
+    #[test]
+    fn other_devices_get_what_those_of_the_file_would_each() {
+        let text = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
+        let base = Base::of_config(parsed(text), &names(3)).unwrap();
+        assert_eq!(base.config().device_names(), names(3));
+        assert_eq!(rates(&base.at(factor("1"), &[0, 1, 2]).unwrap()), (6_000, 3_000));
+        assert!(base.is_standard(), "ACT's own file, on more devices");
+    }
+
+    #[test]
+    fn a_load_that_is_another_than_acts_is_told_from_it() {
+        let acts = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
+        let is_acts = |more: &str| Base::of_config(parsed(&format!("{acts}{more}")), &[]).unwrap().is_standard();
+        for same in ["", "arrival: act\n", "report-interval-sec: 10\nseed: 7\npacing: spin\n"] {
+            assert!(is_acts(same), "{same}");
+        }
+        for other in ["record-bytes: 3000\n", "arrival: poisson\n", "service-threads: 40\n", "commit-to-device: yes\n"]
+        {
+            assert!(!is_acts(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_rounded_is_said_and_what_cannot_be_is_refused() {
+        let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 5\n";
+        let base = Base::of_config(parsed(text), &[]).unwrap();
+        let load = base.at(factor("1"), &[0]).unwrap();
+        assert_eq!(rates(&load), (3, 0));
+        assert_eq!(load.rounded, ["read-reqs-per-sec: was 5, is 3, rounded from 2.5: rates are whole numbers"]);
+        let errors = base.at(factor("0.01"), &[0]).unwrap_err();
+        assert!(errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 a second"), "{errors:?}");
+    }
+
+    #[test]
+    fn rates_are_rounded_once_and_not_before_they_are_multiplied() {
+        let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 5\n";
+        let load = Base::of_config(parsed(text), &names(1)).unwrap().at(factor("30"), &[0]).unwrap();
+        assert_eq!((rates(&load), load.rounded), ((75, 0), Vec::new()), "30 times 2.5");
+        let text =
+            "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 3999\nwrite-reqs-per-sec: 2000\n";
+        assert!(!Base::of_config(parsed(text), &names(1)).unwrap().is_standard(), "1,999.5 reads a second");
+    }
+
+    #[test]
+    fn the_text_is_a_file_that_says_the_same() {
+        let load = Base::of_act(&names(2)).at(factor("2"), &[0, 1]).unwrap();
+        let again = Model::of(parsed(&load.text)).unwrap();
+        assert_eq!(again, load.workload);
+    }
+}

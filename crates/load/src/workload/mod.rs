@@ -1,0 +1,266 @@
+//! What is run: the seam between a configuration of any kind and the run loop.
+//!
+//! ```text
+//! configuration -> Workload --RunSpec--> engine, duration, devices
+//!                     |
+//!                     +-- build(devices) -> RunPlan: what is recorded (streams of the layout)
+//!                                                    what each shard runs (lanes, limits, buffers)
+//!                                        -> WorkloadRecord: the configuration as it is in force
+//! ```
+//!
+//! The one idea: whoever runs, records, judges and reports knows a [`Workload`] and no kind of it. A run
+//! takes one or several, which share its devices and its shards: each adds to the same [`RunPlan`]. Those of
+//! one run are of one type; kinds that are to be mixed are variants of one enum, as ACT's two tests are.
+//!
+//! * [`act`]: ACT's storage and index tests
+//! * [`prepare`]: a device written from end to end, and samples of it compared
+
+pub mod act;
+pub mod prepare;
+
+use crate::choice::{Engine, Pacing};
+use crate::plan::Plan;
+use crate::stream::Stream;
+use results::cell::{Layout, StreamInfo};
+use results::run_dir::WorkloadRecord;
+use std::sync::Arc;
+
+/// A kind of load with its configuration.
+pub trait Workload {
+    /// Where its operations come from.
+    type Stream: Stream + Send;
+
+    /// Which kind of load it is, a word: `storage`.
+    fn kind(&self) -> &'static str;
+
+    /// How it wants to be run.
+    fn spec(&self) -> RunSpec;
+
+    /// Whether it writes at all. What does not needs nobody's consent.
+    fn writes(&self) -> bool;
+
+    /// What at least has to fit on each of its devices, in bytes: its largest operation.
+    fn unit_bytes(&self) -> u64;
+
+    /// Adds to `run` what it runs and records on `devices`, which are those of its spec; gives its
+    /// configuration as it is in force.
+    ///
+    /// Errors: a device on which it cannot be run.
+    fn build(
+        &self,
+        devices: &[DeviceShape],
+        choices: &Choices,
+        run: &mut RunPlan<Self::Stream>,
+    ) -> Result<WorkloadRecord, CannotRun>;
+}
+
+/// A load that can be multiplied: what a series of runs at several loads needs.
+pub trait Scalable {
+    /// What a run of it is.
+    type Workload: Workload;
+
+    /// How it wants to be run, at the load of 1x.
+    fn spec(&self) -> RunSpec;
+
+    /// Settles how long a run of it lasts, seconds.
+    fn set_duration(&mut self, seconds: u32);
+
+    /// `factor` times the load of 1x on those of its devices, by their position.
+    ///
+    /// Errors: rates that cannot be multiplied, each a sentence.
+    fn at(&self, factor: crate::factor::Factor, devices: &[usize]) -> Result<Load<Self::Workload>, Vec<String>>;
+
+    /// Whether the load of 1x is the one of published ratings, however it is paced.
+    fn is_standard(&self) -> bool;
+
+    /// Whether its operations come as in published ratings.
+    fn is_paced_as_published(&self) -> bool;
+
+    /// The load of 1x as a file.
+    fn to_text(&self) -> String;
+}
+
+/// The load of one run of a series.
+#[derive(Debug, Clone)]
+pub struct Load<W> {
+    /// What runs.
+    pub workload: W,
+    /// Its configuration as a file.
+    pub text: String,
+    /// Rates that had to be rounded, each a sentence.
+    pub rounded: Vec<String>,
+}
+
+/// How a workload wants to be run. Workloads of one run agree in all but the devices and the seed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSpec {
+    /// Devices, or files if `file_size_bytes` is set. At least one, all different, simulated all or none.
+    pub device_names: Vec<String>,
+    /// Size of each file; `None`: the names are devices.
+    pub file_size_bytes: Option<u64>,
+    /// Length of the run, seconds.
+    pub duration_sec: u64,
+    /// Time between reports, seconds.
+    pub report_interval_sec: u64,
+    /// How far a stream may fall behind, seconds; 0: without limit.
+    pub max_lag_sec: u64,
+    /// Whether devices are opened with `O_DSYNC`.
+    pub odsync: bool,
+    /// What carries operations to the kernel.
+    pub engine: Engine,
+    /// How issuing threads wait.
+    pub pacing: Pacing,
+    /// Whether operations must not be gathered: their exact instants are what is modelled.
+    pub keeps_instants: bool,
+    /// Seed of all random choices; `None`: to be chosen at the start.
+    pub seed: Option<u64>,
+}
+
+impl RunSpec {
+    /// Whether the devices are simulated drives on virtual time.
+    pub fn is_simulated(&self) -> bool {
+        self.device_names.iter().any(|name| name.starts_with(device::SIM_PREFIX))
+    }
+
+    /// The spec of a run of several workloads: all of their devices, in the order in which they are named.
+    ///
+    /// Errors: what they do not agree in, a sentence.
+    pub fn joined(specs: &[Self]) -> Result<Self, String> {
+        let mut joined = specs.first().cloned().ok_or_else(|| "there is nothing to run".to_owned())?;
+        for (number, spec) in specs.iter().enumerate().skip(1) {
+            let differs = |what: &str, first: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
+                format!("{what} is {first:?} in the first and {other:?} in number {} - one run has one", number + 1)
+            };
+            macro_rules! agree {
+                ($($field:ident: $what:literal,)+) => {$(
+                    if spec.$field != joined.$field {
+                        return Err(differs($what, &joined.$field, &spec.$field));
+                    }
+                )+};
+            }
+            agree! {
+                duration_sec: "the duration",
+                report_interval_sec: "the report interval",
+                max_lag_sec: "the longest lag",
+                file_size_bytes: "the size of files",
+                odsync: "O_DSYNC",
+                engine: "the engine",
+                pacing: "the pacing",
+                keeps_instants: "ACT's pacing",
+            }
+            if spec.is_simulated() != joined.is_simulated() {
+                return Err("simulated and real drives do not mix in one run".to_owned());
+            }
+            let new = spec.device_names.iter().filter(|name| !joined.device_names.contains(name));
+            let new: Vec<_> = new.cloned().collect();
+            joined.device_names.extend(new);
+            joined.seed = joined.seed.or(spec.seed);
+        }
+        Ok(joined)
+    }
+}
+
+/// A device, as far as the load on it is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceShape {
+    /// Its name as the user wrote it.
+    pub name: String,
+    /// Its position among the devices of the run.
+    pub target: u16,
+    /// Its size, in bytes.
+    pub size_bytes: u64,
+    /// The smallest direct I/O that it does, in bytes: 512 to 4096.
+    pub min_io_bytes: u32,
+    /// Key of the stamps in what is written to it (`device::guard::stamp`).
+    pub stamp_key: u64,
+}
+
+/// What the machine and the user add to a configuration.
+#[derive(Debug, Clone)]
+pub struct Choices {
+    /// Seed of all random choices.
+    pub seed: u64,
+    /// Issuing threads that may be used: CPUs, or 1 on virtual time.
+    pub shards_max: u32,
+    /// CPUs of the machine. ACT's number of service threads depends on it.
+    pub cpus: u32,
+    /// Operations of this workload that the engine carries at once on one issuing thread, if it has a bound:
+    /// more would wait for the engine, which is our own lag, and not for a slot.
+    pub in_flight_max: Option<u32>,
+}
+
+/// A load that these devices cannot run: a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CannotRun(pub String);
+
+/// Everything that a run runs and records; workloads add to it one after the other.
+#[derive(Debug, Clone)]
+pub struct RunPlan<S> {
+    /// Streams and devices: what is recorded.
+    pub layout: Layout,
+    /// What each shard runs.
+    pub shards: Vec<Plan<S>>,
+    /// The workload that adds to it now, and what stands before the names of its streams.
+    workload: usize,
+    prefix: String,
+}
+
+impl<S> RunPlan<S> {
+    /// Nothing on `devices`, judged by `thresholds_ns`.
+    pub fn new(devices: Vec<String>, thresholds_ns: Arc<[u64]>) -> Self {
+        let layout = Layout { streams: Vec::new(), devices, thresholds_ns };
+        Self { layout, shards: Vec::new(), workload: 0, prefix: String::new() }
+    }
+
+    /// From now on the workload of this number adds to it; `name` tells its streams from those of others,
+    /// empty where there are none.
+    pub fn begin(&mut self, workload: usize, name: &str) {
+        self.workload = workload;
+        self.prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
+    }
+
+    /// Adds `streams` of the present workload, which are recorded on every device, and sees to it that there
+    /// are `shards`; gives the place of what it adds then.
+    pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> Place {
+        let first_stream = self.layout.streams.len();
+        let (workload, prefix) = (self.workload, self.prefix.clone());
+        let named = |stream: StreamInfo| StreamInfo { name: format!("{prefix}{}", stream.name), workload, ..stream };
+        self.layout.streams.extend(streams.into_iter().map(named));
+        self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
+        // The same number in each shard, so that a stream need not know in which it is.
+        let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
+        self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
+        let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
+        Place { workload, prefix, first_stream, devices, first_buffers }
+    }
+}
+
+/// The place of a workload in a run: where its streams and buffers begin among those of others.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// Its number in the run.
+    pub workload: usize,
+    /// What stands before its names.
+    pub prefix: String,
+    first_stream: usize,
+    devices: usize,
+    first_buffers: u16,
+}
+
+impl Place {
+    /// The cell of the `stream`-th of its streams on a device.
+    pub fn cell(&self, stream: usize, target: u16) -> u32 {
+        ((self.first_stream + stream) * self.devices + usize::from(target)) as u32
+    }
+
+    /// The number of the `class`-th of its buffer classes.
+    pub fn buffers(&self, class: u16) -> u16 {
+        self.first_buffers + class
+    }
+
+    /// What a lane of its own is called in messages: `reads@/dev/nvme0n1`.
+    pub fn lane_name(&self, stream: &str, device: &str) -> String {
+        format!("{}{stream}@{device}", self.prefix)
+    }
+}

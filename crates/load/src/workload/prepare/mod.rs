@@ -1,0 +1,187 @@
+//! Preparation: a device is written from end to end, and samples of it are read back, by the run loop
+//! with streams of its own.
+//!
+//! [`Sweep`] writes, [`Sample`] reads; both end, and with them the run. What is written follows from
+//! seed, pass and place ([`Content`]), so that whoever knows those can go on where another stopped, or
+//! compare. What is written in which order, and what is kept of it, is the caller's business.
+
+mod sample;
+mod sweep;
+
+pub use sample::{Compared, Mismatch, SPOT_BYTES, Sample};
+pub use sweep::{BLOCK_BYTES, Sweep};
+
+use super::{CannotRun, Choices, DeviceShape, RunPlan, RunSpec, Workload};
+use crate::choice::{Engine, Pacing};
+use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use crate::stream::Stream;
+use device::salt::PlacedSalt;
+use results::cell::StreamInfo;
+use results::run_dir::WorkloadRecord;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// Operations kept in flight: enough for a drive of many channels to be busy while we fill buffers.
+pub const DEPTH: u32 = 32;
+
+/// What is or will be on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Zeros.
+    Zeros,
+    /// Salt that follows from its place.
+    Salt(PlacedSalt),
+}
+
+impl Content {
+    /// Fills `bytes` with what belongs at `offset`, a multiple of [`SPOT_BYTES`].
+    pub fn put(&self, bytes: &mut [u8], offset: u64) {
+        match self {
+            Self::Zeros => bytes.fill(0),
+            Self::Salt(salt) => salt.fill(bytes, offset),
+        }
+    }
+
+    fn fill(&self) -> Fill {
+        match self {
+            // Buffers begin as zeros, and writes do not change them.
+            Self::Zeros => Fill::AsIs,
+            Self::Salt(salt) => Fill::Placed(*salt),
+        }
+    }
+}
+
+/// Writes a part of a device once.
+#[derive(Debug)]
+pub struct Pass {
+    /// The device.
+    pub device: String,
+    /// Its part: begins at a multiple of [`BLOCK_BYTES`], ends at one of the device's minimum direct I/O.
+    pub range: Range<u64>,
+    /// Follows: all of the part before it is written.
+    pub mark: Arc<AtomicU64>,
+    /// What is written.
+    pub content: Content,
+}
+
+/// Reads places of a device back.
+#[derive(Debug)]
+pub struct ReadBack {
+    /// The device.
+    pub device: String,
+    /// Places lie before this byte.
+    pub end: u64,
+    /// How many.
+    pub spots: u64,
+    /// Which.
+    pub seed: u64,
+    /// What has to be there.
+    pub content: Content,
+    /// Takes what was found.
+    pub compared: Arc<Compared>,
+}
+
+impl Workload for Pass {
+    type Stream = Sweep;
+
+    fn kind(&self) -> &'static str {
+        "preparation"
+    }
+
+    fn spec(&self) -> RunSpec {
+        spec(&self.device)
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        BLOCK_BYTES.into()
+    }
+
+    fn build(
+        &self,
+        devices: &[DeviceShape],
+        _: &Choices,
+        run: &mut RunPlan<Sweep>,
+    ) -> Result<WorkloadRecord, CannotRun> {
+        let sweep = Sweep::new(self.range.clone(), self.mark.clone());
+        Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES as usize, self.content.fill()))
+    }
+}
+
+impl ReadBack {
+    /// Places that are read in all: fewer than wanted where there are no more.
+    pub fn spots(&self) -> u64 {
+        self.spots.min(self.end.div_ceil(SPOT_BYTES as u64))
+    }
+}
+
+impl Workload for ReadBack {
+    type Stream = Sample;
+
+    fn kind(&self) -> &'static str {
+        "read-back"
+    }
+
+    fn spec(&self) -> RunSpec {
+        spec(&self.device)
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        SPOT_BYTES as u64
+    }
+
+    fn build(
+        &self,
+        devices: &[DeviceShape],
+        _: &Choices,
+        run: &mut RunPlan<Sample>,
+    ) -> Result<WorkloadRecord, CannotRun> {
+        let sample = Sample::new(self.end, self.spots, self.seed, self.content, self.compared.clone());
+        Ok(add(run, self.kind(), devices, sample, SPOT_BYTES, Fill::AsIs))
+    }
+}
+
+/// It lasts until its stream ends.
+fn spec(device: &str) -> RunSpec {
+    RunSpec {
+        device_names: vec![device.to_owned()],
+        file_size_bytes: None,
+        duration_sec: u64::MAX / 4 / NS_PER_SEC,
+        report_interval_sec: 1,
+        max_lag_sec: 0,
+        odsync: false,
+        engine: Engine::Auto,
+        pacing: Pacing::Sleep,
+        keeps_instants: false,
+        seed: None,
+    }
+}
+
+/// Adds one closed lane, on the only device of the run.
+fn add<S: Stream>(
+    run: &mut RunPlan<S>,
+    kind: &str,
+    devices: &[DeviceShape],
+    stream: S,
+    len_bytes: usize,
+    fill: Fill,
+) -> WorkloadRecord {
+    let info = StreamInfo { name: kind.to_owned(), judged: false, offered_iops: 0.0, workload: 0, act: None };
+    let place = run.add([info], 1);
+    let plan = &mut run.shards[0];
+    let name = place.lane_name(kind, &devices[0].name);
+    plan.lanes.push(Lane { stream, arrival: Arrival::Closed { depth: DEPTH, think_ns: 0 }, limit: 0, name });
+    plan.limits.push(Limit { slots: DEPTH, configured: false });
+    plan.buffers.push(BufferClass { len_bytes, count: DEPTH, fill });
+    WorkloadRecord { kind: kind.to_owned(), ..WorkloadRecord::default() }
+}
