@@ -4,6 +4,7 @@ mod certify;
 mod compare;
 mod config;
 mod doctor;
+mod help;
 mod latency;
 mod prep;
 mod rate;
@@ -29,6 +30,19 @@ use load::workload::act::reference::help_text;
 use results::judge::Sla;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+impl Task {
+    /// Whether nothing is to be said but results, warnings and errors.
+    pub fn is_quiet(&self) -> bool {
+        match self {
+            Self::Test(_, args) => args.quiet,
+            Self::Prep(args) => args.quiet,
+            Self::Certify(args) => args.series.quiet,
+            Self::Rate(args) => args.series.quiet,
+            _ => false,
+        }
+    }
+}
 
 /// What was asked for, and as whose program.
 pub struct Invocation {
@@ -167,7 +181,7 @@ pub struct TestArgs {
     /// Show the configuration as resolved and the rates that follow, and touch no device
     #[arg(long)]
     pub dry_run: bool,
-    /// Do not report progress
+    /// Say the verdict, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -220,15 +234,15 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("storage", |command| with_options(command, Test::Storage))
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("latency", latency::with_examples)
-        .mut_subcommand("prep", |prep| prep.after_help(prep::EXAMPLES))
-        .mut_subcommand("report", |report| report.after_help(report::EXAMPLES))
-        .mut_subcommand("status", |status| status.after_help(status::EXAMPLES))
-        .mut_subcommand("compare", |compare| compare.after_help(compare::EXAMPLES))
+        .mut_subcommand("prep", |prep| prep.after_help(help::laid_out(prep::EXAMPLES)))
+        .mut_subcommand("report", |report| report.after_help(help::laid_out(report::EXAMPLES)))
+        .mut_subcommand("status", |status| status.after_help(help::laid_out(status::EXAMPLES)))
+        .mut_subcommand("compare", |compare| compare.after_help(help::laid_out(compare::EXAMPLES)))
         .mut_subcommand("config", config::with_examples)
-        .mut_subcommand("certify", |certify| certify.after_help(certify::EXAMPLES))
-        .mut_subcommand("rate", |rate| rate.after_help(rate::EXAMPLES))
-        .mut_subcommand("doctor", |command| command.after_help(doctor::DOCTOR_EXAMPLES))
-        .mut_subcommand("devices", |command| command.after_help(doctor::DEVICES_EXAMPLES));
+        .mut_subcommand("certify", |certify| certify.after_help(help::laid_out(certify::EXAMPLES)))
+        .mut_subcommand("rate", |rate| rate.after_help(help::laid_out(rate::EXAMPLES)))
+        .mut_subcommand("doctor", |command| command.after_help(help::laid_out(doctor::DOCTOR_EXAMPLES)))
+        .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) => Task::Test(Test::Storage, args),
@@ -266,5 +280,7 @@ fn with_options(command: clap::Command, test: Test) -> clap::Command {
         Test::Storage => STORAGE_EXAMPLES,
         Test::Index => INDEX_EXAMPLES,
     };
-    command.after_help(examples).after_long_help(format!("{examples}\n\nKeys of the configuration file:\n\n{options}"))
+    let examples = help::laid_out(examples);
+    let long = format!("{examples}\n\nKeys of the configuration file:\n\n{options}");
+    command.after_help(examples).after_long_help(long)
 }

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long the end of the program waits for its last words to be on the screen.
@@ -16,8 +17,28 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// Nothing is written to standard error while a run goes on but through this.
 static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::stderr()));
 
-/// Says something that is not an error, on standard error.
+/// Whether notes are left out.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Leaves out notes from now on; what matters is said nevertheless.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether notes are left out.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Says something that is not an error, on standard error, unless the user wants it quiet.
 pub fn note(text: &str) {
+    if !is_quiet() {
+        notice(text);
+    }
+}
+
+/// As [`note`], what a user has to know: what is erased, how to go on after an interruption.
+pub fn notice(text: &str) {
     STDERR.say(format!("{text}\n"));
 }
 
@@ -44,7 +65,7 @@ pub fn error(text: &str) {
 
 fn prefixed(what: &str, text: &str) {
     for line in text.lines() {
-        note(&format!("{what}: {line}"));
+        notice(&format!("{what}: {line}"));
     }
 }
 

@@ -9,6 +9,8 @@ use device::target::Target;
 use engine::sim::{DriveSpec, QueueModel};
 use load::workload::{DeviceShape, RunSpec, Workload};
 use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
 /// Scripts name devices that may be erased in this variable.
@@ -42,6 +44,7 @@ impl Devices {
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
         if !spec.is_simulated() {
+            check_sizes(spec)?;
             let targets = open_targets(spec, workloads, consents)?;
             for target in &targets {
                 target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
@@ -95,6 +98,18 @@ impl Devices {
 
 fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {
     facts.number.map(|number| (number.major, number.minor))
+}
+
+/// A size is for files alone: of a block device the whole would be used, and nobody would notice.
+fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
+    let is_block_device = |name: &&String| fs::metadata(name).is_ok_and(|of| of.file_type().is_block_device());
+    match spec.device_names.iter().filter(|_| spec.file_size_bytes.is_some()).find(is_block_device) {
+        Some(device) => Err(Failure::usage(format!(
+            "cannot use file-size-mbytes with {device} - it is a block device, whose size is its own - leave out \
+             file-size-mbytes, or name a file"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn open_targets<'w, W: Workload + 'w>(
@@ -152,7 +167,7 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
 fn told(consent: WriteConsent) -> WriteConsent {
     if !consent.erases().is_empty() {
         let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
-        console::note(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
+        console::notice(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
     }
     consent
 }

@@ -37,6 +37,9 @@ fn main() -> ExitCode {
     console::tame_panics();
     signals::outlive_file_size_limit();
     let Invocation { task, manner } = parse();
+    if task.is_quiet() {
+        console::be_quiet();
+    }
     let ended = match task {
         Task::Test(test, args) => commands::test::run(test, &args, manner),
         Task::Prep(args) => commands::prep::run(&args, manner),

@@ -42,8 +42,10 @@ impl Switch {
         let switch = Self::default();
         let ignored = ignored();
         let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-        let mut signals = Signals::new(heard)
-            .map_err(|error| Failure::environment(format!("cannot listen for signals - {error}")))?;
+        let mut signals = Signals::new(heard).map_err(|error| {
+            let advice = sys::remedy(&error, "look at the kernel log (dmesg) for the reason");
+            Failure::environment(format!("cannot listen for signals - {error} - {advice}"))
+        })?;
         let listening = switch.clone();
         thread::spawn(move || {
             let mut asked = false;
@@ -58,7 +60,7 @@ impl Switch {
                 }
                 if !listening.ask(signal) {
                     // Nothing runs: a question waits for its answer, or a run is being set up.
-                    console::note(&format!(
+                    console::notice(&format!(
                         "\n{}: ended before a run began - the same command begins it, or goes on where it was",
                         name(signal)
                     ));

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
-use support::{Bench, CONFIG, OUT, small_disk, tool};
+use support::{Bench, CONFIG, OUT, Running, small_disk, tool};
 
 const GOOD: &str = "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n";
 
@@ -208,4 +208,27 @@ fn a_run_in_a_directory_that_its_user_may_not_write_to_is_told() {
         3,
         &["making the directory flashproof-storage-", "Permission denied", "give an --out that this user may write to"],
     );
+}
+
+#[test]
+fn no_example_of_a_help_text_is_broken_at_80_columns() {
+    let bench = Bench::new();
+    let commands = [
+        "storage", "index", "latency", "prep", "report", "status", "compare", "config", "certify", "rate", "doctor",
+        "devices",
+    ];
+    for command in commands {
+        let examples = |columns: &str| {
+            let mut help = bench.prepare(&[command, "--help"]);
+            help.env("COLUMNS", columns);
+            let text = Running::start(help).end().expect(0).stdout;
+            let (_, behind) =
+                text.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{command} has examples: {text}"));
+            let (examples, _) = behind.split_once("\n\n").unwrap();
+            examples.to_owned()
+        };
+        let narrow = examples("80");
+        assert!(narrow.lines().all(|line| line.starts_with("  ") && line.len() <= 80), "{command}: {narrow}");
+        assert_eq!(narrow, examples("200"), "{command}");
+    }
 }

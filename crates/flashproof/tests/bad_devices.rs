@@ -29,8 +29,55 @@ fn a_name_that_leads_nowhere_is_told() {
     let bench = Bench::new();
     let why = "there is no such device or file; check the name (`lsblk -d` lists the disks)";
     refused(&bench, "/dev/flashproof-has-none", why);
+    let why = "its folder no/folder does not exist; create it, or check the path";
+    refused(&bench, "no/folder/file", why);
     symlink("nowhere", bench.path("dangling")).unwrap();
+    let why = "it is a link to nowhere, which does not exist; check where it leads (`ls -l`), or remove it";
     refused(&bench, "dangling", why);
+    // With a size it is a file that would be made: not through the link, and not without its folder.
+    for (name, why) in [("no/folder/file", "its folder no/folder does not exist"), ("dangling", why)] {
+        let config = format!("{}file-size-mbytes: 16\n", load(name, true));
+        bench.storage(&config, &[]).expect_error(3, &[&format!("refusing to write to {name} - {why}")]);
+    }
+    assert!(!bench.exists("nowhere"));
+}
+
+#[test]
+fn a_size_is_for_files_alone() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    for writes in [true, false] {
+        let config = format!("{}file-size-mbytes: 8\n", load(&device.name, writes));
+        bench.storage(&config, &["--erase", &device.name]).expect_error(
+            2,
+            &[&format!("cannot use file-size-mbytes with {} - it is a block device", device.name), "leave out"],
+        );
+    }
+    assert!(device.content().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_lack_of_descriptors_is_told_as_that() {
+    let bench = Bench::new();
+    fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
+    bench.write("a.conf", load("file", false).replace(": 1\n", ": 2\n"));
+    // One more at a time: each time something else is the first that finds none left.
+    let mut told = 0;
+    for limit in 4..40 {
+        let mut command = bench.command("sh");
+        let line =
+            format!("ulimit -n {limit}; exec {} storage a.conf --out run-{limit} --sla '99%>10s'", support::FLASHPROOF);
+        command.args(["-c", &line]);
+        let ended = support::Running::start(command).end();
+        for line in ended.stderr.lines().filter(|line| line.contains("os error 24")) {
+            assert!(line.contains("(ulimit -n)") && !line.contains("mount"), "with {limit}: {line}");
+            told += 1;
+        }
+        if ended.code == Some(0) && ended.warnings().iter().all(|warning| !warning.contains("open files")) {
+            break;
+        }
+    }
+    assert!(told > 3, "{told}");
 }
 
 #[test]

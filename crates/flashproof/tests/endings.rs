@@ -5,6 +5,7 @@ mod support;
 use results::act_log::{Entry, Reader};
 use results::judge::{End, Outcome};
 use std::fs::File;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{Bench, OUT, Running};
 
@@ -196,4 +197,15 @@ fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
     running.signal("TERM");
     running.end().expect(4);
     assert_eq!(bench.run().verdict.end, End::Interrupted { signal: "SIGTERM".into() });
+}
+
+#[test]
+fn tests_begin_what_they_start_as_if_no_signal_were_ignored() {
+    // These tests again, as `nohup` or the background of a script begins them.
+    let tests = ["a_signal_ends_a_run_cleanly_with_a_partial_verdict", "a_hangup_ends_nothing"];
+    let line = format!("trap '' HUP INT QUIT TERM; exec \"$0\" --include-ignored --test-threads 2 {}", tests.join(" "));
+    let this = std::env::current_exe().unwrap();
+    let output = Command::new("sh").args(["-c", &line]).arg(this).stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("2 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -43,10 +43,50 @@ fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
     running.wait_until("it goes on", || bench.flashproof(&["status", OUT]).stdout.contains(": last interval "));
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
-    // Right after, its files are so new that it could run where nobody sees its process.
-    let ended = bench.flashproof(&["status", OUT, "--watch", "--json"]).expect(4);
-    let last: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
-    assert_eq!(last["phase"], "killed", "{}", ended.stdout);
+    // Right after: nobody has to wait and see whether its files still grow.
+    let killed = status(&bench, 4);
+    assert_eq!((&killed["phase"], &killed["ends_unix_ms"]), (&Value::from("killed"), &Value::Null), "{killed}");
+    let ended = bench.flashproof(&["status", OUT, "--watch"]).expect(4);
+    assert!(ended.stdout.contains("KILLED") && !ended.stdout.contains(" left, ends "), "{}", ended.stdout);
+}
+
+#[test]
+fn a_series_that_was_killed_is_told_to_be_over_at_once() {
+    let bench = Bench::new();
+    File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
+    bench.write("a.conf", "device-names: file\nfile-size-mbytes: 16\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
+    let options = ["certify", "--config", "a.conf", "--load", "1", "--no-prep", "--stage-duration", "600s"];
+    let mut running = Running::start(bench.prepare(&[&options[..], &["--sla", "99%>10s", "--out", "series"]].concat()));
+    running.wait_until("its first interval", || {
+        bench.exists("series/stage-1/telemetry.csv") && bench.text("series/stage-1/telemetry.csv").lines().count() > 1
+    });
+    assert!(bench.flashproof(&["status", "series"]).expect(0).stdout.contains(" left of what is planned"));
+    running.signal("KILL");
+    assert_eq!(running.end().signal, Some(9));
+    let ended = bench.flashproof(&["status", "series"]).expect(4);
+    assert!(ended.stdout.contains("NOT RUNNING"), "{}", ended.stdout);
+    assert!([" left, ends ", " left of what"].iter().all(|left| !ended.stdout.contains(left)), "{}", ended.stdout);
+}
+
+#[test]
+fn of_several_directories_each_is_shown_and_the_worst_gives_the_code() {
+    let bench = Bench::new();
+    for (name, drive, code) in [("good", "sim:", 0), ("bad", "sim:read-us=9000", 1)] {
+        let config = format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
+        bench.start_as(&format!("{name}.conf"), name, &config, &[]).end().expect(code);
+    }
+    bench.flashproof(&["status", "good"]).expect(0);
+    let both = bench.flashproof(&["status", "good", "bad"]).expect(1);
+    assert!(
+        both.stdout.starts_with("good  sim:\n") && both.stdout.contains("\n\nbad  sim:read-us=9000\n"),
+        "{}",
+        both.stdout
+    );
+    let json = bench.flashproof(&["status", "bad", "good", "--json"]).expect(1);
+    let read: Vec<Value> = serde_json::Deserializer::from_str(&json.stdout).into_iter().map(Result::unwrap).collect();
+    assert_eq!(read.iter().map(|status| &status["outcome"]).collect::<Vec<_>>(), ["fail", "pass"]);
+    let ended = bench.flashproof(&["status", "good", "nowhere", "bad", "--watch"]).expect(3);
+    assert!(ended.stdout.contains("good") && ended.stdout.contains("bad") && ended.errors().len() == 1, "{ended:?}");
 }
 
 #[test]

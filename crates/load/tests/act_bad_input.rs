@@ -347,6 +347,13 @@ fn a_mistake_in_a_simulated_drive_has_its_line() {
         ["a.conf:1: device-names: \"sim:\" is simulated on virtual time and \"/dev/a\" is not, and one test has one \
           clock - test them one after the other"]
     );
+    for quoted in ["\"/dev/b\"", "'/dev/b'", "/dev/a,\"/dev/b\""] {
+        let [message] = &message(quoted)[..] else { panic!("one message for {quoted}") };
+        assert!(
+            message.contains("/dev/b") && message.contains(" has quotes round it, and a name is written without"),
+            "{message}"
+        );
+    }
     assert!(message("sim: sim:")[0].starts_with("a.conf:1: device-names: \"sim:\" is named twice, "));
     assert_eq!(
         errors(format!("file-size-mbytes: 64\ndevice-names: sim:\n{rest}")),

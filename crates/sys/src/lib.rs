@@ -12,3 +12,13 @@ pub mod open;
 pub mod process;
 pub mod ring;
 pub mod usage;
+
+/// What to do about `error`: the remedy against a lack of descriptors, whatever was tried without one;
+/// `otherwise` against anything else.
+pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",
+        Some(libc::ENFILE) => "raise the machine's limit of open files (sysctl fs.file-max)",
+        _ => otherwise,
+    }
+}

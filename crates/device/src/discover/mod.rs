@@ -96,6 +96,18 @@ pub enum DiscoverError {
     /// Nothing is there.
     #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
     NotFound,
+    /// Nothing is there, and no folder in which it could be.
+    #[error("its folder {} does not exist; create it, or check the path", folder.display())]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A link to something that is not there.
+    #[error("it is a link to {}, which does not exist; check where it leads (`ls -l`), or remove it", target.display())]
+    DanglingLink {
+        /// Where it leads.
+        target: PathBuf,
+    },
     /// Something is there that no test can run on.
     #[error("it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes")]
     NotADevice {
@@ -119,7 +131,7 @@ pub enum DiscoverError {
         root: PathBuf,
     },
     /// The kernel refused in another way.
-    #[error("cannot {tried} ({source}); look at the kernel log (dmesg) for the reason")]
+    #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
     Io {
         /// The act that failed.
         tried: &'static str,

@@ -6,6 +6,7 @@
 
 use super::{DevNum, DiscoverError, Roots};
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub(crate) enum Resolved {
 
 /// Follows `path`.
 pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverError> {
-    let metadata = fs::metadata(path).map_err(|source| DiscoverError::io("look it up", source))?;
+    let metadata = fs::metadata(path).map_err(|source| why_not(path, source))?;
     let kind = metadata.file_type();
     let number = DevNum::of_stat(metadata.rdev());
     if kind.is_block_device() {
@@ -44,6 +45,20 @@ pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverEr
         return Ok(Resolved::Block { number, node: Path::new("/dev").join(name) });
     }
     Err(DiscoverError::NotADevice { what: name_of_kind(kind) })
+}
+
+/// Why nothing can be found at `path`.
+fn why_not(path: &Path, source: io::Error) -> DiscoverError {
+    if source.kind() == io::ErrorKind::NotFound {
+        if let Ok(target) = fs::read_link(path) {
+            return DiscoverError::DanglingLink { target };
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+            return DiscoverError::NoFolder { folder: folder.to_owned() };
+        }
+    }
+    DiscoverError::io("look it up", source)
 }
 
 /// Name of the block device (`nvme0n1`) to which the NVMe character device `number` (`ng0n1`) is the

@@ -236,7 +236,7 @@ pub enum Reason {
         what: String,
     },
     /// The kernel refused.
-    #[error("cannot {tried} ({source}); look at the kernel log (dmesg) for the reason")]
+    #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
     Io {
         /// The act that failed.
         tried: &'static str,

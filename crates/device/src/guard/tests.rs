@@ -97,9 +97,11 @@ fn a_file_without_a_size_is_refused() {
 #[test]
 fn no_file_is_made_where_a_device_was_mistyped() {
     let place = Place::new();
-    for path in ["/dev/nvme9n9-mistyped".to_owned(), place.path("no/such/directory")] {
+    let no_device = "there is no such device or file; check the name".to_owned();
+    let no_folder = format!("its folder {} does not exist; create it", place.path("no/such"));
+    for (path, why) in [("/dev/nvme9n9-mistyped".to_owned(), no_device), (place.path("no/such/directory"), no_folder)] {
         let request = Request { path: path.clone(), ..place.request("x") };
-        place.assert_refused(&request, "there is no such device or file; check the name");
+        place.assert_refused(&request, &why);
         assert!(fs::symlink_metadata(&path).is_err());
     }
     for (path, what) in [("/dev/null", "a character device"), ("/tmp", "a directory")] {

@@ -70,7 +70,7 @@ pub struct Disk {
 #[derive(Debug, thiserror::Error)]
 pub enum DiskstatsError {
     /// The file could not be read.
-    #[error("cannot read {} - {source} - mount /proc", path.display())]
+    #[error("cannot read {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
     Unreadable {
         /// The file.
         path: PathBuf,

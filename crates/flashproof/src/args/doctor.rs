@@ -41,7 +41,7 @@ notes do not count. Every check is explained in docs/doctor.md.";
 pub(super) const DEVICES_EXAMPLES: &str = "\
 Examples:
   flashproof devices                              run as root: others cannot look at what is on a device
-  flashproof devices --json | jq -r '.devices[] | select(.safe == \"yes\") | .path'
+  flashproof devices --json | jq -r '.devices[] | select(.safe == \"yes\").path'
 
 Safe to test: \"yes\" nothing stands against it; \"asks\" something is on it that would be asked about, and
 erased only with consent; \"no\" it would be refused. It is the safety guard that says so (docs/guard.md),

@@ -113,7 +113,7 @@ A run directory gives percentiles, rates and errors, too. What the columns mean:
 
 /// Adds what stands behind the options in the help.
 pub(super) fn with_examples(command: clap::Command) -> clap::Command {
-    command.after_help(EXAMPLES)
+    command.after_help(super::help::laid_out(EXAMPLES))
 }
 
 /// Reads the options of ACT's script. What it would not accept is told as it would.

@@ -55,7 +55,7 @@ pub struct PrepArgs {
     /// How often progress is put on the medium and recorded, in seconds; 0: ten times a second
     #[arg(long, value_name = "SECONDS", default_value_t = CHECKPOINT_SEC)]
     pub checkpoint: u64,
-    /// Do not report progress
+    /// Say results, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -111,7 +111,7 @@ not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/p
 
 /// Reads the options of ACT's program, or exits as it does.
 pub(super) fn parse_as_act(arguments: Vec<OsString>) -> PrepArgs {
-    let matches = ActCli::command().after_help(EXAMPLES).try_get_matches_from(arguments);
+    let matches = ActCli::command().after_help(super::help::laid_out(EXAMPLES)).try_get_matches_from(arguments);
     let cli = matches.and_then(|matches| ActCli::from_arg_matches(&matches));
     cli.unwrap_or_else(|error| super::exit_as_act(&error)).args
 }

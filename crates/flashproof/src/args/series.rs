@@ -18,7 +18,7 @@ pub struct SeriesArgs {
     /// Begin anew, in a new directory beside the one that is there; nothing is deleted
     #[arg(long)]
     pub fresh: bool,
-    /// Do not report progress
+    /// Say results, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 /// Options of a status.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
-    /// The directory of a run or of a series (certify, rate), running or finished
-    pub dir: PathBuf,
-    /// Renew it each second until it ends
+    /// Directories of runs or of series (certify, rate), running or finished
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Renew it each second until all have ended
     #[arg(long, short)]
     pub watch: bool,
-    /// Print all of it as JSON; with --watch one line each time
+    /// Print all of it as JSON, a document for each directory; with --watch in one line, each time
     #[arg(long)]
     pub json: bool,
 }
@@ -20,8 +21,10 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof status runs/demo                    from any terminal, as often as you like
   flashproof status runs/demo --watch            until it ends
+  flashproof status flashproof-certify-*         several, one after the other
   flashproof status runs/demo --json | jq .phase
   nohup flashproof storage a.conf --out runs/a & flashproof status runs/a
 
 It reads files only and disturbs nothing. Exit code: 0 while it runs or when it passed, else that of the
-verdict (1 fail, 4 invalid: broken off, killed, hung). More in docs/status.md.";
+verdict (1 fail, 4 invalid: broken off, killed, hung); of several the worst, and 3 where one cannot be read.
+More in docs/status.md.";

@@ -1,4 +1,4 @@
-//! `flashproof status`: how a run or a series stands, from another terminal.
+//! `flashproof status`: how runs and series stand, from another terminal.
 
 use crate::args::StatusArgs;
 use crate::console;
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::screen::columns;
 use device::observe::process::{Alive, is_alive};
 use report::status::{Seen, Status};
-use results::run_dir::Process;
+use results::run_dir::{Process, RunDirError};
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,29 +19,48 @@ const RENEW: Duration = Duration::from_secs(1);
 /// Reading may take at most this part of the time: the host is under test, and a day's tables are long.
 const READING_PART: u32 = 50;
 
-/// Shows how the run or series stands, once or until it ends.
+/// Shows how the runs or series stand, once or until they end.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut drawn_lines = 0;
     loop {
         let began = Instant::now();
-        let status = Status::read(&args.dir, SystemTime::now(), &look).map_err(Failure::environment)?;
-        let text = match (args.json, args.watch) {
-            (true, true) => serde_json::to_string(&status).map_err(Failure::environment)? + "\n",
-            (true, false) => serde_json::to_string_pretty(&status).map_err(Failure::environment)? + "\n",
-            (false, _) => status.to_string(),
-        };
-        let read = if args.watch && !args.json && io::stdout().is_terminal() {
-            let (drawing, lines) = drawing(&text, drawn_lines);
+        let read: Vec<_> = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &look)).collect();
+        let mut texts = Vec::new();
+        for status in read.iter().flatten() {
+            texts.push(text(status, args).map_err(Failure::environment)?);
+        }
+        let page = texts.join(if args.json { "" } else { "\n" });
+        let shown = if args.watch && !args.json && io::stdout().is_terminal() {
+            let (drawing, lines) = drawing(&page, drawn_lines);
             drawn_lines = lines;
             console::result_if_read(&drawing)?
         } else {
-            console::result_if_read(&text)?
+            console::result_if_read(&page)?
         };
-        if !args.watch || !read || status.is_over() {
-            return Ok(ExitCode::from(status.exit_code()));
+        if !args.watch || !shown || read.iter().flatten().all(Status::is_over) {
+            return end(&read);
         }
         thread::sleep(RENEW.max(began.elapsed() * READING_PART));
     }
+}
+
+fn text(status: &Status, args: &StatusArgs) -> serde_json::Result<String> {
+    Ok(match (args.json, args.watch) {
+        (true, true) => serde_json::to_string(status)? + "\n",
+        (true, false) => serde_json::to_string_pretty(status)? + "\n",
+        (false, _) => status.to_string(),
+    })
+}
+
+/// The exit code of the worst: a failure outweighs what is invalid. What could not be read outweighs both.
+fn end(read: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
+    let errors: Vec<_> = read.iter().filter_map(|status| status.as_ref().err()).map(ToString::to_string).collect();
+    if !errors.is_empty() {
+        return Err(Failure::environment(errors.join("\n")));
+    }
+    let codes: Vec<u8> = read.iter().flatten().map(Status::exit_code).collect();
+    let worst = [1, 4].into_iter().find(|worst| codes.contains(worst));
+    Ok(ExitCode::from(worst.unwrap_or(0)))
 }
 
 /// `text` over the `drawn` lines of the time before, cut to the terminal: a line that is broken in two
@@ -61,7 +80,8 @@ fn look(process: &Process) -> Seen {
     match is_alive(process, Path::new("/")) {
         Alive::Running => Seen::Running,
         Alive::Stopped => Seen::Stopped,
-        Alive::Gone | Alive::OtherBoot => Seen::Gone,
+        Alive::Gone => Seen::Gone,
+        Alive::Elsewhere | Alive::OtherBoot => Seen::Elsewhere,
         Alive::Unknown => Seen::Unknown,
     }
 }

@@ -78,7 +78,12 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
     };
     // From the directory, as anybody else will read it; what cannot be read back is no result.
     let summary = Summary::read(&dir).map_err(Failure::environment)?;
-    show(&format!("\n{summary}\n{place}\n"), manner)?;
+    let page = match args.quiet {
+        // Up to its first empty line: the verdict and what decided it.
+        true => summary.verdict.to_string().split_inclusive("\n\n").next().unwrap_or_default().trim_end().to_owned(),
+        false => format!("\n{summary}"),
+    };
+    show(&format!("{page}\n{place}\n"), manner)?;
     drop(place);
     match (manner, switch.was_asked()) {
         (Manner::Own, _) => Ok(ExitCode::from(verdict.outcome.exit_code())),
@@ -181,7 +186,7 @@ fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     match manner {
         Manner::Own => console::result(page),
         Manner::Act => {
-            console::note(page);
+            console::notice(page);
             Ok(())
         }
     }

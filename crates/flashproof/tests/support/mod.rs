@@ -14,12 +14,14 @@ pub use process::{Ended, Running};
 
 use results::run_dir::{self, Run};
 use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Once};
 use tempfile::TempDir;
 
 /// The binary under test.
@@ -37,6 +39,7 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Self {
+        default_signals();
         // Memory where there is some: a file with O_DSYNC on a slow disk makes a slow test.
         let memory = Path::new("/dev/shm");
         let dir = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
@@ -126,6 +129,23 @@ impl Bench {
     pub fn json(&self, name: &str) -> Value {
         serde_json::from_slice(&self.read(&format!("{OUT}/{name}"))).unwrap()
     }
+}
+
+/// Has every program that is started from here on begin with the default answer to signals.
+///
+/// Under nohup, or in the background of a script, this process ignores some of them, and so would all that it
+/// starts. What has a handler here gets its default answer in a new program. Source: execve(2).
+fn default_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 1) {
+            // It stays without effect on this process.
+            signal_hook::flag::register(signal, Arc::default()).unwrap();
+        }
+    });
 }
 
 /// Operations of a stream in [`Run`], over all devices: done, failed, never issued.

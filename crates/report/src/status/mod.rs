@@ -23,8 +23,10 @@ pub enum Seen {
     Running,
     /// It is there, and held (SIGSTOP).
     Stopped,
-    /// It is not there, as far as can be seen from here.
+    /// It is gone.
     Gone,
+    /// It is not to be seen from here; in another container, or on another machine, it may run.
+    Elsewhere,
     /// Nobody can tell.
     Unknown,
 }

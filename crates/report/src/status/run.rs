@@ -43,6 +43,11 @@ impl Phase {
     pub fn is_over(self) -> bool {
         matches!(self, Self::Ended | Self::Killed | Self::Unknown)
     }
+
+    /// Whether it goes on as it should: then it will end when its time is over.
+    pub fn goes_on(self) -> bool {
+        matches!(self, Self::Beginning | Self::Running | Self::Ending)
+    }
 }
 
 /// A stream in the last interval.
@@ -105,7 +110,7 @@ pub struct RunStatus {
     pub elapsed_sec: f64,
     /// How long it should last, seconds.
     pub duration_sec: u64,
-    /// When it will end, milliseconds since 1970; `None` on simulated drives and when it is over.
+    /// When it will end, milliseconds since 1970; `None` on simulated drives and unless it goes on.
     pub ends_unix_ms: Option<u64>,
     /// Seconds since something was recorded last.
     pub recorded_ago_sec: Option<f64>,
@@ -143,7 +148,7 @@ impl RunStatus {
         }
         let seen = manifest.process.as_ref().map(look);
         // It ended between the two looks.
-        if seen == Some(Seen::Gone) && dir.join(VERDICT).exists() {
+        if matches!(seen, Some(Seen::Gone | Seen::Elsewhere)) && dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
         let (layout, mut judge) = (manifest.layout(), manifest.judge());
@@ -158,7 +163,7 @@ impl RunStatus {
         }
         this.seen = seen;
         this.phase = this.phase_now(&manifest, seen);
-        if !this.simulated && !this.phase.is_over() {
+        if !this.simulated && this.phase.goes_on() {
             let (duration_ms, begun) = (manifest.duration_sec.saturating_mul(1000), manifest.started_unix_ms);
             this.ends_unix_ms = Some(begun.saturating_add(duration_ms));
         }
@@ -228,14 +233,15 @@ impl RunStatus {
         let fresh = self.recorded_ago_sec.is_some_and(|ago| ago < hung_sec);
         match seen {
             Some(Seen::Stopped) => Phase::Stopped,
+            Some(Seen::Gone) => Phase::Killed,
             // In another container, or on another machine that shares the directory, it can still run: then
             // its files grow. One interval is long enough to be sure that they do not.
-            Some(Seen::Gone)
+            Some(Seen::Elsewhere)
                 if self.recorded_ago_sec.is_some_and(|ago| ago > manifest.report_interval_sec as f64 + 2.0) =>
             {
                 Phase::Killed
             }
-            Some(Seen::Gone) => Phase::Gone,
+            Some(Seen::Elsewhere) => Phase::Gone,
             _ if fresh && self.elapsed_sec >= manifest.duration_sec as f64 => Phase::Ending,
             _ if fresh && self.elapsed_sec == 0.0 => Phase::Beginning,
             _ if fresh => Phase::Running,
@@ -246,10 +252,7 @@ impl RunStatus {
 
     /// 0 while it goes on or when it passed, else that of the verdict.
     pub(super) fn exit_code(&self) -> u8 {
-        match self.phase {
-            Phase::Beginning | Phase::Running | Phase::Ending => 0,
-            _ => self.outcome.exit_code(),
-        }
+        if self.phase.goes_on() { 0 } else { self.outcome.exit_code() }
     }
 
     /// Seconds until its end.

@@ -118,8 +118,9 @@ impl SeriesStatus {
         match (self.seen, &self.run) {
             // Between two steps the run before is over and the process goes on.
             (Some(Seen::Running | Seen::Stopped), _) => false,
+            (Some(Seen::Gone), _) => true,
             // In another container it is not to be seen; then its run goes on.
-            (Some(Seen::Gone), run) => run.as_ref().is_none_or(|run| run.phase.is_over()),
+            (Some(Seen::Elsewhere), run) => run.as_ref().is_none_or(|run| run.phase.is_over()),
             (Some(Seen::Unknown) | None, Some(run)) => matches!(run.phase, Phase::Killed | Phase::Unknown),
             (Some(Seen::Unknown) | None, None) => self.steps.iter().all(|step| step.state != State::Running),
         }
@@ -129,7 +130,9 @@ impl SeriesStatus {
         match (self.outcome, &self.run) {
             (Some(outcome), _) => outcome.exit_code(),
             (None, _) if self.is_over() => Outcome::Invalid.exit_code(),
-            (None, Some(run)) if matches!(run.phase, Phase::Hung | Phase::Stopped) => Outcome::Invalid.exit_code(),
+            (None, Some(run)) if matches!(run.phase, Phase::Hung | Phase::Stopped | Phase::Gone) => {
+                Outcome::Invalid.exit_code()
+            }
             (None, _) => 0,
         }
     }

@@ -25,7 +25,7 @@ fn manifest() -> Manifest {
         devices: vec!["/dev/nvme1n1".into()],
         thresholds_ns: Sla::default().thresholds_ns(),
     };
-    let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into() });
+    let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None });
     Manifest { duration_sec: 40, slice_sec: 10, process, ..Manifest::new(&layout, Sla::default()) }
 }
 
@@ -84,8 +84,10 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
         (19, Seen::Running, Phase::Hung, 1),
         (0, Seen::Stopped, Phase::Stopped, 1),
         // In another container its process is not to be seen, but its files grow.
-        (0, Seen::Gone, Phase::Gone, 1),
-        (5, Seen::Gone, Phase::Killed, 1),
+        (0, Seen::Elsewhere, Phase::Gone, 1),
+        (5, Seen::Elsewhere, Phase::Killed, 1),
+        // Where its number was given nobody else can have it.
+        (0, Seen::Gone, Phase::Killed, 1),
         (5, Seen::Unknown, Phase::Running, 0),
         (60, Seen::Unknown, Phase::Unknown, 1),
     ] {
@@ -93,8 +95,12 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
         // What it recorded until then had failed already.
         assert_eq!((run.phase, run.exit_code()), (phase, code), "{later} s later, {seen:?}");
     }
-    assert!(status(&dir, 0, Seen::Gone).to_string().contains("GONE (process 77): there is no such process here"));
-    assert!(status(&dir, 90, Seen::Gone).to_string().contains("KILLED (process 77)"));
+    let gone = status(&dir, 0, Seen::Elsewhere).to_string();
+    assert!(gone.contains("GONE (process 77): there is no such process here"), "{gone}");
+    assert!(!gone.contains(" left"), "no end is told: {gone}");
+    let killed = status(&dir, 0, Seen::Gone);
+    assert!(killed.to_string().contains("KILLED (process 77)") && killed.ends_unix_ms.is_none(), "{killed}");
+    assert!(!killed.to_string().contains(" left, ends "), "{killed}");
     assert!(status(&dir, 90, Seen::Running).to_string().contains("recorded nothing for 90 s"));
 }
 
@@ -164,7 +170,7 @@ fn series_without_run(state: State, attempts: u32, seen: Seen) -> SeriesStatus {
         findings: Vec::new(),
         steps: vec![stage],
         conclusion: None,
-        process: Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into() }),
+        process: Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None }),
     };
     series.write(dir.path()).unwrap();
     match Status::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {

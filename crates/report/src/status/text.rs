@@ -23,12 +23,12 @@ impl fmt::Display for RunStatus {
         writeln!(f, "{}{purpose}  {}", self.dir.display(), self.devices.join(", "))?;
         writeln!(f, "  {}", self.phase_text())?;
         let of = if self.simulated { " of simulated time" } else { "" };
-        let end = match (self.phase.is_over(), self.ends_unix_ms) {
-            (true, _) => String::new(),
-            (false, Some(ends)) => {
+        let end = match (self.phase.goes_on(), self.ends_unix_ms) {
+            (false, _) => String::new(),
+            (true, Some(ends)) => {
                 format!("  {} left, ends {}", units::clock(self.left_sec() as u64), units::date_to_minute(ends))
             }
-            (false, None) => format!("  {} left", units::clock(self.left_sec() as u64)),
+            (true, None) => format!("  {} left", units::clock(self.left_sec() as u64)),
         };
         let elapsed = units::clock(self.elapsed_sec as u64);
         writeln!(f, "  {elapsed} of {}{of}{end}", units::clock(self.duration_sec))?;
@@ -105,7 +105,7 @@ impl fmt::Display for SeriesStatus {
         match self.outcome {
             Some(outcome) => writeln!(f, "  {outcome}: {}", self.conclusion)?,
             None if self.is_over() => writeln!(f, "  NOT RUNNING: it is not finished; the same command goes on")?,
-            None if self.seen == Some(Seen::Gone) => {
+            None if self.seen == Some(Seen::Elsewhere) => {
                 writeln!(f, "  its process is gone, unless another container has it")?
             }
             None => {

@@ -113,6 +113,8 @@ pub struct Process {
     pub start_ticks: u64,
     /// Of the machine's present start. Source: /proc/sys/kernel/random/boot_id.
     pub boot_id: String,
+    /// The namespace in which the number was given, `pid:[4026531836]`; `None` where it is not known.
+    pub pid_namespace: Option<String>,
 }
 
 impl Manifest {

@@ -213,7 +213,7 @@ mod tests {
             findings: Vec::new(),
             steps: Vec::new(),
             conclusion: None,
-            process: Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into() }),
+            process: Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None }),
         }
     }
 

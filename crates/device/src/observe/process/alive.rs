@@ -2,7 +2,8 @@
 //!
 //! A number alone does not name a process: the kernel gives it again. Together with the moment at
 //! which the process began and the machine's start it does. Whoever runs in another container sees
-//! other numbers, so that "gone" here is no proof: whether its files still grow is the caller's to ask.
+//! other numbers: only within one namespace of them "not there" means "gone". Else whether its files still
+//! grow is the caller's to ask.
 
 use results::run_dir::Process;
 use std::fs;
@@ -11,6 +12,9 @@ use std::path::Path;
 
 /// Where the kernel names the machine's present start. Source: random(4).
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+
+/// Which namespace of process numbers this is. Source: pid_namespaces(7), namespaces(7).
+const NAMESPACE: &str = "proc/self/ns/pid";
 
 /// Whether a recorded process still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub enum Alive {
     Stopped,
     /// It is not there any more, or its number is another process's now.
     Gone,
+    /// The same, but its number was given in another container, where it may run.
+    Elsewhere,
     /// The machine has started since, or this is another machine.
     OtherBoot,
     /// `/proc` does not tell: it is not mounted, or hidden from this user.
@@ -31,7 +37,8 @@ pub enum Alive {
 pub fn this_process() -> Option<Process> {
     let root = Path::new("/");
     let pid = std::process::id();
-    Some(Process { pid, start_ticks: stat(root, pid).ok()??.start_ticks, boot_id: boot_id(root)? })
+    let start_ticks = stat(root, pid).ok()??.start_ticks;
+    Some(Process { pid, start_ticks, boot_id: boot_id(root)?, pid_namespace: pid_namespace(root) })
 }
 
 /// Whether `process` still runs on this machine, by `/proc` below `root` (`/` but in tests).
@@ -41,15 +48,17 @@ pub fn is_alive(process: &Process, root: &Path) -> Alive {
         Some(boot_id) if boot_id != process.boot_id => return Alive::OtherBoot,
         Some(_) => {}
     }
+    let same_numbers = process.pid_namespace.is_some() && process.pid_namespace == pid_namespace(root);
+    let gone = if same_numbers { Alive::Gone } else { Alive::Elsewhere };
     match stat(root, process.pid) {
-        Ok(Some(stat)) if stat.start_ticks != process.start_ticks => Alive::Gone,
+        Ok(Some(stat)) if stat.start_ticks != process.start_ticks => gone,
         // Dead, and only its parent has not asked for its exit code. Source: proc_pid_stat(5), field 3.
         Ok(Some(Stat { state: 'Z' | 'X' | 'x', .. })) => Alive::Gone,
         Ok(Some(Stat { state: 'T' | 't', .. })) => Alive::Stopped,
         Ok(Some(_)) => Alive::Running,
         Ok(None) => Alive::Unknown,
         Err(ErrorKind::NotFound) if hides_others(root) => Alive::Unknown,
-        Err(ErrorKind::NotFound) => Alive::Gone,
+        Err(ErrorKind::NotFound) => gone,
         Err(_) => Alive::Unknown,
     }
 }
@@ -63,6 +72,10 @@ fn hides_others(root: &Path) -> bool {
 fn boot_id(root: &Path) -> Option<String> {
     let text = fs::read_to_string(root.join(BOOT_ID)).ok()?;
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+fn pid_namespace(root: &Path) -> Option<String> {
+    fs::read_link(root.join(NAMESPACE)).ok()?.into_os_string().into_string().ok()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,11 +123,13 @@ mod tests {
         write(BOOT_ID, "b00t\n");
         write("proc/1/stat", "1 (init) S 0");
         write("proc/77/stat", line);
+        fs::create_dir_all(root.path().join("proc/self/ns")).unwrap();
+        std::os::unix::fs::symlink("pid:[4]", root.path().join(NAMESPACE)).unwrap();
         root
     }
 
     fn process() -> Process {
-        Process { pid: 77, start_ticks: 4242, boot_id: "b00t".to_owned() }
+        Process { pid: 77, start_ticks: 4242, boot_id: "b00t".to_owned(), pid_namespace: Some("pid:[4]".to_owned()) }
     }
 
     #[test]
@@ -124,6 +139,15 @@ mod tests {
         assert_eq!(alive(&process()), Alive::Running);
         assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), Alive::Gone, "the number was given again");
         assert_eq!(alive(&Process { pid: 78, ..process() }), Alive::Gone);
+        for pid_namespace in [Some("pid:[5]".to_owned()), None] {
+            let elsewhere = Process { pid_namespace, ..process() };
+            assert_eq!(
+                alive(&Process { pid: 78, ..elsewhere.clone() }),
+                Alive::Elsewhere,
+                "numbers of another container"
+            );
+            assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), Alive::Elsewhere);
+        }
         assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), Alive::OtherBoot);
         fs::remove_file(root.path().join("proc/1/stat")).unwrap();
         fs::remove_dir(root.path().join("proc/1")).unwrap();

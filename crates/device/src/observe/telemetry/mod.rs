@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 /// Why telemetry cannot be taken.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot take telemetry from {} - {source} - mount /proc", path.display())]
+#[error("cannot take telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
 pub struct TelemetryError {
     /// The file that could not be opened.
     pub path: PathBuf,

@@ -132,7 +132,7 @@ fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<u8, Failure> {
                 code = severer(3);
             }
             Err(Broken::Asked) => {
-                console::note(&format!("{name}: interrupted; go on with: {}", command_to_go_on()));
+                console::notice(&format!("{name}: interrupted; go on with: {}", command_to_go_on()));
                 code = severer(4);
             }
         }

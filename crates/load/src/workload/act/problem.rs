@@ -352,6 +352,9 @@ pub enum ValueProblem {
     /// A name that no file can hold: with a separator or a control character in it.
     #[error("{0} cannot be the name of a device here: it has a separator, a # or a control character in it")]
     BadDeviceName(Quoted),
+    /// Quotes, which would be taken for a part of the name.
+    #[error("{} has quotes round it, and a name is written without any", .0.bare())]
+    QuotedDeviceName(Quoted),
 }
 
 #[cfg(test)]

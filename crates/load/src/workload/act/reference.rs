@@ -3,9 +3,12 @@
 use super::options::{Default, OptionSpec, Since, Test, all, options_of};
 use std::fmt::Write;
 
+/// Columns that the narrowest common terminal shows, so that it need not break lines again.
+const HELP_COLUMNS: usize = 79;
+
 /// The options of `test` for `--help`: effect first, then unit, default and range, then advice.
 ///
-/// Shape: paragraphs of at most 100 columns, one for each option.
+/// Shape: paragraphs of at most [`HELP_COLUMNS`], one for each option.
 pub fn help_text(test: Test) -> String {
     let mut text = String::new();
     for spec in options_of(test) {
@@ -19,7 +22,7 @@ pub fn help_text(test: Test) -> String {
         text.push_str(spec.name);
         text.push('\n');
         for paragraph in [spec.help, &facts, spec.advice] {
-            wrap(&mut text, paragraph, "    ", 100);
+            wrap(&mut text, paragraph, "    ", HELP_COLUMNS);
         }
         text.push('\n');
     }
@@ -102,7 +105,7 @@ mod tests {
     #[test]
     fn help_names_every_option_within_100_columns() {
         let text = help_text(Test::Storage);
-        assert!(text.lines().all(|line| line.len() <= 100));
+        assert!(text.lines().all(|line| line.len() <= HELP_COLUMNS));
         for spec in options_of(Test::Storage) {
             assert!(text.lines().any(|line| line == spec.name), "{}", spec.name);
         }

@@ -166,6 +166,9 @@ fn check_device_name(name: &str) -> Result<(), ValueProblem> {
     if name.len() > DEVICE_NAME_BYTES_MAX {
         return Err(ValueProblem::LongDeviceName { found: Quoted::new(name), bytes: name.len() });
     }
+    if name.starts_with(['"', '\'']) || name.ends_with(['"', '\'']) {
+        return Err(ValueProblem::QuotedDeviceName(Quoted::new(name)));
+    }
     let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
     if name.is_empty() || name.contains(unwritable) {
         return Err(ValueProblem::BadDeviceName(Quoted::new(name)));
