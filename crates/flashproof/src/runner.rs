@@ -17,6 +17,7 @@ use results::cell::Interval;
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
+use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -226,12 +227,13 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
         return Vec::new();
     }
     let findings = device::doctor::examine(Path::new("/"), &spec.device_names, Some(dir));
-    let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
-    let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
+    let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count() as u64;
+    let (problems, warnings) = (of(Level::Problem), of(Level::Warning));
     if problems + warnings > 0 {
         console::note(&format!(
-            "doctor: {problems} problems, {warnings} warnings that may spoil the result - \"flashproof doctor {}\" shows \
-             them, and so does the report",
+            "doctor: {}, {} that may spoil the result - \"flashproof doctor {}\" shows them, and so does the report",
+            units::count(problems, "problem"),
+            units::count(warnings, "warning"),
             spec.device_names.join(" ")
         ));
     }

@@ -6,6 +6,7 @@
 //! written, but only for a moment, and not at all while the terminal is known to be stuck. Drawings
 //! (progress) never wait, and only the newest of them stands in the queue.
 
+use results::units;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -137,7 +138,8 @@ impl State {
                 piece.text
             }
             None if self.left_out > 0 => {
-                format!("({} messages were left out: the terminal took none)\n", std::mem::take(&mut self.left_out))
+                let left_out = units::count(std::mem::take(&mut self.left_out), "message");
+                format!("({left_out} left out: the terminal took none)\n")
             }
             None => return None,
         };
@@ -214,6 +216,6 @@ mod tests {
         writer.flush(Duration::from_secs(60));
         let taken = taken.lock().unwrap();
         // One is in the thread's hand, and three fit.
-        assert!(taken.ends_with("x(1 messages were left out: the terminal took none)\n"), "{}", taken.len());
+        assert!(taken.ends_with("x(1 message left out: the terminal took none)\n"), "{}", taken.len());
     }
 }

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use device::discover::{self, Roots};
 use device::doctor;
 use results::finding::{Finding, Level};
+use results::units;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -61,19 +62,16 @@ fn unasked(findings: Vec<Finding>) -> Vec<Finding> {
 fn page(findings: &[Finding], all: bool) -> String {
     let mut page = listed(findings, if all { Level::Ok } else { Level::Note });
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let counted = |level, one: &str, many: &str| match count(level) {
-        1 => format!("1 {one}"),
-        n => format!("{n} {many}"),
-    };
+    let counted = |level, of: &str| units::count(count(level) as u64, of);
     let hint = if all || count(Level::Ok) == 0 { "" } else { " (--all shows them)" };
     // Writing to a string cannot fail.
     let _ = writeln!(
         page,
         "{}, {}, {} unknown, {}; {} as it should be{hint}",
-        counted(Level::Problem, "problem", "problems"),
-        counted(Level::Warning, "warning", "warnings"),
+        counted(Level::Problem, "problem"),
+        counted(Level::Warning, "warning"),
         count(Level::Unknown),
-        counted(Level::Note, "note", "notes"),
+        counted(Level::Note, "note"),
         count(Level::Ok),
     );
     page

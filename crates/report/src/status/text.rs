@@ -137,13 +137,12 @@ impl SeriesStatus {
         let count = |state| self.steps.iter().filter(|step| step.state == state).count();
         let done = count(State::Done);
         if self.outcome.is_none() {
-            return format!("{done} of {} steps done", self.steps.len());
+            return format!("{done} of {} done", units::count(self.steps.len() as u64, "step"));
         }
-        let steps = if done == 1 { "step" } else { "steps" };
         let others = [(State::Interrupted, "interrupted"), (State::Planned, "not run")];
         let others = others.map(|(state, word)| (count(state), word));
         let others = others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!(", {count} {word}"));
-        format!("{done} {steps} done{}", others.collect::<String>())
+        format!("{} done{}", units::count(done as u64, "step"), others.collect::<String>())
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::judge::{End, Outcome, Verdict, Whose};
 use crate::series::Rule;
-use crate::units::Grouped;
+use crate::units::{self, Grouped};
 
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,8 +50,8 @@ fn by_completion(verdict: &Verdict) -> Judged {
         end if errors > 0 => judged(
             Outcome::Fail,
             format!(
-                "{} I/O errors ({end}): slow operations are allowed in this stage, failed ones are not",
-                Grouped(errors)
+                "{} ({end}): slow operations are allowed in this stage, failed ones are not",
+                units::count(errors, "I/O error")
             ),
         ),
         End::LagExceeded { whose: Whose::Ours, .. } => {

@@ -18,7 +18,7 @@ use super::verdict::{
 use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::StreamInfo;
-use crate::units::{Grouped, percent};
+use crate::units::{self, Grouped, percent};
 use std::ops::Range;
 
 /// A backlog of so few operations is only what was due at the very end.
@@ -248,7 +248,7 @@ fn io_errors(judge: &Judge) -> Option<String> {
     let errors: u64 = judge.totals.iter().map(|total| total.errors).sum();
     let named = judge.plan.streams.iter().zip(&judge.totals).filter(|(_, total)| total.errors > 0);
     let by_stream: Vec<_> = named.map(|(info, total)| format!("{} {}", Grouped(total.errors), info.name)).collect();
-    (errors > 0).then(|| format!("{} I/O errors ({}): any fails the run", Grouped(errors), by_stream.join(", ")))
+    (errors > 0).then(|| format!("{} ({}): any fails the run", units::count(errors, "I/O error"), by_stream.join(", ")))
 }
 
 /// The worst share in `slices`, as far as they were seen.

@@ -1,5 +1,6 @@
 //! How a run ended.
 
+use crate::units;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -111,7 +112,7 @@ impl fmt::Display for End {
             Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
             Self::DeviceGone { device } => write!(f, "{device} is gone"),
             Self::TooManyErrors { errors, errors_max } => {
-                write!(f, "stopped after {errors} I/O errors (--max-errors {errors_max})")
+                write!(f, "stopped after {} (--max-errors {errors_max})", units::count(*errors, "I/O error"))
             }
             Self::LagExceeded { lane, whose, lag_ms, lag_max_ms, in_flight, in_flight_max } => {
                 let (lag_sec, lag_max_sec) = (*lag_ms as f64 / 1000.0, *lag_max_ms as f64 / 1000.0);

@@ -162,7 +162,7 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
     run.judge.add(&interval);
     let verdict = run.verdict();
     assert_eq!((verdict.outcome, verdict.outcome.exit_code()), (Outcome::Fail, 1));
-    assert_eq!(verdict.reasons[0], "1 I/O errors (1 large-block-writes): any fails the run");
+    assert_eq!(verdict.reasons[0], "1 I/O error (1 large-block-writes): any fails the run");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::sla::ThresholdText;
 use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Verdict};
-use crate::units::{Grouped, percent, percent_exact};
+use crate::units::{self, Grouped, percent, percent_exact};
 use std::fmt;
 
 /// More slices than this are summed up instead of listed.
@@ -111,11 +111,11 @@ impl Verdict {
         for few in self.insufficient.iter().take(INSUFFICIENT_LISTED_MAX) {
             writeln!(
                 f,
-                "  insufficient: slice {} of {} on {} has {} operations, below {}: its share says little",
+                "  insufficient: slice {} of {} on {} has {}, below {}: its share says little",
                 few.slice,
                 few.stream,
                 device_text(few.device.as_deref()),
-                Grouped(few.wanted),
+                units::count(few.wanted, "operation"),
                 Grouped(super::SLICE_OPS_MIN)
             )?;
         }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::series::{table, utc};
 use results::judge::Outcome;
 use results::series::{State, Step};
-use results::units::span;
+use results::units::{self, span};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -21,10 +21,10 @@ pub fn beginning(place: &Place) {
         false => format!("{}, until about {}", span(left_sec), utc(SystemTime::now(), left_sec)),
     };
     console::note(&format!(
-        "{} for {} in {} stages: {time}; state and results: {}",
+        "{} for {} in {}: {time}; state and results: {}",
         place.claim.noun(),
         place.claim.subject(),
-        steps.len(),
+        units::count(steps.len() as u64, "stage"),
         place.kept.dir.display()
     ));
 }

@@ -7,7 +7,7 @@ use crate::series::{Kept, table};
 use results::judge::Outcome;
 use results::rating::{Details, Seen};
 use results::series::{State, Step};
-use results::units::span;
+use results::units::{self, span};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub fn beginning(kept: &Kept, request: &Request) {
     ));
     let done = kept.series.steps.iter().filter(|step| step.state == State::Done).count();
     if done > 0 {
-        console::note(&format!("going on after {done} steps that are done"));
+        console::note(&format!("going on after {} that are done", units::count(done as u64, "step")));
     }
 }
 
