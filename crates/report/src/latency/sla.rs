@@ -176,6 +176,7 @@ fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Opt
         threshold_ns: limit.threshold_ns,
         over,
         wanted,
+        cut: false,
         share: over as f64 / wanted as f64,
         share_max: limit.share_max(),
     };

@@ -74,7 +74,7 @@ pub struct Shares {
     pub complete: bool,
     /// By threshold, fractions.
     pub shares: Vec<f64>,
-    /// The largest of them by its limit: at 1 it is reached.
+    /// The largest of them by its limit, of what the whole slice wants: at 1 it is reached, whatever comes.
     pub of_limit: f64,
 }
 
@@ -194,7 +194,8 @@ impl RunStatus {
             offered_iops: stream.offered_iops,
             achieved_iops: achieved(index),
         };
-        let (p99_ns, remarks) = p99(dir, &layout);
+        let (p99_ns, mut remarks) = p99(dir, &layout);
+        remarks.extend(verdict.undone.iter().map(ToString::to_string));
         let slices = shares(verdict, manifest);
         let newest = slices.iter().map(|shares| shares.slice).max();
         let worst_of = |shares: &mut dyn Iterator<Item = &Shares>| {
@@ -306,7 +307,9 @@ fn shares(verdict: &Verdict, manifest: &Manifest) -> Vec<Shares> {
     let groups = verdict.groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice)));
     let shares = groups.filter_map(|(group, slice)| {
         let shares = slice.judged_share.clone()?;
-        let of_limit = shares.iter().zip(limits).map(|(share, limit)| share / limit.share_max()).fold(0.0, f64::max);
+        let part = slice.whole.map_or(0.0, |whole| slice.wanted as f64 / whole.max(1) as f64);
+        let of_limit = shares.iter().zip(limits).map(|(share, limit)| share * part / limit.share_max());
+        let of_limit = of_limit.fold(0.0, f64::max);
         let (stream, device) = (group.stream.clone(), group.device.clone());
         Some(Shares { slice: slice.slice, stream, device, complete: slice.complete, shares, of_limit })
     });

@@ -2,7 +2,8 @@
 //!
 //! The stages at N times the load have their run's own verdict. Those at twice that ask for less: ACT's
 //! README lets them pass "regardless of the error rate", which there means the share of slow
-//! operations. Operations that *fail* are no such thing, so they fail the stage here too.
+//! operations. Operations that *fail* are no such thing, so they fail the stage here too; and so does a load
+//! that was not done, which is not slow but missing.
 
 use crate::judge::{End, Outcome, Verdict, Whose};
 use crate::series::Rule;
@@ -60,7 +61,11 @@ fn by_completion(verdict: &Verdict) -> Judged {
         end @ (End::LagExceeded { .. } | End::DeviceGone { .. } | End::TooManyErrors { .. }) => {
             judged(Outcome::Fail, format!("{end} {after}: it did not run to completion"))
         }
-        End::Completed | End::Enough { .. } => judged(Outcome::Pass, completed(verdict)),
+        End::Completed | End::Enough { .. } => match verdict.undone.first() {
+            Some(undone) if undone.ours => judged(Outcome::Invalid, format!("{undone}: this program held it up")),
+            Some(undone) => judged(Outcome::Fail, undone.to_string()),
+            None => judged(Outcome::Pass, completed(verdict)),
+        },
         end => judged(Outcome::Invalid, format!("{end} {after}")),
     }
 }
@@ -126,6 +131,27 @@ mod tests {
             "{}",
             judged.reason
         );
+    }
+
+    #[test]
+    fn the_stage_at_twice_the_load_fails_if_that_was_not_done() {
+        let mut undone = verdict(Outcome::Fail, End::Completed, 0.0);
+        undone.undone = vec![crate::judge::Undone {
+            stream: "large-block-writes".into(),
+            device: "x".into(),
+            slice: 1,
+            slices: 1,
+            wanted: 2_000,
+            done: 1_000,
+            outstanding: crate::cell::Backlog { in_flight: 1, waiting: 999, late: 0 },
+            growing: true,
+            ours: false,
+        }];
+        let judged = judge_stage(Rule::Completes, &undone);
+        assert_eq!(judged.outcome, Outcome::Fail);
+        assert!(judged.reason.starts_with("the load of large-block-writes on x was not done"), "{}", judged.reason);
+        undone.undone[0].ours = true;
+        assert_eq!(judge_stage(Rule::Completes, &undone).outcome, Outcome::Invalid);
     }
 
     #[test]

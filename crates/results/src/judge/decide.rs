@@ -2,9 +2,11 @@
 //!
 //! 1. An I/O error, a device that is gone, a device or limit that did not keep up: **fail**. No doubt
 //!    about our own timing changes that.
-//! 2. Our own lag would decide, or what we issued late or saw late, or there is nothing to judge:
-//!    **invalid**.
-//! 3. A share at or over its limit: **fail**.
+//! 2. Our own lag would decide, or what we issued late or saw late; or we left a part of the load undone; or
+//!    there is nothing to judge: **invalid**.
+//! 3. A part of the load that the device, or a limit, left undone; a share at or over its limit: **fail**. Of a
+//!    slice that was cut short the share is that of what the whole of it would have wanted: only what could
+//!    not have passed has failed.
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**.
 
@@ -15,14 +17,14 @@ use super::verdict::{
     Class, DAY_SEC, Deciding, GapSummary, Group, Insufficient, NOT_JUDGED, Outcome, SLICE_OPS_MIN, SliceShares,
     StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
 };
-use super::{CellCounts, End};
+use super::{CellCounts, End, Undone};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::StreamInfo;
 use crate::units::{self, Grouped, percent};
 use std::ops::Range;
 
-/// A backlog of so few operations is only what was due at the very end.
-const BACKLOG_OPS_MIN: u64 = 16;
+/// A thread that lacked a CPU for this part of the time that it needed one is worth telling.
+const RUN_DELAY_TOLD_MIN: f64 = 0.05;
 
 /// Which of the two durations a share is formed of.
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
@@ -45,18 +47,20 @@ impl Worst {
 struct Findings {
     failures: Vec<String>,
     doubts: Vec<String>,
+    undone: Vec<String>,
     notes: Vec<String>,
 }
 
 pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
     let slices = || 0..judge.judged_slices();
-    let judged = worst(judge, slices(), |counts| &counts.judged_over);
+    let judged = worst(judge, end, slices(), |counts| &counts.judged_over);
     let bounds = Bounds {
         judged: judged.as_ref(),
-        least: worst(judge, slices(), |counts| &counts.judged_least_over),
-        response: worst(judge, slices(), |counts| &counts.response_over),
+        least: worst(judge, end, slices(), |counts| &counts.judged_least_over),
+        response: worst(judge, end, slices(), |counts| &counts.response_over),
     };
-    let findings = findings(judge, end, &bounds);
+    let undone = judge.undone(end.is_complete());
+    let findings = findings(judge, end, &bounds, &undone);
     let too_slow = judged.as_ref().is_some_and(|worst| worst.exceeded);
     let (outcome, reasons) = weigh(judge, end, findings, judged.as_ref());
     let plan = &judge.plan;
@@ -82,7 +86,8 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
         slice_sec: plan.slice_sec,
         duration_sec: plan.duration_sec,
         ran_sec,
-        groups: judge.groups.iter().map(|group| shares(judge, group)).collect(),
+        groups: judge.groups.iter().map(|group| shares(judge, end, group)).collect(),
+        undone,
         insufficient: insufficient(judge),
         streams: totals(judge, ran_sec),
         gaps: GapSummary {
@@ -97,18 +102,21 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
 
 /// The outcome, and the sentences that give the reasons for it, most important first.
 fn weigh(judge: &Judge, end: &End, findings: Findings, worst: Option<&Worst>) -> (Outcome, Vec<String>) {
-    let Findings { failures, doubts, notes } = findings;
+    let Findings { failures, doubts, undone, notes } = findings;
     let too_slow = worst.filter(|worst| worst.exceeded).map(|worst| deciding_sentence(&worst.deciding));
     let stopped = !end.is_complete() && !end.is_failure() && !end.is_our_lag();
     let outcome = match () {
         () if !failures.is_empty() => Outcome::Fail,
         () if !doubts.is_empty() => Outcome::Invalid,
-        () if too_slow.is_some() => Outcome::Fail,
+        () if too_slow.is_some() || !undone.is_empty() => Outcome::Fail,
         () if stopped => Outcome::Invalid,
         () => Outcome::Pass,
     };
     let stopped = stopped.then(|| {
         let so_far = match outcome {
+            Outcome::Invalid if doubts.is_empty() && is_over_so_far(judge) => {
+                "too much of what it did was slow, but the rest of the slice could have made up for that"
+            }
             Outcome::Invalid if doubts.is_empty() => "it would pass so far",
             Outcome::Fail => "it had already failed",
             _ => "nothing can be said of what was seen so far",
@@ -120,7 +128,8 @@ fn weigh(judge: &Judge, end: &End, findings: Findings, worst: Option<&Worst>) ->
         (Outcome::Pass, Some(worst)) => Some(deciding_sentence(&worst.deciding)),
         _ => None,
     };
-    let reasons = failures.into_iter().chain(doubts).chain(too_slow).chain(stopped).chain(nearest).chain(notes);
+    let reasons = failures.into_iter().chain(doubts).chain(undone).chain(too_slow).chain(stopped).chain(nearest);
+    let reasons = reasons.chain(notes);
     (outcome, reasons.collect())
 }
 
@@ -134,7 +143,13 @@ struct Bounds<'a> {
     response: Option<Worst>,
 }
 
-fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>) -> Findings {
+/// Whether a share of the incomplete slice that is judged alone is at its limit as it is.
+fn is_over_so_far(judge: &Judge) -> bool {
+    let so_far = || worst(judge, &End::Completed, 0..judge.judged_slices(), |counts| &counts.judged_over);
+    judge.complete_slices == 0 && so_far().is_some_and(|worst| worst.exceeded)
+}
+
+fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>, undone: &[Undone]) -> Findings {
     let mut findings = Findings::default();
     if end.is_failure() {
         findings.failures.push(end.to_string());
@@ -153,9 +168,9 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>) -> Findings {
         _ => {}
     }
     findings.own_making(judge, bounds);
-    findings.backlogs(judge);
+    findings.load(undone);
     findings.closed_loops(judge);
-    findings.tail(judge);
+    findings.tail(judge, end);
     if judge.complete_slices == 0 && bounds.judged.is_some() {
         let slice_sec = Grouped(judge.plan.slice_sec);
         findings.notes.push(format!("no slice of {slice_sec} s is complete: the incomplete one was judged"));
@@ -176,12 +191,15 @@ impl Findings {
     }
 
     /// What came after the last complete slice is not judged; if it would fail by itself, that is said.
-    fn tail(&mut self, judge: &Judge) {
+    fn tail(&mut self, judge: &Judge, end: &End) {
         if judge.complete_slices == 0 {
             return;
         }
         let first = judge.judged_slices();
-        let tail = worst(judge, first..first.saturating_add(1), |counts| &counts.judged_over);
+        if let Some(undone) = judge.undone_in_tail().first().filter(|_| end.is_complete()) {
+            self.notes.push(format!("{NOT_JUDGED} after the last complete slice {undone}"));
+        }
+        let tail = worst(judge, end, first..first.saturating_add(1), |counts| &counts.judged_over);
         if let Some(Worst { deciding, .. }) = tail.filter(|worst| worst.exceeded) {
             self.notes.push(format!(
                 "{NOT_JUDGED} after the last complete slice of {} s, {} of {} {} took over {:#}, which is beyond the limit; \
@@ -195,21 +213,14 @@ impl Findings {
         }
     }
 
-    /// A stream that fell behind its rate, judged or not: the load was not the one that was asked for.
-    fn backlogs(&mut self, judge: &Judge) {
-        for (info, total) in judge.plan.streams.iter().zip(&judge.totals).filter(|(info, _)| info.offered_iops > 0.0) {
-            let behind = total.overtime.saturating_add(total.unissued);
-            if behind > BACKLOG_OPS_MIN && u128::from(behind) * 1000 > u128::from(total.wanted()) {
-                let never = match total.unissued {
-                    0 => String::new(),
-                    never => format!(", and {} never came back: no quantile has them", Grouped(never)),
-                };
-                self.notes.push(format!(
-                    "{} did not hold its rate: {} of {} had not come back at the end{never}",
-                    info.name,
-                    Grouped(behind),
-                    Grouped(total.wanted())
-                ));
+    /// A stream that did not do its load, judged or not: then it was not the one that was asked for.
+    fn load(&mut self, undone: &[Undone]) {
+        for found in undone {
+            match found.ours {
+                true => self.doubts.push(format!(
+                    "{found}: this program held it up and not the device; use a less busy machine or a lower rate"
+                )),
+                false => self.undone.push(found.to_string()),
             }
         }
     }
@@ -222,10 +233,11 @@ impl Findings {
         match (bounds.judged, &bounds.least) {
             (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(format!(
                 "this program may have made what it measured: {}, but not without the operations that it issued over \
-                 {:#} late and the time for which completions may have lain unseen (over {limit_us} us); use a less busy \
+                 {:#} late and the time for which completions may have lain unseen (over {limit_us} us){}; use a less busy \
                  machine or \"pacing: spin\"",
                 deciding_sentence(&judged.deciding),
-                ThresholdText(judge.plan.sla.tightest_ns())
+                ThresholdText(judge.plan.sla.tightest_ns()),
+                without_cpu(judge)
             )),
             // p99 over the limit is the same as: more than 1 % over the limit.
             _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(format!(
@@ -236,6 +248,15 @@ impl Findings {
             )),
             _ => {}
         }
+    }
+}
+
+/// For how much of the time that they needed one the issuing threads had no CPU, where that is worth telling.
+fn without_cpu(judge: &Judge) -> String {
+    let share = judge.run_delay_ns as f64 / judge.run_delay_ns.saturating_add(judge.cpu_ns).max(1) as f64;
+    match share {
+        share if share < RUN_DELAY_TOLD_MIN => String::new(),
+        share => format!(", and its threads had no CPU for {} of the time that they needed one", percent(share)),
     }
 }
 
@@ -251,16 +272,17 @@ fn io_errors(judge: &Judge) -> Option<String> {
     (errors > 0).then(|| format!("{} ({}): any fails the run", units::count(errors, "I/O error"), by_stream.join(", ")))
 }
 
-/// The worst share in `slices`, as far as they were seen.
-fn worst(judge: &Judge, slices: Range<usize>, over: Over) -> Option<Worst> {
+/// The worst share in `slices`, as far as they were seen, of what they would have wanted as a whole.
+fn worst(judge: &Judge, end: &End, slices: Range<usize>, over: Over) -> Option<Worst> {
     let mut worst: Option<Worst> = None;
     for group in &judge.groups {
         let seen = group.slices.iter().enumerate();
         for (slice, counts) in seen.take(slices.end).skip(slices.start) {
-            let wanted = counts.wanted();
-            if wanted == 0 {
+            if counts.wanted() == 0 {
                 continue;
             }
+            let whole = judge.whole_slice_ops(group, slice, end);
+            let wanted = whole.unwrap_or(counts.wanted());
             for (limit, over) in judge.plan.sla.limits().iter().zip(over(counts)) {
                 let deciding = Deciding {
                     stream: judge.plan.streams[group.stream].name.clone(),
@@ -269,10 +291,11 @@ fn worst(judge: &Judge, slices: Range<usize>, over: Over) -> Option<Worst> {
                     threshold_ns: limit.threshold_ns,
                     over: *over,
                     wanted,
+                    cut: whole != Some(counts.wanted()),
                     share: *over as f64 / wanted as f64,
                     share_max: limit.share_max(),
                 };
-                let candidate = Worst { deciding, exceeded: limit.is_exceeded(*over, wanted) };
+                let candidate = Worst { deciding, exceeded: whole.is_some() && limit.is_exceeded(*over, wanted) };
                 if worst.as_ref().is_none_or(|worst| candidate.rank() > worst.rank()) {
                     worst = Some(candidate);
                 }
@@ -282,7 +305,7 @@ fn worst(judge: &Judge, slices: Range<usize>, over: Over) -> Option<Worst> {
     worst
 }
 
-fn shares(judge: &Judge, group: &GroupCounts) -> Group {
+fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     let thresholds = judge.plan.sla.limits().len();
     let slices = group.slices.iter().enumerate().map(|(slice, counts)| {
         let wanted = counts.wanted();
@@ -292,6 +315,7 @@ fn shares(judge: &Judge, group: &GroupCounts) -> Group {
             slice: slice as u64 + 1,
             complete: (slice as u64) < judge.complete_slices,
             wanted,
+            whole: judge.whole_slice_ops(group, slice, end),
             judged_over: judged.to_vec(),
             response_over: response.to_vec(),
             judged_share: share(judged),

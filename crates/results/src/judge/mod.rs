@@ -11,6 +11,8 @@
 //! together; the worst of all these shares decides. Nothing is rounded on the way: shares stay pairs
 //! of whole numbers until they are printed.
 //!
+//! The shares stand for the whole load only if that was done: see `load`.
+//!
 //! The judge eats one interval at a time and keeps only counts, so memory depends on the number of
 //! slices and not on what happened. A live run and a run directory go through the same counts, so
 //! both give the same verdict.
@@ -23,6 +25,7 @@
 mod counts;
 mod decide;
 mod end;
+mod load;
 mod sla;
 mod slices;
 mod text;
@@ -30,6 +33,8 @@ mod verdict;
 
 pub use counts::{CellCounts, IntervalCounts};
 pub use end::{End, Whose};
+pub use load::Undone;
+pub(crate) use load::{LoadPart, Shortfall, shortfall};
 pub(crate) use sla::ThresholdText;
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;

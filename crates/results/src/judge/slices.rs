@@ -1,6 +1,7 @@
 //! The accumulator: counts by judged stream, device and slice.
 
-use super::{CellCounts, End, IntervalCounts, Sla, Verdict, decide};
+use super::load::{LoadWatch, Shortfall};
+use super::{CellCounts, End, IntervalCounts, Sla, Undone, Verdict, decide};
 use crate::cell::{Interval, Layout, StreamInfo, harmless_gap_ns};
 
 /// What the judge must know before the first interval.
@@ -61,12 +62,17 @@ pub struct Judge {
     pub(crate) groups: Vec<GroupCounts>,
     /// Over all devices and the whole run, by stream, judged or not.
     pub(super) totals: Vec<CellCounts>,
+    /// By cell: whether its load was done.
+    loads: Vec<LoadWatch>,
     /// Number of slices that every interval of was seen to its end.
     pub(super) complete_slices: u64,
     pub(super) ran_ns: u64,
     pub(super) gaps: u64,
     pub(super) gaps_over: u64,
     pub(super) gap_max_ns: u64,
+    /// CPU time of the issuing threads, and time for which they had none although they wanted it.
+    pub(super) cpu_ns: u64,
+    pub(super) run_delay_ns: u64,
     /// Intervals seen to their end since the beginning without one missing.
     whole_intervals: u64,
     scratch: IntervalCounts,
@@ -89,11 +95,14 @@ impl Judge {
         Self {
             groups,
             totals: vec![CellCounts::default(); plan.streams.len()],
+            loads: vec![LoadWatch::default(); plan.streams.len() * plan.devices.len()],
             complete_slices: 0,
             ran_ns: 0,
             gaps: 0,
             gaps_over: 0,
             gap_max_ns: 0,
+            cpu_ns: 0,
+            run_delay_ns: 0,
             whole_intervals: 0,
             scratch: IntervalCounts::default(),
             plan,
@@ -115,7 +124,11 @@ impl Judge {
 
     /// Judges one more interval. Intervals come in the order of their index.
     pub fn add_counts(&mut self, counts: &IntervalCounts) {
-        let slice = counts.index / self.intervals_per_slice();
+        let intervals = self.intervals_per_slice();
+        let (slice, position) = (counts.index / intervals, counts.index % intervals);
+        for (load, cell) in self.loads.iter_mut().zip(&counts.cells) {
+            load.add(cell, position, intervals);
+        }
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
             counts.cells[stream * devices..(stream + 1) * devices].iter().for_each(|cell| total.add(cell));
@@ -135,12 +148,79 @@ impl Judge {
         self.gaps = self.gaps.saturating_add(counts.gaps);
         self.gaps_over = self.gaps_over.saturating_add(counts.gaps_over);
         self.gap_max_ns = self.gap_max_ns.max(counts.gap_max_ns);
+        self.cpu_ns = self.cpu_ns.saturating_add(counts.cpu_ns);
+        self.run_delay_ns = self.run_delay_ns.saturating_add(counts.run_delay_ns);
         let interval_ns = self.plan.report_interval_sec.saturating_mul(1_000_000_000);
         let to_its_end = counts.end_ns >= (counts.index + 1).saturating_mul(interval_ns);
         if to_its_end && counts.index == self.whole_intervals {
             self.whole_intervals += 1;
-            self.complete_slices = self.whole_intervals / self.intervals_per_slice();
+            if self.whole_intervals.is_multiple_of(intervals) {
+                self.complete_slices += 1;
+                self.end_load_slice();
+            }
         }
+    }
+
+    /// Ends a slice of each stream that has a rate.
+    fn end_load_slice(&mut self) {
+        let (slice, devices) = (self.complete_slices, self.plan.devices.len());
+        for (cell, load) in self.loads.iter_mut().enumerate() {
+            match self.plan.per_sec(cell / devices) {
+                0.0 => *load = LoadWatch::default(),
+                per_sec => load.end_slice(slice, per_sec),
+            }
+        }
+    }
+
+    /// The streams whose load was not done, on each device, those that left most undone first: by the slices
+    /// that are judged. An incomplete one counts if the run `is_over` as it should be.
+    pub(super) fn undone(&self, is_over: bool) -> Vec<Undone> {
+        let alone = self.complete_slices == 0 && is_over;
+        self.shortfalls(|load, per_sec| {
+            let only = || load.now(per_sec).filter(|_| alone).map(|found| (1, 1, found));
+            load.worst().or_else(only)
+        })
+    }
+
+    /// Likewise of the slice under way, with whose beginning a run that is over ended.
+    pub(super) fn undone_in_tail(&self) -> Vec<Undone> {
+        self.shortfalls(|load, per_sec| load.now(per_sec).map(|found| (self.complete_slices + 1, 1, found)))
+    }
+
+    fn shortfalls(&self, found: impl Fn(&LoadWatch, f64) -> Option<(u64, u64, Shortfall)>) -> Vec<Undone> {
+        let devices = self.plan.devices.len();
+        let with_rate = self.loads.iter().enumerate().filter(|(cell, _)| self.plan.per_sec(cell / devices) > 0.0);
+        let undone = with_rate.filter_map(|(cell, load)| {
+            let (slice, slices, Shortfall { wanted, done, outstanding, growing, ours }) =
+                found(load, self.plan.per_sec(cell / devices))?;
+            let (stream, device) =
+                (self.plan.streams[cell / devices].name.clone(), self.plan.devices[cell % devices].clone());
+            Some(Undone { stream, device, slice, slices, wanted, done, outstanding, growing, ours })
+        });
+        let mut undone: Vec<_> = undone.collect();
+        let part = |of: &Undone| (of.ours, of.done as f64 / of.wanted.max(1) as f64);
+        undone.sort_by(|a, b| {
+            let ((ours, done), (other_ours, other_done)) = (part(a), part(b));
+            ours.cmp(&other_ours).then(done.total_cmp(&other_done))
+        });
+        undone
+    }
+
+    /// How many operations of a group the whole of a slice wants, when the run ended like `end`: those of a
+    /// slice that was cut short are not known, but how many they would have been by the rate. `None` for a
+    /// closed stream, which has none.
+    pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
+        let wanted = group.slices.get(slice).map_or(0, CellCounts::wanted);
+        if (slice as u64) < self.complete_slices || end.is_complete() {
+            return Some(wanted);
+        }
+        let parts = if group.device.is_some() { 1.0 } else { self.plan.devices.len() as f64 };
+        let per_sec = Some(self.plan.per_sec(group.stream) * parts).filter(|per_sec| *per_sec > 0.0)?;
+        let began_sec = (slice as u64).saturating_mul(self.plan.slice_sec);
+        let end_sec = began_sec.saturating_add(self.plan.slice_sec).min(self.plan.duration_sec).max(began_sec);
+        let left_sec = (end_sec as f64 - self.ran_ns as f64 / 1e9).max(0.0);
+        let by_rate = per_sec * (end_sec - began_sec) as f64;
+        Some(wanted.saturating_add((per_sec * left_sec) as u64).max(by_rate as u64))
     }
 
     /// How many slices, from the first, are judged: the complete ones, or the incomplete one alone.
@@ -164,6 +244,11 @@ impl Judge {
 }
 
 impl Plan {
+    /// Operations a second of a stream on each device; 0 for a closed one.
+    fn per_sec(&self, stream: usize) -> f64 {
+        self.streams[stream].offered_iops / self.devices.len().max(1) as f64
+    }
+
     /// The plan of a run with the cells of `layout`.
     pub fn new(layout: &Layout, sla: Sla, report_interval_sec: u64, slice_sec: u64, duration_sec: u64) -> Self {
         Self {

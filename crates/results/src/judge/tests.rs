@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::buckets::ActScale;
-use crate::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use crate::cell::{ActHistograms, Backlog, Interval, Layout, StreamInfo};
 use crate::times::Times;
 
 const MS: u64 = 1_000_000;
@@ -113,10 +113,129 @@ fn an_incomplete_slice_at_the_end_is_not_judged() {
 
 #[test]
 fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
-    let verdict = Run::new(1, 3600, 7200).second(1_000, 900).stopped(End::Interrupted { signal: "SIGINT".into() });
+    // 10 % of what a slice of 10 s wants at 1,000 a second.
+    let verdict = Run::new(1, 10, 7200).second(100, 1_000).stopped(End::Interrupted { signal: "SIGINT".into() });
     assert_eq!((verdict.outcome, verdict.partial), (Outcome::Fail, true));
-    assert_eq!(verdict.reasons[1], "stopped by SIGINT after 1 of 7,200 s; it had already failed");
-    assert_eq!(verdict.reasons[2], "no slice of 3,600 s is complete: the incomplete one was judged");
+    assert_eq!(
+        verdict.reasons,
+        [
+            "at least 9.90 % of reads on /dev/d0 took over 1 ms in slice 1 (1,000 of 10,100 that the whole slice would \
+             have wanted; it must be below 5 %)",
+            "stopped by SIGINT after 1 of 7,200 s; it had already failed",
+            "no slice of 10 s is complete: the incomplete one was judged",
+        ]
+    );
+}
+
+#[test]
+fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
+    let stopped = |slice_sec| {
+        let mut run = Run::new(1, slice_sec, 7200);
+        run.second(1_000, 900).stopped(End::Unrecorded)
+    };
+    let verdict = stopped(3600);
+    assert_eq!((verdict.outcome, verdict.groups[0].slices[0].whole), (Outcome::Invalid, Some(3_600_900)));
+    assert!(
+        verdict.reasons[0].ends_with("slow, but the rest of the slice could have made up for that"),
+        "{:?}",
+        verdict.reasons
+    );
+    // 900 of 17,001 are more than 5 %, of 18,001 less.
+    assert_eq!((stopped(16).outcome, stopped(18).outcome), (Outcome::Fail, Outcome::Invalid));
+    // A run that ends before its slice does would not have wanted more.
+    let mut run = Run::new(1, 3600, 16);
+    assert_eq!(run.second(1_000, 900).stopped(End::Unrecorded).outcome, Outcome::Fail);
+    assert_eq!(run.verdict().outcome, Outcome::Fail, "and what is over is judged as it is");
+}
+
+proptest::proptest! {
+    /// Whatever was seen: if some rest of the run makes it pass, it had not failed when it was stopped.
+    #[test]
+    fn a_run_that_was_stopped_has_not_failed_if_its_rest_could_have_made_it_pass(
+        seconds in proptest::collection::vec((0_u64..1_000, 0_u64..400), 1..12), slice_sec in 1_u64..8
+    ) {
+        // Each second wants the 1,000 that the rate says.
+        let duration_sec = 12;
+        let mut run = Run::new(1, slice_sec, duration_sec);
+        for (_, slow) in &seconds {
+            run.second(1_000 - slow, *slow);
+        }
+        let stopped = run.stopped(End::Interrupted { signal: "SIGINT".into() }).outcome;
+        while run.next < duration_sec {
+            run.second(1_000, 0);
+        }
+        let best = run.verdict().outcome;
+        proptest::prop_assert!(stopped != Outcome::Pass || seconds.len() as u64 == duration_sec);
+        if best == Outcome::Pass {
+            proptest::prop_assert_ne!(stopped, Outcome::Fail);
+        }
+    }
+}
+
+#[test]
+fn a_closed_stream_that_was_stopped_has_no_rate_to_fail_by() {
+    let mut run = Run::new(1, 3600, 7200);
+    let mut plan = run.judge.plan().clone();
+    plan.streams[0].offered_iops = 0.0;
+    run.judge = Judge::new(plan);
+    assert_eq!(run.second(10, 990).stopped(End::Unrecorded).outcome, Outcome::Invalid);
+    assert_eq!(run.verdict().outcome, Outcome::Fail);
+}
+
+/// A second in which the large-block writes, which nobody judges, end with this backlog.
+fn behind(run: &mut Run, backlog: Backlog) {
+    let mut interval = run.interval();
+    (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+    let cell = interval.cells.len() / 2;
+    (0..500).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS), 0, 131_072));
+    interval.cells[cell].backlog = backlog;
+    run.judge.add(&interval);
+}
+
+#[test]
+fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_done() {
+    let mut run = Run::new(1, 2, 4);
+    for second in 1..=4 {
+        behind(&mut run, Backlog { in_flight: 1, waiting: 500 * second - 1, late: 0 });
+    }
+    let verdict = run.verdict();
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!(
+        verdict.reasons[0],
+        "the load of large-block-writes on /dev/d0 was not done: in slice 2 1,000 of 2,000 (50.0 %) were done, 2,000 were \
+         outstanding at the end (1 in flight, 1,999 waiting for a slot); 99.9 % must be done; likewise in 2 slices in all"
+    );
+    assert_eq!((verdict.undone.len(), verdict.undone[0].slices), (1, 2));
+}
+
+#[test]
+fn a_load_that_this_program_held_up_is_invalid_and_one_that_is_under_way_is_done() {
+    let ended = |waiting, late| {
+        let mut run = Run::new(1, 2, 2);
+        behind(&mut run, Backlog::default());
+        behind(&mut run, Backlog { in_flight: 1, waiting, late });
+        run.verdict()
+    };
+    assert_eq!(ended(100, 0).outcome, Outcome::Pass, "a tenth of a second's worth");
+    let verdict = ended(0, 600);
+    assert_eq!(verdict.outcome, Outcome::Invalid);
+    assert!(verdict.reasons[0].contains("this program held it up and not the device"), "{:?}", verdict.reasons);
+    assert_eq!(ended(600, 600).outcome, Outcome::Fail, "the device alone left too much");
+}
+
+#[test]
+fn a_backlog_of_a_slice_cut_short_can_still_be_worked_off() {
+    let mut run = Run::new(1, 2, 4);
+    behind(&mut run, Backlog { in_flight: 1, waiting: 900, late: 0 });
+    let verdict = run.stopped(End::Interrupted { signal: "SIGINT".into() });
+    assert_eq!((verdict.outcome, verdict.undone.len()), (Outcome::Invalid, 0));
+    // A run that ended as it should and has no complete slice is judged by what there is.
+    assert_eq!(run.stopped(End::Completed).outcome, Outcome::Fail);
+    behind(&mut run, Backlog::default());
+    behind(&mut run, Backlog { in_flight: 1, waiting: 900, late: 0 });
+    let verdict = run.verdict();
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert!(verdict.unjudged().is_some_and(|text| text.contains("was not done")), "{:?}", verdict.reasons);
 }
 
 #[test]
@@ -317,19 +436,20 @@ fn a_verdict_survives_json() {
 }
 
 #[test]
-fn a_stream_that_left_a_backlog_is_named_and_its_rate_is_what_was_held() {
+fn a_stream_that_left_a_backlog_fails_and_its_rate_is_what_was_held() {
     let mut run = Run::new(1, 1, 1);
     let mut interval = run.interval();
     for n in 0..1_000 {
         interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
-        interval.cells[0].overtime += u64::from(n < 17);
+        interval.cells[0].overtime += u64::from(n < 270);
     }
+    interval.cells[0].backlog = Backlog { in_flight: 70, waiting: 200, late: 0 };
     run.judge.add(&interval);
     let verdict = run.verdict();
-    assert_eq!(verdict.outcome, Outcome::Pass, "the latency stands");
-    assert_eq!((verdict.streams[0].achieved_iops, verdict.streams[0].overtime), (983.0, 17));
-    let note = "reads did not hold its rate: 17 of 1,000 had not come back at the end";
-    assert!(verdict.reasons.iter().any(|reason| reason == note), "{:?}", verdict.reasons);
+    assert_eq!(verdict.outcome, Outcome::Fail, "whatever its latencies were");
+    assert_eq!((verdict.streams[0].achieved_iops, verdict.streams[0].overtime), (730.0, 270));
+    let why = "the load of reads on /dev/d0 was not done: in slice 1 730 of 1,000 (73.0 %) were done, 270 were";
+    assert!(verdict.reasons[0].starts_with(why), "{:?}", verdict.reasons);
 }
 
 #[test]

@@ -15,8 +15,10 @@ const INSUFFICIENT_LISTED_MAX: usize = 4;
 
 /// What decided, with the counts that leave no doubt about rounding.
 pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
+    let (least, of_whole) =
+        if deciding.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
     format!(
-        "{} of {} on {} took over {:#} in slice {} ({} of {}; it must be below {})",
+        "{least}{} of {} on {} took over {:#} in slice {} ({} of {}{of_whole}; it must be below {})",
         percent(deciding.share),
         deciding.stream,
         device_text(deciding.device.as_deref()),

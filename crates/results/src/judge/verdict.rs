@@ -1,6 +1,6 @@
 //! The verdict, as data: what `verdict.json` holds.
 
-use super::End;
+use super::{End, Undone};
 use crate::blame::Blame;
 use serde::{Deserialize, Serialize};
 
@@ -63,8 +63,11 @@ pub struct Deciding {
     pub threshold_ns: u64,
     /// Operations over it.
     pub over: u64,
-    /// Operations wanted.
+    /// Operations wanted; of a slice that was cut short, as many as the whole of it would have wanted.
     pub wanted: u64,
+    /// Whether the slice was cut short: then the share of the whole slice is this at least.
+    #[serde(default)]
+    pub cut: bool,
     /// `over / wanted`, a fraction.
     pub share: f64,
     /// The share must be below this, a fraction.
@@ -80,6 +83,9 @@ pub struct SliceShares {
     pub complete: bool,
     /// Operations wanted: succeeded, failed and never issued.
     pub wanted: u64,
+    /// As many as the whole slice wants: more than `wanted` if it was cut short, by its stream's rate. What is
+    /// over a threshold is too much only of these. `None` if that has no rate.
+    pub whole: Option<u64>,
     /// Over each threshold by `wait + service`.
     pub judged_over: Vec<u64>,
     /// Over each threshold by `wait + lag + service`.
@@ -179,6 +185,8 @@ pub struct Verdict {
     pub ran_sec: f64,
     /// Judged streams, over all devices first, then on each.
     pub groups: Vec<Group>,
+    /// Streams whose load was not done, judged or not: on each device, those that left most undone first.
+    pub undone: Vec<Undone>,
     /// Slices with too few operations.
     pub insufficient: Vec<Insufficient>,
     /// All streams.

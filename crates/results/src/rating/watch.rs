@@ -1,8 +1,9 @@
 //! Watching one step of a search, round by round: whether it has shown enough, and what it showed.
 //!
 //! A step is held when every metric is steady and, over the five rounds of that window, every share is
-//! below its limit and the rate was achieved. It is not held when a cliff shows: two rounds in a row
-//! with a share at its limit; the worst of overdriving is over sooner that way. A step that is neither
+//! below its limit and the whole load was done, as a verdict asks for it. It is not held when a cliff shows: two
+//! rounds in a row with a share at its limit, and so many slow operations in the step that a whole slice could
+//! not pass with them; the worst of overdriving is over sooner that way. A step that is neither
 //! after 25 rounds (as many as SNIA allows) is not steady, and a rating is not built on it. A recovery
 //! has no cliff: that a drive is slow then is why it is run.
 //!
@@ -27,10 +28,6 @@ const RECOVERED_ROUNDS: usize = 2;
 /// How far a share may be from where it was: of itself, or of its limit. As a steady window may range.
 const RETURNED_OF_ITSELF: f64 = 0.20;
 const RETURNED_OF_LIMIT: f64 = 0.10;
-/// Least part of the offered rate that a step achieves if it is held.
-const ACHIEVED_MIN: f64 = 0.99;
-/// Standard deviations by which Poisson arrivals may fall short besides: once in a thousand windows.
-const CHANCE: f64 = 3.0;
 /// Student's t for 95 % and four degrees of freedom: five rounds.
 const T_OF_FIVE: f64 = 2.776;
 
@@ -66,7 +63,7 @@ pub enum Target {
 pub enum Seen {
     /// The load was held (or, in a recovery, the earlier shares returned).
     Held,
-    /// A limit was reached, or the rate was not achieved.
+    /// A limit was reached, or the load was not done.
     Failed,
     /// Operations failed, or the device is gone: no load makes that better.
     Broken,
@@ -98,7 +95,8 @@ pub struct Judged {
 pub struct Watcher {
     rounds: Rounds,
     target: Target,
-    offered_iops: Vec<f64>,
+    /// By series, how many operations a whole slice wants; `None` of a closed stream.
+    slice_ops: Vec<Option<u64>>,
 }
 
 impl Watcher {
@@ -111,8 +109,9 @@ impl Watcher {
             let parts = if series.group.device.is_some() { devices } else { 1.0 };
             stream.map_or(0.0, |stream| stream.offered_iops / parts)
         };
-        let offered_iops = rounds.series().iter().map(offered).collect();
-        Self { rounds, target, offered_iops }
+        let ops = |per_sec: f64| (per_sec > 0.0).then_some((per_sec * manifest.slice_sec as f64) as u64);
+        let slice_ops = rounds.series().iter().map(offered).map(ops).collect();
+        Self { rounds, target, slice_ops }
     }
 
     /// Takes in an interval; says what was seen once that is enough.
@@ -177,8 +176,9 @@ impl Watcher {
         if let Some(over) = self.over_limit(rounds_judged) {
             return over;
         }
-        if let Some(short) = self.short_of_rate(rounds_judged) {
-            return (Seen::Failed, short);
+        if let Some((group, found)) = self.rounds.undone(rounds_judged) {
+            let seen = if found.ours { Seen::OurLimit } else { Seen::Failed };
+            return (seen, format!("the load of {group} was not done: {found}"));
         }
         match &self.target {
             // The whole of it is judged, so what the verdict doubts is in doubt.
@@ -207,15 +207,17 @@ impl Watcher {
         }
     }
 
-    /// The first share that was at its limit in each of the last rounds, without anything of ours in it. A
-    /// recovery has no cliff.
+    /// The first share that was at its limit in each of the last rounds, without anything of ours in it, and of
+    /// which all rounds so far have so much that a whole slice would be at its limit. A recovery has no cliff.
     fn cliff(&self) -> Option<String> {
         if matches!(self.target, Target::Return(_)) || self.rounds.len() < CLIFF_ROUNDS {
             return None;
         }
-        self.judged(CLIFF_ROUNDS).find_map(|(series, last)| {
+        self.judged(CLIFF_ROUNDS).zip(&self.slice_ops).find_map(|((series, last), slice_ops)| {
             let is_over = |(index, limit): &(usize, &Limit)| {
+                let (so_far, wanted) = sums(&series.rounds, |round| round.over_least[*index]);
                 last.iter().all(|round| limit.is_exceeded(round.over_least[*index], round.wanted))
+                    && slice_ops.is_none_or(|ops| limit.is_exceeded(so_far, ops.max(wanted)))
             };
             let (index, limit) = self.rounds.sla().limits().iter().enumerate().find(is_over)?;
             let (over, wanted) = sums(last, |round| round.over[index]);
@@ -256,17 +258,6 @@ impl Watcher {
                 }
             };
             self.rounds.sla().limits().iter().enumerate().find_map(over)
-        })
-    }
-
-    /// A rate that was not achieved, beyond what chance makes of arrivals that are independent.
-    fn short_of_rate(&self, rounds_judged: usize) -> Option<String> {
-        let seconds = (rounds_judged as u64 * self.rounds.round_sec()) as f64;
-        self.judged(rounds_judged).zip(&self.offered_iops).find_map(|((series, rounds), offered)| {
-            let achieved = mean(rounds.iter().map(|round| round.achieved_iops));
-            let (done, wanted) = (achieved * seconds, offered * seconds);
-            (done < ACHIEVED_MIN * wanted - CHANCE * wanted.sqrt())
-                .then(|| format!("{} achieved {achieved:.0} of {offered:.0} operations/s offered", series.group))
         })
     }
 

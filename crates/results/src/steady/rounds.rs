@@ -5,8 +5,8 @@
 
 use super::{Group, Metric};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::{Interval, Latencies, latencies};
-use crate::judge::{CellCounts, IntervalCounts, Sla, round_sec};
+use crate::cell::{Backlog, Interval, Latencies, latencies};
+use crate::judge::{CellCounts, IntervalCounts, LoadPart, Shortfall, Sla, round_sec, shortfall};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
 use std::path::Path;
 
@@ -64,6 +64,30 @@ impl Metric {
     }
 }
 
+/// The load of one stream on one device, round by round.
+#[derive(Debug, Clone)]
+struct Load {
+    group: Group,
+    cell: usize,
+    per_sec: f64,
+    rounds: Vec<LoadPart>,
+    current: LoadPart,
+}
+
+/// Those of a run: of each stream that has a rate.
+fn loads(manifest: &Manifest) -> Vec<Load> {
+    let devices = manifest.devices.len();
+    let streams = manifest.streams.iter().enumerate().filter(|(_, stream)| stream.offered_iops > 0.0);
+    let load = |(stream, device): (usize, usize)| Load {
+        group: Group { stream: manifest.streams[stream].name.clone(), device: Some(manifest.devices[device].clone()) },
+        cell: stream * devices + device,
+        per_sec: manifest.streams[stream].offered_iops / devices as f64,
+        rounds: Vec::new(),
+        current: LoadPart::default(),
+    };
+    streams.flat_map(|(stream, _)| (0..devices).map(move |device| (stream, device))).map(load).collect()
+}
+
 /// Gathers intervals into rounds.
 #[derive(Debug, Clone)]
 pub struct Rounds {
@@ -73,6 +97,8 @@ pub struct Rounds {
     series: Vec<Series>,
     /// By series, what the round under way has so far.
     current: Vec<(CellCounts, Latencies)>,
+    /// One for each stream with a rate on each device, judged or not.
+    loads: Vec<Load>,
     counts: IntervalCounts,
 }
 
@@ -103,6 +129,7 @@ impl Rounds {
             devices: devices.len(),
             current: series.iter().map(|_| (CellCounts::default(), latencies())).collect(),
             series,
+            loads: loads(manifest),
             counts: IntervalCounts::default(),
         }
     }
@@ -141,6 +168,9 @@ impl Rounds {
         for (series, (sum, _)) in self.series.iter().zip(&mut self.current) {
             cells(series, self.devices).for_each(|cell| sum.add(&counts.cells[cell]));
         }
+        for load in &mut self.loads {
+            load.current.add(&counts.cells[load.cell]);
+        }
     }
 
     /// Ends the round under way if it is over at `end_ns`.
@@ -162,6 +192,9 @@ impl Rounds {
             });
             *sum = CellCounts::default();
             service.reset();
+        }
+        for load in &mut self.loads {
+            load.rounds.push(std::mem::take(&mut load.current));
         }
         true
     }
@@ -186,6 +219,17 @@ impl Rounds {
         });
         close(&mut self.series, current, under_way);
         read
+    }
+
+    /// The first stream whose load was not done in the last `count` rounds, judged or not, with what was left of
+    /// it: one that the device left undone, if there is one.
+    pub(crate) fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
+        let undone = self.loads.iter().filter_map(|load| {
+            let (earlier, last) = load.rounds.split_at(load.rounds.len().saturating_sub(count));
+            let before = earlier.last().map_or_else(Backlog::default, LoadPart::end);
+            Some((&load.group, shortfall(&before, last, load.per_sec)?))
+        });
+        undone.min_by_key(|(_, found)| found.ours)
     }
 
     /// Number of whole rounds.
