@@ -18,6 +18,15 @@ const FAILURES_TOLD_MAX: u32 = 8;
 /// moment as the default limits allow over their tightest threshold. An idle machine is far below.
 const RUN_DELAY_MIN: f64 = 0.05;
 
+/// Operations of a cell that its thread can have kept back because it had no CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct Missed {
+    /// How many, since the last interval at whose end none waited.
+    ops: f64,
+    /// What was outstanding at the end of the last interval.
+    backlog: u64,
+}
+
 /// What a shard sends out.
 #[derive(Debug)]
 pub enum Message {
@@ -77,6 +86,8 @@ pub struct Recorder {
     cpu_ns: u64,
     /// Of the issuing thread, from when the run begins; none in virtual time.
     run_delay: Option<RunDelay>,
+    /// By cell, what it can have kept back because it had no CPU.
+    missed: Vec<Missed>,
     /// Intervals made beyond the spares.
     extra: u32,
 }
@@ -104,6 +115,7 @@ impl Recorder {
             failures_told: 0,
             cpu_ns: 0,
             run_delay: None,
+            missed: vec![Missed::default(); layout.cells()],
             extra: 0,
         };
         (recorder, Feed { messages: from_shard, clean: to_shard })
@@ -191,12 +203,21 @@ impl Recorder {
     }
 
     /// Where the thread had no CPU for a part of the interval, so large a part of its operations can have met
-    /// that: it is not held against the device.
+    /// that: it is not held against the device. Nor is as much of what waits since then.
     fn excuse(&mut self) {
         let length_ns = self.current.end_ns.saturating_sub(self.current.index * self.interval_ns).max(1);
-        let share = self.current.run_delay_ns as f64 / length_ns as f64;
-        if share >= RUN_DELAY_MIN {
-            self.current.cells.iter_mut().for_each(|cell| cell.excuse(share));
+        let share = (self.current.run_delay_ns as f64 / length_ns as f64).min(1.0);
+        let share = if share >= RUN_DELAY_MIN { share } else { 0.0 };
+        for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
+            let wanted = cell.wanted().saturating_add(cell.backlog.total()).saturating_sub(missed.backlog);
+            missed.backlog = cell.backlog.total();
+            missed.ops = if cell.backlog.waiting == 0 { 0.0 } else { missed.ops + share * wanted as f64 };
+            let ours = cell.backlog.waiting.min(missed.ops as u64);
+            cell.backlog.waiting -= ours;
+            cell.backlog.late += ours;
+            if share > 0.0 {
+                cell.excuse(share);
+            }
         }
     }
 

@@ -87,6 +87,9 @@ struct SliceFacts {
     cells: Vec<[While; THRESHOLDS_MAX]>,
     /// By device; empty without telemetry.
     devices: Vec<DeviceSlice>,
+    /// By cell, judged or not: operations in flight at the ends of the intervals in which operations of a judged
+    /// stream on the same device were slow or waited, added up. Empty as long as none were.
+    in_flight: Vec<u64>,
 }
 
 /// A judged cell before its drive first throttled itself in the run, by threshold: operations, and
@@ -176,6 +179,7 @@ impl Blamer {
             }
         }
         self.cells(slice, counts, &host, &rows);
+        self.holders(slice, counts);
         self.samples.interval(counts, &self.judged, from_ns, slice, &mut self.slice_samples);
     }
 
@@ -256,6 +260,38 @@ impl Blamer {
                 }
             }
         }
+    }
+
+    /// Notes who is in flight on the devices where operations are slow or wait.
+    fn holders(&mut self, slice: usize, counts: &IntervalCounts) {
+        let waits = |cell: &usize| {
+            counts.cells.get(*cell).is_some_and(|counted| counted.response_over[0] > 0 || counted.backlog.waiting > 0)
+        };
+        let mut slow = self.judged.iter().copied().filter(waits).map(|cell| cell % self.devices).peekable();
+        if slow.peek().is_none() {
+            return;
+        }
+        let devices: Vec<_> = slow.collect();
+        let in_flight = &mut self.slices[slice].in_flight;
+        in_flight.resize(counts.cells.len(), 0);
+        for (cell, sum) in in_flight.iter_mut().enumerate().filter(|(cell, _)| devices.contains(&(cell % self.devices)))
+        {
+            *sum = sum.saturating_add(counts.cells[cell].backlog.in_flight);
+        }
+    }
+
+    /// The stream that had most of the operations in flight on `devices` while operations of judged streams there
+    /// were slow or waited, with its part of them; `None` where none has more than half.
+    pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
+        let in_flight = &self.slices.get(slice)?.in_flight;
+        let of_stream = |stream: usize| -> u64 {
+            devices.clone().filter_map(|device| in_flight.get(stream * self.devices + device)).sum()
+        };
+        let streams = in_flight.len() / self.devices.max(1);
+        let all: u64 = (0..streams).map(of_stream).sum();
+        let stream = (0..streams).max_by_key(|stream| of_stream(*stream))?;
+        let part = of_stream(stream) as f64 / all.max(1) as f64;
+        (part > 0.5).then_some((stream, part))
     }
 
     /// Position of a stream's cell among the judged ones; `None` for a stream that is not judged.

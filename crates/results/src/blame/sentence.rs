@@ -73,6 +73,11 @@ pub(super) fn wait(subject: &Subject<'_>) -> String {
         duration(subject.mean_ns(&slow.wait_ns).saturating_sub(subject.mean_ns(&slow.held_ns))),
         duration(subject.mean_ns(&slow.service_ns))
     );
+    let holder = subject.blamer.holder(subject.slice, subject.devices());
+    if let Some((stream, part)) = holder.filter(|(stream, _)| *stream != subject.group.stream) {
+        let name = &subject.plan.streams[stream].name;
+        text = format!("{text}, and {name} held the slots: {} of the operations in flight", percent(part));
+    }
     if subject.counts.unissued > 0 {
         let were = if subject.counts.unissued == 1 { "was" } else { "were" };
         text = format!("{text}, and {} {were} never issued or never came back", Grouped(subject.counts.unissued));

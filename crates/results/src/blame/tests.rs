@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::buckets::ActScale;
-use crate::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use crate::cell::{ActHistograms, Backlog, Interval, Layout, StreamInfo};
 use crate::judge::{End, IntervalCounts, Judge, Plan, Sla};
 use crate::run_dir::{Spread, TraceKind, TraceLine, TraceSize};
 use crate::times::Times;
@@ -173,6 +173,28 @@ fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_oth
     assert_eq!(causes(&blame), [(Cause::SlotWait, Some(75)), (Cause::Device, Some(25))]);
     assert!(blame.sentence.contains("100 operations failed"), "{}", blame.sentence);
     assert!(blame.sentence.contains("200 were never issued or never came back"), "{}", blame.sentence);
+}
+
+#[test]
+fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
+    // Reads wait 20 ms for slots that writes hold, and are served quickly.
+    let held_by_writes = |in_flight| {
+        let mut run = Run::new(1, 1, true, &[]);
+        let writes = StreamInfo { name: "writes".into(), judged: false, ..run.layout.streams[0].clone() };
+        run.layout.streams.push(writes);
+        let plan = Plan { simulated: true, ..Plan::new(&run.layout, Sla::default(), 1, 1, 3600) };
+        run.blamer = Blamer::new(&plan, &[], &[None]);
+        run.judge = Judge::new(plan);
+        run.second_with(&[], |interval| {
+            (0..1_000).for_each(|_| interval.cells[0].record(&times(20 * MS, 0, MS / 10), 0, 1536));
+            interval.cells[0].backlog = Backlog { in_flight: 4, waiting: 500, late: 0 };
+            interval.cells[1].backlog.in_flight = in_flight;
+        });
+        run.blame()[0].sentence.clone()
+    };
+    let sentence = held_by_writes(396);
+    assert!(sentence.contains("and writes held the slots: 99"), "{sentence}");
+    assert!(!held_by_writes(3).contains("held the slots"), "their own");
 }
 
 #[test]
