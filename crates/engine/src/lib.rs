@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod event_queue;
 pub mod sim;
 pub mod threads;
 pub mod uring;

@@ -43,6 +43,12 @@ pub trait Stream {
         None
     }
 
+    /// Whether [`Self::on_completion`] may ever return an operation. Where none does, virtual time goes in longer
+    /// strides.
+    fn follows(&self) -> bool {
+        true
+    }
+
     /// Tells `cells` in which cells its next `arrivals` would be counted, with a number each, and takes none of
     /// them. Where chance decides, it is the number to be expected. What would follow them is not wanted yet.
     fn expect(&self, _arrivals: u64, _cells: &mut impl FnMut(u32, u64)) {}
@@ -251,6 +257,10 @@ impl Stream for Pattern {
                 spread(arrivals - of_reads, writes.iter().map(|(extent, _)| extent.cell), cells);
             }
         }
+    }
+
+    fn follows(&self) -> bool {
+        matches!(self, Self::Updates(_))
     }
 
     fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {

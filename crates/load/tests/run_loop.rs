@@ -7,7 +7,7 @@ use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whose};
 use load::schedule::{Even, Poisson, Schedule};
-use load::stream::{Extent, Pattern, Request, Stream, Uniform};
+use load::stream::{Extent, Pattern, Request, Stream, Uniform, Updates};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
@@ -249,6 +249,16 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
     let total = ran.total();
     assert_eq!((total.cells[0].ops, total.cells[1].ops), (10_000, 10_000));
     assert_eq!(total.cells[1].wait.max(), 0, "the follower is wanted when its leader ends");
+}
+
+#[test]
+fn an_update_is_written_the_moment_its_read_ends() {
+    let extent = |cell| Extent::blocks(0, cell, 1 << 30, 4096).unwrap();
+    let updates = Updates::new(vec![extent(0)], vec![(extent(1), 0)], 0, 1, Random::new(1));
+    let lanes = vec![(Pattern::Updates(updates), even(1000, 0, 1))];
+    let total = run(&["sim:"], plan(lanes, 64, false), settings(10), &layout(2, 1)).total();
+    assert_eq!((total.cells[0].ops, total.cells[1].ops), (10_000, 10_000));
+    assert_eq!((total.cells[1].lag.max(), total.cells[1].wait.max()), (0, 0));
 }
 
 /// Reads, each followed by a write, on a drive that fails every operation or never answers.

@@ -8,12 +8,9 @@
 
 use super::model::{Counter, Done, DriveModel};
 use super::spec::DriveSpec;
+use crate::event_queue::EventQueue;
 use device::random::Random;
-use std::collections::VecDeque;
 use sys::op::{Op, OpKind, Outcome};
-
-/// An operation that ends after all but so many of those in the drive is looked up from the end, one by one.
-const NEAR: usize = 8;
 
 /// A drive in use.
 #[derive(Debug)]
@@ -21,7 +18,7 @@ pub struct QueueModel {
     spec: DriveSpec,
     /// Operations in the drive and the instants at which they end, earliest first, those of one instant in
     /// the order in which they came. Each holds a channel until then, or waits for one.
-    ends: VecDeque<(u64, Done)>,
+    ends: EventQueue<u64, Done>,
     /// When the path for the data of reads, and of writes, is free again.
     path_free_ns: [u64; 2],
     random: Random,
@@ -65,24 +62,17 @@ impl DriveModel for QueueModel {
         let (end_ns, outcome) = self.end(op, now_ns);
         self.counted.add(op, outcome);
         let done = Done { token: op.token, submitted_ns: now_ns, outcome };
-        // Nearly always it ends after all others, or before a few of them.
-        let near = self.ends.len().saturating_sub(NEAR);
-        let later = self.ends.range(near..).rev().take_while(|(ns, _)| *ns > end_ns).count();
-        let mut place = self.ends.len() - later;
-        if later == NEAR {
-            place = self.ends.partition_point(|(ns, _)| *ns <= end_ns);
-        }
-        self.ends.insert(place, (end_ns, done));
+        self.ends.push(end_ns, done);
     }
 
     #[inline]
     fn next_event_ns(&self) -> u64 {
-        self.ends.front().map_or(u64::MAX, |(end_ns, _)| *end_ns)
+        self.ends.first().map_or(u64::MAX, |(end_ns, _)| end_ns)
     }
 
     #[inline]
     fn advance(&mut self) -> Option<Done> {
-        self.ends.pop_front().map(|(_, done)| done)
+        self.ends.pop().map(|(_, done)| done)
     }
 
     fn counters(&self) -> Vec<Counter> {
@@ -107,7 +97,7 @@ impl QueueModel {
     /// A fresh drive. Its randomness is fixed by the seed of `spec`, or by `seed` where that has none.
     pub fn new(spec: &DriveSpec, seed: u64) -> Self {
         Self {
-            ends: VecDeque::new(),
+            ends: EventQueue::with_capacity(64),
             path_free_ns: [0; 2],
             random: Random::new(spec.seed.unwrap_or(seed)),
             counted: Counted::default(),
@@ -129,11 +119,10 @@ impl QueueModel {
         }
         // The operations that end last are those that have a channel last, one each: the first of them frees
         // the channel that is free first. What was refused ended at once and is never among them.
-        let busy = self.ends.len().checked_sub(self.spec.channels as usize);
-        let free_ns = busy.map_or(0, |first| self.ends[first].0);
+        let free_ns = self.ends.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
             // What is done already is on the medium: a flush waits for the rest of what was taken before it.
-            OpKind::Flush => self.ends.back().map_or(0, |(end_ns, _)| *end_ns),
+            OpKind::Flush => self.ends.last().map_or(0, |(end_ns, _)| end_ns),
             _ => 0,
         };
         let start_ns = self.spec.stalls.thaw(free_ns.max(taken_ns).max(now_ns));

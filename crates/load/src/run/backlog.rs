@@ -96,7 +96,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             self.count_chain(lane, request, ours);
         }
         let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, true)));
-        let due = self.due.iter().map(|std::cmp::Reverse(due)| (*due, false));
+        let due = self.due.iter().map(|(due, ())| (due, false));
         for ((intended_ns, lane), waits) in waiting.chain(due).collect::<Vec<_>>() {
             let Lane { arrival: Arrival::Scheduled(schedule), stream, limit, .. } = &mut self.lanes[lane as usize]
             else {

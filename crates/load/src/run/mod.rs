@@ -21,10 +21,10 @@ use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::stream::{Request, Stream};
 use backlog::Arrived;
 use buffers::Buffers;
+use engine::event_queue::EventQueue;
 use engine::{BlockEngine, Wait};
 use results::times::Times;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use sys::op::{Completion, Op, OpKind};
 
@@ -126,7 +126,7 @@ pub struct Shard<W, S> {
     limits: Vec<LimitState>,
     buffers: Buffers,
     /// (intended instant, lane): the next operation of each lane that waits for nothing but time.
-    due: BinaryHeap<Reverse<(u64, u32)>>,
+    due: EventQueue<(u64, u32), ()>,
     /// Operations that have a slot under their limit and wait for a salted buffer.
     unsalted: VecDeque<Slot>,
     slots: Vec<Slot>,
@@ -144,6 +144,10 @@ pub struct Shard<W, S> {
     turns: u32,
     /// Operations of closed lanes in flight.
     closed_out: u32,
+    /// Operations that wait for a slot, over all limits.
+    lanes_waiting: u32,
+    /// Whether any stream has operations that follow others.
+    follows: bool,
     /// Whether each lane's stream has ended.
     ended: Vec<bool>,
     /// What each lane was asked for so far.
@@ -193,11 +197,12 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             recorder,
             limits: limits.collect(),
             buffers,
-            due: BinaryHeap::with_capacity(slots + lanes.len()),
+            due: EventQueue::with_capacity(slots + lanes.len()),
             unsalted: VecDeque::with_capacity(slots),
             slots: Vec::with_capacity(slots),
             free_slots: Vec::with_capacity(slots),
             completions: Vec::with_capacity(slots),
+            follows: lanes.iter().any(|lane| lane.stream.follows()),
             ended: vec![false; lanes.len()],
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
@@ -210,6 +215,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             checked_ns: 0,
             turns: 0,
             closed_out: 0,
+            lanes_waiting: 0,
         };
         shard.schedule_first();
         Ok(shard)
@@ -220,7 +226,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             match self.lanes[lane as usize].arrival {
                 Arrival::Scheduled(_) => self.schedule_next(lane),
                 Arrival::Closed { depth, think_ns } => {
-                    (0..depth).for_each(|_| self.due.push(Reverse((think_ns, lane))));
+                    (0..depth).for_each(|_| self.due.push((think_ns, lane), ()));
                 }
             }
         }
@@ -237,7 +243,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         if let Arrival::Scheduled(schedule) = &mut self.lanes[lane as usize].arrival
             && let Some(intended_ns) = schedule.next_ns().filter(|ns| *ns < self.stop_ns)
         {
-            self.due.push(Reverse((intended_ns, lane)));
+            self.due.push((intended_ns, lane), ());
         }
     }
 
@@ -314,11 +320,17 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         if self.now_ns < self.stop_ns {
             return self.is_done();
         }
-        let late = self.due.peek().is_some_and(|Reverse((intended_ns, _))| *intended_ns < self.stop_ns);
+        let late = self.next_due_ns() < self.stop_ns;
         let waiting = self.limits.iter().any(|limit| !limit.waiting.is_empty()) || !self.unsalted.is_empty();
         let wanted = (late || waiting) && !self.abandoned;
         let idle = !wanted && self.engine.in_flight() == 0;
         idle || self.now_ns >= self.stop_ns.saturating_add(self.settings.drain_ns)
+    }
+
+    /// When the next operation is wanted of those that wait for nothing but time.
+    #[inline]
+    fn next_due_ns(&self) -> u64 {
+        self.due.first().map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
     }
 
     /// Whether all streams have ended, and everything that they wanted is back.
@@ -333,7 +345,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     #[inline]
     fn issue_due(&mut self) {
         let mut issued = 0;
-        while let Some(&Reverse((intended_ns, lane))) = self.due.peek() {
+        while let Some(((intended_ns, lane), ())) = self.due.first() {
             if intended_ns > self.now_ns || intended_ns >= self.stop_ns || self.abandoned {
                 break;
             }
@@ -361,6 +373,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
         if limit.free.is_empty() {
             limit.waiting.push_back((intended_ns, lane));
+            self.lanes_waiting += 1;
             return;
         }
         let Some(request) = self.lanes[lane as usize].stream.next() else {
@@ -416,7 +429,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         if self.buffers.behind() || self.is_done() {
             return Wait { until_ns: 0, completions: 1 };
         }
-        let next_ns = self.due.peek().map_or(u64::MAX, |Reverse((intended_ns, _))| *intended_ns);
+        let next_ns = self.next_due_ns();
         // Operations after the end are never issued, nor any of an abandoned run: nothing waits for them.
         let next_ns = if next_ns < self.stop_ns && !self.abandoned { next_ns } else { u64::MAX };
         if next_ns <= self.now_ns && !W::VIRTUAL {
@@ -429,6 +442,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             false => self.stop_ns.saturating_add(self.settings.drain_ns),
         };
         let (until_ns, completions) = match self.settings.pacing {
+            // Whatever ends before then has nothing follow it: one turn takes it all.
+            _ if W::VIRTUAL && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
             _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
             Pacing::Sleep { period_ns } => {
@@ -444,6 +459,13 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             }
         };
         Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
+    }
+
+    /// Whether no completion makes anything be issued: nobody waits for a slot, no lane is closed, and no stream
+    /// has followers.
+    #[inline]
+    fn is_undisturbed(&self) -> bool {
+        self.lanes_waiting == 0 && self.closed_out == 0 && !self.follows
     }
 
     /// How soon a completion has to be seen.
@@ -463,11 +485,17 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// Records what completed, frees its slots and issues what waited for them.
     #[inline]
     fn take_completions(&mut self) {
-        let mut completions = std::mem::take(&mut self.completions);
-        for completion in completions.drain(..) {
+        let now_ns = self.now_ns;
+        // In the order in which they came; taking the last moves none of the others.
+        self.completions.reverse();
+        while let Some(completion) = self.completions.pop() {
+            if W::VIRTUAL {
+                // Of several in one turn each is taken at its own instant.
+                self.now_ns = completion.completed_ns.saturating_sub(self.start_ns);
+            }
             self.complete(completion);
         }
-        self.completions = completions;
+        self.now_ns = now_ns;
     }
 
     fn complete(&mut self, completion: Completion) {
@@ -498,7 +526,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
         let lane = &mut self.lanes[slot.lane as usize];
         if let Arrival::Closed { think_ns, .. } = lane.arrival {
-            self.due.push(Reverse((completed_ns + think_ns, slot.lane)));
+            self.due.push((completed_ns + think_ns, slot.lane), ());
         }
         let limit = lane.limit;
         // Issued without our lag, the operation and those it followed would have freed their slot so much
@@ -545,6 +573,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             && !limit.free.is_empty()
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
+            self.lanes_waiting -= 1;
             self.issue(lane, intended_ns);
         }
     }
@@ -574,7 +603,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
                 cause = Some(self.blame(lane, behind_ns(intended_ns)));
             }
         }
-        let due = self.due.peek().map(|Reverse(due)| *due);
+        let due = self.due.first().map(|(due, ())| due);
         let unsalted = self.unsalted.front().map(|slot| (slot.intended_ns, slot.lane));
         for (intended_ns, lane) in due.into_iter().chain(unsalted) {
             if behind_ns(intended_ns) > max_lag_ns {

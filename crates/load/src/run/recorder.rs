@@ -77,6 +77,8 @@ pub struct Recorder {
     clean: Receiver<Box<Interval>>,
     interval_ns: u64,
     duration_ns: u64,
+    /// End of the current interval.
+    end_ns: u64,
     /// Go on only when the interval before was taken in: for virtual time, which nothing delays, and where
     /// whoever takes it in can then end the run at the same instant each time.
     patient: bool,
@@ -103,13 +105,14 @@ impl Recorder {
             // Cannot fail: the receiver is right here.
             let _ = to_shard.send(Box::new(Interval::new(layout)));
         }
-        let recorder = Self {
+        let mut recorder = Self {
             current: Box::new(Interval::new(layout)),
             layout: layout.clone(),
             messages,
             clean,
             interval_ns,
             duration_ns,
+            end_ns: 0,
             patient,
             spare: None,
             failures_told: 0,
@@ -118,14 +121,19 @@ impl Recorder {
             missed: vec![Missed::default(); layout.cells()],
             extra: 0,
         };
+        recorder.set_end();
         (recorder, Feed { messages: from_shard, clean: to_shard })
     }
 
     /// End of the current interval: from then on it is full.
     #[inline]
     pub(super) fn end_ns(&self) -> u64 {
+        self.end_ns
+    }
+
+    fn set_end(&mut self) {
         let end_ns = (self.current.index + 1) * self.interval_ns;
-        if end_ns >= self.duration_ns { u64::MAX } else { end_ns }
+        self.end_ns = if end_ns >= self.duration_ns { u64::MAX } else { end_ns };
     }
 
     /// Begins the first interval: CPU time that was used before is not its, and in virtual time no CPU holds it
@@ -193,6 +201,7 @@ impl Recorder {
         let mut clean = self.take_clean();
         clean.index = next_index;
         let full = std::mem::replace(&mut self.current, clean);
+        self.set_end();
         let _ = self.messages.send(Message::Interval(full));
         if self.patient
             && let Ok(returned) = self.clean.recv()
