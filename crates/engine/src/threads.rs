@@ -30,8 +30,10 @@ const LARGE_BYTES: u32 = 64 * 1024;
 /// How often the number of workers is thought over.
 const STEP_NS: u64 = 1_000_000;
 
-/// An operation that took less leaves no doubt: a harmless gap at the usual tightest threshold.
-const LONG_NS: u64 = 50_000;
+/// Operations that took less than so many harmless gaps, a quarter of the tightest threshold, are not asked how
+/// long of it their worker had no CPU: they are over the threshold only when they waited for three times as long,
+/// and asking costs a quarter of what the operation does.
+const LONG_GAPS: u64 = 5;
 
 /// A device from which nothing came back for so long holds its workers. Less can be a busy CPU.
 const HELD_NS: u64 = 10_000_000;
@@ -53,6 +55,10 @@ struct Shared {
     idle: [AtomicU64; WORKERS_MAX / 64],
     /// The shard's thread wants to be woken when so many completions are there; `usize::MAX`: not at all.
     wanted: AtomicUsize,
+    /// A large operation is done since the shard's thread last looked.
+    large_done: AtomicBool,
+    /// An operation that took less leaves no doubt.
+    long_ns: u64,
     stop: AtomicBool,
 }
 
@@ -109,9 +115,16 @@ impl Level {
 impl Threads {
     /// A engine for `targets` with at most `in_flight_max` operations out and `memory_bytes` of buffers.
     ///
-    /// `epoch` is instant 0 of its clock. Errors: descriptors, memory or threads that cannot be had.
-    pub fn new(targets: &[Arc<Target>], in_flight_max: usize, memory_bytes: usize, epoch: Instant) -> io::Result<Self> {
-        Self::with_workers(WORKERS_MAX, targets, in_flight_max, memory_bytes, epoch)
+    /// `epoch` is instant 0 of its clock; a completion may lie unseen for `harmless_gap_ns` without raising a doubt.
+    /// Errors: descriptors, memory or threads that cannot be had.
+    pub fn new(
+        targets: &[Arc<Target>],
+        in_flight_max: usize,
+        memory_bytes: usize,
+        epoch: Instant,
+        harmless_gap_ns: u64,
+    ) -> io::Result<Self> {
+        Self::with_workers(WORKERS_MAX, targets, in_flight_max, memory_bytes, epoch, harmless_gap_ns)
     }
 
     /// The same with at most `workers_max` workers.
@@ -121,6 +134,7 @@ impl Threads {
         in_flight_max: usize,
         memory_bytes: usize,
         epoch: Instant,
+        harmless_gap_ns: u64,
     ) -> io::Result<Self> {
         let files = targets.iter().map(|target| Ok(File::from(target.fd().try_clone_to_owned()?)));
         let shared = Arc::new(Shared {
@@ -131,6 +145,8 @@ impl Threads {
             done: ArrayQueue::new(in_flight_max.max(1)),
             idle: Default::default(),
             wanted: AtomicUsize::new(usize::MAX),
+            large_done: AtomicBool::new(false),
+            long_ns: LONG_GAPS * harmless_gap_ns,
             stop: AtomicBool::new(false),
         });
         let most = in_flight_max.clamp(1, workers_max);
@@ -221,7 +237,9 @@ impl IoEngine for Threads {
         self.shared.wanted.store(wanted, Ordering::SeqCst);
         loop {
             let now_ns = self.shared.clock_ns();
-            if now_ns >= wait.until_ns || self.shared.done.len() >= wanted {
+            // Large ones go one at a time, so that the next one waits for this: it is not left until the clock wakes.
+            let large_done = self.shared.large_done.load(Ordering::SeqCst);
+            if now_ns >= wait.until_ns || self.shared.done.len() >= wanted || large_done {
                 break;
             }
             self.announce(now_ns);
@@ -230,6 +248,8 @@ impl IoEngine for Threads {
             thread::park_timeout(Duration::from_nanos(if left { pause_ns.min(STEP_NS) } else { pause_ns }));
         }
         self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
+        // Before the look, so that whatever comes after is not missed.
+        self.shared.large_done.store(false, Ordering::SeqCst);
         self.take_done(out);
         Ok(())
     }
@@ -259,10 +279,14 @@ fn work(shared: &Shared, index: usize, owner: &Thread) {
     let (bits, bit) = (&shared.idle[index / 64], 1_u64 << (index % 64));
     while !shared.stop.load(Ordering::Relaxed) {
         if let Some(op) = shared.large_jobs.pop().or_else(|| shared.jobs.pop()) {
+            let large = op.len >= LARGE_BYTES;
             let completion = perform(shared, op, &mut clock);
             // As many completions as operations fit, so this never fails.
             let _ = shared.done.push(completion);
-            if shared.done.len() >= shared.wanted.load(Ordering::SeqCst) {
+            if large {
+                shared.large_done.store(true, Ordering::SeqCst);
+            }
+            if large || shared.done.len() >= shared.wanted.load(Ordering::SeqCst) {
                 owner.unpark();
             }
             continue;
@@ -284,17 +308,21 @@ struct Clock {
 }
 
 impl Clock {
-    fn begin(&mut self, now_ns: u64) {
-        if now_ns > self.read_ns + STEP_NS {
-            self.run_delay.since_last_ns();
-            self.read_ns = now_ns;
+    /// Begins an operation: the instant at which it is issued.
+    fn begin(&mut self, shared: &Shared) -> u64 {
+        let now_ns = shared.clock_ns();
+        if now_ns <= self.read_ns + STEP_NS {
+            return now_ns;
         }
+        self.run_delay.since_last_ns();
+        self.read_ns = now_ns;
+        shared.clock_ns()
     }
 
     /// How long the end of an operation can have lain unseen.
-    fn end(&mut self, issued_ns: u64, completed_ns: u64) -> u64 {
+    fn end(&mut self, issued_ns: u64, completed_ns: u64, long_ns: u64) -> u64 {
         let service_ns = completed_ns - issued_ns;
-        if service_ns < LONG_NS {
+        if service_ns < long_ns {
             return 0;
         }
         self.read_ns = completed_ns;
@@ -304,8 +332,7 @@ impl Clock {
 
 /// Does one operation and stamps both of its ends.
 fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
-    clock.begin(shared.clock_ns());
-    let issued_ns = shared.clock_ns();
+    let issued_ns = clock.begin(shared);
     let outcome = loop {
         match carry_out(&shared.files[usize::from(op.target)], &mut op) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -315,7 +342,7 @@ fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
         }
     };
     let completed_ns = shared.clock_ns();
-    let unseen_ns = clock.end(issued_ns, completed_ns);
+    let unseen_ns = clock.end(issued_ns, completed_ns, shared.long_ns);
     Completion { token: op.token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }
 }
 

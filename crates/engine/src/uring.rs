@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::Buf;
-use sys::op::{Completion, Op, Outcome};
+use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::process::RunDelay;
 use sys::ring::{Reaped, Ring, RingFacts, Sleep};
 use sys::usage::monotonic_ns;
@@ -32,6 +32,8 @@ pub struct Uring {
     write_streams: Vec<u16>,
     /// What was refused here, for the next look.
     refused: Vec<Completion>,
+    /// The kernel discards through the ring.
+    discards: bool,
     /// Carries out what this kernel's ring cannot; made when it is first needed.
     beside: Option<Threads>,
     in_flight_max: usize,
@@ -57,6 +59,7 @@ impl Uring {
         let (ring, facts) = Ring::new(&files, in_flight_max, memory_bytes, epoch_ns)?;
         let engine = Self {
             epoch,
+            discards: ring.discards(),
             ring,
             looked_ns: 0,
             run_delay: RunDelay::of_this_thread(),
@@ -78,7 +81,7 @@ impl Uring {
     fn submit_beside(&mut self, op: Op) {
         let issued_ns = self.clock_ns();
         if self.beside.is_none() {
-            match Threads::with_workers(1, &self.targets, self.in_flight_max, 0, self.epoch) {
+            match Threads::with_workers(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
                 Ok(threads) => self.beside = Some(threads),
                 Err(error) => return self.refuse(op, issued_ns, error.raw_os_error().unwrap_or(libc::EAGAIN)),
             }
@@ -94,12 +97,18 @@ impl Uring {
         self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
+    /// Hands over what was submitted and has the kernel post what is complete. Who spins looks often, and mostly
+    /// there is neither.
+    fn hand_over(&mut self, now_ns: u64) -> io::Result<()> {
+        if self.ring.pushed() > 0 || self.ring.is_ready() { self.ring.enter(now_ns, None) } else { Ok(()) }
+    }
+
     /// Waits for the first completion. The kernel watches for us meanwhile and wakes us for it, so nothing lies
     /// unseen but for as long as we then have no CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let now_ns = self.clock_ns();
         // What came before or during the submission is there now, and has lain unseen since the last look.
-        self.ring.enter(now_ns, None)?;
+        self.hand_over(now_ns)?;
         if self.ring.has_completions() {
             return Ok(());
         }
@@ -143,7 +152,7 @@ impl IoEngine for Uring {
             let now_ns = self.clock_ns();
             return self.refuse(op, now_ns, libc::EOPNOTSUPP);
         }
-        if !self.ring.carries(&op) {
+        if op.kind == OpKind::Deallocate && !self.discards {
             return self.submit_beside(op);
         }
         let mut op = op;
@@ -170,10 +179,7 @@ impl IoEngine for Uring {
             until_ns = until_ns.min(now_ns + LOOK_NS);
         }
         if until_ns <= now_ns || !self.refused.is_empty() || !out.is_empty() {
-            // Who spins looks often, and mostly there is nothing to ask the kernel for.
-            if self.ring.pushed() > 0 || self.ring.is_ready() {
-                self.ring.enter(now_ns, None)?;
-            }
+            self.hand_over(now_ns)?;
         } else if wait.completions == 1 {
             self.await_first(until_ns)?;
         } else {
@@ -189,5 +195,42 @@ impl IoEngine for Uring {
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
         self.ring.buffer(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::guard::{Answers, Guard, Request};
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_the_ring_cannot_carry_is_done_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let name = path.to_str().unwrap().to_owned();
+        let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
+        let guard = Guard::new(Some(dir.path().join("state")));
+        let consent = guard.consent(&[request], &mut Answers::named([name])).unwrap().remove(0);
+        let Ok((mut engine, _)) = Uring::new(vec![Target::writable(consent).into()], 4, 1 << 16, Instant::now(), 0)
+        else {
+            return println!("skipped: no io_uring");
+        };
+        engine.discards = false;
+        let buf = engine.buffer(0).unwrap();
+        let (kind, offset, len) = (OpKind::Deallocate, 4096, 8192);
+        engine.submit(Op { target: 0, kind, offset, len, sync: false, placement: None, buf, token: 2 });
+        assert_eq!(engine.in_flight(), 1);
+        let mut out = Vec::new();
+        while out.is_empty() {
+            let until_ns = engine.now() + 1_000_000_000;
+            engine.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+        }
+        assert_eq!((out[0].token, out[0].outcome, engine.in_flight()), (2, Outcome::Done, 0));
+        let mut bytes = vec![0; 16384];
+        std::fs::File::open(&path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+        let zeros: Vec<_> = bytes.chunks(4096).map(|page| page.iter().all(|byte| *byte == 0)).collect();
+        assert_eq!(zeros, [false, true, true, false]);
     }
 }

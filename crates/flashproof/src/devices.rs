@@ -173,11 +173,14 @@ fn told(consent: WriteConsent) -> WriteConsent {
 }
 
 fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
+    let facts = target.facts();
     DeviceShape {
         name: target.name().to_owned(),
         target: place,
         size_bytes: target.size_bytes(),
         min_io_bytes: target.min_io_bytes(),
+        // Stacked drivers have no queue of their own, whatever the attribute says.
+        queue_requests: facts.hardware_queues.and(facts.queue_requests_max),
         // Nothing is written to a target without a key.
         stamp_key: target.stamp_key().unwrap_or(0),
     }
@@ -189,6 +192,7 @@ fn shape_of_drive(place: u16, (name, drive): &(String, DriveSpec)) -> DeviceShap
         target: place,
         size_bytes: drive.capacity_bytes,
         min_io_bytes: drive.min_io_bytes,
+        queue_requests: None,
         stamp_key: 0,
     }
 }

@@ -113,7 +113,7 @@ impl Engine {
                 run(what, plans, |_: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed))), sink)
             }
             (Self::Threads(_), Devices::Real(targets)) => {
-                run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch), sink)
+                run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch, harmless_gap_ns), sink)
             }
             (_, Devices::Real(targets)) => {
                 run(what, plans, |plan: &Plan<_>| uring(targets, plan, epoch, harmless_gap_ns, facts), sink)
@@ -122,8 +122,13 @@ impl Engine {
     }
 }
 
-fn threads<S: Stream>(targets: &[Arc<Target>], plan: &Plan<S>, epoch: Instant) -> io::Result<Threads> {
-    Threads::new(targets, plan.in_flight_max(), plan.buffer_bytes(), epoch)
+fn threads<S: Stream>(
+    targets: &[Arc<Target>],
+    plan: &Plan<S>,
+    epoch: Instant,
+    harmless_gap_ns: u64,
+) -> io::Result<Threads> {
+    Threads::new(targets, plan.in_flight_max(), plan.buffer_bytes(), epoch, harmless_gap_ns)
 }
 
 fn uring<S: Stream>(

@@ -118,7 +118,7 @@ impl Ring {
         slots.resize_with(in_flight_max, || None);
         let ring = Self {
             registered: register_ring(ring.as_raw_fd()),
-            // Both came with Linux 6.12, and only this one can be asked for.
+            // This and discards came with Linux 6.12, as did what can be asked for.
             absolute: ring.params().is_feature_min_timeout(),
             ring: Some(ring),
             epoch_ns,
@@ -147,9 +147,9 @@ impl Ring {
         self.pushed.len()
     }
 
-    /// Whether the ring can carry `op`: the kernel discards through it from Linux 6.12 on.
-    pub fn carries(&self, op: &Op) -> bool {
-        op.kind != OpKind::Deallocate || self.absolute || !self.block[usize::from(op.target)]
+    /// Whether the kernel discards through the ring (Linux 6.12).
+    pub fn discards(&self) -> bool {
+        self.absolute
     }
 
     /// Queues an operation for the next [`Self::enter`]. Gives it back when the queue is full.

@@ -171,6 +171,9 @@ pub struct DeviceShape {
     pub size_bytes: u64,
     /// The smallest direct I/O that it does, in bytes: 512 to 4096.
     pub min_io_bytes: u32,
+    /// Requests that its queue in the kernel holds at once, if it has one. More in flight would be handed to
+    /// threads of the kernel's until there is room.
+    pub queue_requests: Option<u32>,
     /// Key of the stamps in what is written to it (`device::guard::stamp`).
     pub stamp_key: u64,
 }

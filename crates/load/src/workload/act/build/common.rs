@@ -153,9 +153,10 @@ impl Common<'_> {
             (None, _) => {
                 let fit = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
                 let fit = fit.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
-                // The others need the engine, too.
+                // The others need the engine and the device's queue, too.
                 let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
-                fit.min(carried.saturating_sub(self.other_slots)).max(1)
+                let queued = self.devices[index].queue_requests.unwrap_or(u32::MAX);
+                fit.min(carried.min(queued).saturating_sub(self.other_slots)).max(1)
             }
         }
     }

@@ -33,6 +33,7 @@ fn build(config: &IndexConfig, shards_max: u32) -> RunPlan<Pattern> {
         target: n,
         size_bytes: MIB,
         min_io_bytes: 512,
+        queue_requests: None,
         stamp_key: n.into(),
     };
     let devices: Vec<_> = (0..config.device_names.len() as u16).map(device).collect();
@@ -154,7 +155,14 @@ fn a_load_of_reads_writes_nothing() {
 
 #[test]
 fn a_device_without_room_for_a_page_is_named() {
-    let device = DeviceShape { name: "/dev/x".into(), target: 0, size_bytes: 4095, min_io_bytes: 512, stamp_key: 0 };
+    let device = DeviceShape {
+        name: "/dev/x".into(),
+        target: 0,
+        size_bytes: 4095,
+        min_io_bytes: 512,
+        queue_requests: None,
+        stamp_key: 0,
+    };
     let error = build_on(&config(), &[device], 1).unwrap_err().to_string();
     assert!(error.contains("/dev/x") && error.contains("4095 bytes"), "{error}");
 }

@@ -28,6 +28,7 @@ fn devices(n: usize) -> Vec<DeviceShape> {
         target: n as u16,
         size_bytes: GIB + 70_000,
         min_io_bytes: 512,
+        queue_requests: None,
         stamp_key: n,
     };
     (0..n as u64).map(device).collect()
@@ -201,6 +202,23 @@ fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
 }
 
 #[test]
+fn no_more_are_in_flight_than_the_queue_of_a_device_holds() {
+    for shards in [1, 2] {
+        let mut devices = devices(3);
+        devices[1].queue_requests = Some(128);
+        let workload = build_on(&StorageConfig { shards: Some(shards), ..config() }, &devices, &choices(2)).unwrap();
+        let on = |device: usize| -> u32 {
+            let target = format!("@dev-{device}");
+            let mine = lanes(&workload).filter(|item| name(*item).ends_with(&target));
+            mine.map(|(plan, lane)| plan.limits[lane.limit as usize].slots).sum()
+        };
+        // The raider is counted whether or not it runs.
+        assert!((127..=128).contains(&on(1)), "{} in flight, large blocks included", on(1));
+        assert!(on(0) > 1_000);
+    }
+}
+
+#[test]
 fn large_records_take_little_memory() {
     let large = StorageConfig { record_bytes: 8 << 20, large_block_op_kbytes: 8192, ..config() };
     let bytes = build(&large, 1).unwrap().shards[0].buffer_bytes();
@@ -261,7 +279,14 @@ fn large_sizes_in_a_histogram_take_little_memory() {
 #[test]
 fn devices_that_do_not_fit_are_named() {
     let on = |config: &StorageConfig, size_bytes, min_io_bytes| {
-        let device = DeviceShape { name: "/dev/x".into(), target: 0, size_bytes, min_io_bytes, stamp_key: 0 };
+        let device = DeviceShape {
+            name: "/dev/x".into(),
+            target: 0,
+            size_bytes,
+            min_io_bytes,
+            queue_requests: None,
+            stamp_key: 0,
+        };
         build_on(config, &[device], &choices(1)).unwrap_err().to_string()
     };
     let small = on(&config(), 131_071, 512);
