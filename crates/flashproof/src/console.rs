@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::leave;
 use crate::stderr::StderrWriter;
+use report::printable::printable;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -39,11 +40,12 @@ pub fn note(text: &str) {
 
 /// As [`note`], what a user has to know: what is erased, how to go on after an interruption.
 pub fn notice(text: &str) {
-    STDERR.say(format!("{text}\n"));
+    STDERR.say(format!("{}\n", printable(text)));
 }
 
-/// Draws on standard error, over what is there. Of drawings that a terminal does not take as fast as they
-/// come, the newest is drawn. The `first` is not left out: others go over it.
+/// Draws on standard error, over what is there; names in `text` must be printable. Of drawings that a
+/// terminal does not take as fast as they come, the newest is drawn. The `first` is not left out: others go
+/// over it.
 pub fn draw(text: String, first: bool) {
     if first { STDERR.say(text) } else { STDERR.draw(text) }
 }
@@ -77,6 +79,11 @@ pub fn result(text: &str) -> Result<(), Failure> {
 
 /// As [`result`]; tells whether somebody still reads.
 pub fn result_if_read(text: &str) -> Result<bool, Failure> {
+    drawing_if_read(&printable(text))
+}
+
+/// As [`result_if_read`], of a text that moves the cursor; names in it must be printable.
+pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if !is_gone(&error, &out) => Err(Failure::environment(format!(

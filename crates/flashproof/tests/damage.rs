@@ -98,3 +98,58 @@ fn a_limit_of_the_size_of_files_is_told_and_leaves_the_run_incomplete() {
     );
     assert!(!bench.exists("run/verdict.json"));
 }
+
+#[test]
+fn a_damaged_run_is_marked_in_every_form_and_exits_with_a_code_of_its_own() {
+    let bench = Bench::new();
+    bench.storage(PASSES, &[]).expect(0);
+    bench.flashproof(&["report", OUT]).expect(0);
+    for file in ["service.hlog", "intervals.csv", "telemetry.csv", "act.log", "lag.hlog", "checksums.csv"] {
+        let path = format!("run/{file}");
+        let whole = bench.read(&path);
+        bench.write(&path, &whole[..whole.len() / 2]);
+        let mark = format!("{file} is cut: ");
+        let text = bench.flashproof(&["report", OUT, "--html", "page.html"]).expect(4);
+        assert!(text.stdout.starts_with(&format!("DAMAGED: {mark}")), "{file}: {}", text.stdout);
+        for (form, more) in [("--json", ""), ("--markdown", "")] {
+            let ended = bench.flashproof(&["report", OUT, form]).expect(4);
+            assert!(ended.stdout.contains(&mark), "{file} {form} {more}: {}", ended.stdout);
+        }
+        assert!(bench.text("page.html").contains(&mark), "{file}");
+        let latency = bench.flashproof(&["latency", "-l", OUT, "-t", "5"]);
+        assert_eq!(latency.code, Some(3), "{file}: {}", latency.stderr);
+        assert!(
+            latency.stdout.contains(&format!("DAMAGED: {mark}")) || file == "act.log",
+            "{file}: {}",
+            latency.stdout
+        );
+        assert!(latency.stderr.contains(file), "{file}: {}", latency.stderr);
+        bench.flashproof(&["status", OUT]).expect(4);
+        bench.write(&path, whole);
+    }
+    bench.flashproof(&["report", OUT]).expect(0);
+}
+
+#[test]
+fn what_a_name_does_to_a_terminal_is_shown_and_not_done() {
+    let bench = Bench::new();
+    let config = PASSES.replace("sim:", "sim:name=\u{1b}[2Jgone\u{202e}");
+    let ended = bench.storage(&config, &[]);
+    bench.write("\u{1b}[2J.conf", "nonsense");
+    let forms: [&[&str]; 6] = [
+        &["report", OUT],
+        &["report", OUT, "--json"],
+        &["report", OUT, "--markdown"],
+        &["status", OUT],
+        &["latency", "-l", OUT, "-t", "5"],
+        &["storage", "\u{1b}[2J.conf"],
+    ];
+    let mut all = vec![ended];
+    all.extend(forms.map(|form| bench.flashproof(form)));
+    for ended in &all {
+        for text in [&ended.stdout, &ended.stderr] {
+            assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        }
+    }
+    assert!(all.last().unwrap().stderr.contains("\\u001b[2J.conf"), "{}", all.last().unwrap().stderr);
+}

@@ -6,6 +6,7 @@
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
+//! * [`printable`]: text from files and devices, harmless for a terminal and a page
 //! * [`status`]: how a run or a series stands, while it goes on too
 //! * [`summary`]: verdict and latencies of a run that just ended, as text
 
@@ -19,6 +20,7 @@ pub mod latencies;
 pub mod latency;
 mod markdown;
 mod method;
+pub mod printable;
 mod rejudge;
 pub mod status;
 pub mod summary;

@@ -1,6 +1,7 @@
 //! The document as Markdown, for tickets and wikis: all but the pictures, of which the key numbers stay.
 
 use crate::document::{Document, Report, RunReport, SeriesReport};
+use crate::printable::{is_unprintable, printable};
 use crate::words;
 use results::finding::Level;
 use results::units;
@@ -150,7 +151,7 @@ fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}\n{text}\n{fence}\n\n")
+    format!("{fence}\n{}\n{fence}\n\n", printable(text))
 }
 
 /// Text of which no character is taken for markup, on one line.
@@ -159,7 +160,7 @@ pub(crate) fn escaped(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\\' | '|' | '*' | '_' | '`' | '<' | '>' | '[' | ']' | '#' => safe.extend(['\\', c]),
-            c if c.is_control() => safe.push(' '),
+            c if is_unprintable(c) || c.is_control() => safe.push(' '),
             c => safe.push(c),
         }
     }

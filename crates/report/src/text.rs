@@ -29,7 +29,8 @@ pub(crate) fn text(document: &Document) -> String {
 }
 
 fn run_page(run: &RunReport) -> String {
-    let mut text = run.verdict.to_string();
+    let mut text: String = run.damage.iter().map(|damage| format!("DAMAGED: {damage}\n")).collect();
+    let _ = write!(text, "{}", run.verdict);
     if !run.latencies.is_empty() {
         let _ = write!(text, "\n{}", Table(&run.latencies));
     }
@@ -58,6 +59,11 @@ fn series_page(report: &SeriesReport) -> String {
             crate::html::step_outcome(step, &report.series),
             step.step.reason
         );
+    }
+    for step in &report.steps {
+        for damage in step.report.iter().flat_map(|run| &run.damage) {
+            let _ = writeln!(text, "DAMAGED: {}: {damage}", step.step.name);
+        }
     }
     text + &blame(report)
 }

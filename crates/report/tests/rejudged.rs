@@ -78,9 +78,9 @@ fn a_rating_that_no_step_held_is_none() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("rate");
     series(&dir, Purpose::Rate, [Some(SHORT), Some(SHORT)]);
-    let file = dir.join("series.json");
-    let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("\"rating\": 20.0", "\"rating\": 300.0")).unwrap();
+    let mut record = Series::read(&dir).unwrap().unwrap();
+    record.conclusion.as_mut().unwrap().rating = Some(300.0);
+    record.write(&dir).unwrap();
     assert_eq!(outcome(&dir), Outcome::Invalid);
     let document = Document::read(&[&dir]).unwrap();
     assert!(document.banners()[0].contains("no step held 300x"), "{:?}", document.banners());

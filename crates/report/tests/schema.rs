@@ -132,8 +132,8 @@ fn damaged_runs_are_reported_as_far_as_they_are_whole() {
     let dir = tempfile::tempdir().unwrap();
     type Damage = fn(&str) -> String;
     let damages: [(&str, Damage, &str); 5] = [
-        ("telemetry.csv", |text| text[..text.len() - 30].to_owned(), "torn"),
-        ("intervals.csv", |text| text.replacen("\n20,", "\nXX,", 1), "is damaged at line"),
+        ("telemetry.csv", |text| text[..text.len() - 30].to_owned(), "telemetry.csv is cut: "),
+        ("intervals.csv", |text| text.replacen("\n20,", "\nXX,", 1), "intervals.csv is changed: "),
         ("verdict.json", |_| "{".to_owned(), "verdict.json is damaged"),
         ("wait.hlog", |text| text.replacen("Tag=reads", "Tag=others", 2), "wait.hlog could be read up to"),
         ("service.hlog", |_| String::new(), ""),

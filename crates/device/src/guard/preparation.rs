@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::open::{ByteLock, effective_user, try_lock_byte};
 use thiserror::Error;
 
-/// Version of the file's format. 2 added `prepared`.
-const VERSION: u32 = 2;
+/// Version of the file's format.
+const VERSION: u32 = 1;
 
 /// What a run that prepares a device calls itself ([`super::Request::purpose`]).
 pub const PREPARATION: &str = "preparation";
@@ -36,7 +36,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// One device that this program has written to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preparation {
-    /// Version of this format: 1 or 2.
+    /// Version of this format.
     pub version: u32,
     /// Which device, see [`crate::discover::DeviceFacts::identity`].
     pub identity: String,
@@ -50,8 +50,7 @@ pub struct Preparation {
     pub last_unix_s: u64,
     /// What was done last, in words.
     pub what: String,
-    /// How it was prepared, if it was; absent in version 1.
-    #[serde(default)]
+    /// How it was prepared, if it was.
     pub prepared: Option<Prepared>,
 }
 
@@ -143,7 +142,6 @@ impl Records {
         let _lock = lock_beside(&path)?;
         let gone = || failed("read", &path)(io::ErrorKind::NotFound.into());
         let mut record = self.find(identity).ok_or_else(gone)?;
-        record.version = VERSION;
         change(&mut record);
         write(&path, &record).map_err(failed("write", &path))
     }
@@ -174,7 +172,7 @@ pub(super) fn random_key() -> io::Result<u64> {
 fn read(path: &Path) -> Option<Preparation> {
     let record: Preparation =
         serde_json::from_slice(&files::read(path, Links::Refused, RECORD_BYTES_MAX).ok()?).ok()?;
-    (1..=VERSION).contains(&record.version).then_some(record)
+    (record.version == VERSION).then_some(record)
 }
 
 /// The error of what was `tried` on a record.
@@ -301,21 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_version_1_is_read_and_one_of_a_later_format_is_not() {
+    fn a_record_of_another_format_explains_nothing() {
         let (_dir, records) = records();
-        let key = records.keep("serial s", 1000, "x").unwrap();
+        records.keep("serial s", 1000, "x").unwrap();
         let path = records.path("serial s").unwrap();
-        let old = format!(
-            r#"{{"version": 1, "identity": "serial s", "size_bytes": 1000, "key": {key},
-                "first_unix_s": 1, "last_unix_s": 2, "what": "storage test"}}"#
-        );
-        fs::write(&path, &old).unwrap();
-        let found = records.find("serial s").unwrap();
-        assert_eq!((found.version, found.key, found.first_unix_s, found.prepared), (1, key, 1, None));
-        assert_eq!(records.keep("serial s", 1000, "y").unwrap(), key, "and goes on as version 2");
-        assert_eq!(records.find("serial s").unwrap().version, 2);
-        fs::write(&path, old.replace(r#""version": 1"#, r#""version": 3"#)).unwrap();
-        assert!(records.find("serial s").is_none());
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace(r#""version": 1"#, r#""version": 2"#)).unwrap();
+        assert!(records.find("serial s").is_none() && records.unusable("serial s").is_some());
     }
 
     #[test]

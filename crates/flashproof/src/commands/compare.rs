@@ -4,6 +4,7 @@ use crate::args::CompareArgs;
 use crate::console;
 use crate::failure::Failure;
 use report::comparison::{Given, built_in, compare, read_published};
+use results::judge::Outcome;
 use std::process::ExitCode;
 
 /// Reads the candidates, says what must be known before they are compared, and prints the comparison.
@@ -29,5 +30,6 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         () => comparison.to_string(),
     };
     console::result(&text)?;
-    Ok(ExitCode::SUCCESS)
+    let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
+    Ok(ExitCode::from(if damaged { Outcome::Invalid.exit_code() } else { 0 }))
 }

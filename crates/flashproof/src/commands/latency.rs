@@ -108,6 +108,10 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Sto
     if let Some(log) = logs.iter().find(|log| log.damage.is_some()) {
         return Err(damaged(log, &logs, args.format).into());
     }
+    let damage = args.logs.iter().zip(&runs).find_map(|(name, run)| Some((name, run.as_ref()?.damage.first()?)));
+    if let Some((name, damage)) = damage {
+        return Err(Failure::environment(format!("reading {name} - {damage}; use an untouched copy")).into());
+    }
     if !logs.iter().any(Log::has_slices) {
         return Err(no_slices(&logs, slice_sec));
     }

@@ -5,6 +5,7 @@ use crate::console;
 use crate::failure::Failure;
 use crate::screen::columns;
 use device::observe::process::{Alive, is_alive};
+use report::printable::printable;
 use report::status::{Seen, Status};
 use results::run_dir::{Process, RunDirError};
 use std::io::{self, IsTerminal};
@@ -31,9 +32,9 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
         }
         let page = texts.join(if args.json { "" } else { "\n" });
         let shown = if args.watch && !args.json && io::stdout().is_terminal() {
-            let (drawing, lines) = drawing(&page, drawn_lines);
+            let (drawing, lines) = drawing(&printable(&page), drawn_lines);
             drawn_lines = lines;
-            console::result_if_read(&drawing)?
+            console::drawing_if_read(&drawing)?
         } else {
             console::result_if_read(&page)?
         };

@@ -20,8 +20,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "/s",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "reads", names: &[("r/s", 1.0), ("reads_per_sec", 1.0)] },
-            Part { label: "writes", names: &[("w/s", 1.0), ("writes_per_sec", 1.0)] },
+            Part { label: "reads", names: &[("r/s", 1.0)] },
+            Part { label: "writes", names: &[("w/s", 1.0)] },
             Part { label: "flushes", names: &[("f/s", 1.0)] },
         ],
         look: "Counted by the kernel, whoever asked: more than this test offered means that somebody else uses the \
@@ -33,8 +33,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "MB/s",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "read", names: &[("rkB/s", MB_PER_KIB), ("read_mb_per_sec", 1.0)] },
-            Part { label: "written", names: &[("wkB/s", MB_PER_KIB), ("write_mb_per_sec", 1.0)] },
+            Part { label: "read", names: &[("rkB/s", MB_PER_KIB)] },
+            Part { label: "written", names: &[("wkB/s", MB_PER_KIB)] },
         ],
         look: "The kernel's count; a level near the link's or the drive's rated throughput is a limit of its own.",
     },
@@ -56,7 +56,7 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "",
         stat: Stat::Max,
         parts: &[
-            Part { label: "mean of an interval (aqu-sz)", names: &[("aqu-sz", 1.0), ("average_queue", 1.0)] },
+            Part { label: "mean of an interval (aqu-sz)", names: &[("aqu-sz", 1.0)] },
             Part { label: "at its end (in flight)", names: &[("in_flight", 1.0)] },
         ],
         look: "A queue that grows while the rate stays the same: the device falls behind.",
@@ -66,7 +66,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Time with a request in flight",
         unit: "%",
         stat: Stat::Max,
-        parts: &[Part { label: "%util", names: &[("%util", 1.0), ("util_pct", 1.0)] }],
+        parts: &[Part { label: "%util", names: &[("%util", 1.0)] }],
         look: "An SSD works on many requests at once, so 100 % does not mean that it can do no more.",
     },
     Quantity {

@@ -102,6 +102,9 @@ pub struct RunReport {
     /// Its load as a multiple of 1x.
     #[serde(skip)]
     pub(crate) multiple: Option<f64>,
+    /// What of its directory is damaged, each one sentence. Banners say it, too.
+    #[serde(skip)]
+    pub(crate) damage: Vec<String>,
     /// Why it cannot be believed whole; `None` if it can. Banners say it, too.
     #[serde(skip)]
     pub(crate) doubt: Option<String>,
@@ -143,11 +146,13 @@ impl RunReport {
     pub(crate) fn read(dir: &Path, detail: Detail) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
         let (complete, doubt) = (run.is_complete(), doubt_of(&run));
-        let Run { manifest, verdict, mut remarks, .. } = run;
+        let Run { manifest, verdict, mut remarks, damage, .. } = run;
         let timeline = Timeline::read(dir, &manifest, detail)?;
         let layout = manifest.layout();
         let logs = Logs::read(dir, &layout, verdict.ran_sec, detail);
         remarks.extend(logs.damage());
+        // Quantiles of a part would be taken for those of the whole.
+        let latencies = if logs.damage().next().is_some() { Vec::new() } else { logs.latencies(&layout) };
         let rounds = Rounds::read(dir, &manifest);
         let steadiness = rounds.as_ref().map(Steadiness::of).ok();
         let steadiness_in_words = match (&steadiness, &rounds) {
@@ -166,7 +171,7 @@ impl RunReport {
             decided: verdict.decided_by.as_ref().map(ToString::to_string),
             class_in_words: words::class(verdict.class, simulated, verdict.ran_sec, verdict.partial),
             summary: summary(&manifest, &verdict),
-            latencies: logs.latencies(&layout),
+            latencies,
             sections: sections(&manifest, &verdict, &timeline, &logs, steadiness.as_ref(), device_charts),
             steadiness,
             steadiness_in_words,
@@ -174,6 +179,7 @@ impl RunReport {
             unmeasured: unmeasured(&manifest, &timeline),
             method: method::parts(&manifest),
             multiple: manifest.multiple,
+            damage,
             doubt,
             verdict,
             findings: manifest.findings,

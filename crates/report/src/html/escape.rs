@@ -1,5 +1,7 @@
 //! Text that comes from files, made harmless for the place where it enters the page.
 
+use crate::printable::is_unprintable;
+
 /// A text for the content of an element or for an attribute in double quotes.
 pub(super) fn text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -10,7 +12,7 @@ pub(super) fn text(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
+            c if is_unprintable(c) => safe.push('\u{fffd}'),
             c => safe.push(c),
         }
     }

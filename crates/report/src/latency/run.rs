@@ -15,6 +15,9 @@ pub struct RunLatencies {
     pub latencies: Vec<StreamLatencies>,
     /// Offered and achieved rates, errors.
     pub streams: Vec<StreamTotals>,
+    /// What of the directory is damaged, each one sentence.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<String>,
     /// What a reader should know, each one sentence.
     #[serde(skip)]
     pub remarks: Vec<String>,
@@ -24,7 +27,7 @@ impl RunLatencies {
     /// Reads the run in `dir`. Errors: those of [`run_dir::read`]; a damaged interval log only costs
     /// the quantiles, and is remarked.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
-        let Run { manifest, verdict, mut remarks, .. } = run_dir::read(dir)?;
+        let Run { manifest, verdict, mut remarks, damage, .. } = run_dir::read(dir)?;
         let latencies = latencies(dir, &manifest.layout()).unwrap_or_else(|error| {
             remarks.push(format!("no percentiles of {}: {error}", dir.display()));
             Vec::new()
@@ -32,12 +35,13 @@ impl RunLatencies {
         if latencies.is_empty() && remarks.iter().all(|remark| !remark.starts_with("no percentiles")) {
             remarks.push(format!("no percentiles of {}: no window of its interval logs is complete", dir.display()));
         }
-        Ok(Self { latencies, streams: verdict.streams, remarks })
+        Ok(Self { latencies, streams: verdict.streams, damage, remarks })
     }
 }
 
 impl fmt::Display for RunLatencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.damage.iter().try_for_each(|damage| writeln!(f, "DAMAGED: {damage}"))?;
         let names = self.streams.iter().map(|stream| stream.name.len());
         let width = names.max().unwrap_or(0).max("milliseconds".len());
         let columns = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];

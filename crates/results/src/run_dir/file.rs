@@ -1,16 +1,20 @@
 //! The two ways in which a run directory is written: by appending, and whole or not at all.
 
 use super::RunDirError;
+use super::checksums::Sum;
 use crate::files::{self, Over};
+use crc32fast::Hasher;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A file that only grows.
+/// A file that only grows, and the checksum of what is in it.
 #[derive(Debug)]
 pub(super) struct AppendFile {
     path: PathBuf,
     file: File,
+    bytes: u64,
+    hasher: Hasher,
     unsynced: bool,
 }
 
@@ -19,7 +23,7 @@ impl AppendFile {
     pub(super) fn create(path: PathBuf) -> Result<Self, RunDirError> {
         let opened = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = opened.map_err(|error| RunDirError::io("creating", &path, error))?;
-        Ok(Self { path, file, unsynced: false })
+        Ok(Self { path, file, bytes: 0, hasher: Hasher::new(), unsynced: false })
     }
 
     /// Appends whole lines in one write, so that a reader never sees half of them without need.
@@ -28,8 +32,20 @@ impl AppendFile {
             return Ok(());
         }
         self.unsynced = true;
+        self.bytes += bytes.len() as u64;
+        self.hasher.update(bytes);
         let tried = || format!("appending {} bytes to", bytes.len());
         self.file.write_all(bytes).map_err(|error| RunDirError::io(tried(), &self.path, error))
+    }
+
+    /// Name of the file.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Length and checksum of what was appended.
+    pub(super) fn sum(&self) -> Sum {
+        Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
     }
 
     /// Waits until what was appended is on the disk.
@@ -60,7 +76,7 @@ mod tests {
             println!("skipped: /dev/full cannot be opened here");
             return;
         };
-        let mut full = AppendFile { path, file, unsynced: false };
+        let mut full = AppendFile { path, file, bytes: 0, hasher: Hasher::new(), unsynced: false };
         let error = full.append(b"a line\n").unwrap_err();
         assert!(error.is_disk_full());
         let text = error.to_string();

@@ -12,6 +12,7 @@
 //! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
 
 use super::RunDirError;
+use super::checksums::{Checked, Recorded};
 use super::file::AppendFile;
 use super::lines::WholeLines;
 use crate::cell::{Cell, DURATION_MAX_NS, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
@@ -201,6 +202,11 @@ impl Hlogs {
         Ok(())
     }
 
+    /// The three files.
+    pub(super) fn files(&self) -> impl Iterator<Item = &AppendFile> {
+        self.logs.iter().map(|log| &log.file)
+    }
+
     pub(super) fn sync(&mut self) -> Result<(), RunDirError> {
         self.logs.iter_mut().try_for_each(|log| log.file.sync())
     }
@@ -222,11 +228,13 @@ pub struct Window {
 /// Reads one of the logs of the run in `dir` and calls `each` with every line, oldest first. Memory does not
 /// grow with the log.
 ///
-/// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`.
+/// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`; it is damaged,
+/// then `each` had what is whole before that.
 pub fn each_window(dir: &Path, layout: &Layout, kind: HlogKind, each: impl FnMut(Window)) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
-    let file = files::open(&path, Links::Refused).map_err(|error| RunDirError::io("reading", &path, error))?;
-    windows(WholeLines::of(path, file), layout, each)
+    let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(kind.file_name())?;
+    windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, each)?;
+    damage.map_or(Ok(()), |why| Err(RunDirError::Damaged { path, why: format!("it {why}") }))
 }
 
 /// The lines of the newest window of one of the logs, from the end of the file alone: cheap, whatever

@@ -3,7 +3,7 @@
 use super::RunDirError;
 use crate::files::{self, Links};
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Take};
 use std::path::{Path, PathBuf};
 
 /// Longest line accepted: something else is given up before it fills the memory.
@@ -16,15 +16,13 @@ pub(super) enum Tail {
     Clean,
     /// In the middle of a line, which was dropped.
     Torn,
-    /// There is no such file.
-    Missing,
 }
 
 /// Gives the lines of a file one by one, without their ends, and drops a torn last one.
 #[derive(Debug)]
 pub(super) struct WholeLines {
     path: PathBuf,
-    input: Option<BufReader<File>>,
+    input: Option<BufReader<Take<File>>>,
     bytes: Vec<u8>,
     line: u64,
     tail: Tail,
@@ -36,7 +34,7 @@ impl WholeLines {
         match files::open(&path, Links::Refused) {
             Ok(file) => Ok(Self::of(path, file)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(Self { path, input: None, bytes: Vec::new(), line: 0, tail: Tail::Missing })
+                Ok(Self { path, input: None, bytes: Vec::new(), line: 0, tail: Tail::Clean })
             }
             Err(error) => Err(RunDirError::io("reading", &path, error)),
         }
@@ -44,7 +42,15 @@ impl WholeLines {
 
     /// The lines of `file`, which is at `path`.
     pub(super) fn of(path: PathBuf, file: File) -> Self {
-        Self { path, input: Some(BufReader::new(file)), bytes: Vec::new(), line: 0, tail: Tail::Clean }
+        Self { path, input: Some(BufReader::new(file.take(u64::MAX))), bytes: Vec::new(), line: 0, tail: Tail::Clean }
+    }
+
+    /// Ends after so many bytes. Nothing may have been read before.
+    pub(super) fn limited(mut self, bytes: u64) -> Self {
+        if let Some(input) = &mut self.input {
+            input.get_mut().set_limit(bytes);
+        }
+        self
     }
 
     /// The next whole line, with an end only if it was carriage return and newline.

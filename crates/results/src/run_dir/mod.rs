@@ -9,7 +9,8 @@
 //! wait.hlog
 //! lag.hlog
 //! trace.csv       samples of the block layer, where it could be traced
-//! verdict.json    the verdict                            written last, whole or not at all
+//! checksums.csv   how long each file was at each report, and its checksum
+//! verdict.json    the verdict, and the same of all files  written last, whole or not at all
 //! ```
 //!
 //! The one idea: a run without `verdict.json` is incomplete, and says so. Between the first file and
@@ -21,9 +22,11 @@
 //! `docs/run-directory.md`; how a verdict comes about in [`crate::judge`].
 
 mod cells;
+mod checksums;
 mod error;
 mod file;
 mod hlog;
+mod json;
 mod lines;
 mod manifest;
 mod place;
@@ -36,14 +39,13 @@ mod write;
 
 pub use error::RunDirError;
 pub use hlog::{HlogKind, Window, each_window, last_windows};
+pub(crate) use json::{read as read_json, write as write_json};
 pub use manifest::{ActLogHead, Config, Manifest, Process, WorkloadRecord};
 pub use place::{Holds, holds, is_run_dir, run_dirs_below};
-pub(crate) use read::json as read_json;
 pub use read::{IntervalRecord, Intervals, Run, manifest, read};
 pub use replay::blame;
 pub use space::space_needed_bytes;
 pub use trace::{LARGE_BYTES, Samples, Spread, TraceKind, TraceLine, TraceSize, TraceWriter, read_trace};
-pub(crate) use write::write_json;
 pub use write::{Writer, check_usable};
 
 /// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when
@@ -60,6 +62,8 @@ pub const TELEMETRY: &str = "telemetry.csv";
 pub const TRACE: &str = "trace.csv";
 /// ACT's log.
 pub const ACT_LOG: &str = "act.log";
+/// Length and checksum of each file at each report.
+pub const CHECKSUMS: &str = "checksums.csv";
 /// The verdict.
 pub const VERDICT: &str = "verdict.json";
 

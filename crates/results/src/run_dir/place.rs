@@ -4,7 +4,7 @@
 //! and names the runs one level below.
 
 use super::hlog::HlogKind;
-use super::{ACT_LOG, INTERVALS, MANIFEST, RunDirError, TELEMETRY, TRACE, VERDICT};
+use super::{ACT_LOG, CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::files::dir_of;
 use crate::series::SERIES;
 use std::fs;
@@ -38,7 +38,7 @@ fn is_there(dir: &Path, name: &str) -> bool {
 
 /// The files of a run that are in `dir`.
 pub(super) fn files_of_a_run(dir: &Path) -> impl Iterator<Item = &'static str> {
-    let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, VERDICT].into_iter();
+    let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, CHECKSUMS, VERDICT].into_iter();
     names.chain(HlogKind::ALL.map(HlogKind::file_name)).filter(|name| is_there(dir, name))
 }
 

@@ -5,20 +5,15 @@
 //! verdict on the part before it can be a failure; it is never a pass.
 
 use super::cells::{self, Columns};
+use super::checksums::{Checked, Recorded};
 use super::lines::{Tail, WholeLines};
 use super::place::no_run;
 use super::replay::{Replay, replay};
 use super::tables::{self, TelemetryLine};
-use super::{FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT};
+use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, json};
 use crate::cell::Layout;
-use crate::files::{self, Links};
 use crate::judge::{CellCounts, End, IntervalCounts, Outcome, Sla, VERDICT_FORMAT_VERSION, Verdict};
-use serde::de::DeserializeOwned;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// Largest file of JSON that is read: the verdict of a year on eight devices has a tenth of it.
-const JSON_BYTES_MAX: u64 = 64 << 20;
 
 /// A run as its directory tells it.
 #[derive(Debug, Clone)]
@@ -62,15 +57,32 @@ impl Run {
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let manifest = manifest(dir)?;
     let mut damage = Vec::new();
-    let written: Option<Verdict> = match json(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
+    let written: Option<Verdict> = match json::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
         Err(RunDirError::Damaged { why, .. }) => {
             damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is not known"));
             None
         }
         other => other?,
     };
+    let recorded = Recorded::of(dir);
+    let written = match recorded.foreign_verdict {
+        true => {
+            damage.push(format!("{VERDICT} is of another run: how this one ended is not known"));
+            None
+        }
+        false => written,
+    };
+    let mut torn = Vec::new();
+    for name in recorded.names() {
+        let checked = recorded.check(&name)?;
+        damage.extend(checked.damage.map(|what| format!("{name} {what}")));
+        if checked.torn {
+            torn.push(format!("the end of {name} is torn and was dropped"));
+        }
+    }
     let Replay { judge, blamer, records, intervals, remarks: of_samples } = replay(dir, &manifest)?;
-    damage.extend(records.damage().map(str::to_owned));
+    damage.extend(recorded.check_length(intervals)?.map(|what| format!("{CHECKSUMS} {what}")));
+    damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let mut verdict = Verdict { blame: blamer.blame(&judge), ..judge.verdict(&end) };
     let first = match &written {
@@ -87,42 +99,26 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     };
     // What was cut off, edited or damaged may have been the part that failed.
     let doubt = first.iter().chain(&damage).next();
-    if let Some(doubt) = doubt.filter(|_| verdict.outcome == Outcome::Pass) {
+    let is_doubtful = |outcome| outcome == Outcome::Pass || outcome == Outcome::Invalid && !damage.is_empty();
+    if let Some(doubt) = doubt.filter(|_| is_doubtful(verdict.outcome)) {
         verdict.outcome = Outcome::Invalid;
         verdict.reasons.insert(0, doubt.clone());
     }
-    let remarks = first.into_iter().chain(damage.iter().cloned()).chain(records.remarks).chain(of_samples).collect();
+    let remarks = first.into_iter().chain(damage.iter().cloned()).chain(records.remarks).chain(torn);
+    let of_samples = of_samples.into_iter().filter(|_| !damage.iter().any(|damage| damage.starts_with(TRACE)));
+    let remarks = remarks.chain(of_samples).collect();
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
 }
 
 /// Reads what was run in `dir`. Errors: it is no run directory (which says what it is instead), the
 /// manifest is damaged or of a later version.
 pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
-    match json(&dir.join(MANIFEST), FORMAT_VERSION) {
+    match json::read(&dir.join(MANIFEST), FORMAT_VERSION) {
         Ok(Some(manifest)) => Ok(manifest),
         Ok(None) => Err(no_run(dir)),
         Err(RunDirError::Io { .. }) if dir.is_file() => Err(no_run(dir)),
         Err(error) => Err(error),
     }
-}
-
-/// A JSON file of a known version; `None` when there is no such file.
-pub(crate) fn json<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
-    let bytes = match files::read(path, Links::Refused, JSON_BYTES_MAX) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(RunDirError::io("reading", path, error)),
-    };
-    let damaged = |error: serde_json::Error| RunDirError::Damaged { path: path.to_owned(), why: error.to_string() };
-    #[derive(serde::Deserialize)]
-    struct Versioned {
-        format_version: u64,
-    }
-    let Versioned { format_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
-    if format_version > u64::from(known) {
-        return Err(RunDirError::Newer { path: path.to_owned(), found: format_version, known });
-    }
-    serde_json::from_slice(&bytes).map(Some).map_err(damaged)
 }
 
 /// One interval as the tables tell it.
@@ -151,23 +147,34 @@ pub struct Intervals {
     ended: bool,
     remarks: Vec<String>,
     damage: Option<String>,
+    /// What the checksums say against one of the files; what is before that is read.
+    file_damage: Option<String>,
 }
 
 impl Intervals {
     /// Opens both tables of the run in `dir`. Errors: the system refuses. A first line that is not what
     /// it should be is damage like any other: see [`Self::damage`].
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
+        let recorded = Recorded::of(dir);
+        let mut file_damage = None;
+        let mut open = |name: &str| {
+            let Checked { good_bytes, damage, .. } = recorded.check(name)?;
+            file_damage = file_damage.take().or(damage.map(|what| format!("{name} {what}")));
+            Ok(WholeLines::open(dir.join(name))?.limited(good_bytes))
+        };
+        let (cells, telemetry) = (open(INTERVALS)?, open(TELEMETRY)?);
         let mut this = Self {
             layout: manifest.layout(),
-            cells: WholeLines::open(dir.join(INTERVALS))?,
+            cells,
             cell_columns: Columns::written(&manifest.sla),
-            telemetry: WholeLines::open(dir.join(TELEMETRY))?,
+            telemetry,
             columns: Vec::new(),
             record: IntervalRecord::default(),
             next_index: 0,
             ended: false,
             remarks: Vec::new(),
             damage: None,
+            file_damage,
         };
         if let Err(error) = this.read_headers(&manifest.sla) {
             this.damaged(error)?;
@@ -203,7 +210,7 @@ impl Intervals {
     /// The line at which the tables ceased to be what they should be, and how much is whole before it;
     /// known once [`Self::next`] has given `None`.
     pub fn damage(&self) -> Option<&str> {
-        self.damage.as_deref()
+        self.damage.as_deref().or(self.file_damage.as_deref().filter(|_| self.ended))
     }
 
     /// The next interval, or `None` at the end of what was recorded completely: the end of the tables,
@@ -292,7 +299,6 @@ impl Intervals {
             match table.tail() {
                 Tail::Clean => {}
                 Tail::Torn => self.remarks.push(format!("the last line of {} is torn and was dropped", table.name())),
-                Tail::Missing => self.remarks.push(format!("{} is missing", table.name())),
             }
         }
         if let Some(cut_sec) = cut_sec {

@@ -17,6 +17,9 @@ const TELEMETRY_LINE_BYTES: u64 = 75;
 const TELEMETRY_COLUMN_BYTES: u64 = 12;
 /// Bytes that trace.csv takes for each device and second: at most four lines in 30 s.
 const TRACE_BYTES_PER_SEC: u64 = 4 * 200 / 30;
+/// Bytes of one line of checksums.csv, and of each log in ACT's format in it.
+const CHECKSUMS_LINE_BYTES: u64 = 48;
+const CHECKSUMS_LOG_BYTES: u64 = 13;
 /// Manifest, headers, verdict: the verdict of a day for eight devices has some 400 slices.
 const FIXED_BYTES: u64 = 2_000_000;
 
@@ -53,7 +56,8 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
     let chunk = ACT_TOTAL_BYTES + names.map(histogram).sum::<u64>();
     let telemetry = TELEMETRY_LINE_BYTES + telemetry_columns as u64 * TELEMETRY_COLUMN_BYTES;
     let window = HlogKind::ALL.into_iter().map(window_bytes).sum::<u64>();
-    let per_interval = chunk + cells * CELL_LINE_BYTES + telemetry;
+    let checksums = CHECKSUMS_LINE_BYTES + manifest.workloads.len() as u64 * CHECKSUMS_LOG_BYTES;
+    let per_interval = chunk + cells * CELL_LINE_BYTES + telemetry + checksums;
     let series = intervals.saturating_mul(per_interval).saturating_add(windows.saturating_mul(cells * window));
     let trace = manifest.duration_sec.saturating_mul(manifest.devices.len() as u64 * TRACE_BYTES_PER_SEC);
     series.saturating_add(trace).saturating_add(FIXED_BYTES)

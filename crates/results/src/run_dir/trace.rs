@@ -4,6 +4,7 @@
 //! by whoever samples, never by the [`Writer`](super::Writer): a sample that fails costs the run nothing,
 //! and a directory without this file is as complete as one with it. Nothing in it touches a verdict.
 
+use super::checksums::{Checked, Recorded};
 use super::file::AppendFile;
 use super::lines::{Tail, WholeLines};
 use super::{Manifest, RunDirError, TRACE};
@@ -140,7 +141,11 @@ pub struct Samples {
 ///
 /// Errors: the system refuses, or a line is not what it should be.
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirError> {
-    let mut input = WholeLines::open(dir.join(TRACE))?;
+    let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(TRACE)?;
+    if let Some(why) = damage {
+        return Err(RunDirError::Damaged { path: dir.join(TRACE), why: format!("it {why}") });
+    }
+    let mut input = WholeLines::open(dir.join(TRACE))?.limited(good_bytes);
     let mut samples = Samples::default();
     let expected = header(&manifest.sla);
     if input.next()?.is_some_and(|found| found != expected) {

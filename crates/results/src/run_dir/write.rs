@@ -1,10 +1,11 @@
 //! Writing a run directory, interval by interval.
 
+use super::checksums::{self, FileSum, Sum};
 use super::file::{AppendFile, write_whole};
 use super::hlog::{Hlogs, window_intervals};
 use super::place::files_of_a_run;
 use super::tables::{self, TelemetryLine};
-use super::{INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, VERDICT, cells, space};
+use super::{INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, cells, json, space};
 use crate::act_log::{Totals, write_error_line, write_header};
 use crate::cell::{Interval, Layout};
 use crate::files;
@@ -35,6 +36,8 @@ struct Files {
     telemetry: AppendFile,
     act_logs: Vec<ActLog>,
     hlogs: Hlogs,
+    manifest: Sum,
+    checksums: checksums::Writer,
     counts: IntervalCounts,
     text: String,
 }
@@ -99,13 +102,18 @@ impl Writer {
             refuse_occupied(dir)?;
             Err(error)
         })?;
-        write_whole(dir, MANIFEST, &json(manifest))?;
+        let manifest_bytes = json::to_bytes(manifest);
+        write_whole(dir, MANIFEST, &manifest_bytes)?;
         intervals.append(format!("{}\n", cells::header(&manifest.sla)).as_bytes())?;
         let mut telemetry = AppendFile::create(dir.join(TELEMETRY))?;
         telemetry.append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;
         let act_logs = ActLog::create_all(dir, manifest)?;
         let window = window_intervals(interval_sec, manifest.round_sec);
         let hlogs = Hlogs::create(dir, &layout, &manifest.tool, manifest.started_unix_ms, window)?;
+        let appended = [&intervals, &telemetry].into_iter().chain(act_logs.iter().map(|log| &log.file));
+        let names = appended.chain(hlogs.files()).map(AppendFile::name);
+        let names: Vec<_> = [MANIFEST.to_owned()].into_iter().chain(names).collect();
+        let checksums = checksums::Writer::create(dir, &names)?;
         let (tightest_ns, counts, text) = (manifest.sla.tightest_ns(), IntervalCounts::default(), String::new());
         let mut files = Files {
             layout,
@@ -116,9 +124,12 @@ impl Writer {
             telemetry,
             act_logs,
             hlogs,
+            manifest: Sum::of(&manifest_bytes),
+            checksums,
             counts,
             text,
         };
+        files.append_checksums(0)?;
         files.sync()?;
         files::sync_dir(dir).map_err(|error| RunDirError::io("syncing", dir, error))?;
         Ok(Self { dir: dir.to_owned(), files, failed: None })
@@ -161,7 +172,9 @@ impl Writer {
         self.attempt(|files| {
             files.hlogs.write_window()?;
             files.sync()?;
-            write_whole(&dir, VERDICT, &json(verdict))
+            // Beside the run, and by another thread, which is done by now.
+            let sums = files.sums().into_iter().chain(FileSum::of_file(&dir, TRACE)).collect();
+            write_whole(&dir, VERDICT, &json::to_bytes(&Sealed { verdict, files: sums }))
         })
     }
 
@@ -204,7 +217,27 @@ impl Files {
             rest,
         };
         closing.push(&mut self.text);
-        self.telemetry.append(self.text.as_bytes())
+        self.telemetry.append(self.text.as_bytes())?;
+        self.append_checksums(after_sec)
+    }
+
+    /// The files that are appended to, the checksums left out.
+    fn appended(&self) -> impl Iterator<Item = &AppendFile> {
+        let tables = [&self.intervals, &self.telemetry].into_iter();
+        tables.chain(self.act_logs.iter().map(|log| &log.file)).chain(self.hlogs.files())
+    }
+
+    /// Last of all, so that what it says of the others is there.
+    fn append_checksums(&mut self, after_sec: u64) -> Result<(), RunDirError> {
+        let sums: Vec<_> = [self.manifest].into_iter().chain(self.appended().map(AppendFile::sum)).collect();
+        self.checksums.append(after_sec, sums)
+    }
+
+    /// All files as they are at the end.
+    fn sums(&self) -> Vec<FileSum> {
+        let appended = self.appended().chain([&self.checksums.file]);
+        let appended = appended.map(|file| FileSum::new(&file.name(), file.sum()));
+        [FileSum::new(MANIFEST, self.manifest)].into_iter().chain(appended).collect()
     }
 
     /// Nominal time of the report, as ACT prints it; of an interval that stopped early the second in
@@ -220,8 +253,17 @@ impl Files {
         self.intervals.sync()?;
         self.telemetry.sync()?;
         self.act_logs.iter_mut().try_for_each(|log| log.file.sync())?;
-        self.hlogs.sync()
+        self.hlogs.sync()?;
+        self.checksums.file.sync()
     }
+}
+
+/// The verdict, and what the files were when it was written.
+#[derive(Serialize)]
+struct Sealed<'a> {
+    #[serde(flatten)]
+    verdict: &'a Verdict,
+    files: Vec<FileSum>,
 }
 
 /// Checks that a run can be begun in `dir`, and leaves nothing behind: for before anything is erased.
@@ -244,16 +286,4 @@ fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
         Some(found) => Err(RunDirError::Occupied { dir: dir.to_owned(), found: found.to_owned() }),
         None => Ok(()),
     }
-}
-
-/// Writes `value` to `dir/name`, whole or not at all.
-pub(crate) fn write_json<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
-    write_whole(dir, name, &json(value))
-}
-
-/// Pretty, because people read these files; with an end of line, because tools want it.
-fn json<T: Serialize>(value: &T) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec_pretty(value).expect("maps have text keys and a vector takes any bytes");
-    bytes.push(b'\n');
-    bytes
 }

@@ -3,6 +3,7 @@
 use super::status::{Shared, Status, Step};
 use crate::console;
 use crate::screen::columns;
+use report::printable::printable;
 use results::units::clock;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -76,7 +77,7 @@ impl Bars {
         let width = columns(io::stderr());
         for line in &lines {
             text.push('\r');
-            text.extend(line.chars().take(width));
+            text.extend(printable(line).chars().take(width));
             text.push_str("\x1b[K\n");
         }
         console::draw(text, self.drawn == 0);

@@ -1,5 +1,6 @@
 //! Runs written, cut, damaged, killed, and read back.
 
+mod checksums;
 mod damage;
 mod kill;
 mod round_trip;

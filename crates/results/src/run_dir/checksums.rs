@@ -1,0 +1,310 @@
+//! checksums.csv: how long each file of a run was at each report, and the checksum of its bytes.
+//!
+//! ```text
+//! after_sec,manifest.json,intervals.csv,telemetry.csv,act.log,service.hlog,...,crc32
+//! 0,4021:9c2f4d01,398:0b1e77c2,...,5d01c2aa     the first lines of all files
+//! 1,,63:77aa01be,98:c0ffee11,...,0172e4b9       bytes since the line before, checksum of all so far;
+//! ```                                            empty: nothing was added
+//!
+//! Files only grow, so a line holds for the beginning of a file whatever came after. A run that came to its
+//! end has the same of its whole files in `verdict.json`. So a reader knows of every byte whether it is the
+//! one that was written; of a run that was killed, all but the last line of each file. It costs nothing to
+//! keep: a checksum goes on from where it was with the bytes that are appended.
+//!
+//! The checksum is CRC-32 as zlib and gzip have it: it finds damage, and no forgery.
+
+use super::file::AppendFile;
+use super::hlog::HlogKind;
+use super::lines::WholeLines;
+use super::{CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, VERDICT, json};
+use crate::files::{self, Links};
+use crate::judge::VERDICT_FORMAT_VERSION;
+use crc32fast::Hasher;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// Length and checksum of the beginning of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Sum {
+    pub(super) bytes: u64,
+    pub(super) crc32: u32,
+}
+
+impl Sum {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.len() as u64, crc32: crc32fast::hash(bytes) }
+    }
+
+    /// Of a whole file.
+    fn of_file(path: &Path) -> io::Result<Self> {
+        let mut running = Running { file: files::open(path, Links::Refused)?, hasher: Hasher::new(), bytes: 0 };
+        running.advance(u64::MAX)?;
+        Ok(running.sum())
+    }
+}
+
+/// A file as it was when the run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileSum {
+    name: String,
+    bytes: u64,
+    crc32: String,
+}
+
+impl FileSum {
+    pub(super) fn new(name: &str, sum: Sum) -> Self {
+        Self { name: name.to_owned(), bytes: sum.bytes, crc32: format!("{:08x}", sum.crc32) }
+    }
+
+    /// Of a file that somebody else wrote beside the run; `None` where there is none.
+    pub(super) fn of_file(dir: &Path, name: &str) -> Option<Self> {
+        Some(Self::new(name, Sum::of_file(&dir.join(name)).ok()?))
+    }
+
+    fn sum(&self) -> Option<Sum> {
+        Some(Sum { bytes: self.bytes, crc32: u32::from_str_radix(&self.crc32, 16).ok()? })
+    }
+}
+
+/// Writes checksums.csv.
+pub(super) struct Writer {
+    pub(super) file: AppendFile,
+    last: Vec<Sum>,
+    text: String,
+}
+
+impl Writer {
+    /// Begins the file for files of these names.
+    pub(super) fn create(dir: &Path, names: &[String]) -> Result<Self, RunDirError> {
+        let mut file = AppendFile::create(dir.join(CHECKSUMS))?;
+        file.append(format!("after_sec,{},crc32\n", names.join(",")).as_bytes())?;
+        Ok(Self { file, last: vec![Sum::default(); names.len()], text: String::new() })
+    }
+
+    /// Appends how the files are now, in the order of their names.
+    pub(super) fn append(&mut self, after_sec: u64, sums: impl IntoIterator<Item = Sum>) -> Result<(), RunDirError> {
+        self.text.clear();
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(self.text, "{after_sec}");
+        for (last, sum) in self.last.iter_mut().zip(sums) {
+            self.text.push(',');
+            if *last != sum {
+                let _ = write!(self.text, "{}:{:08x}", sum.bytes - last.bytes, sum.crc32);
+                *last = sum;
+            }
+        }
+        let own = crc32fast::hash(self.text.as_bytes());
+        let _ = writeln!(self.text, ",{own:08x}");
+        self.file.append(self.text.as_bytes())
+    }
+}
+
+/// The lines of checksums.csv about one file.
+struct Rows {
+    lines: WholeLines,
+    column: usize,
+    columns: usize,
+    sum: Sum,
+}
+
+impl Rows {
+    /// `None` where there is no such file, or none that says anything about `name`.
+    fn open(dir: &Path, name: &str) -> Result<Option<Self>, RunDirError> {
+        let mut lines = WholeLines::open(dir.join(CHECKSUMS))?;
+        let Ok(Some(header)) = lines.next() else { return Ok(None) };
+        let names: Vec<&str> = header.split(',').collect();
+        let (columns, column) = (names.len(), names.iter().position(|other| *other == name));
+        Ok(column.map(|column| Self { lines, column, columns, sum: Sum::default() }))
+    }
+
+    /// Seconds of the next report and the sum at it; `None` at the end, or at the first line that is damaged.
+    fn next(&mut self) -> Option<(u64, Sum)> {
+        let line = self.lines.next().ok()??;
+        let (row, own) = line.rsplit_once(',')?;
+        let fields: Vec<&str> = row.split(',').collect();
+        if u32::from_str_radix(own, 16) != Ok(crc32fast::hash(row.as_bytes())) || fields.len() + 1 != self.columns {
+            return None;
+        }
+        let field = fields.get(self.column)?;
+        if !field.is_empty() {
+            let (added, crc32) = field.split_once(':')?;
+            let bytes = self.sum.bytes.checked_add(added.parse().ok()?)?;
+            self.sum = Sum { bytes, crc32: u32::from_str_radix(crc32, 16).ok()? };
+        }
+        Some((fields[0].parse().ok()?, self.sum))
+    }
+}
+
+/// The checksum of a file as far as it was read.
+struct Running {
+    file: File,
+    hasher: Hasher,
+    bytes: u64,
+}
+
+impl Running {
+    fn sum(&self) -> Sum {
+        Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
+    }
+
+    /// Reads up to `bytes` from the beginning, or to the end of the file.
+    fn advance(&mut self, bytes: u64) -> io::Result<()> {
+        let mut buffer = vec![0; 64 << 10];
+        while self.bytes < bytes {
+            let most = (bytes - self.bytes).min(buffer.len() as u64) as usize;
+            match self.file.read(&mut buffer[..most]) {
+                Ok(0) => break,
+                Ok(length) => {
+                    self.hasher.update(&buffer[..length]);
+                    self.bytes += length as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is recorded of the files of a run.
+pub(super) struct Recorded {
+    dir: PathBuf,
+    /// At its end; `None` before.
+    sealed: Option<Vec<FileSum>>,
+    /// Whether the verdict that is there is not of this run.
+    pub(super) foreign_verdict: bool,
+}
+
+/// How a file is.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// All that may be read: what is before damage, before a torn end, or everything.
+    pub(super) good_bytes: u64,
+    /// What is wrong, to follow the name of the file: `is missing`.
+    pub(super) damage: Option<String>,
+    /// Whether the end is not what was written last, as a power cut leaves it.
+    pub(super) torn: bool,
+}
+
+/// Files that every run has.
+fn always() -> impl Iterator<Item = &'static str> {
+    [MANIFEST, INTERVALS, TELEMETRY, CHECKSUMS].into_iter().chain(HlogKind::ALL.map(HlogKind::file_name))
+}
+
+impl Recorded {
+    /// Looks what is recorded in `dir`. A verdict that cannot be read says nothing here.
+    pub(super) fn of(dir: &Path) -> Self {
+        #[derive(Deserialize)]
+        struct Seal {
+            files: Vec<FileSum>,
+        }
+        let seal = json::read::<Seal>(&dir.join(VERDICT), VERDICT_FORMAT_VERSION).ok().flatten();
+        let mut this = Self { dir: dir.to_owned(), sealed: None, foreign_verdict: false };
+        let Some(seal) = seal else { return this };
+        // Of the manifest and the verdict the one is foreign that the checksums do not know.
+        let manifest = Sum::of_file(&dir.join(MANIFEST)).ok();
+        let sealed = seal.files.iter().find(|file| file.name == MANIFEST).and_then(FileSum::sum);
+        let of_checksums = Rows::open(dir, MANIFEST).ok().flatten().and_then(|mut rows| Some(rows.next()?.1));
+        this.foreign_verdict = manifest.is_some() && sealed != manifest && of_checksums == manifest;
+        if !this.foreign_verdict {
+            this.sealed = Some(seal.files);
+        }
+        this
+    }
+
+    /// Names of the files of the run, the verdict left out.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = always().map(str::to_owned).collect();
+        let of_checksums = WholeLines::open(self.dir.join(CHECKSUMS)).ok();
+        let header = of_checksums.and_then(|mut lines| Some(lines.next().ok()??.to_owned())).unwrap_or_default();
+        let columns = header.split(',').filter(|name| !matches!(*name, "" | "after_sec" | "crc32")).map(str::to_owned);
+        names.extend(columns.filter(|_| self.sealed.is_none()));
+        names.extend(self.sealed.iter().flatten().map(|file| file.name.clone()));
+        let mut seen = Vec::new();
+        names.retain(|name| {
+            !seen.contains(name) && {
+                seen.push(name.clone());
+                true
+            }
+        });
+        names
+    }
+
+    /// Compares a file with what is recorded of it. Errors: the system refuses.
+    pub(super) fn check(&self, name: &str) -> Result<Checked, RunDirError> {
+        let path = self.dir.join(name);
+        let failed = |error| RunDirError::io("reading", &path, error);
+        let sealed = self.sealed.iter().flatten().find(|file| file.name == name).and_then(FileSum::sum);
+        let mut rows = Rows::open(&self.dir, name)?;
+        let file = match files::open(&path, Links::Refused) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let known = sealed.is_some() || rows.is_some() || always().any(|always| always == name);
+                return Ok(Checked { damage: known.then(|| "is missing".to_owned()), ..Checked::default() });
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let length = file.metadata().map_err(failed)?.len();
+        if let Some(sealed) = sealed.filter(|sealed| sealed.bytes == length)
+            && Sum::of_file(&path).map_err(failed)? == sealed
+        {
+            return Ok(Checked { good_bytes: length, ..Checked::default() });
+        }
+        let mut running = Running { file, hasher: Hasher::new(), bytes: 0 };
+        let (mut good, mut good_sec, mut bad, mut bad_count) = (Sum::default(), 0, None, 0);
+        while let Some((after_sec, sum)) = rows.as_mut().and_then(Rows::next) {
+            if bad.is_none() && sum != good {
+                running.advance(sum.bytes).map_err(failed)?;
+            }
+            if bad.is_none() && (sum == good || running.sum() == sum) {
+                (good, good_sec) = (sum, after_sec);
+            } else if bad != Some(sum) {
+                (bad, bad_count) = (Some(sum), bad_count + 1);
+            }
+        }
+        let should = match (sealed, bad) {
+            (Some(sealed), _) => sealed,
+            // Nothing speaks against it; what came after the last line is whole lines, or torn.
+            (None, None) => return Ok(Checked { good_bytes: u64::MAX, ..Checked::default() }),
+            // Synced after each report: a power cut can take the last piece, and no more.
+            (None, Some(_)) if bad_count == 1 && good.bytes > 0 => {
+                return Ok(Checked { good_bytes: good.bytes, damage: None, torn: true });
+            }
+            (None, Some(bad)) => bad,
+        };
+        let what = match length {
+            length if length < should.bytes => format!("is cut: {length} of {} bytes are there", should.bytes),
+            length if length > should.bytes && sealed.is_some() => {
+                format!("is too long: it has {length} bytes, and {} were written", should.bytes)
+            }
+            _ => "is changed: its bytes are not those that were written".to_owned(),
+        };
+        let whole = if rows.is_some() && name != MANIFEST {
+            format!("; it is whole up to {good_sec} s")
+        } else {
+            String::new()
+        };
+        Ok(Checked { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
+    }
+
+    /// What is wrong with the checksums of a run of `intervals` that has no end: they must go on as long as its
+    /// tables do.
+    pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
+        if self.sealed.is_some() {
+            return Ok(None);
+        }
+        let Some(mut rows) = Rows::open(&self.dir, INTERVALS)? else {
+            let is_there = self.dir.join(CHECKSUMS).exists();
+            return Ok((is_there && intervals > 0).then(|| "has lost its first line".to_owned()));
+        };
+        let (mut count, mut last_sec) = (0, 0);
+        while let Some((after_sec, _)) = rows.next() {
+            (count, last_sec) = (count + 1, after_sec);
+        }
+        // The first line is of no interval, and the last may be missing.
+        Ok((count < intervals).then(|| format!("is cut or changed after {last_sec} s, and the tables go on")))
+    }
+}

@@ -1,0 +1,208 @@
+//! Every file of a run, emptied, cut, changed, gone, or of another run: it is seen, and nothing passes.
+
+use super::*;
+use crate::certify::device_numbers;
+use crate::judge::Outcome;
+use std::fs;
+use std::path::PathBuf;
+
+/// Three windows of interval logs: two of 10 s and the rest.
+const SECONDS: u64 = 25;
+
+/// A run of 25 s that passes, with samples of the block layer.
+fn run(dir: &Path, seed: u64) -> Manifest {
+    let manifest = Manifest { sla: "100%>10s".parse().unwrap(), seed, ..manifest(1, SECONDS, 1) };
+    let mut writer = begin(dir, &manifest);
+    let mut judge = manifest.judge();
+    let mut trace = TraceWriter::create(dir, &manifest.sla).unwrap();
+    for index in 0..SECONDS {
+        let end_ns = (index + 1) * SEC;
+        let interval = Interval { index, end_ns, ..interval(&manifest, index + 100 * seed) };
+        judge.add(&interval);
+        writer.write_interval(&interval, &telemetry(index)).unwrap();
+        let spread = Spread::default();
+        trace
+            .append(&[TraceLine {
+                at_sec: index as f64,
+                length_ms: 500,
+                device: 0,
+                kind: TraceKind::Read,
+                size: TraceSize::Small,
+                requests: 10 + seed,
+                lost: 0,
+                queue: spread,
+                device_time: spread,
+                queue_over: vec![0],
+                device_over: vec![0],
+                total_over: vec![0],
+            }])
+            .unwrap();
+    }
+    writer.write_error(&format!("seed {seed}")).unwrap();
+    writer.finish(&judge.verdict(&End::Completed)).unwrap();
+    manifest
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Damage {
+    Emptied,
+    Halved,
+    CutByOne,
+    Flipped,
+    Missing,
+    OfAnotherRun,
+}
+
+const DAMAGES: [Damage; 6] =
+    [Damage::Emptied, Damage::Halved, Damage::CutByOne, Damage::Flipped, Damage::Missing, Damage::OfAnotherRun];
+
+fn files(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = entries.collect();
+    names.sort();
+    names
+}
+
+/// Does `damage` to a file, calls `then`, and undoes it.
+fn with(damage: Damage, path: &Path, other: &Path, then: impl FnOnce()) {
+    let whole = fs::read(path).unwrap();
+    let mut bytes = whole.clone();
+    match damage {
+        Damage::Emptied => bytes.clear(),
+        Damage::Halved => bytes.truncate(whole.len() / 2),
+        Damage::CutByOne => bytes.truncate(whole.len() - 1),
+        // Early enough to be older than the last line.
+        Damage::Flipped => bytes[whole.len() / 3] ^= 1,
+        Damage::OfAnotherRun => bytes = fs::read(other).unwrap(),
+        Damage::Missing => {}
+    }
+    match damage {
+        Damage::Missing => fs::remove_file(path).unwrap(),
+        _ => fs::write(path, bytes).unwrap(),
+    }
+    then();
+    fs::write(path, whole).unwrap();
+}
+
+fn dirs() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, other) = (parent.path().join("run"), parent.path().join("other"));
+    run(&dir, 1);
+    run(&other, 2);
+    (parent, dir, other)
+}
+
+#[test]
+fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
+    let (_parent, dir, other) = dirs();
+    let whole = read(&dir).unwrap();
+    assert_eq!((whole.verdict.outcome, &whole.damage[..], &whole.remarks[..]), (Outcome::Pass, &[][..], &[][..]));
+    let names = files(&dir);
+    assert_eq!(names.len(), 10, "{names:?}");
+    for name in &names {
+        for damage in DAMAGES {
+            with(damage, &dir.join(name), &other.join(name), || {
+                let case = format!("{name} {damage:?}");
+                let run = match read(&dir) {
+                    Ok(run) => run,
+                    Err(error) => {
+                        return assert!(name == MANIFEST && error.to_string().contains(MANIFEST), "{case}: {error}");
+                    }
+                };
+                assert_ne!(run.verdict.outcome, Outcome::Pass, "{case}");
+                let of_file = |text: &String| text.starts_with(name.as_str());
+                if name == VERDICT && damage == Damage::Missing {
+                    return assert!(run.remarks[0].contains("this run is incomplete"), "{case}: {:?}", run.remarks);
+                }
+                assert!(run.damage.iter().any(of_file) && run.damage.len() == 1, "{case}: {:?}", run.damage);
+                assert!(run.verdict.reasons[0].starts_with(name.as_str()) || run.written.is_some(), "{case}");
+                if let Some(kind) = HlogKind::ALL.into_iter().find(|kind| kind.file_name() == name) {
+                    let layout = run.manifest.layout();
+                    assert!(each_window(&dir, &layout, kind, |_| ()).is_err(), "{case}");
+                }
+            });
+        }
+    }
+    assert_eq!(read(&dir).unwrap().verdict, whole.verdict);
+}
+
+#[test]
+fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
+    let (_parent, dir, other) = dirs();
+    for dir in [&dir, &other] {
+        fs::remove_file(dir.join(VERDICT)).unwrap();
+        // Nothing vouches for it before the end, and nothing is judged by it.
+        fs::remove_file(dir.join(TRACE)).unwrap();
+    }
+    let whole = read(&dir).unwrap();
+    assert_eq!((whole.intervals, &whole.damage[..], whole.remarks.len()), (SECONDS, &[][..], 1));
+    for name in &files(&dir) {
+        for damage in DAMAGES {
+            with(damage, &dir.join(name), &other.join(name), || {
+                let case = format!("{name} {damage:?}");
+                let run = match read(&dir) {
+                    Ok(run) => run,
+                    Err(error) => {
+                        return assert!(name == MANIFEST && error.to_string().contains(MANIFEST), "{case}: {error}");
+                    }
+                };
+                let seen = run.damage.iter().any(|text| text.starts_with(name.as_str()));
+                match damage {
+                    // As a kill or a power cut leaves it.
+                    Damage::CutByOne => {
+                        assert!(run.damage.is_empty() && run.intervals + 1 >= SECONDS, "{case}: {:?}", run.damage)
+                    }
+                    // All files are then of another run than this one says.
+                    Damage::OfAnotherRun if name == CHECKSUMS => assert!(!run.damage.is_empty(), "{case}"),
+                    _ => assert!(seen, "{case}: {:?}", run.damage),
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_before_the_damage_is_read() {
+    let (_parent, dir, other) = dirs();
+    let manifest = read(&dir).unwrap().manifest;
+    for name in [INTERVALS, TELEMETRY] {
+        with(Damage::Halved, &dir.join(name), &other.join(name), || {
+            let run = read(&dir).unwrap();
+            assert!((9..=15).contains(&run.intervals), "{}", run.intervals);
+            let sentence = format!("it is whole up to {} s", run.intervals);
+            assert!(run.damage[0].contains(&sentence), "{:?}", run.damage);
+            assert!(device_numbers(&run, &[]).is_err());
+        });
+    }
+    let kind = HlogKind::Service;
+    with(Damage::Halved, &dir.join(kind.file_name()), &other, || {
+        let mut until_sec = 0.0;
+        let error =
+            each_window(&dir, &manifest.layout(), kind, |window| until_sec = window.from_sec + window.length_sec);
+        let error = error.unwrap_err().to_string();
+        assert_eq!(until_sec, 10.0);
+        assert!(error.contains("service.hlog - it is cut: ") && error.contains("it is whole up to 19 s"), "{error}");
+    });
+}
+
+#[test]
+fn a_run_that_goes_on_is_read_while_it_grows() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1, 10_000, 1);
+    let mut writer = begin(dir.path(), &manifest);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut intervals = 0;
+            while intervals < 300 {
+                let run = read(dir.path()).unwrap();
+                assert_eq!(run.damage, [""; 0]);
+                intervals = run.intervals;
+            }
+        });
+        let mut index = 0;
+        while !reader.is_finished() {
+            writer.write_interval(&interval(&manifest, index), &telemetry(index)).unwrap();
+            index += 1;
+        }
+    });
+}
