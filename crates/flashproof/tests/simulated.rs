@@ -122,3 +122,39 @@ fn a_simulated_day_passes_in_seconds_and_certifies_nothing() {
     assert!(ended.stdout.contains("PASS (screening, "), "{}", ended.stdout);
     assert_eq!(bench.run().verdict.groups[0].slices.len(), 24);
 }
+
+#[test]
+fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_whole_load() {
+    let bench = Bench::new();
+    let config = |devices: &str, reads: u32| {
+        format!("device-names: {devices}\ntest-duration-sec: 10\nread-reqs-per-sec: {reads}\nwrite-reqs-per-sec: 500\n")
+    };
+    let slow = "sim:name=slow+read-us=1500+jitter-pct=0";
+    bench.write("one.conf", &config("sim:", 1_000));
+    bench.write("two.conf", &config(&format!("sim: {slow}"), 2_000));
+    let ended = bench.flashproof(&["storage", "one.conf", "two.conf", "--out", OUT]).expect(1);
+    assert!(ended.stdout.contains("\n  one: PASS: ") && ended.stdout.contains("\n  two: FAIL: "), "{}", ended.stdout);
+    let run = bench.run();
+    let outcomes: Vec<_> = run.verdict.workloads.iter().map(|it| (it.name.as_str(), it.outcome)).collect();
+    assert_eq!(outcomes, [("one", Outcome::Pass), ("two", Outcome::Fail)]);
+    assert_eq!((totals(&run, "one/reads"), totals(&run, "two/reads")), ((10_000, 0, 0), (20_000, 0, 0)));
+    // Judged again from the directory alone it is the same, and each log is one of ACT's.
+    let again = bench.flashproof(&["report", OUT]).expect(1);
+    assert!(again.stdout.contains("two: FAIL: ") && !again.stdout.contains("differs"), "{}", again.stdout);
+    for (name, reads) in [("one", 10_000), ("two", 20_000)] {
+        let log = String::from_utf8(bench.read(&format!("{OUT}/act-{name}.log"))).unwrap();
+        assert!(log.contains(&format!("\nreads ({reads} total)\n")), "{name}");
+        bench.flashproof(&["latency", "-l", &format!("{OUT}/act-{name}.log")]).expect(0);
+    }
+}
+
+#[test]
+fn configurations_that_cannot_be_one_run_are_refused() {
+    let bench = Bench::new();
+    bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n");
+    bench.write("b.conf", "device-names: sim:\ntest-duration-sec: 20\nread-reqs-per-sec: 1000\n");
+    bench.write("c.conf", "device-names: /dev/null\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n");
+    let run = |other: &str| bench.flashproof(&["storage", "a.conf", other, "--out", OUT]);
+    run("b.conf").expect_error(2, &["cannot run these together", "the duration is 10 in the first and 20 in number 2"]);
+    run("c.conf").expect_error(2, &["cannot run these together", "simulated and real drives do not mix"]);
+}

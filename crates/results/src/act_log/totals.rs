@@ -22,10 +22,12 @@ fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
         let devices = if act.per_device { &layout.devices[..] } else { &[] };
         let first = cells.start;
         let total = move |name, cells| Total { name, cells, buckets: ActBuckets::new(act.scale) };
+        // In its own log the name of the workload, before the slash, would be in the way of ACT's script.
+        let own_name = stream.name.rsplit('/').next().unwrap_or_default();
         let of_device = move |(device, name): (usize, &String)| {
-            total(format!("{name}-{}", stream.name), first + device..first + device + 1)
+            total(format!("{name}-{own_name}"), first + device..first + device + 1)
         };
-        std::iter::once(total(stream.name.clone(), cells)).chain(devices.iter().enumerate().map(of_device))
+        std::iter::once(total(own_name.to_owned(), cells)).chain(devices.iter().enumerate().map(of_device))
     })
 }
 

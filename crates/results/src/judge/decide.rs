@@ -10,12 +10,13 @@
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**.
 
+use super::parts::Part;
 use super::sla::ThresholdText;
 use super::slices::{GroupCounts, Judge};
 use super::text::deciding_sentence;
 use super::verdict::{
     Class, DAY_SEC, Deciding, GapSummary, Group, Insufficient, NOT_JUDGED, Outcome, SLICE_OPS_MIN, SliceShares,
-    StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
+    StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
 use super::{CellCounts, End, Undone};
 use crate::buckets::THRESHOLDS_MAX;
@@ -80,13 +81,14 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
         partial: !end.is_complete(),
         end: end.clone(),
         reasons,
+        workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
         decided_by: judged.map(|worst| worst.deciding),
         sla: plan.sla.to_string(),
         thresholds_ns: plan.sla.thresholds_ns().to_vec(),
         slice_sec: plan.slice_sec,
         duration_sec: plan.duration_sec,
         ran_sec,
-        groups: judge.groups.iter().map(|group| shares(judge, end, group)).collect(),
+        groups: judge.groups.iter().filter(|group| is_used(judge, group)).map(|group| shares(judge, end, group)).collect(),
         undone,
         insufficient: insufficient(judge),
         streams: totals(judge, ran_sec),
@@ -329,9 +331,20 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     }
 }
 
+/// What is said of one of several workloads.
+fn of_workload(part: &Part, end: &End) -> WorkloadVerdict {
+    let Verdict { outcome, reasons, .. } = verdict(&part.judge, end);
+    WorkloadVerdict { name: part.name.clone(), outcome, reasons }
+}
+
+/// Whether there is anything in a group. Of several workloads not each is on every device.
+fn is_used(judge: &Judge, group: &GroupCounts) -> bool {
+    judge.plan.workloads.len() < 2 || group.slices.iter().any(|counts| counts.wanted() > 0)
+}
+
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
-    for group in &judge.groups {
+    for group in judge.groups.iter().filter(|group| is_used(judge, group)) {
         let slices = group.slices.iter().enumerate().take(judge.judged_slices());
         for (slice, counts) in slices.filter(|(_, counts)| counts.wanted() < SLICE_OPS_MIN) {
             found.push(Insufficient {

@@ -26,6 +26,7 @@ mod counts;
 mod decide;
 mod end;
 mod load;
+mod parts;
 mod sla;
 mod slices;
 mod text;
@@ -43,7 +44,7 @@ pub use slices::{Judge, Plan, round_sec, whole_slice_sec};
 pub(crate) use verdict::NOT_JUDGED;
 pub use verdict::{
     Class, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
-    VERDICT_FORMAT_VERSION, Verdict,
+    VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The accumulator: counts by judged stream, device and slice.
 
 use super::load::{LoadWatch, Shortfall};
+use super::parts::{Part, parts};
 use super::{CellCounts, End, IntervalCounts, Sla, Undone, Verdict, decide};
 use crate::cell::{Interval, Layout, StreamInfo, harmless_gap_ns};
 
@@ -11,6 +12,8 @@ pub struct Plan {
     pub sla: Sla,
     /// The streams, in the order of the cells.
     pub streams: Vec<StreamInfo>,
+    /// What the workloads of the run are called, in the order in which streams name them.
+    pub workloads: Vec<String>,
     /// The devices, in the order of the cells.
     pub devices: Vec<String>,
     /// Seconds between two reports, at least 1.
@@ -76,6 +79,8 @@ pub struct Judge {
     /// Intervals seen to their end since the beginning without one missing.
     whole_intervals: u64,
     scratch: IntervalCounts,
+    /// Each of several workloads alone.
+    pub(super) parts: Vec<Part>,
 }
 
 impl Judge {
@@ -105,6 +110,7 @@ impl Judge {
             run_delay_ns: 0,
             whole_intervals: 0,
             scratch: IntervalCounts::default(),
+            parts: parts(&plan),
             plan,
         }
     }
@@ -124,6 +130,7 @@ impl Judge {
 
     /// Judges one more interval. Intervals come in the order of their index.
     pub fn add_counts(&mut self, counts: &IntervalCounts) {
+        self.parts.iter_mut().for_each(|part| part.add(counts));
         let intervals = self.intervals_per_slice();
         let (slice, position) = (counts.index / intervals, counts.index % intervals);
         for (load, cell) in self.loads.iter_mut().zip(&counts.cells) {
@@ -254,6 +261,7 @@ impl Plan {
         Self {
             sla,
             streams: layout.streams.clone(),
+            workloads: Vec::new(),
             devices: layout.devices.clone(),
             report_interval_sec,
             slice_sec,

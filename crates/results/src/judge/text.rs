@@ -73,6 +73,10 @@ impl fmt::Display for Verdict {
                 writeln!(f, "  worst share seen: {sentence}")?;
             }
         }
+        for workload in &self.workloads {
+            let why = workload.reasons.first().map_or("", String::as_str);
+            writeln!(f, "  {}: {}: {why}", workload.name, workload.outcome)?;
+        }
         self.fmt_blame(f)?;
         self.fmt_insufficient(f)?;
         for group in self.groups_shown() {

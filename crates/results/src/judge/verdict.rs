@@ -171,6 +171,9 @@ pub struct Verdict {
     pub end: End,
     /// Why this outcome, most important first; each one sentence.
     pub reasons: Vec<String>,
+    /// Of a run of several workloads: each alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<WorkloadVerdict>,
     /// The worst share by its limit; `None` when nothing was there to judge.
     pub decided_by: Option<Deciding>,
     /// The limits in text form.
@@ -199,6 +202,17 @@ pub struct Verdict {
     pub blame: Vec<Blame>,
 }
 
+/// What is said of one of several workloads of a run, judged by its own streams.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct WorkloadVerdict {
+    /// What it is called.
+    pub name: String,
+    /// Pass, fail or invalid.
+    pub outcome: Outcome,
+    /// Why, most important first; each one sentence.
+    pub reasons: Vec<String>,
+}
+
 impl Verdict {
     /// The reason that says that the time after the last complete slice, which is not judged, was beyond
     /// a limit; `None` where it was not.
@@ -208,7 +222,11 @@ impl Verdict {
 
     /// Whether both say the same, whatever words they use: a later version may explain better.
     pub fn agrees_with(&self, other: &Self) -> bool {
-        let wordless = |verdict: &Self| Self { reasons: Vec::new(), blame: Vec::new(), ..verdict.clone() };
+        let wordless = |verdict: &Self| {
+            let mut bare = Self { reasons: Vec::new(), blame: Vec::new(), ..verdict.clone() };
+            bare.workloads.iter_mut().for_each(|workload| workload.reasons.clear());
+            bare
+        };
         wordless(self) == wordless(other)
     }
 }

@@ -157,7 +157,8 @@ impl Manifest {
     pub fn judge(&self) -> Judge {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
         let plan = Plan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
-        Judge::new(Plan { simulated: self.simulated, ..plan })
+        let workloads = self.workloads.iter().map(|workload| workload.name.clone()).collect();
+        Judge::new(Plan { simulated: self.simulated, workloads, ..plan })
     }
 
     /// A blamer of the run that has seen nothing. `columns` name the telemetry values.
