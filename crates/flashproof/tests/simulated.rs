@@ -144,7 +144,7 @@ fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_who
     for (name, reads) in [("one", 10_000), ("two", 20_000)] {
         let log = String::from_utf8(bench.read(&format!("{OUT}/act-{name}.log"))).unwrap();
         assert!(log.contains(&format!("\nreads ({reads} total)\n")), "{name}");
-        bench.flashproof(&["latency", "-l", &format!("{OUT}/act-{name}.log")]).expect(0);
+        bench.flashproof(&["latency", "-l", &format!("{OUT}/act-{name}.log"), "-t", "5"]).expect(0);
     }
 }
 

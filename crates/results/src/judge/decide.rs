@@ -88,7 +88,12 @@ pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
         slice_sec: plan.slice_sec,
         duration_sec: plan.duration_sec,
         ran_sec,
-        groups: judge.groups.iter().filter(|group| is_used(judge, group)).map(|group| shares(judge, end, group)).collect(),
+        groups: judge
+            .groups
+            .iter()
+            .filter(|group| is_used(judge, group))
+            .map(|group| shares(judge, end, group))
+            .collect(),
         undone,
         insufficient: insufficient(judge),
         streams: totals(judge, ran_sec),
