@@ -16,6 +16,7 @@
 //! * [`blame`]: where the time went in a slice over a threshold
 //! * [`finding`]: what was found about host and devices, and what to do about it
 //! * [`certify`]: the stages of a certification, and what may be said of it
+//! * [`telemetry`]: the columns of telemetry.csv, declared once
 //! * [`units`]: numbers as text
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
 
@@ -34,5 +35,6 @@ pub mod run_dir;
 pub mod series;
 pub mod slow;
 pub mod steady;
+pub mod telemetry;
 pub mod times;
 pub mod units;

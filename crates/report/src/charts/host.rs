@@ -4,6 +4,7 @@ use super::bins::{Bins, Stat};
 use super::quantity::{Part, Quantity};
 use super::timeline::Timeline;
 use super::{Axis, Chart, Line, Style};
+use results::telemetry::{Column, ColumnOf};
 use results::units;
 
 const HOST: [Quantity; 4] = [
@@ -13,10 +14,10 @@ const HOST: [Quantity; 4] = [
         unit: "%",
         stat: Stat::Max,
         parts: &[
-            Part { label: "busy, of all CPUs", names: &[("host.cpu_busy_pct", 1.0)] },
-            Part { label: "busiest single CPU", names: &[("host.cpu_busiest_pct", 1.0)] },
-            Part { label: "waiting for I/O", names: &[("host.cpu_iowait_pct", 1.0)] },
-            Part { label: "stolen by the hypervisor", names: &[("host.cpu_steal_pct", 1.0)] },
+            Part { label: "busy, of all CPUs", column: Column::CpuBusyPct, factor: 1.0 },
+            Part { label: "busiest single CPU", column: Column::CpuBusiestPct, factor: 1.0 },
+            Part { label: "waiting for I/O", column: Column::CpuIowaitPct, factor: 1.0 },
+            Part { label: "stolen by the hypervisor", column: Column::CpuStealPct, factor: 1.0 },
         ],
         look: "Stolen time and a full CPU make any drive look slow.",
     },
@@ -26,8 +27,8 @@ const HOST: [Quantity; 4] = [
         unit: "%",
         stat: Stat::Max,
         parts: &[
-            Part { label: "some task", names: &[("host.psi_io_some_pct", 1.0)] },
-            Part { label: "all tasks", names: &[("host.psi_io_full_pct", 1.0)] },
+            Part { label: "some task", column: Column::PsiIoSomePct, factor: 1.0 },
+            Part { label: "all tasks", column: Column::PsiIoFullPct, factor: 1.0 },
         ],
         look: "The kernel's PSI: share of the time in which tasks of the whole host stood still for I/O.",
     },
@@ -37,8 +38,8 @@ const HOST: [Quantity; 4] = [
         unit: "/s",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "context switches", names: &[("host.context_switches/s", 1.0)] },
-            Part { label: "interrupts", names: &[("host.interrupts/s", 1.0)] },
+            Part { label: "context switches", column: Column::ContextSwitchesPerSec, factor: 1.0 },
+            Part { label: "interrupts", column: Column::HostInterruptsPerSec, factor: 1.0 },
         ],
         look: "A level that changes while the load stays the same: something else runs here.",
     },
@@ -48,8 +49,8 @@ const HOST: [Quantity; 4] = [
         unit: "% of one CPU",
         stat: Stat::Max,
         parts: &[
-            Part { label: "CPU", names: &[("process.cpu_pct", 1.0)] },
-            Part { label: "waiting for a CPU", names: &[("process.runqueue_wait_pct", 1.0)] },
+            Part { label: "CPU", column: Column::ProcessCpuPct, factor: 1.0 },
+            Part { label: "waiting for a CPU", column: Column::RunqueueWaitPct, factor: 1.0 },
         ],
         look: "Waiting for a CPU makes us issue late; it shows in the lag above.",
     },
@@ -86,11 +87,11 @@ fn threads(timeline: &Timeline) -> Option<Chart> {
     let title = "CPU of the issuing threads, % of one CPU";
     let mut chart = Chart::over_time("host-threads", title, Axis::linear("CPU", "% of one CPU"));
     for column in &timeline.columns {
-        let name = column.name.strip_prefix("thread.").and_then(|name| name.strip_suffix(".cpu_pct"));
-        let Some(name) = name.filter(|_| column.bins.any()) else { continue };
+        let known = column.known.as_ref().filter(|known| known.column == Column::ThreadCpuPct && column.bins.any());
+        let Some(ColumnOf { of: name, .. }) = known else { continue };
         let style = Style::line(chart.lines.len());
         let y = column.bins.values(Stat::Max);
-        chart.lines.push(Line { name: name.to_owned(), x: timeline.points(), y, style });
+        chart.lines.push(Line { name: name.clone(), x: timeline.points(), y, style });
     }
     if chart.lines.is_empty() {
         return Some(of_bins(

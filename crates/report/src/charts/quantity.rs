@@ -1,11 +1,11 @@
 //! Charts made of columns of telemetry, by a table: which columns, in which unit, mean or highest.
 //!
-//! A quantity looks for its columns under every name that a version of this program gave them, and
-//! says which of three things is so: it was measured, it could not be, or nobody asked for it.
+//! A quantity says which of three things is so: it was measured, it could not be, or nobody asked for it.
 
 use super::bins::Stat;
-use super::timeline::{Column, Timeline};
+use super::timeline::{ColumnLine, Timeline};
 use super::{Axis, Chart, Line, Style};
+use results::telemetry::Column;
 use results::units;
 
 /// A chart of telemetry.
@@ -25,14 +25,15 @@ pub(crate) struct Quantity {
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) label: &'static str,
-    /// Names of the column, the newest first, each with what makes it the chart's unit.
-    pub(crate) names: &'static [(&'static str, f64)],
+    pub(crate) column: Column,
+    /// What makes it the chart's unit.
+    pub(crate) factor: f64,
 }
 
 /// A line of a quantity: whose (a device, or empty), which part.
 struct Found<'a> {
     label: String,
-    column: &'a Column,
+    column: &'a ColumnLine,
     factor: f64,
     style: Style,
 }
@@ -65,18 +66,14 @@ impl Quantity {
     fn found<'a>(&self, owners: &[String], timeline: &'a Timeline) -> Vec<Found<'a>> {
         let mut all = Vec::new();
         for (number, owner) in owners.iter().enumerate() {
-            for (part, Part { label, names }) in self.parts.iter().enumerate() {
-                let column = names.iter().find_map(|(name, factor)| {
-                    let name = if owner.is_empty() { (*name).to_owned() } else { format!("{owner}.{name}") };
-                    Some((timeline.column(&name)?, *factor))
-                });
-                let Some((column, factor)) = column else { continue };
+            for (part, Part { label, column, factor }) in self.parts.iter().enumerate() {
+                let Some(column) = timeline.column(*column, owner) else { continue };
                 // One device: colours tell its lines apart. Several: colours tell devices, dashes lines.
                 let several = owners.len() > 1;
                 let (colour, dash) = if several { (number, part) } else { (part, part) };
                 let label = if several { format!("{owner} {label}") } else { (*label).to_owned() };
                 let style = Style { colour, dash, ..Style::line(0) };
-                all.push(Found { label, column, factor, style });
+                all.push(Found { label, column, factor: *factor, style });
             }
         }
         all
@@ -84,7 +81,7 @@ impl Quantity {
 
     fn why_nothing(&self, found: &[Found<'_>]) -> String {
         if found.is_empty() {
-            let names = self.parts.iter().filter_map(|part| part.names.first()).map(|(name, _)| *name);
+            let names = self.parts.iter().map(|part| part.column.name());
             return format!("this run has no column {} in telemetry.csv", names.collect::<Vec<_>>().join(", "));
         }
         "it could not be measured: the fields of telemetry.csv are empty".to_owned()

@@ -4,14 +4,12 @@ use super::Chart;
 use super::bins::Stat;
 use super::quantity::{Part, Quantity};
 use super::timeline::Timeline;
+use results::telemetry::{Column, ColumnOf};
 use results::units;
 use serde::Serialize;
 
 /// kB of iostat are 1,024 bytes; MB here are 1,000,000.
 const MB_PER_KIB: f64 = 0.001_024;
-
-/// Columns of something other than a device.
-const OTHERS: [&str; 3] = ["host", "process", "thread"];
 
 const QUANTITIES: [Quantity; 9] = [
     Quantity {
@@ -20,9 +18,9 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "/s",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "reads", names: &[("r/s", 1.0)] },
-            Part { label: "writes", names: &[("w/s", 1.0)] },
-            Part { label: "flushes", names: &[("f/s", 1.0)] },
+            Part { label: "reads", column: Column::ReadsPerSec, factor: 1.0 },
+            Part { label: "writes", column: Column::WritesPerSec, factor: 1.0 },
+            Part { label: "flushes", column: Column::FlushesPerSec, factor: 1.0 },
         ],
         look: "Counted by the kernel, whoever asked: more than this test offered means that somebody else uses the \
                drive.",
@@ -33,8 +31,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "MB/s",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "read", names: &[("rkB/s", MB_PER_KIB)] },
-            Part { label: "written", names: &[("wkB/s", MB_PER_KIB)] },
+            Part { label: "read", column: Column::ReadKibPerSec, factor: MB_PER_KIB },
+            Part { label: "written", column: Column::WriteKibPerSec, factor: MB_PER_KIB },
         ],
         look: "The kernel's count; a level near the link's or the drive's rated throughput is a limit of its own.",
     },
@@ -44,9 +42,9 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "ms",
         stat: Stat::Max,
         parts: &[
-            Part { label: "reads", names: &[("r_await", 1.0)] },
-            Part { label: "writes", names: &[("w_await", 1.0)] },
-            Part { label: "flushes", names: &[("f_await", 1.0)] },
+            Part { label: "reads", column: Column::ReadAwaitMs, factor: 1.0 },
+            Part { label: "writes", column: Column::WriteAwaitMs, factor: 1.0 },
+            Part { label: "flushes", column: Column::FlushAwaitMs, factor: 1.0 },
         ],
         look: "Time in the kernel's queue and in the device, as iostat shows it: a mean, which hides rare slow ones.",
     },
@@ -56,8 +54,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "",
         stat: Stat::Max,
         parts: &[
-            Part { label: "mean of an interval (aqu-sz)", names: &[("aqu-sz", 1.0)] },
-            Part { label: "at its end (in flight)", names: &[("in_flight", 1.0)] },
+            Part { label: "mean of an interval (aqu-sz)", column: Column::AverageQueue, factor: 1.0 },
+            Part { label: "at its end (in flight)", column: Column::InFlight, factor: 1.0 },
         ],
         look: "A queue that grows while the rate stays the same: the device falls behind.",
     },
@@ -66,7 +64,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Time with a request in flight",
         unit: "%",
         stat: Stat::Max,
-        parts: &[Part { label: "%util", names: &[("%util", 1.0)] }],
+        parts: &[Part { label: "%util", column: Column::UtilPct, factor: 1.0 }],
         look: "An SSD works on many requests at once, so 100 % does not mean that it can do no more.",
     },
     Quantity {
@@ -75,8 +73,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "kB",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "reads", names: &[("rareq-sz", 1.024)] },
-            Part { label: "writes", names: &[("wareq-sz", 1.024)] },
+            Part { label: "reads", column: Column::ReadRequestKib, factor: 1.024 },
+            Part { label: "writes", column: Column::WriteRequestKib, factor: 1.024 },
         ],
         look: "Requests smaller than this test makes were split on their way to the device.",
     },
@@ -86,8 +84,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "°C",
         stat: Stat::Max,
         parts: &[
-            Part { label: "sensor", names: &[("temperature_celsius", 1.0)] },
-            Part { label: "SMART", names: &[("smart.temperature_celsius", 1.0)] },
+            Part { label: "sensor", column: Column::Celsius, factor: 1.0 },
+            Part { label: "SMART", column: Column::SmartCelsius, factor: 1.0 },
         ],
         look: "Many drives slow down from about 70 °C on: compare its rise with that of the latencies.",
     },
@@ -97,8 +95,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "",
         stat: Stat::Max,
         parts: &[
-            Part { label: "times", names: &[("smart.throttle_count", 1.0)] },
-            Part { label: "seconds", names: &[("smart.throttle_seconds", 1.0)] },
+            Part { label: "times", column: Column::SmartThrottleCount, factor: 1.0 },
+            Part { label: "seconds", column: Column::SmartThrottleSec, factor: 1.0 },
         ],
         look: "The drive's own counters since it was made: a step during the run is throttling during the run.",
     },
@@ -107,22 +105,22 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Interrupts on the busiest CPU for it",
         unit: "%",
         stat: Stat::Max,
-        parts: &[Part { label: "share on one CPU", names: &[("irq.cpu_max_share_pct", 1.0)] }],
+        parts: &[Part { label: "share on one CPU", column: Column::IrqCpuSharePct, factor: 1.0 }],
         look: "Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit.",
     },
 ];
 
 /// Columns whose first and last value say more than a line, with their names in words.
-const CHANGES: [(&str, &str); 9] = [
-    ("smart.percentage_used", "rated endurance used, %"),
-    ("smart.critical_warning", "critical warning, bits"),
-    ("smart.media_errors", "media errors"),
-    ("smart.data_units_written", "data units written, 512,000 bytes each"),
-    ("smart.data_units_read", "data units read, 512,000 bytes each"),
-    ("ocp.physical_media_units_written_bytes", "bytes written to the media"),
-    ("smart.throttle_count", "times throttled"),
-    ("smart.throttle_seconds", "seconds throttled"),
-    ("irq.cpu_max", "CPU that took most interrupts"),
+const CHANGES: [(Column, &str); 9] = [
+    (Column::SmartPercentageUsed, "rated endurance used, %"),
+    (Column::SmartCriticalWarning, "critical warning, bits"),
+    (Column::SmartMediaErrors, "media errors"),
+    (Column::SmartUnitsWritten, "data units written, 512,000 bytes each"),
+    (Column::SmartUnitsRead, "data units read, 512,000 bytes each"),
+    (Column::OcpMediaBytesWritten, "bytes written to the media"),
+    (Column::SmartThrottleCount, "times throttled"),
+    (Column::SmartThrottleSec, "seconds throttled"),
+    (Column::IrqCpu, "CPU that took most interrupts"),
 ];
 
 /// How a counter of a drive changed during the run.
@@ -143,10 +141,10 @@ pub struct Change {
 /// Kernel names of the devices that telemetry has columns of.
 pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for column in &timeline.columns {
-        let Some((owner, _)) = column.name.split_once('.') else { continue };
-        if !OTHERS.contains(&owner) && !names.iter().any(|name| name == owner) {
-            names.push(owner.to_owned());
+    let known = timeline.columns.iter().filter_map(|column| column.known.as_ref());
+    for ColumnOf { of, .. } in known.filter(|known| known.column.is_of_device()) {
+        if !names.contains(of) {
+            names.push(of.clone());
         }
     }
     names
@@ -170,9 +168,9 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
     let mut all = Vec::new();
     for device in devices(timeline) {
         for (column, name) in CHANGES {
-            let ends = timeline.column(&format!("{device}.{column}")).and_then(|column| column.ends);
+            let ends = timeline.column(column, &device).and_then(|column| column.ends);
             let Some((first, last)) = ends else { continue };
-            all.push(Change { device: device.clone(), column: column.into(), name: name.into(), first, last });
+            all.push(Change { device: device.clone(), column: column.name().into(), name: name.into(), first, last });
         }
     }
     all

@@ -4,13 +4,16 @@ use super::bins::Bins;
 use super::{Detail, Points};
 use results::judge::CellCounts;
 use results::run_dir::{IntervalRecord, Intervals, Manifest, RunDirError};
+use results::telemetry::{Column, ColumnOf};
 use std::path::Path;
 
 /// A column of telemetry.
 #[derive(Debug, Clone)]
-pub(crate) struct Column {
+pub(crate) struct ColumnLine {
     /// Its name in the table.
     pub(crate) name: String,
+    /// What it is; `None` of one that this version does not know.
+    pub(crate) known: Option<ColumnOf>,
     pub(crate) bins: Bins,
     /// The first value measured and the last.
     pub(crate) ends: Option<(f64, f64)>,
@@ -37,7 +40,7 @@ pub(crate) struct Timeline {
     pub(crate) cpu_pct: Bins,
     /// Most operations in flight.
     pub(crate) in_flight: Bins,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<ColumnLine>,
 }
 
 impl Timeline {
@@ -46,7 +49,12 @@ impl Timeline {
         let mut records = Intervals::open(dir, manifest)?;
         let bins = Bins::new(detail.points_max);
         let stream = StreamLine { achieved: bins.clone(), lost: bins.clone() };
-        let column = |name: &String| Column { name: name.clone(), bins: bins.clone(), ends: None };
+        let column = |name: &String| ColumnLine {
+            name: name.clone(),
+            known: ColumnOf::parse(name),
+            bins: bins.clone(),
+            ends: None,
+        };
         let mut this = Self {
             interval_sec: manifest.report_interval_sec.max(1),
             streams: vec![stream; manifest.streams.len()],
@@ -105,8 +113,9 @@ impl Timeline {
         self.gap_ms.any()
     }
 
-    /// The column of that name.
-    pub(crate) fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|column| column.name == name)
+    /// A column of a device, by its kernel name, or of host or process, with an empty one.
+    pub(crate) fn column(&self, column: Column, of: &str) -> Option<&ColumnLine> {
+        let is_it = |known: &ColumnOf| known.column == column && known.of == of;
+        self.columns.iter().find(|line| line.known.as_ref().is_some_and(is_it))
     }
 }

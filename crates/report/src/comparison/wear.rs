@@ -7,6 +7,7 @@
 use super::cell::Cell;
 use super::given::{DAYS_PER_YEAR, Endurance};
 use results::run_dir::{Intervals, Manifest, RunDirError};
+use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
@@ -94,7 +95,7 @@ struct Counted {
     ran_sec: f64,
     /// By device: bytes of the streams that write.
     host_bytes: Vec<u64>,
-    columns: Vec<String>,
+    columns: Vec<Option<ColumnOf>>,
     /// By telemetry column: the first value and the last, with their seconds.
     ends: Vec<Option<[(f64, f64); 2]>>,
 }
@@ -103,8 +104,10 @@ impl Counted {
     fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let layout = manifest.layout();
         let mut intervals = Intervals::open(dir, manifest)?;
-        let columns = intervals.columns().to_vec();
-        let counts_units: Vec<bool> = columns.iter().map(|name| name.ends_with(UNITS_WRITTEN)).collect();
+        let columns: Vec<_> = intervals.columns().iter().map(|name| ColumnOf::parse(name)).collect();
+        let is_units =
+            |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == Column::SmartUnitsWritten);
+        let counts_units: Vec<bool> = columns.iter().map(is_units).collect();
         let mut this =
             Self { ran_sec: 0.0, host_bytes: vec![0; layout.devices.len()], ends: vec![None; columns.len()], columns };
         while let Some(record) = intervals.next()? {
@@ -134,7 +137,7 @@ impl Counted {
 
     fn smart(&self, facts: &Value) -> Cell<f64> {
         let named = |name: &str| {
-            let column = format!("{name}.{UNITS_WRITTEN}");
+            let column = Some(Column::SmartUnitsWritten.of(name));
             self.columns.iter().position(|known| *known == column).and_then(|at| self.ends[at])
         };
         let ends = facts["kernel_name"].as_str().and_then(named);
@@ -147,9 +150,6 @@ impl Counted {
         Cell::Value((to - from) * DATA_UNIT_BYTES / (to_sec - from_sec) * DAY_SEC)
     }
 }
-
-/// Last part of the name of a telemetry column.
-const UNITS_WRITTEN: &str = "smart.data_units_written";
 
 /// Whether a stream writes: by its name, which is all that a run directory tells.
 fn is_writing(stream: &str) -> bool {

@@ -4,6 +4,7 @@ use super::{Seen, unix_ms};
 use results::cell::Layout;
 use results::judge::{CellCounts, End, Judge, Outcome, Verdict};
 use results::run_dir::{HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows};
+use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -293,8 +294,8 @@ impl Last {
         }
         this.cells.resize(layout.cells(), CellCounts::default());
         let celsius = columns.iter().zip(&telemetry).filter_map(|(column, text)| {
-            let device = column.strip_suffix(".temperature_celsius")?.to_owned();
-            Some(Temperature { device, celsius: text.parse().ok()? })
+            let known = ColumnOf::parse(column).filter(|known| known.column == Column::Celsius)?;
+            Some(Temperature { device: known.of, celsius: text.parse().ok()? })
         });
         this.temperatures = celsius.collect();
         Ok(this)

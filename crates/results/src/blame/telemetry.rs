@@ -1,7 +1,9 @@
-//! The telemetry columns that blame looks at, found by their names.
+//! The telemetry columns that blame looks at.
 //!
 //! Which of them a run has depends on its version, its host and its drives; each is taken or done
 //! without.
+
+use crate::telemetry::{Column, ColumnOf};
 
 /// What the host did in one interval; `None` where it was not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -33,22 +35,23 @@ pub(super) struct DeviceRow {
 /// Where the columns are.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Columns {
-    names: Vec<String>,
-    /// By device, what its columns begin with; `None` for a device without any.
-    prefixes: Vec<Option<String>>,
+    /// What each is; `None` of one that this version does not know.
+    columns: Vec<Option<ColumnOf>>,
+    /// The kernel's names of the devices; `None` for a device without columns.
+    kernel_names: Vec<Option<String>>,
 }
 
 impl Columns {
     /// The columns `names` of a run on devices that the kernel calls `kernel_names`.
     pub(super) fn new(names: &[String], kernel_names: &[Option<String>]) -> Self {
-        let prefix = |name: &Option<String>| name.as_ref().map(|name| format!("{name}."));
-        Self { names: names.to_vec(), prefixes: kernel_names.iter().map(prefix).collect() }
+        let columns = names.iter().map(|name| ColumnOf::parse(name)).collect();
+        Self { columns, kernel_names: kernel_names.to_vec() }
     }
 
     /// The value of a column in `row`.
-    fn value(&self, row: &[String], prefix: &str, column: &str) -> Option<f64> {
-        let is_it = |name: &String| name.strip_prefix(prefix) == Some(column);
-        let value = row.get(self.names.iter().position(is_it)?)?;
+    fn value(&self, row: &[String], of: &str, column: Column) -> Option<f64> {
+        let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.of == of);
+        let value = row.get(self.columns.iter().position(is_it)?)?;
         value.parse().ok().filter(|value: &f64| value.is_finite())
     }
 
@@ -56,30 +59,30 @@ impl Columns {
     pub(super) fn host(&self, row: &[String]) -> HostRow {
         let value = |column| self.value(row, "", column);
         HostRow {
-            steal_pct: value("host.cpu_steal_pct"),
-            busy_pct: value("host.cpu_busy_pct"),
-            busiest_pct: value("host.cpu_busiest_pct"),
-            runqueue_wait_pct: value("process.runqueue_wait_pct"),
+            steal_pct: value(Column::CpuStealPct),
+            busy_pct: value(Column::CpuBusyPct),
+            busiest_pct: value(Column::CpuBusiestPct),
+            runqueue_wait_pct: value(Column::RunqueueWaitPct),
         }
     }
 
     /// What `row` says of a device.
     pub(super) fn device(&self, row: &[String], device: usize) -> DeviceRow {
-        let Some(Some(prefix)) = self.prefixes.get(device) else { return DeviceRow::default() };
-        let value = |column| self.value(row, prefix, column);
+        let Some(Some(name)) = self.kernel_names.get(device) else { return DeviceRow::default() };
+        let value = |column| self.value(row, name, column);
         DeviceRow {
-            reads_per_sec: value("r/s"),
-            read_await_ms: value("r_await"),
-            writes_per_sec: value("w/s"),
-            write_await_ms: value("w_await"),
-            queue_mean: value("aqu-sz"),
-            in_flight: value("in_flight"),
+            reads_per_sec: value(Column::ReadsPerSec),
+            read_await_ms: value(Column::ReadAwaitMs),
+            writes_per_sec: value(Column::WritesPerSec),
+            write_await_ms: value(Column::WriteAwaitMs),
+            queue_mean: value(Column::AverageQueue),
+            in_flight: value(Column::InFlight),
             // The drive's own word before that of the kernel's monitor: it is what it throttles by.
-            celsius: value("smart.temperature_celsius").or_else(|| value("temperature_celsius")),
-            throttle_count: value("smart.throttle_count"),
-            throttle_sec: value("smart.throttle_seconds"),
-            irq_share_pct: value("irq.cpu_max_share_pct"),
-            irqs_per_sec: value("irq/s"),
+            celsius: value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
+            throttle_count: value(Column::SmartThrottleCount),
+            throttle_sec: value(Column::SmartThrottleSec),
+            irq_share_pct: value(Column::IrqCpuSharePct),
+            irqs_per_sec: value(Column::IrqsPerSec),
         }
     }
 }

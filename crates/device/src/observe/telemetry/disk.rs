@@ -4,26 +4,27 @@
 use super::super::DeviceNumber;
 use super::super::diskstats::{Counters, Rates, parse_line};
 use super::super::hwmon::Thermometer;
+use results::telemetry::Column;
 use std::path::Path;
 use std::time::Duration;
 
 /// iostat's columns ([`Rates`] says what they mean; kB are of 1,024 bytes, times in milliseconds), then
 /// the number of requests in flight at the moment of the sample, and the drive's temperature.
-pub(super) const COLUMNS: [&str; 14] = [
-    "r/s",
-    "w/s",
-    "rkB/s",
-    "wkB/s",
-    "r_await",
-    "w_await",
-    "f/s",
-    "f_await",
-    "aqu-sz",
-    "rareq-sz",
-    "wareq-sz",
-    "%util",
-    "in_flight",
-    "temperature_celsius",
+pub(super) const COLUMNS: [Column; 14] = [
+    Column::ReadsPerSec,
+    Column::WritesPerSec,
+    Column::ReadKibPerSec,
+    Column::WriteKibPerSec,
+    Column::ReadAwaitMs,
+    Column::WriteAwaitMs,
+    Column::FlushesPerSec,
+    Column::FlushAwaitMs,
+    Column::AverageQueue,
+    Column::ReadRequestKib,
+    Column::WriteRequestKib,
+    Column::UtilPct,
+    Column::InFlight,
+    Column::Celsius,
 ];
 
 /// One device.

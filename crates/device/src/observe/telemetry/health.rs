@@ -3,23 +3,24 @@
 use super::super::DeviceNumber;
 use super::super::nvme::poll::{Drive, POLL_INTERVAL, Poller, Reading};
 use super::super::nvme::{Controller, OcpSmart, Smart};
+use results::telemetry::Column;
 use std::path::Path;
 
 /// Columns of every NVMe drive. Data units are of 512,000 bytes. The throttle count is the number of times
 /// that heat slowed the drive: both levels of SMART, and OCP's own count.
-const SMART_COLUMNS: [&str; 8] = [
-    "smart.percentage_used",
-    "smart.critical_warning",
-    "smart.data_units_written",
-    "smart.data_units_read",
-    "smart.media_errors",
-    "smart.temperature_celsius",
-    "smart.throttle_count",
-    "smart.throttle_seconds",
+const SMART_COLUMNS: [Column; 8] = [
+    Column::SmartPercentageUsed,
+    Column::SmartCriticalWarning,
+    Column::SmartUnitsWritten,
+    Column::SmartUnitsRead,
+    Column::SmartMediaErrors,
+    Column::SmartCelsius,
+    Column::SmartThrottleCount,
+    Column::SmartThrottleSec,
 ];
 
 /// Columns of a drive with OCP's log.
-const OCP_COLUMNS: [&str; 1] = ["ocp.physical_media_units_written_bytes"];
+const OCP_COLUMNS: [Column; 1] = [Column::OcpMediaBytesWritten];
 
 /// One drive.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Health {
         Poller::start(drive, POLL_INTERVAL).map(|poller| Self { poller })
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = &'static str> + use<> {
+    pub(super) fn columns(&self) -> impl Iterator<Item = Column> + use<> {
         let ocp = self.poller.has_ocp.then_some(OCP_COLUMNS);
         SMART_COLUMNS.into_iter().chain(ocp.into_iter().flatten())
     }
@@ -75,6 +76,7 @@ fn smart_values(smart: Option<&Smart>, ocp: Option<&OcpSmart>, has_ocp: bool) ->
 mod tests {
     use super::super::super::nvme::poll::tests::FakeDrive;
     use super::*;
+    use results::telemetry::Source;
 
     fn row(health: &mut Health) -> Vec<Option<f64>> {
         let mut values = Vec::new();
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn a_drive_without_ocps_log_has_no_column_for_it() {
         let mut health = Health::of(FakeDrive::default()).unwrap();
-        assert!(health.columns().all(|column| column.starts_with("smart.")));
+        assert!(health.columns().all(|column| column.source() == Source::Smart));
         // Without OCP's count.
         assert_eq!(row(&mut health)[6], Some(436.0));
     }

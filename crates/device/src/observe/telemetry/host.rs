@@ -2,23 +2,24 @@
 
 use super::super::procfile::ProcFile;
 use super::{TelemetryError, open, per_sec, share_pct};
+use results::telemetry::{Column, ColumnOf};
 use std::path::Path;
 use std::time::Duration;
 
 /// `cpu_*_pct` are shares of all CPUs together (0 to 100): busy is neither idle nor waiting nor stolen;
 /// `cpu_busiest_pct` is how busy the busiest single one was. `psi_io_*_pct` is the share of the time in
 /// which some, or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
-const COLUMNS: [&str; 10] = [
-    "host.cpu_busy_pct",
-    "host.cpu_iowait_pct",
-    "host.cpu_steal_pct",
-    "host.context_switches/s",
-    "host.interrupts/s",
-    "host.memory_available_bytes",
-    "host.load_1min",
-    "host.psi_io_some_pct",
-    "host.psi_io_full_pct",
-    "host.cpu_busiest_pct",
+const COLUMNS: [Column; 10] = [
+    Column::CpuBusyPct,
+    Column::CpuIowaitPct,
+    Column::CpuStealPct,
+    Column::ContextSwitchesPerSec,
+    Column::HostInterruptsPerSec,
+    Column::MemoryAvailableBytes,
+    Column::Load1Min,
+    Column::PsiIoSomePct,
+    Column::PsiIoFullPct,
+    Column::CpuBusiestPct,
 ];
 
 /// The host.
@@ -53,8 +54,8 @@ impl Host {
         })
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = String> + use<> {
-        COLUMNS.into_iter().map(str::to_owned)
+    pub(super) fn columns(&self) -> impl Iterator<Item = ColumnOf> + use<> {
+        COLUMNS.into_iter().map(|column| column.of(""))
     }
 
     /// Adds the values of [`COLUMNS`].

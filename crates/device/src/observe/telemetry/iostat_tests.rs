@@ -22,7 +22,12 @@ fn printed(json: &str, column: &str) -> f64 {
 
 /// A sampler's values of [`SHARED`] columns; iostat has no word for a mean of nothing and prints 0.
 fn ours(row: &Row) -> Vec<(&'static str, f64)> {
-    COLUMNS.into_iter().zip(row.values()).take(SHARED).map(|(name, value)| (name, value.unwrap_or(0.0))).collect()
+    COLUMNS
+        .into_iter()
+        .zip(row.values())
+        .take(SHARED)
+        .map(|(column, value)| (column.name(), value.unwrap_or(0.0)))
+        .collect()
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use super::super::DeviceNumber;
 use super::super::interrupts::{ByCpu, Counters, lines_of};
 use super::per_sec;
+use results::telemetry::Column;
 use std::path::Path;
 use std::time::Duration;
 
 /// The number of the CPU that took most of the device's interrupts, its share of them in percent, and
 /// interrupts a second on all CPUs. Without an interrupt there is no such CPU.
-pub(super) const COLUMNS: [&str; 3] = ["irq.cpu_max", "irq.cpu_max_share_pct", "irq/s"];
+pub(super) const COLUMNS: [Column; 3] = [Column::IrqCpu, Column::IrqCpuSharePct, Column::IrqsPerSec];
 
 /// One device whose controller has interrupt lines.
 #[derive(Debug)]

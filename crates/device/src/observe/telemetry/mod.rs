@@ -112,18 +112,17 @@ impl Sampler {
 
     /// Names of all columns, in the order in which [`Sampler::sample_over`] takes their values.
     fn named(&self, names: &[String]) -> Vec<String> {
-        let of_device = |name: &str, column: &str| format!("{name}.{column}");
         let mut columns = Vec::new();
         for (name, device) in names.iter().zip(&self.devices) {
             let irq = device.irq.iter().flat_map(|_| irq::COLUMNS);
-            columns.extend(disk::COLUMNS.into_iter().chain(irq).map(|column| of_device(name, column)));
+            columns.extend(disk::COLUMNS.into_iter().chain(irq).map(|column| column.of(name)));
         }
         columns.extend(self.host.columns().chain(self.process.columns()));
         for (name, device) in names.iter().zip(&self.devices) {
             let health = device.health.iter().flat_map(Health::columns);
-            columns.extend(health.map(|column| of_device(name, column)));
+            columns.extend(health.map(|column| column.of(name)));
         }
-        columns
+        columns.iter().map(ToString::to_string).collect()
     }
 
     /// Names of the columns, in the order of every row.

@@ -6,6 +6,7 @@
 use super::super::process::{CpuTime, ResidentMemory};
 use super::super::procfile::ProcFile;
 use super::{TelemetryError, share_pct};
+use results::telemetry::{Column, ColumnOf};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub(super) const ISSUING_PREFIX: &str = "issue-";
 
 /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to
 /// run and had no CPU, over all of them together, as a share of the interval; empty without such threads.
-const COLUMNS: [&str; 3] = ["process.rss_bytes", "process.cpu_pct", "process.runqueue_wait_pct"];
+const COLUMNS: [Column; 3] = [Column::ProcessResidentBytes, Column::ProcessCpuPct, Column::RunqueueWaitPct];
 
 /// This program.
 #[derive(Debug)]
@@ -33,9 +34,9 @@ impl Process {
         Ok(Self { resident, cpu: None, threads: issuing_threads(root) })
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = String> {
-        let threads = self.threads.iter().map(|thread| format!("thread.{}.cpu_pct", thread.name));
-        COLUMNS.into_iter().map(str::to_owned).chain(threads)
+    pub(super) fn columns(&self) -> impl Iterator<Item = ColumnOf> {
+        let threads = self.threads.iter().map(|thread| Column::ThreadCpuPct.of(&thread.name));
+        COLUMNS.into_iter().map(|column| column.of("")).chain(threads)
     }
 
     /// Adds the values of [`Process::columns`].
@@ -126,7 +127,7 @@ mod tests {
         task(root.path(), 11, "issue-2", "2000000000 0 7\n");
         fs::write(root.path().join("proc/self/statm"), "900 100 50 1 0 80 0\n").unwrap();
         let mut process = Process::open(root.path()).unwrap();
-        let columns: Vec<_> = process.columns().skip(2).collect();
+        let columns: Vec<_> = process.columns().skip(2).map(|column| column.to_string()).collect();
         assert_eq!(columns, ["process.runqueue_wait_pct", "thread.issue-2.cpu_pct", "thread.issue-10.cpu_pct"]);
         process.sample(Duration::ZERO, &mut Vec::new());
         task(root.path(), 12, "issue-10", "1500000000 105000000 9\n");
@@ -145,7 +146,8 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let busy = move || while told.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {};
         let thread = std::thread::Builder::new().name("issue-4711".to_owned()).spawn(busy).unwrap();
-        let named = |process: &Process| process.columns().position(|column| column == "thread.issue-4711.cpu_pct");
+        let named =
+            |process: &Process| process.columns().position(|column| column == Column::ThreadCpuPct.of("issue-4711"));
         let mut process = Process::open("/".as_ref()).unwrap();
         // The name is set by the thread itself, when it first runs.
         while named(&process).is_none() {

@@ -1,0 +1,195 @@
+//! The columns of telemetry.csv, declared once: who fills them, what they are called, in which unit.
+//!
+//! Sources (the samplers of the kernel, drives, host and process) and readers (charts, blame, status, comparison)
+//! name a [`Column`]; its text stands here alone. docs/telemetry.md tells what each means, and a test holds
+//! it against this list.
+
+use std::fmt;
+
+/// Who fills a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The kernel's statistics of a device, and its hardware monitor.
+    Disk,
+    /// The interrupts of a device's controller.
+    Interrupts,
+    /// The SMART log of an NVMe drive.
+    Smart,
+    /// The OCP log page of an NVMe drive.
+    Ocp,
+    /// The host.
+    Host,
+    /// This program.
+    Process,
+    /// One of this program's issuing threads.
+    Thread,
+}
+
+macro_rules! columns {
+    ($($column:ident = $source:ident $name:literal $unit:literal,)*) => {
+        /// A column, whosoever it is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)] // docs/telemetry.md has a line for each
+        pub enum Column {
+            $($column,)*
+        }
+
+        impl Column {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$column,)*];
+
+            /// Its name, without whose it is: `r/s`, `cpu_busy_pct`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$column => $name,)* }
+            }
+
+            /// Its unit as docs/telemetry.md has it; empty of a plain number.
+            pub const fn unit(self) -> &'static str {
+                match self { $(Self::$column => $unit,)* }
+            }
+
+            /// Who fills it.
+            pub const fn source(self) -> Source {
+                match self { $(Self::$column => Source::$source,)* }
+            }
+        }
+    };
+}
+
+columns! {
+    ReadsPerSec = Disk "r/s" "1/s",
+    WritesPerSec = Disk "w/s" "1/s",
+    ReadKibPerSec = Disk "rkB/s" "1,024 bytes/s",
+    WriteKibPerSec = Disk "wkB/s" "1,024 bytes/s",
+    ReadAwaitMs = Disk "r_await" "ms",
+    WriteAwaitMs = Disk "w_await" "ms",
+    FlushesPerSec = Disk "f/s" "1/s",
+    FlushAwaitMs = Disk "f_await" "ms",
+    AverageQueue = Disk "aqu-sz" "requests",
+    ReadRequestKib = Disk "rareq-sz" "1,024 bytes",
+    WriteRequestKib = Disk "wareq-sz" "1,024 bytes",
+    UtilPct = Disk "%util" "percent",
+    InFlight = Disk "in_flight" "requests",
+    Celsius = Disk "temperature_celsius" "°C",
+    IrqCpu = Interrupts "irq.cpu_max" "",
+    IrqCpuSharePct = Interrupts "irq.cpu_max_share_pct" "percent",
+    IrqsPerSec = Interrupts "irq/s" "1/s",
+    SmartPercentageUsed = Smart "smart.percentage_used" "percent",
+    SmartCriticalWarning = Smart "smart.critical_warning" "bits",
+    SmartUnitsWritten = Smart "smart.data_units_written" "512,000 bytes",
+    SmartUnitsRead = Smart "smart.data_units_read" "512,000 bytes",
+    SmartMediaErrors = Smart "smart.media_errors" "count",
+    SmartCelsius = Smart "smart.temperature_celsius" "°C",
+    SmartThrottleCount = Smart "smart.throttle_count" "count",
+    SmartThrottleSec = Smart "smart.throttle_seconds" "s",
+    OcpMediaBytesWritten = Ocp "ocp.physical_media_units_written_bytes" "bytes",
+    CpuBusyPct = Host "cpu_busy_pct" "percent",
+    CpuIowaitPct = Host "cpu_iowait_pct" "percent",
+    CpuStealPct = Host "cpu_steal_pct" "percent",
+    ContextSwitchesPerSec = Host "context_switches/s" "1/s",
+    HostInterruptsPerSec = Host "interrupts/s" "1/s",
+    MemoryAvailableBytes = Host "memory_available_bytes" "bytes",
+    Load1Min = Host "load_1min" "tasks",
+    PsiIoSomePct = Host "psi_io_some_pct" "percent",
+    PsiIoFullPct = Host "psi_io_full_pct" "percent",
+    CpuBusiestPct = Host "cpu_busiest_pct" "percent",
+    ProcessResidentBytes = Process "rss_bytes" "bytes",
+    ProcessCpuPct = Process "cpu_pct" "percent",
+    RunqueueWaitPct = Process "runqueue_wait_pct" "percent",
+    ThreadCpuPct = Thread "cpu_pct" "percent",
+}
+
+/// What columns of no device begin with.
+const HOST: &str = "host";
+const PROCESS: &str = "process";
+const THREAD: &str = "thread";
+
+impl Column {
+    /// Whether each device has one.
+    pub const fn is_of_device(self) -> bool {
+        matches!(self.source(), Source::Disk | Source::Interrupts | Source::Smart | Source::Ocp)
+    }
+
+    /// The column of a device, by the kernel's name of it, or of a thread; `of` is empty for host and process.
+    pub fn of(self, of: &str) -> ColumnOf {
+        ColumnOf { column: self, of: of.to_owned() }
+    }
+}
+
+/// A column of a run: which, and of what. Its text is its name in telemetry.csv: `nvme0n1.r/s`,
+/// `host.cpu_busy_pct`, `thread.issue-0.cpu_pct`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnOf {
+    /// Which.
+    pub column: Column,
+    /// Kernel name of the device, or name of the thread; empty for host and process.
+    pub of: String,
+}
+
+impl ColumnOf {
+    /// The column of that name in telemetry.csv; `None` of one that this version does not know.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (first, rest) = name.split_once('.')?;
+        let find = |name: &str, is_it: fn(Column) -> bool| {
+            Column::ALL.iter().copied().find(|column| is_it(*column) && column.name() == name)
+        };
+        match first {
+            HOST => find(rest, |column| column.source() == Source::Host).map(|column| column.of("")),
+            PROCESS => find(rest, |column| column.source() == Source::Process).map(|column| column.of("")),
+            THREAD => {
+                let (thread, rest) = rest.rsplit_once('.')?;
+                find(rest, |column| column.source() == Source::Thread).map(|column| column.of(thread))
+            }
+            device => find(rest, Column::is_of_device).map(|column| column.of(device)),
+        }
+    }
+}
+
+impl fmt::Display for ColumnOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.column.name();
+        match self.column.source() {
+            Source::Host => write!(f, "{HOST}.{name}"),
+            Source::Process => write!(f, "{PROCESS}.{name}"),
+            Source::Thread => write!(f, "{THREAD}.{}.{name}", self.of),
+            _ => write!(f, "{}.{name}", self.of),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_as_the_column_that_it_was_written_for() {
+        for column in Column::ALL.iter().copied() {
+            let of = match column.source() {
+                Source::Host | Source::Process => "",
+                Source::Thread => "issue-0",
+                _ => "nvme0n1",
+            };
+            let named = column.of(of);
+            assert_eq!(ColumnOf::parse(&named.to_string()), Some(named));
+        }
+        assert_eq!(Column::SmartCelsius.of("nvme0n1").to_string(), "nvme0n1.smart.temperature_celsius");
+        assert_eq!(Column::ThreadCpuPct.of("issue-3").to_string(), "thread.issue-3.cpu_pct");
+        for other in ["", "r/s", "sda.", "sda.of_a_later_version", "host.r/s", "process.cpu_busy_pct", "thread.cpu_pct"]
+        {
+            assert_eq!(ColumnOf::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn every_column_is_explained() {
+        let docs = include_str!("../../../docs/telemetry.md");
+        for column in Column::ALL {
+            let rows =
+                docs.lines().filter(|line| line.starts_with("| `") && line.contains(&format!("{}`", column.name())));
+            let units: Vec<&str> = rows.filter_map(|line| line.split('|').nth(2)).collect();
+            assert!(!units.is_empty(), "{} is not in docs/telemetry.md", column.name());
+            let unit = column.unit();
+            assert!(units.iter().any(|units| units.contains(unit)), "{} in {unit}, not{units:?}", column.name());
+        }
+    }
+}
