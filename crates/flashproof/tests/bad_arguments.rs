@@ -54,7 +54,7 @@ fn unknown_commands_and_options_are_named_and_missing_ones_too() {
     bench.flashproof(&["storag"]).expect_error(2, &["unrecognized subcommand 'storag'"]);
     bench.flashproof(&["storage"]).expect_error(2, &["required arguments were not provided"]);
     bench.flashproof(&["storage", "--bananas", "x"]).expect_error(2, &["unexpected argument '--bananas'"]);
-    bench.flashproof(&["storage", "x", "y"]).expect_error(2, &["unexpected argument 'y'"]);
+    bench.flashproof(&["report", "x", "--json", "y", "-z"]).expect_error(2, &["unexpected argument '-z'"]);
     bench.flashproof::<&str>(&[]).expect(2);
     let help = bench.flashproof(&["storage", "--help"]).expect(0);
     assert!(help.stdout.contains("record-bytes-range-max") && help.stderr.is_empty(), "the keys are in the help");

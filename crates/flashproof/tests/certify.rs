@@ -222,7 +222,7 @@ fn a_device_is_prepared_first_and_only_once() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
     // Loop devices on a busy machine answer late; what is tested here is the way there.
-    let options = ["--out", SERIES, "--load", "0.02", "--stage-duration", "3s", "--sla", "99%>10s", "-q"];
+    let options = ["--out", SERIES, "--load", "0.02", "--stage-duration", "3s", "--sla", "99%>10s"];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect(0);
     assert!(
         ended.stderr.contains(&format!("not on record as prepared: {}; preparing first", device.name)),

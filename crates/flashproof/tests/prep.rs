@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
-use support::{Bench, Ended, FLASHPROOF, LoopDevice, Running, small_disk, tool};
+use support::{Bench, Ended, FLASHPROOF, LoopDevice, Running, Undo, small_disk, tool};
 
 const MIB: u64 = 1 << 20;
 
@@ -266,10 +266,13 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
 }
 
 /// Has every attempt to write the record fail, while it can be read.
-fn freeze_record(bench: &Bench) -> PathBuf {
-    let in_the_way = record_path(bench).with_extension("tmp");
-    fs::create_dir(&in_the_way).unwrap();
-    in_the_way
+///
+/// Nothing replaces a file that is mounted. Source: rename(2), EBUSY. `None`, said aloud, without the right to.
+fn freeze_record(bench: &Bench) -> Option<Undo> {
+    let record = record_path(bench);
+    let record = record.to_str().unwrap();
+    tool("mount", &["--bind", record, record])?;
+    Some(Undo::with("umount", &[record]))
 }
 
 #[test]
@@ -278,19 +281,19 @@ fn nothing_is_written_where_what_is_on_record_would_no_longer_be_true() {
     bench.write("file", vec![0; MIB as usize]);
     bench.flashproof(&["prep", "file", "--seed", "1"]).expect(0);
     let (one, complete) = (bench.read("file"), record(&bench));
-    let in_the_way = freeze_record(&bench);
+    let Some(in_the_way) = freeze_record(&bench) else { return };
     let refused = ["cannot prepare file - nothing can be recorded of it now", "would no longer be true"];
     bench.flashproof(&["prep", "file", "--seed", "2"]).expect_error(3, &refused);
     assert_same(&bench.read("file"), &one);
     assert_eq!(record(&bench), complete);
 
     // Going on would be with another key.
-    fs::remove_dir(in_the_way).unwrap();
+    drop(in_the_way);
     interrupt(&bench, 1, 131_072);
-    let in_the_way = freeze_record(&bench);
+    let Some(in_the_way) = freeze_record(&bench) else { return };
     bench.flashproof(&["prep", "file"]).expect_error(3, &refused);
     assert_same(&bench.read("file"), &one);
-    fs::remove_dir(in_the_way).unwrap();
+    drop(in_the_way);
     bench.flashproof(&["prep", "file"]).expect(0);
     bench.flashproof(&["prep", "file", "--verify", "--samples", "999999"]).expect(0);
 }

@@ -94,7 +94,7 @@ fn no_step_goes_further_than_twice_what_was_held_and_failures_are_recovered_from
 fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
     let bench = Bench::new();
     let drive = "sim:channels=8+read-us=400";
-    let mut running = Running::start(bench.prepare(&["rate", "--out", SERIES, "--quiet", drive]));
+    let mut running = Running::start(bench.prepare(&["rate", "--out", SERIES, drive]));
     running.wait_to_hear("3.76x: at most");
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
