@@ -3,12 +3,13 @@
 
 mod support;
 
-use device::observe::trace::{Event, EventKind, EventOp, Options, Trace};
+use device::observe::trace::{Event, EventKind, EventOp, Options, Pairing, Trace, sort_by_time};
 use results::act_log::{Entry, Reader};
-use results::judge::Verdict;
+use results::judge::{Outcome, Sla, Verdict};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::process::{Child, Command};
 use support::{Bench, CONFIG, LoopDevice, Nobody, OUT, Running, skip, tool, totals};
 
 const MIB: u64 = 1 << 20;
@@ -252,4 +253,66 @@ fn the_largest_records_and_blocks_run() {
     assert_eq!((reads.ops, reads.bytes, reads.errors), (8, 64 * MIB, 0));
     // A record a block: one for each write, and one to defragment it.
     assert_eq!(totals(&run, "large-block-writes"), (4, 0, 0));
+}
+
+/// Processes that take all the CPU time they get, until they are dropped.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn new(count: usize) -> Self {
+        let start = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        Self((0..count).map(|_| start()).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for process in &mut self.0 {
+            // Ended already, if not by us.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// The column of this name, added up, in a run's telemetry.
+fn telemetry_sum(bench: &Bench, name: &str) -> f64 {
+    let text = bench.text("run/telemetry.csv");
+    let column = text.lines().next().unwrap().split(',').position(|column| column == name).unwrap();
+    text.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().parse::<f64>().unwrap()).sum()
+}
+
+#[test]
+fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
+    const SECONDS: u32 = 4;
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let busy = Busy::new(4 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
+    let options = Options { buffer_bytes: 64 << 20, complete: true, queue: true };
+    let mut trace = match Trace::start(&[device.number()], options) {
+        Ok(trace) => trace,
+        Err(error) => return skip(&error.to_string()).unwrap_or_default(),
+    };
+    let config = load(&device.name, SECONDS, "read-reqs-per-sec: 20000\nservice-threads: 10");
+    let ended = bench.storage(&config, &[]);
+    drop(busy);
+    let stopped = trace.stop().unwrap();
+    let (mut events, mut pairing) = (Vec::new(), Pairing::default());
+    trace.read(&mut |event| events.push(event)).unwrap();
+    let is_whole = stopped.is_none() && trace.lost().unwrap().is_none();
+    sort_by_time(&mut events);
+    events.iter().for_each(|event| pairing.add(event));
+    let requests = pairing.requests();
+    // Half of each limit: by what the block layer saw, the device held the load with ease.
+    let is_quick = Sla::default().limits().iter().all(|limit| {
+        let over = requests.iter().filter(|request| request.queue_ns() + request.device_ns() >= limit.threshold_ns);
+        !limit.is_exceeded(2 * over.count() as u64, requests.len() as u64)
+    });
+    let without_cpu = telemetry_sum(&bench, "run_delay_ns") / (f64::from(SECONDS) * 1e9);
+    let outcome = bench.run().verdict.outcome;
+    println!("{} requests, quick: {is_quick}; {:.0} % without a CPU; {outcome}", requests.len(), without_cpu * 100.0);
+    if !is_whole || !is_quick || without_cpu < 0.2 {
+        return skip("the device was slow as well, or this program had its CPU").unwrap_or_default();
+    }
+    assert_ne!(outcome, Outcome::Fail, "{ended:?}");
 }
