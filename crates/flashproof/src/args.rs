@@ -156,7 +156,7 @@ pub struct TestArgs {
     /// Run directory: manifest, logs, histograms, verdict [default: flashproof-TEST-TIME here]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Allow the erasure of this device, by its name in the configuration; may be repeated
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
     /// Let other runs that say so too use the devices at the same time
@@ -189,7 +189,7 @@ pub struct TestArgs {
 const STORAGE_EXAMPLES: &str = "\
 Examples:
   flashproof storage act_storage.conf                     a device that holds nothing, or only our own data
-  flashproof storage act_storage.conf --erase /dev/nvme1n1     in a script: allow the erasure, by name
+  flashproof storage act_storage.conf --erase S64ANX0T402     in a script: allow the erasure, by serial number
   flashproof storage demo.conf --out runs/demo            with \"device-names: sim:\" in it: no device at all
   flashproof storage act_storage.conf --dry-run           check the file, show the rates
   flashproof storage act_storage.conf --as-act            comparable with published ACT results
@@ -202,7 +202,7 @@ how it goes.";
 const INDEX_EXAMPLES: &str = "\
 Examples:
   flashproof index act_index.conf                         a device that holds nothing, or only our own data
-  flashproof index act_index.conf --erase /dev/nvme1n1    in a script: allow the erasure, by name
+  flashproof index act_index.conf --erase S64ANX0T402    in a script: allow the erasure, by serial number
   flashproof index demo.conf --out runs/index             with \"device-names: sim:\" in it: no device at all
   flashproof index act_index.conf --dry-run               check the file, show the rates
   flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates

@@ -152,14 +152,15 @@ fn open_targets<'w, W: Workload + 'w>(
 pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Result<Vec<WriteConsent>, Failure> {
     let variable = std::env::var(ERASE_VARIABLE).ok();
     let named = erase_names(erase, variable.as_deref());
-    let is_known = |name: &String| others.contains(name) || requests.iter().any(|request| request.path == *name);
-    for name in named.iter().filter(|name| !is_known(name)) {
+    let guard = Guard::new(None);
+    let devices = || requests.iter().map(|request| &request.path).chain(others);
+    for name in named.iter().filter(|name| !devices().any(|device| guard.is_name_of(name, device))) {
         console::warning(&format!(
             "{name}, named for erasure, is no device of this configuration: nothing comes of it"
         ));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);
-    let consents = Guard::new(None).consent(requests, &mut answers).map_err(Failure::environment)?;
+    let consents = guard.consent(requests, &mut answers).map_err(Failure::environment)?;
     Ok(consents.into_iter().map(told).collect())
 }
 

@@ -141,15 +141,12 @@ impl DeviceFacts {
 /// Facts of what `path` was resolved to.
 pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
     match resolved {
-        Resolved::File { metadata } => {
-            let id = format!("{}:{}", DevNum::of_stat(metadata.dev()), metadata.ino());
-            Ok(DeviceFacts {
-                file_identity: Some(id),
-                size_bytes: metadata.len(),
-                logical_sector_bytes: sector_beneath(DevNum::of_stat(metadata.dev()), roots),
-                ..unknown(path, Kind::RegularFile)
-            })
-        }
+        Resolved::File { metadata } => Ok(DeviceFacts {
+            file_identity: resolved.file_identity(),
+            size_bytes: metadata.len(),
+            logical_sector_bytes: sector_beneath(DevNum::of_stat(metadata.dev()), roots),
+            ..unknown(path, Kind::RegularFile)
+        }),
         Resolved::Block { number, node } => {
             let dir = SysDir::of_block(&roots.sys, *number)
                 .ok_or_else(|| DiscoverError::NoSysfs { number: *number, root: roots.sys.clone() })?;

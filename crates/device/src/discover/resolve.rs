@@ -27,6 +27,16 @@ pub(crate) enum Resolved {
     },
 }
 
+impl Resolved {
+    /// What tells a file from every other: `major:minor:inode`.
+    pub(crate) fn file_identity(&self) -> Option<String> {
+        match self {
+            Self::Block { .. } => None,
+            Self::File { metadata } => Some(format!("{}:{}", DevNum::of_stat(metadata.dev()), metadata.ino())),
+        }
+    }
+}
+
 /// Follows `path`.
 pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverError> {
     let metadata = fs::metadata(path).map_err(|source| why_not(path, source))?;

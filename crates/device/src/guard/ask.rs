@@ -1,12 +1,13 @@
-//! Who may allow an erasure, and how: by exact names given beforehand, or by typing the name.
+//! Who may allow an erasure, and how: by names given beforehand ([`super::names`]), or by typing the name.
 //!
 //! The guard asks once for each device on which it found something, after every device of the run
 //! has passed all checks that cannot be overruled. How the question is put is the caller's: a
 //! closure, so that tests and other front ends can answer.
 
 use super::evidence::Evidence;
-use super::refusal::{Ask, Reason, list};
-use crate::discover::DeviceFacts;
+use super::names::{Lasting, Match, Names};
+use super::refusal::{Reason, list};
+use crate::discover::{DeviceFacts, Roots};
 use results::units;
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -25,7 +26,11 @@ pub struct Question<'a> {
 impl fmt::Display for Question<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let facts = self.facts;
-        let about = [facts.model.clone(), facts.serial.as_ref().map(|serial| format!("serial {serial}"))];
+        let about = [
+            facts.model.clone(),
+            facts.serial.as_ref().map(|serial| format!("serial {serial}")),
+            facts.wwid.as_ref().map(|wwid| format!("wwid {wwid}")),
+        ];
         let about: String = about.into_iter().flatten().map(|text| format!("{text}, ")).collect();
         writeln!(f, "{} ({about}{}) holds: {}", self.name, units::bytes(facts.size_bytes as f64), list(self.evidence))?;
         write!(f, "This test ERASES it. To go on type the name, {}: ", self.name)
@@ -43,7 +48,7 @@ pub struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    /// Allows the erasure of devices by exactly the names under which the run was given them.
+    /// Allows the erasure of devices by their names: paths, serial numbers, world-wide names.
     pub fn named(names: impl IntoIterator<Item = String>) -> Self {
         Self { named: names.into_iter().collect(), ask: None }
     }
@@ -61,17 +66,66 @@ impl<'a> Answers<'a> {
     }
 
     /// Whether what the question is about may be erased.
-    pub(super) fn decide(&mut self, question: &Question<'_>) -> Result<(), Reason> {
-        if self.named.iter().any(|name| name == question.name) {
-            return Ok(());
+    ///
+    /// A path was perhaps written into a script before the last reboot, and then it may lead to another drive:
+    /// it is not enough where something is on the drive that has an owner. Who sits at a terminal sees what
+    /// the path means now.
+    pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
+        let names = Names::of(question.facts, roots);
+        let needs_lasting = names.lasting().is_some() && question.evidence.iter().any(Evidence::has_owner);
+        let mut how = Ask::Name;
+        for name in &self.named {
+            match names.matches(name) {
+                Match::Lasting => return Ok(()),
+                Match::Path if !needs_lasting => return Ok(()),
+                Match::Path => how = Ask::Path(name.clone()),
+                Match::Ambiguous(others) => how = Ask::Ambiguous { name: name.clone(), others },
+                Match::Other => {}
+            }
         }
         let typed = self.ask.as_mut().and_then(|ask| ask(question));
-        let how = match typed.as_deref().map(str::trim) {
-            Some(name) if name == question.name => return Ok(()),
-            Some(typed) if !typed.is_empty() => Ask::Typed(typed.to_owned()),
-            _ => Ask::Name,
+        match typed.as_deref().map(str::trim).filter(|typed| !typed.is_empty()) {
+            Some(typed) if matches!(names.matches(typed), Match::Path | Match::Lasting) => return Ok(()),
+            Some(typed) => how = Ask::Typed(typed.to_owned()),
+            None => {}
+        }
+        let advice = how.advice(question.name, &names);
+        Err(Reason::NotConfirmed { evidence: question.evidence.to_vec(), advice })
+    }
+}
+
+/// What was answered, hence how to answer better.
+enum Ask {
+    /// Nothing was typed; other devices may have been named.
+    Name,
+    /// A path was given that may lead to another drive after a reboot, and there is more than nameless data on it.
+    Path(String),
+    /// A name was given that other drives have too.
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// The others.
+        others: Vec<String>,
+    },
+    /// Something else was typed.
+    Typed(String),
+}
+
+impl Ask {
+    /// How to say better that the device called `given` may go.
+    fn advice(&self, given: &str, names: &Names<'_>) -> String {
+        let text = names.to_give(given);
+        let pass = format!("pass `--erase {text}` or set FLASHPROOF_ERASE={text}");
+        let why = match names.lasting() {
+            Some(Lasting { what, .. }) => format!("{what}; {given} may be another drive after a reboot"),
+            None => "exactly as the device was given".to_owned(),
         };
-        Err(Reason::NotConfirmed { evidence: question.evidence.to_vec(), name: question.name.to_owned(), how })
+        match self {
+            Self::Name => format!("{pass} ({why})"),
+            Self::Path(path) => format!("{pass} ({why}, so `{path}` is not enough for what is on it)"),
+            Self::Ambiguous { name, others } => format!("{pass}; `{name}` names {} too", others.join(" and ")),
+            Self::Typed(typed) => format!("type exactly `{given}` (`{typed}` was typed)"),
+        }
     }
 }
 
@@ -109,7 +163,7 @@ mod tests {
             "/dev/x (ACME Fast, 960 GB) holds: a GPT partition table with 3 partitions\n\
              This test ERASES it. To go on type the name, /dev/x: "
         );
-        answers.decide(&question).map_err(|reason| reason.to_string())
+        answers.decide(&question, &Roots::default()).map_err(|reason| reason.to_string())
     }
 
     #[test]

@@ -66,6 +66,16 @@ pub enum Evidence {
     },
 }
 
+impl Evidence {
+    /// Whether it says whose data it is: a file system's, a volume's, a database's.
+    pub(super) fn has_owner(&self) -> bool {
+        match self {
+            Self::PartitionTable { .. } | Self::Signature { .. } | Self::Aerospike { .. } => true,
+            Self::Data { .. } | Self::Unreadable { .. } => false,
+        }
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

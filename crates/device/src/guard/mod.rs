@@ -24,6 +24,7 @@ mod in_use;
 #[cfg(test)]
 mod loop_tests;
 mod mark;
+mod names;
 mod outlook;
 mod preparation;
 mod prepared;
@@ -47,11 +48,12 @@ pub(crate) use prepared::Part;
 pub(crate) use prepared::tests::prepared as prepared_for_tests;
 pub use prepared::{Prepared, Sampled};
 pub use processes::Opener;
-pub use refusal::{Ask, Reason, Refusal, Refused};
+pub use refusal::{Reason, Refusal, Refused};
 
-use crate::discover::Roots;
+use crate::discover::{self, Roots};
 use evidence::Sampling;
 use examine::{Examined, Found};
+use names::{Match, Names};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -141,8 +143,14 @@ impl Guard {
             let results = threads.into_iter().map(|thread| thread.join());
             all(results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))), requests)
         })?;
-        ask(&examined, answers)?;
+        ask(&examined, answers, &self.roots)?;
         self.grant(examined, requests)
+    }
+
+    /// Whether `name` is one of the names of the device or file at `path`, by which it can be given up for erasure.
+    pub fn is_name_of(&self, name: &str, path: &str) -> bool {
+        let facts = discover::discover(path, &self.roots);
+        name == path || facts.is_ok_and(|facts| Names::of(&facts, &self.roots).matches(name) != Match::Other)
     }
 
     fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, Refused> {
@@ -199,11 +207,11 @@ fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refuse
 
 /// Asks about every device with something on it. Where nobody can be asked all refusals are
 /// collected; a person who said no once is asked nothing more.
-fn ask(examined: &[Examined], answers: &mut Answers<'_>) -> Result<(), Refused> {
+fn ask(examined: &[Examined], answers: &mut Answers<'_>, roots: &Roots) -> Result<(), Refused> {
     let mut refusals = Vec::new();
     for Examined { request, found, evidence, .. } in examined.iter().filter(|examined| !examined.evidence.is_empty()) {
         let question = Question { name: &request.path, facts: &found.facts, evidence };
-        if let Err(reason) = answers.decide(&question) {
+        if let Err(reason) = answers.decide(&question, roots) {
             refusals.push(Refusal { device: request.path.clone(), reasons: vec![reason] });
             if answers.can_ask() {
                 break;

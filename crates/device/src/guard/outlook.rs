@@ -6,6 +6,7 @@
 
 use super::evidence::Evidence;
 use super::examine;
+use super::names::Names;
 use super::refusal::{Findings, Reason};
 use super::subject::Subject;
 use super::{Guard, Request};
@@ -42,6 +43,8 @@ pub struct Outlook {
     pub path: String,
     /// What it is; `None` if the name leads to nothing that can be described.
     pub facts: Option<DeviceFacts>,
+    /// The name by which it would have to be given up for erasure.
+    pub erase_name: String,
     /// Whether it may be written to.
     pub safety: Safety,
     /// What falls short of a full look, and what else is worth knowing.
@@ -67,6 +70,7 @@ impl Guard {
                 return Outlook {
                     path: path.to_owned(),
                     facts: None,
+                    erase_name: path.to_owned(),
                     safety: Safety::No(vec![reason]),
                     notes: Vec::new(),
                 };
@@ -77,7 +81,8 @@ impl Guard {
             Ok((evidence, notes)) => (Safety::Asks(evidence), notes),
             Err(reasons) => (Safety::No(reasons), Vec::new()),
         };
-        Outlook { path: path.to_owned(), facts: Some(found.facts), safety, notes }
+        let erase_name = Names::of(&found.facts, &self.roots).to_give(path).to_owned();
+        Outlook { path: path.to_owned(), facts: Some(found.facts), erase_name, safety, notes }
     }
 }
 

@@ -220,14 +220,12 @@ pub enum Reason {
         wanted_bytes: u64,
     },
     /// There is something on it, and nobody said that it may go.
-    #[error("{}; it would be erased: if that is meant, {}", list(.evidence), .how.with(.name))]
+    #[error("{}; it would be erased: if that is meant, {advice}", list(.evidence))]
     NotConfirmed {
         /// What is on it.
         evidence: Vec<Evidence>,
-        /// The name to give.
-        name: String,
-        /// How an answer can be given.
-        how: Ask,
+        /// How to say so.
+        advice: String,
     },
     /// What was examined is no longer what would be written to.
     #[error("it changed after it was examined: {what}; see that nobody reconfigures it, then start again")]
@@ -243,26 +241,6 @@ pub enum Reason {
         /// The kernel's answer.
         source: io::Error,
     },
-}
-
-/// What was answered, hence how to answer better.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
-    /// Nothing was typed; other devices may have been named.
-    Name,
-    /// Something else was typed.
-    Typed(String),
-}
-
-impl Ask {
-    fn with(&self, name: &str) -> String {
-        match self {
-            Self::Name => {
-                format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as the device was given)")
-            }
-            Self::Typed(typed) => format!("type exactly `{name}` (`{typed}` was typed)"),
-        }
-    }
 }
 
 /// Evidence in one line.

@@ -60,7 +60,7 @@ Examples:
   flashproof certify /dev/nvme1n1 --screen         stages of 6 h
   flashproof certify /dev/nvme1n1 /dev/nvme2n1     the first alone, then both: 4 days
   flashproof certify /dev/nvme1n1 --load 80 --as-act
-  flashproof certify --config cluster.conf --load 1.5 --erase /dev/nvme1n1
+  flashproof certify --config cluster.conf --load 1.5 --erase S64ANX0T402
 
 Stages: 1, N times the load on one device, within the limits; 2, twice that, to its end; with several
 devices 3 and 4, the same on all of them. Exit codes: 0 all stages passed, 1 one failed, 2 usage,

@@ -16,7 +16,7 @@ pub struct PrepArgs {
     /// Devices or files to prepare: ALL that is on them is erased
     #[arg(required = true, value_name = "DEVICE")]
     pub devices: Vec<String>,
-    /// Allow the erasure of this device, by its name as given; may be repeated
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
     /// Devices that are part of the same work and not prepared now; no option

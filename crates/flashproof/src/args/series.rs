@@ -12,7 +12,7 @@ pub struct SeriesArgs {
     /// part of a latency from the device's
     #[arg(long)]
     pub no_trace: bool,
-    /// Allow the erasure of this device, by its name as given; may be repeated
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
     /// Begin anew, in a new directory beside the one that is there; nothing is deleted

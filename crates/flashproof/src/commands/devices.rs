@@ -91,7 +91,7 @@ fn content(safety: &Safety) -> String {
 fn why(outlook: &Outlook) -> String {
     match &outlook.safety {
         Safety::Yes => String::new(),
-        Safety::Asks(_) => format!("it would be erased: needs --erase {}", outlook.path),
+        Safety::Asks(_) => format!("it would be erased: needs --erase {}", outlook.erase_name),
         Safety::No(reasons) => {
             let more = match reasons.len().saturating_sub(1) {
                 0 => String::new(),
@@ -118,6 +118,7 @@ fn value(outlook: &Outlook) -> Value {
     };
     json!({
         "path": outlook.path,
+        "erase_name": outlook.erase_name,
         "safe": outlook.safety.to_string(),
         "on_it": texts(evidence),
         "refused_because": texts(reasons),
@@ -147,6 +148,7 @@ mod tests {
         let outlook = |path: &str, notes: &[&str]| Outlook {
             path: path.into(),
             facts: None,
+            erase_name: path.into(),
             safety: Safety::Yes,
             notes: notes.iter().map(|&note| note.to_owned()).collect(),
         };
@@ -157,12 +159,18 @@ mod tests {
     #[test]
     fn a_refusal_is_one_phrase_and_the_number_of_others() {
         let reasons = || vec![Reason::Claimed, Reason::FileWithoutSize];
-        let outlook = |safety| Outlook { path: "/dev/x".into(), facts: None, safety, notes: Vec::new() };
+        let outlook = |safety| Outlook {
+            path: "/dev/x".into(),
+            facts: None,
+            erase_name: "S123".into(),
+            safety,
+            notes: Vec::new(),
+        };
         let text = why(&outlook(Safety::No(reasons())));
         assert!(text.starts_with("the kernel has it reserved") && text.ends_with(", and 1 more"), "{text}");
         assert!(!text.contains("name another device"), "{text}");
         let asked = outlook(Safety::Asks(vec![Evidence::Signature { name: "ext4 file system", at: 1080 }]));
         assert_eq!(content(&asked.safety), "ext4 file system");
-        assert_eq!(why(&asked), "it would be erased: needs --erase /dev/x");
+        assert_eq!(why(&asked), "it would be erased: needs --erase S123");
     }
 }

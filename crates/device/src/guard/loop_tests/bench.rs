@@ -4,7 +4,8 @@ use super::super::*;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 
-use std::os::unix::fs::FileExt;
+use crate::discover::DevNum;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
@@ -129,6 +130,36 @@ impl Bench {
         let node = self.path("partition");
         succeed("mknod", &[&node, "b", major, minor])?;
         Some((name, node, undo))
+    }
+
+    /// Has a loop device pose as the drive `name` with these attributes, for [`Self::guard_of_posed`].
+    pub(super) fn pose(&self, device: &str, name: &str, attributes: &[(&str, &str)]) {
+        let (sys, dev) = (self.dir.path().join("sys"), self.dir.path().join("dev"));
+        let number = DevNum::of_stat(fs::metadata(device).unwrap().rdev()).to_string();
+        let real = fs::canonicalize(format!("/sys/dev/block/{number}")).unwrap();
+        let dir = sys.join("devices").join(name);
+        let size = (SIZE / 512).to_string();
+        for (attribute, text) in [("dev", number.as_str()), ("size", &size)].iter().chain(attributes) {
+            let path = dir.join(attribute);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        for (link, to) in [
+            (sys.join("dev/block").join(&number), dir.clone()),
+            (sys.join("block").join(name), dir.clone()),
+            (dir.join("stat"), real.join("stat")),
+            (dir.join("diskseq"), real.join("diskseq")),
+            (dev.join(name), device.into()),
+        ] {
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            symlink(to, link).unwrap();
+        }
+    }
+
+    /// A guard that sees the devices that pose, and no others.
+    pub(super) fn guard_of_posed(&self) -> Guard {
+        let roots = Roots { sys: self.dir.path().join("sys"), dev: self.dir.path().join("dev"), ..Roots::default() };
+        Guard { roots, ..self.guard() }
     }
 
     pub(super) fn path(&self, name: &str) -> String {

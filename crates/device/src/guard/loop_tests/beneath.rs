@@ -151,37 +151,9 @@ fn a_file_system_that_is_seen_nowhere_is_told_by_the_loop_device_on_its_file() {
 
 /// A guard to which both loop devices are paths to one drive.
 fn one_drive(bench: &Bench, devices: [&str; 2]) -> Guard {
-    let sys = bench.dir.path().join("sys");
-    for (device, name) in devices.into_iter().zip(["sdx", "sdy"]) {
-        let number = DevNum::of_stat(fs::metadata(device).unwrap().rdev()).to_string();
-        let real = fs::canonicalize(format!("/sys/dev/block/{number}")).unwrap();
-        let dir = sys.join("devices").join(name);
-        let size = (SIZE / 512).to_string();
-        for (attribute, text) in [
-            ("dev", number.as_str()),
-            ("size", &size),
-            ("device/wwid", "naa.5000c500a1b2c3d4"),
-            ("device/vpd_pg80", ""),
-        ] {
-            let path = dir.join(attribute);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        for (link, to) in [
-            (sys.join("dev/block").join(&number), dir.clone()),
-            (sys.join("block").join(name), dir.clone()),
-            (dir.join("stat"), real.join("stat")),
-            (dir.join("diskseq"), real.join("diskseq")),
-            (bench.dir.path().join("dev").join(name), device.into()),
-        ] {
-            fs::create_dir_all(link.parent().unwrap()).unwrap();
-            std::os::unix::fs::symlink(to, link).unwrap();
-        }
-    }
-    let mut guard = bench.guard();
-    guard.roots.sys = sys;
-    guard.roots.dev = bench.dir.path().join("dev");
-    guard
+    let wwid = [("device/wwid", "naa.5000c500a1b2c3d4")];
+    devices.into_iter().zip(["sdx", "sdy"]).for_each(|(device, name)| bench.pose(device, name, &wwid));
+    bench.guard_of_posed()
 }
 
 #[test]

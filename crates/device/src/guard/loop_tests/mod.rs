@@ -3,6 +3,7 @@
 
 mod bench;
 mod beneath;
+mod erase_names;
 mod other_process;
 
 use super::stamp::tests::fill_stamped;

@@ -1,0 +1,151 @@
+//! By which names a drive is given up. A loop device poses as the drive, with names in a fake /sys and /dev.
+
+use super::*;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+const WWID: &str = "t10.ATA     ACME Fast 1TB      S123";
+const SERIAL: &str = "  S123 ";
+
+/// A loop device that poses as a drive with a file system on it.
+struct Drive {
+    // First, as fields drop in this order.
+    bench: Bench,
+    guard: Guard,
+}
+
+impl Drive {
+    fn new(attributes: &[(&str, &str)]) -> Option<Self> {
+        let bench = Bench::new(&[])?;
+        bench.pose(&bench.device, "sdx", attributes);
+        bench.put(1080, b"\x53\xef");
+        Some(Self { guard: bench.guard_of_posed(), bench })
+    }
+
+    /// A link to it in /dev, and its path.
+    fn link(&self, name: &str) -> String {
+        let link = self.bench.dir.path().join("dev").join(name);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&self.bench.device, &link).unwrap();
+        link.to_str().unwrap().to_owned()
+    }
+
+    fn consent(&self, path: &str, names: &[&str]) -> Result<(), String> {
+        let mut answers = Answers::named(names.iter().map(|&name| name.to_owned()));
+        let consent = self.guard.consent(&[Request::new(path, "test")], &mut answers);
+        consent.map(|_| ()).map_err(|refused| refused.to_string())
+    }
+
+    #[track_caller]
+    fn refused(&self, names: &[&str], says: &str) {
+        let before = self.bench.content();
+        let text = self.consent(&self.bench.device, names).unwrap_err();
+        assert!(text.ends_with(says), "{names:?}: `{says}` is not the end of `{text}`");
+        assert!(before == self.bench.content());
+    }
+}
+
+#[test]
+fn a_path_is_not_enough_for_a_file_system_and_what_stays_with_the_drive_is() {
+    let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else { return };
+    let device = drive.bench.device.as_str();
+    let by_id = drive.link("disk/by-id/ata-ACME_S123");
+    let by_uuid = drive.link("disk/by-uuid/0d5a1c4e");
+    let (by_path, hand_made) = (drive.link("disk/by-path/pci-0000:00:1f.2"), drive.link("mine"));
+    let pass = "pass `--erase S123` or set FLASHPROOF_ERASE=S123";
+    let why = format!("its serial number; {device} may be another drive after a reboot");
+    drive.refused(&[], &format!("if that is meant, {pass} ({why})"));
+    for path in [device, &by_path, &hand_made] {
+        drive.refused(&[path], &format!("{pass} ({why}, so `{path}` is not enough for what is on it)"));
+    }
+    for other in ["S12", "S1234", "ata-ACME", "sdx", "t10.ATA", "S123-part1", "/dev/disk/by-id/ata-ACME_S123"] {
+        drive.refused(&[other], &format!("{pass} ({why})"));
+    }
+    for name in ["S123", "t10.ATA_ACME_Fast_1TB_S123", &by_id, "ata-ACME_S123", &by_uuid] {
+        assert_eq!(drive.consent(device, &["/dev/null", name]), Ok(()), "{name}");
+    }
+    // A configuration that names the drive by what stays with it is as good as that.
+    assert_eq!(drive.consent(&by_id, &[&by_id]), Ok(()));
+    assert!(drive.consent(&by_id, &[device]).is_err());
+    for (name, is_one) in [("S123", true), (&by_id, true), (device, true), ("S124", false), ("/dev/null", false)] {
+        assert_eq!(drive.guard.is_name_of(name, device), is_one, "{name}");
+    }
+}
+
+#[test]
+fn nameless_data_is_given_up_by_any_path_to_it() {
+    let Some(drive) = Drive::new(&[("device/serial", SERIAL)]) else { return };
+    let device = drive.bench.device.as_str();
+    drive.bench.put(1024, &[0; 512]);
+    drive.bench.put(SIZE - 512, &[7; 512]);
+    let pass = "pass `--erase S123` or set FLASHPROOF_ERASE=S123";
+    drive.refused(&[], &format!("{pass} (its serial number; {device} may be another drive after a reboot)"));
+    let hand_made = drive.link("mine");
+    for name in [device, &hand_made, "S123"] {
+        assert_eq!(drive.consent(device, &[name]), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn a_database_is_no_nameless_data() {
+    let Some(drive) = Drive::new(&[("device/serial", SERIAL)]) else { return };
+    let device = drive.bench.device.as_str();
+    drive.bench.put(1024, &[0; 512]);
+    drive.bench.put(0, &0x4349_7472_7573_0322_u64.to_le_bytes());
+    assert!(drive.consent(device, &[device]).is_err());
+    assert_eq!(drive.consent(device, &["S123"]), Ok(()));
+}
+
+#[test]
+fn a_serial_number_that_two_drives_have_names_neither() {
+    let wwid = "eui.0025385b21404321";
+    let Some(drive) = Drive::new(&[("wwid", wwid), ("device/serial", SERIAL)]) else { return };
+    let device = drive.bench.device.clone();
+    File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
+    let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else { return };
+    // Another namespace of the same NVMe drive, say.
+    drive.bench.pose(&other, "sdy", &[("wwid", "eui.0025385b21404322"), ("device/serial", SERIAL)]);
+    let pass = format!("pass `--erase {wwid}` or set FLASHPROOF_ERASE={wwid}");
+    drive.refused(&["S123"], &format!("{pass}; `S123` names /dev/sdy too"));
+    drive.refused(&[], &format!("{pass} (its world-wide name; {device} may be another drive after a reboot)"));
+    assert_eq!(drive.consent(&device, &[wwid]), Ok(()));
+}
+
+#[test]
+fn two_paths_to_a_drive_share_its_serial_number() {
+    let attributes = [("wwid", "naa.5000c500a1b2c3d4"), ("device/serial", SERIAL)];
+    let Some(drive) = Drive::new(&attributes) else { return };
+    File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
+    let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else { return };
+    drive.bench.pose(&other, "sdy", &attributes);
+    assert_eq!(drive.consent(&drive.bench.device, &["S123"]), Ok(()));
+}
+
+#[test]
+fn on_a_terminal_the_path_means_what_is_seen_beside_it() {
+    let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else { return };
+    let device = drive.bench.device.clone();
+    for (typed, is_enough) in [(device.as_str(), true), ("S123", true), ("S124", false), ("yes", false)] {
+        let mut asked = String::new();
+        let mut answers = Answers::named([device.clone()]).or_ask(|question| {
+            asked = question.to_string();
+            Some(typed.to_owned())
+        });
+        let consent = drive.guard.consent(&[drive.bench.request()], &mut answers);
+        assert_eq!(consent.is_ok(), is_enough, "{typed}");
+        drop(answers);
+        let drive_told = format!("{device} (serial S123, wwid {WWID}, ");
+        assert!(asked.starts_with(&drive_told) && asked.contains(") holds: an ext2"), "{asked}");
+    }
+}
+
+#[test]
+fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
+    let Some(drive) = Drive::new(&[]) else { return };
+    let device = drive.bench.device.as_str();
+    drive.refused(
+        &[],
+        &format!("pass `--erase {device}` or set FLASHPROOF_ERASE={device} (exactly as the device was given)"),
+    );
+    assert_eq!(drive.consent(device, &[device]), Ok(()));
+}
