@@ -7,8 +7,8 @@
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use sys::ioctl::{self, LoopFile};
 
@@ -150,7 +150,8 @@ pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<Devic
         Resolved::Block { number, node } => {
             let dir = SysDir::of_block(&roots.sys, *number)
                 .ok_or_else(|| DiscoverError::NoSysfs { number: *number, root: roots.sys.clone() })?;
-            Ok(of_block(path, *number, &dir, loop_identity(node).as_deref()))
+            let loop_identity = open_to_ask(node).and_then(|device| loop_identity(device.as_fd()));
+            Ok(of_block(path, *number, &dir, loop_identity.as_deref()))
         }
     }
 }
@@ -305,13 +306,38 @@ fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
     None
 }
 
-/// `major:minor:inode+offset` of the file behind the loop device `node`.
+/// `major:minor:inode+offset` of the file behind an open loop device.
 ///
 /// The driver is asked and not the path that sysfs shows: that path may since name another file.
-fn loop_identity(node: &Path) -> Option<String> {
-    let file = open_to_ask(node)?;
-    let LoopFile { device, inode, offset_bytes, .. } = ioctl::loop_file(file.as_fd()).ok()?;
+fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
+    let LoopFile { device, inode, offset_bytes, .. } = ioctl::loop_file(device).ok()?;
     Some(format!("{}:{inode}+{offset_bytes}", DevNum::of_stat(device)))
+}
+
+/// What is different on the open device from the `facts` that were found when its name was looked up; `None` if
+/// it is still that device.
+///
+/// Between the two a drive may be pulled and another one plugged in, a namespace made anew, a loop device given
+/// another file: the node, and even its number, then lead elsewhere.
+pub(super) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
+    let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
+    let Some(number) = metadata.map(|metadata| DevNum::of_stat(metadata.rdev())) else {
+        return Some("it is no block device now".to_owned());
+    };
+    if let Some(before) = facts.number.filter(|before| *before != number) {
+        return Some(format!("it was device {before} and is {number} now"));
+    }
+    // Kernels before 5.15 have no such number.
+    if let (Some(before), Ok(now)) = (facts.disk_sequence, ioctl::disk_sequence(device.as_fd()))
+        && before != now
+    {
+        return Some(format!("disk {before} is gone and disk {now} took its place"));
+    }
+    let Some(dir) = SysDir::of_block(&roots.sys, number) else { return Some("it is gone".to_owned()) };
+    let now = of_block(&facts.path, number, &dir, loop_identity(device.as_fd()).as_deref()).identity();
+    let before = facts.identity();
+    let name = |identity: Option<String>| identity.unwrap_or_else(|| "without a name".to_owned());
+    (before != now).then(|| format!("it was {} and is {} now", name(before), name(now)))
 }
 
 /// Opens a device only to ask it questions; never waits for a medium.

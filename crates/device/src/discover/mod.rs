@@ -161,6 +161,11 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
     facts::of(path, resolved, roots)
 }
 
+/// What is different on the open `device` from the `facts` that were found when its name was looked up.
+pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
+    facts::changes_since(facts, device, roots)
+}
+
 /// Facts of a file that is yet to be made.
 pub(crate) fn facts_of_new_file(path: &str) -> DeviceFacts {
     facts::unknown(path, Kind::RegularFile)

@@ -12,7 +12,7 @@
 use super::in_use::second_run;
 use super::mark::Mark;
 use super::refusal::Reason;
-use crate::discover::DevNum;
+use crate::discover::{self, DevNum, DeviceFacts, Roots};
 use crate::target::open_direct;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -38,26 +38,19 @@ impl Manner {
     }
 }
 
-/// Opens the block device at `node` for direct writes, and takes it. `number` and `disk_sequence`
-/// are those of the device that was examined.
-pub(super) fn device(node: &Path, number: DevNum, disk_sequence: Option<u64>, manner: Manner) -> Result<File, Reason> {
+/// Opens the block device at `node` for direct writes, and takes it. It must be the one of which the `facts` are.
+pub(super) fn device(node: &Path, facts: &DeviceFacts, roots: &Roots, manner: Manner) -> Result<File, Reason> {
     let file = claimed(node, manner)?;
-    let metadata = file.metadata().map_err(|source| Reason::io("look at it", source))?;
-    let now = DevNum::of_stat(metadata.rdev());
-    if !metadata.file_type().is_block_device() || now != number {
-        let what = format!("{} was device {number} and is {now} now", node.display());
-        return Err(Reason::Changed { what });
-    }
-    // Kernels before 5.15 have no such number.
-    if let (Some(before), Ok(now)) = (disk_sequence, ioctl::disk_sequence(file.as_fd()))
-        && before != now
-    {
-        return Err(Reason::Changed { what: format!("disk {before} is gone and disk {now} took its place") });
-    }
+    check_same(facts, &file, roots)?;
     if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("ask whether it takes writes", source))? {
         return Err(Reason::ReadOnly { how: "the device says so" });
     }
     Ok(file)
+}
+
+/// Refuses another device than the one of which the `facts` are.
+pub(super) fn check_same(facts: &DeviceFacts, file: &File, roots: &Roots) -> Result<(), Reason> {
+    discover::changes_since(facts, file, roots).map_or(Ok(()), |what| Err(Reason::Changed { what }))
 }
 
 fn claimed(node: &Path, manner: Manner) -> Result<File, Reason> {

@@ -115,7 +115,10 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
     };
     let rest = || {
         match &found.door {
-            Door::Device { .. } => check_same_size(&file, size_bytes)?,
+            Door::Device { .. } => {
+                claim::check_same(&found.facts, &file, &guard.roots)?;
+                check_same_size(&file, size_bytes)?;
+            }
             Door::File { .. } | Door::NewFile { .. } => {
                 // Who writes all of it need not hear of what was never written.
                 notes.extend(reserve(&file, size_bytes)?.filter(|_| !request.whole));

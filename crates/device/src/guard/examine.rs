@@ -13,7 +13,7 @@ use super::prepared::Part;
 use super::refusal::{Findings, Reason};
 use super::subject::{Relation, Subject};
 use super::{Guard, Request, activity};
-use crate::discover::{self, DevNum, DeviceFacts, DiscoverError, Resolved, SysDir};
+use crate::discover::{self, DeviceFacts, DiscoverError, Resolved, SysDir};
 use crate::target::{STAT_BLOCK_BYTES, check_size};
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
@@ -30,7 +30,7 @@ pub(super) struct Found {
 /// What is to be opened.
 pub(super) enum Door {
     /// A block device by its node.
-    Device { number: DevNum, node: PathBuf, subject: Subject },
+    Device { node: PathBuf, subject: Subject },
     /// A file that exists, to become `size_bytes` long unless it is longer.
     File { metadata: Metadata, size_bytes: u64, subject: Subject },
     /// A file to be made.
@@ -79,7 +79,7 @@ pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason>
             let dir =
                 SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.clone() })?;
             let subject = Subject::of_device(number, &dir, &guard.roots);
-            Door::Device { number, node, subject }
+            Door::Device { node, subject }
         }
         Resolved::File { metadata } => {
             let size_bytes = request.file_size_bytes.ok_or(Reason::FileWithoutSize)?;
@@ -108,8 +108,8 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
     let manner = Manner { shared: request.shared, odsync: request.odsync, settle: guard.settle };
     let mut claims = Vec::new();
     let (opened, size_bytes) = match &found.door {
-        Door::Device { number, node, subject } => {
-            let file = claim::device(node, *number, found.facts.disk_sequence, manner).map_err(one)?;
+        Door::Device { node, subject } => {
+            let file = claim::device(node, &found.facts, &guard.roots, manner).map_err(one)?;
             claim_other_paths(guard, subject, manner, &mut claims, &mut findings).map_err(one)?;
             let size_bytes = device_size(&file, request).map_err(one)?;
             watch(guard, request, subject, &mut findings).map_err(one)?;

@@ -149,3 +149,49 @@ fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
     );
     assert_eq!(drive.consent(device, &[device]), Ok(()));
 }
+
+/// Has `change` happen while the question about the drive waits, and gives what it is then refused with.
+fn refused_after(drive: &Drive, change: impl Fn()) -> String {
+    let mut answers = Answers::default().or_ask(|question| {
+        change();
+        Some(question.name.to_owned())
+    });
+    drive.guard.consent(&[drive.bench.request()], &mut answers).unwrap_err().to_string()
+}
+
+#[test]
+fn another_drive_in_the_place_of_the_one_that_was_asked_about_is_seen() {
+    let Some(drive) = Drive::new(&[("wwid", "eui.0025385b21404321"), ("device/serial", SERIAL)]) else { return };
+    let sys = drive.bench.dir.path().join("sys/devices/sdx");
+    let before = drive.bench.content();
+    let text = refused_after(&drive, || fs::write(sys.join("wwid"), "eui.0025385b21404322").unwrap());
+    let why = "it changed after it was examined: it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now";
+    assert!(text.contains(why), "{text}");
+    let text = refused_after(&drive, || fs::rename(&sys, sys.with_extension("gone")).unwrap());
+    assert!(text.contains("it changed after it was examined: it is gone; see that"), "{text}");
+    assert!(before == drive.bench.content());
+}
+
+#[test]
+fn another_drive_between_the_look_and_the_claim_is_seen() {
+    let attributes = [("wwid", "eui.0025385b21404321"), ("device/serial", SERIAL)];
+    let Some(drive) = Drive::new(&attributes) else { return };
+    let request = drive.bench.request();
+    let examined = |change: &dyn Fn()| {
+        let found = examine::look_up(&drive.guard, &request).unwrap();
+        change();
+        let reasons = examine::examine(&drive.guard, &request, found).map(|_| ()).unwrap_err();
+        Refused(vec![Refusal { device: "x".into(), reasons }]).to_string()
+    };
+    let wwid = drive.bench.dir.path().join("sys/devices/sdx/wwid");
+    let text = examined(&|| fs::write(&wwid, "eui.0025385b21404322").unwrap());
+    assert!(text.contains("it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now"), "{text}");
+
+    // The same number, another file behind it: the kernel counts disks.
+    File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
+    let text = examined(&|| {
+        succeed("losetup", &["--detach", &drive.bench.device]).unwrap();
+        succeed("losetup", &[&drive.bench.device, &drive.bench.path("other image")]).unwrap();
+    });
+    assert!(text.contains(" is gone and disk ") && text.contains(" took its place"), "{text}");
+}
