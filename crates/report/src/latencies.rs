@@ -5,12 +5,13 @@
 
 use results::cell::{self, Latencies as Histogram, Layout};
 use results::run_dir::{HlogKind, RunDirError, each_window};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
 /// The durations of one stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StreamLatencies {
     /// The stream.
     pub stream: String,
@@ -23,7 +24,7 @@ pub struct StreamLatencies {
 }
 
 /// Some quantiles of a duration, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Quantiles {
     /// Durations counted.
     pub count: u64,

@@ -4,11 +4,12 @@
 //! its edges lie elsewhere. The verdict and ACT's tables need that exact answer, so both are counted
 //! beside the histograms.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Unit of ACT's buckets (`microsecond-histograms`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActScale {
     /// Bucket 0 is below 1 ms, bucket n from 2^(n-1) to 2^n ms.

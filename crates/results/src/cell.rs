@@ -8,6 +8,7 @@ use crate::buckets::{ActBuckets, ActScale, OverCounts};
 use crate::slow::SlowTimes;
 use crate::times::Times;
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use std::sync::Arc;
 
 /// Longest duration a histogram keeps apart; longer ones are counted there (but are exact in the
@@ -213,7 +214,7 @@ impl Cell {
 }
 
 /// What was wanted and not done at one instant, and where it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct Backlog {
     /// Handed over and not back.
     pub in_flight: u64,
@@ -251,7 +252,7 @@ pub struct Layout {
 }
 
 /// What a report needs to know of a stream.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct StreamInfo {
     /// Name in logs and tables: `reads`, `large-block-writes`...
     pub name: String,
@@ -268,7 +269,7 @@ pub struct StreamInfo {
 }
 
 /// The histograms that a log of ACT's format has of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct ActHistograms {
     /// Unit of their buckets.
     pub scale: ActScale,

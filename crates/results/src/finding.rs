@@ -3,11 +3,12 @@
 //! Found by those who can look (the crate `device`), kept with every run, shown by reports. A finding
 //! never changes a verdict; it tells who reads one what else was so.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How much a finding weighs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// As it should be.
@@ -35,7 +36,7 @@ impl fmt::Display for Level {
 }
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// What was looked at, a stable name for programs: `io-scheduler`.
     pub check: String,

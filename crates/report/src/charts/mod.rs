@@ -25,6 +25,7 @@ pub(crate) mod timeline;
 pub(crate) mod trace;
 pub(crate) mod windows;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// How finely a run is drawn.
@@ -45,7 +46,7 @@ impl Detail {
 }
 
 /// One chart, or the reason why it is not there.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Chart {
     /// A name for programs, unique in its run: `percentiles-reads`.
     pub id: String,
@@ -75,7 +76,7 @@ pub struct Chart {
 }
 
 /// An axis.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Axis {
     /// What it is of.
     pub title: String,
@@ -92,7 +93,7 @@ pub struct Axis {
 }
 
 /// A line.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Line {
     /// Its name in the legend.
     pub name: String,
@@ -100,6 +101,7 @@ pub struct Line {
     pub x: Points,
     /// Their values; null where there is none.
     #[serde(serialize_with = "rounded_all")]
+    #[schemars(with = "Vec<Option<f64>>")]
     pub y: Vec<Option<f64>>,
     /// How it is drawn.
     #[serde(skip)]
@@ -107,7 +109,7 @@ pub struct Line {
 }
 
 /// Where the points of a line lie.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Points {
     /// At equal distances.
@@ -135,20 +137,22 @@ pub struct Style {
 }
 
 /// How often which value was seen when.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Heat {
     /// Edges of the columns, one more than there are.
     pub x_edges: Vec<f64>,
     /// Edges of the rows, one more than there are.
     #[serde(serialize_with = "rounded_plain")]
+    #[schemars(with = "Vec<f64>")]
     pub y_edges: Vec<f64>,
     /// By row, lowest first: the part of each column's operations in it, null where there was none.
     #[serde(serialize_with = "rounded_rows")]
+    #[schemars(with = "Vec<Vec<Option<f64>>>")]
     pub shares: Vec<Vec<Option<f64>>>,
 }
 
 /// A horizontal line that something should stay below.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Limit {
     /// Where.
     pub y: f64,
@@ -157,7 +161,7 @@ pub struct Limit {
 }
 
 /// A vertical line at which something happened.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Mark {
     /// Where.
     pub x: f64,

@@ -6,6 +6,7 @@ use super::quantity::{Part, Quantity};
 use super::timeline::Timeline;
 use results::telemetry::{Column, ColumnOf};
 use results::units;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// kB of iostat are 1,024 bytes; MB here are 1,000,000.
@@ -124,7 +125,7 @@ const CHANGES: [(Column, &str); 9] = [
 ];
 
 /// How a counter of a drive changed during the run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// Kernel name of the device.
     pub device: String,

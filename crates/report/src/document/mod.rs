@@ -20,6 +20,8 @@ pub use series::{SeriesReport, StepReport};
 use crate::charts::Detail;
 use results::judge::Outcome;
 use results::series::Series;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use std::path::Path;
 
@@ -30,7 +32,7 @@ pub const HTML_MARK: &str = crate::html::MARK;
 pub const DOCUMENT_FORMAT_VERSION: u32 = 1;
 
 /// A report on some directories.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Document {
     /// [`DOCUMENT_FORMAT_VERSION`].
     pub format_version: u32,
@@ -41,7 +43,7 @@ pub struct Document {
 }
 
 /// What one directory says.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Report {
     /// A run.
@@ -101,6 +103,12 @@ impl Document {
     /// The document as indented JSON. `docs/report.schema.json` says what it holds.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// What [`Self::json`] may hold, as JSON Schema (draft 2020-12): `docs/report.schema.json`.
+    pub fn schema() -> Result<String, serde_json::Error> {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<Self>())? + "\n")
     }
 
     /// One page of HTML that needs nothing else: no network, no other file.

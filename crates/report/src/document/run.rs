@@ -15,19 +15,20 @@ use results::judge::{Outcome, Sla, Verdict};
 use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord};
 use results::steady::{Rounds, Steadiness};
 use results::units;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
 /// Something that a reader must know before anything else.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Banner {
     /// One sentence.
     pub text: String,
 }
 
 /// A name and a value, in words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pair {
     /// What it is.
     pub name: String,
@@ -36,7 +37,7 @@ pub struct Pair {
 }
 
 /// A text under a heading.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Part {
     /// The heading.
     pub title: String,
@@ -45,7 +46,7 @@ pub struct Part {
 }
 
 /// What one run directory says.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RunReport {
     /// The directory, as it was named.
     pub dir: String,

@@ -1,10 +1,11 @@
 //! Charts under a heading.
 
 use crate::charts::Chart;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Charts under a heading, and what they are for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Section {
     /// A name for programs: `latency`.
     pub id: String,

@@ -4,11 +4,12 @@ use super::{Banner, RunReport, Section};
 use crate::charts::{Detail, rating};
 use crate::rejudge::{Evidence, place_of, rejudge};
 use results::series::{Purpose, SERIES, Series, State, Step};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
 /// What the directory of a series says.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SeriesReport {
     /// The directory, as it was named.
     pub dir: String,
@@ -25,7 +26,7 @@ pub struct SeriesReport {
 }
 
 /// A step and its run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct StepReport {
     /// The step.
     pub step: Step,

@@ -41,6 +41,7 @@ mod zstd;
 
 pub use input::{Compression, Input};
 pub use read::{Chunk, Entry, Part, ReadError, Reader, Truncation};
+use schemars::JsonSchema;
 pub use totals::{Totals, histogram_names};
 pub use write::{write_chunk, write_error_line, write_header};
 
@@ -48,7 +49,7 @@ pub use write::{write_chunk, write_error_line, write_header};
 pub const ACT_VERSION: &str = "6.6";
 
 /// Which of ACT's two tests a log is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Test {
     /// `act_storage`: records and large blocks.

@@ -28,10 +28,11 @@ mod telemetry;
 
 pub use accumulate::Blamer;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who or what made operations slow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// This program issued late.
@@ -51,7 +52,8 @@ pub enum Cause {
 }
 
 /// One cause with its part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BlamePart")]
 pub struct Part {
     /// Who or what.
     pub cause: Cause,
@@ -65,7 +67,7 @@ pub struct Part {
 }
 
 /// The blame for one slice of one judged stream that was over one threshold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
     /// The stream.
     pub stream: String,

@@ -11,6 +11,7 @@
 use super::CellCounts;
 use crate::cell::Backlog;
 use crate::units::{Grouped, percent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -112,7 +113,7 @@ fn grows(parts: &[LoadPart], recent: u64) -> bool {
 }
 
 /// A stream whose load was not done on a device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Undone {
     /// The stream, judged or not.
     pub stream: String,

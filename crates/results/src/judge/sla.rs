@@ -5,6 +5,7 @@
 //! below 5 %, whatever floating point makes of it.
 
 use crate::buckets::THRESHOLDS_MAX;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -78,7 +79,7 @@ impl fmt::Display for ThresholdText {
 }
 
 /// The limits of a run, by ascending threshold; 1 to [`THRESHOLDS_MAX`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sla {
     limits: Vec<Limit>,

@@ -2,6 +2,7 @@
 
 use super::{End, Undone};
 use crate::blame::Blame;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the verdict's fields. Raised when one changes its meaning.
@@ -18,7 +19,7 @@ pub(crate) const NOT_JUDGED: &str = "NOT JUDGED:";
 pub(super) const DAY_SEC: u64 = 86_400;
 
 /// What the run says of the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It held the load.
@@ -41,7 +42,7 @@ impl Outcome {
 }
 
 /// How much a verdict weighs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// Shorter than a day: finds bad devices, certifies none.
@@ -51,7 +52,7 @@ pub enum Class {
 }
 
 /// The number that decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Deciding {
     /// The judged stream.
     pub stream: String,
@@ -75,7 +76,7 @@ pub struct Deciding {
 }
 
 /// One slice of one group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SliceShares {
     /// From 1.
     pub slice: u64,
@@ -97,7 +98,7 @@ pub struct SliceShares {
 }
 
 /// All slices of a judged stream on one device, or on all of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     /// The stream.
     pub stream: String,
@@ -108,7 +109,7 @@ pub struct Group {
 }
 
 /// A judged slice with too few operations to say much.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Insufficient {
     /// The stream.
     pub stream: String,
@@ -121,7 +122,7 @@ pub struct Insufficient {
 }
 
 /// A stream over the whole run and all devices.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamTotals {
     /// The stream.
     pub name: String,
@@ -144,7 +145,7 @@ pub struct StreamTotals {
 }
 
 /// How long completions can have lain unseen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GapSummary {
     /// Gaps, one for each completion.
     pub count: u64,
@@ -157,7 +158,7 @@ pub struct GapSummary {
 }
 
 /// The result of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// [`VERDICT_FORMAT_VERSION`].
     pub format_version: u32,
@@ -203,7 +204,7 @@ pub struct Verdict {
 }
 
 /// What is said of one of several workloads of a run, judged by its own streams.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct WorkloadVerdict {
     /// What it is called.
     pub name: String,

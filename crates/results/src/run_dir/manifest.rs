@@ -6,11 +6,12 @@ use crate::blame::Blamer;
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
 use crate::judge::{Judge, Plan, Sla};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The configuration of a run in all its stages. Pairs are name and value.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Config {
     /// The file as it was written, or the options as they were given.
     pub as_written: String,
@@ -23,7 +24,7 @@ pub struct Config {
 }
 
 /// One of the workloads of a run.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadRecord {
     /// What it is called among those of the run; empty if it is the only one.
     pub name: String,
@@ -40,7 +41,7 @@ pub struct WorkloadRecord {
 }
 
 /// What stands at the top of a log in ACT's format beside the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActLogHead {
     /// Which of ACT's tests it is of.
     pub test: Test,
@@ -105,7 +106,7 @@ pub struct Manifest {
 }
 
 /// A process, told from every other one that ever had its number.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Its number.
     pub pid: u32,

@@ -16,6 +16,7 @@ pub use same::{Differs, check_same};
 use crate::finding::Finding;
 use crate::judge::Outcome;
 use crate::run_dir::{Process, RunDirError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
@@ -27,7 +28,7 @@ pub const SERIES_FORMAT_VERSION: u32 = 1;
 pub const SERIES: &str = "series.json";
 
 /// What a series is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
     /// Stages that a device passes or fails.
@@ -37,7 +38,7 @@ pub enum Purpose {
 }
 
 /// Which drive a device is, whatever name it has after the next start of the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Identity {
     /// The name that the user gave.
     pub name: String,
@@ -52,7 +53,7 @@ pub struct Identity {
 }
 
 /// What decides whether a step was passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// The verdict of its run.
@@ -64,7 +65,7 @@ pub enum Rule {
 }
 
 /// How far a step is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Not begun.
@@ -78,7 +79,7 @@ pub enum State {
 }
 
 /// One run of a series.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Its name: `stage 1`, `30x`, `recovery at 20x`.
     pub name: String,
@@ -110,7 +111,7 @@ pub struct Step {
 }
 
 /// What came of a series.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conclusion {
     /// Pass, fail or invalid.
     pub outcome: Outcome,
@@ -128,7 +129,7 @@ pub struct Conclusion {
 }
 
 /// A series of runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// [`SERIES_FORMAT_VERSION`] of the program that wrote it.
     pub format_version: u32,

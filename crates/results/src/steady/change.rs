@@ -14,6 +14,7 @@ use super::window::{ROUNDS_IN_WINDOW, metrics};
 use super::{Group, Metric, Series};
 use crate::judge::Sla;
 use crate::units;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -29,7 +30,7 @@ const MOVE_OF_LIMIT_MIN: f64 = 0.10;
 const ROUNDS_MAX: usize = 2_000;
 
 /// A metric's level moved for good.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangePoint {
     /// Whose.
     pub group: Group,

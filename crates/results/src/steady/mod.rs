@@ -22,11 +22,12 @@ pub use change::ChangePoint;
 pub use rounds::{Round, Rounds, Series};
 pub use window::{ROUNDS_IN_WINDOW, Settled, Window};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "what")]
 pub enum Metric {
     /// The share of wanted operations whose `wait + service` was over a threshold, a fraction.
@@ -53,7 +54,8 @@ impl fmt::Display for Metric {
 }
 
 /// Of which stream and device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SteadyGroup")]
 pub struct Group {
     /// The judged stream.
     pub stream: String,
@@ -71,7 +73,7 @@ impl fmt::Display for Group {
 }
 
 /// What the rounds of a run say about its steadiness.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steadiness {
     /// Length of a round, seconds.
     pub round_sec: u64,

@@ -7,6 +7,7 @@
 
 use super::{Group, Metric, Series};
 use crate::judge::Sla;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -20,7 +21,7 @@ const SLOPE_MAX: f64 = 0.10;
 const RANGE_OF_LIMIT_MAX: f64 = 0.10;
 
 /// Why a window is steady.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Settled {
     /// By SNIA's rule.
@@ -30,7 +31,7 @@ pub enum Settled {
 }
 
 /// One metric of one group over five rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// Whose.
     pub group: Group,
