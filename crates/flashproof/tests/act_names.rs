@@ -1,7 +1,7 @@
 //! Under the names of ACT's programs the binary takes their place in a script: what is printed where, what
 //! stays behind, which pacing, how it ends.
 
-mod support;
+use crate::support;
 
 use results::judge::End;
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
 //! A command line that cannot be followed, a place that takes no run, a reader that went away.
 
-mod support;
+use crate::support;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -3,7 +3,7 @@
 //! The runs here have leave to erase a file that is not empty, so that whatever went past a mistake
 //! would show.
 
-mod support;
+use crate::support;
 
 use std::os::unix::fs::symlink;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Devices that no test can run on: each is one line, and none is written to.
 
-mod support;
+use crate::support;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

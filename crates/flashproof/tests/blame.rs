@@ -3,7 +3,7 @@
 //! Loads are such that the cause outweighs all others on any machine; which part is the largest is
 //! asserted, never how large it is.
 
-mod support;
+use crate::support;
 
 use results::blame::{Blame, Cause};
 use results::judge::Outcome;

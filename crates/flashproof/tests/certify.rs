@@ -1,6 +1,6 @@
 //! `flashproof certify`: its stages, what it says, and that it goes on after any end.
 
-mod support;
+use crate::support;
 
 use results::judge::Outcome;
 use results::series::{Series, State};

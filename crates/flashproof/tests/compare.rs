@@ -1,6 +1,6 @@
 //! `flashproof compare` as a user runs it.
 
-mod support;
+use crate::support;
 
 use serde_json::Value;
 use std::fs;

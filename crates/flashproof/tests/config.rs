@@ -1,6 +1,6 @@
 //! `flashproof config` as a user meets it: what it writes, what it says, what it refuses.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! What is damaged, is something else than it should be, or must not be written over.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,6 +1,6 @@
 //! `flashproof doctor` and `flashproof devices` as a user sees them, on devices of the test's own.
 
-mod support;
+use crate::support;
 
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};

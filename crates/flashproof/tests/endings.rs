@@ -1,6 +1,6 @@
 //! Runs that do not reach their end: killed, interrupted, interrupted twice.
 
-mod support;
+use crate::support;
 
 use results::act_log::{Entry, Reader};
 use results::judge::{End, Outcome};

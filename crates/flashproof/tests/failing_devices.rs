@@ -1,7 +1,7 @@
 //! Devices that fail in the middle of a run: errors fail the run but do not stop it, a device that is
 //! gone stops it, and the run directory says what happened.
 
-mod support;
+use crate::support;
 
 use results::judge::{End, Outcome};
 use std::fs::OpenOptions;

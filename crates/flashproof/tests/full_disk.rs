@@ -1,6 +1,6 @@
 //! The disk of the run directory fills up in the middle of a run.
 
-mod support;
+use crate::support;
 
 use results::judge::End;
 use std::fs::{File, OpenOptions};

@@ -1,7 +1,7 @@
 //! The safety guard as a user meets it: what is in use is refused whatever is said, what holds data
 //! is asked for, and a load that only reads needs nobody's leave.
 
-mod support;
+use crate::support;
 
 use std::fs::OpenOptions;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Histogram loads, really run on simulated drives: what the run directory says was done is what the
 //! sizing paper's example asks for.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The index test: its counts, its bound, its log, and ACT's name for it.
 
-mod support;
+use crate::support;
 
 use results::act_log::{Entry, Reader};
 use results::judge::Outcome;

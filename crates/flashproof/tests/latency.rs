@@ -3,7 +3,7 @@
 //! `data/act-latency` has logs of ACT 6.6 and, for arguments of its script, what the script printed;
 //! the last line is its exit status.
 
-mod support;
+use crate::support;
 
 use flate2::write::GzEncoder;
 use serde_json::Value;

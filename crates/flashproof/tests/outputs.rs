@@ -1,7 +1,7 @@
 //! What a run leaves behind and prints: the run directory, ACT's log, and the same again for the same
 //! seed.
 
-mod support;
+use crate::support;
 
 use results::act_log::{Chunk, Entry, Reader};
 use results::judge::Outcome;

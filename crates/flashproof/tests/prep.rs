@@ -1,7 +1,7 @@
 //! Preparation as a user meets it: every byte known, interruptions that leave no trace, parts that stay
 //! untouched, and what it refuses.
 
-mod support;
+use crate::support;
 
 use device::guard::stamp::is_stamped;
 use device::salt::PlacedSalt;

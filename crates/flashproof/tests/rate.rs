@@ -1,7 +1,7 @@
 //! `flashproof rate`: that it finds the truth, that it says what it found, and that it goes on after any
 //! end.
 
-mod support;
+use crate::support;
 
 use results::judge::Outcome;
 use results::rating::{Details, Move, Seen};

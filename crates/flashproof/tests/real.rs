@@ -1,7 +1,7 @@
 //! Real-time runs, on a loop device and on files: every operation asked for is done and counted,
 //! whichever engine carries it, and others count the same.
 
-mod support;
+use crate::support;
 
 use device::observe::trace::{Event, EventKind, EventOp, Options, Pairing, Trace, sort_by_time};
 use results::act_log::{Entry, Reader};

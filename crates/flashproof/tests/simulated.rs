@@ -1,6 +1,6 @@
 //! Known answers on simulated drives: what was done to the drive is what the verdict says.
 
-mod support;
+use crate::support;
 
 use results::judge::{Outcome, Verdict};
 use support::{Bench, OUT, totals};

@@ -1,6 +1,6 @@
 //! `flashproof status` beside a run: going on, held, killed, ended.
 
-mod support;
+use crate::support;
 
 use serde_json::Value;
 use std::fs::File;

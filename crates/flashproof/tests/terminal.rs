@@ -1,6 +1,6 @@
 //! Terminals that are narrow, and terminals that go away in the middle of a run.
 
-mod support;
+use crate::support;
 
 use results::judge::End;
 use results::series::Series;

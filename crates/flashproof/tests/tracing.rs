@@ -1,6 +1,6 @@
 //! Samples of the block layer beside a run, and what telemetry tells of it.
 
-mod support;
+use crate::support;
 
 use device::observe::trace::{Options, Trace};
 use results::run_dir::{Samples, TraceKind, TraceSize, read_trace};

@@ -1,0 +1,43 @@
+//! What a user sees of the binary, by theme: one program, because each that is linked takes seconds, and so
+//! that tests which wait for a clock wait beside each other.
+
+mod act_names;
+mod bad_arguments;
+mod bad_config;
+mod bad_devices;
+mod blame;
+mod certify;
+mod compare;
+mod config;
+mod damage;
+mod doctor;
+mod endings;
+mod failing_devices;
+mod full_disk;
+mod guard;
+mod histograms;
+mod index;
+mod latency;
+mod outputs;
+mod prep;
+mod rate;
+mod real;
+mod simulated;
+mod status;
+mod support;
+mod terminal;
+mod tracing;
+
+#[test]
+fn every_file_of_tests_is_part_of_this_program() {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for entry in std::fs::read_dir(here).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(name) = name.strip_suffix(".rs").filter(|name| *name != "main") {
+            assert!(
+                include_str!("main.rs").contains(&format!("\nmod {name};\n")),
+                "{name}.rs is not run: name it in main.rs"
+            );
+        }
+    }
+}
