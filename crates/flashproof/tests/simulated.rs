@@ -130,8 +130,8 @@ fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_who
         format!("device-names: {devices}\ntest-duration-sec: 10\nread-reqs-per-sec: {reads}\nwrite-reqs-per-sec: 500\n")
     };
     let slow = "sim:name=slow+read-us=1500+jitter-pct=0";
-    bench.write("one.conf", &config("sim:", 1_000));
-    bench.write("two.conf", &config(&format!("sim: {slow}"), 2_000));
+    bench.write("one.conf", config("sim:", 1_000));
+    bench.write("two.conf", config(&format!("sim: {slow}"), 2_000));
     let ended = bench.flashproof(&["storage", "one.conf", "two.conf", "--out", OUT]).expect(1);
     assert!(ended.stdout.contains("\n  one: PASS: ") && ended.stdout.contains("\n  two: FAIL: "), "{}", ended.stdout);
     let run = bench.run();

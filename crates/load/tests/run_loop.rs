@@ -521,12 +521,11 @@ fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
     // Both drives share 20 slots that the user chose; the second freezes and takes them all.
     let drives = ["sim:jitter-pct=0", "sim:jitter-pct=0+stall-ms=15000+stall-at-s=5"];
     let lanes = vec![(reads(0, 1), even(1_000, 0, 2)), (reads(1, 1), even(1_000, 1, 2))];
-    let mut plan = plan(lanes, 20, true);
-    plan.lanes[1].name = "reads@hung".into();
+    let plan = plan(lanes, 20, true);
     let settings = Settings { max_lag_ns: 4 * SEC, ..settings(60) };
     let ran = run(&drives, plan, settings, &layout(1, 2));
     let Some(Cause::Lag { lane, whose, .. }) = ran.cause else { panic!("{:?}", ran.cause) };
-    assert_eq!((lane.as_str(), whose), ("reads@hung", Whose::Device));
+    assert_eq!((lane.as_str(), whose), ("stream-0@sim-1", Whose::Device));
 }
 
 #[test]
