@@ -204,7 +204,7 @@ fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
         assert_eq!(engine.perform(OpKind::Deallocate, 0, 0, None), Outcome::Errno(libc::EBADF));
         assert_eq!(bench.byte_of_block(0), 0x55);
     };
-    refused(&mut Threads::new(&[target.clone()], OUT_MAX, MEMORY, epoch, 0).unwrap());
+    refused(&mut Threads::new(std::slice::from_ref(&target), OUT_MAX, MEMORY, epoch, 0).unwrap());
     if let Ok((mut engine, _)) = Uring::new(vec![target], OUT_MAX, MEMORY, epoch, 0) {
         refused(&mut engine);
     }
