@@ -139,7 +139,7 @@ impl Target {
         }
         match self.opened.facts.kind {
             Kind::RegularFile => Err(io::Error::new(io::ErrorKind::Unsupported, "a file has nothing to discard")),
-            Kind::WholeDisk | Kind::Partition => ioctl::discard(self.fd(), offset, len),
+            Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::discard(self.fd(), offset, len),
         }
     }
 
@@ -182,7 +182,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
             notes.extend(note_on_holes(metadata.len(), metadata.blocks() * STAT_BLOCK_BYTES));
             metadata.len()
         }
-        Kind::WholeDisk | Kind::Partition => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
+        Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
     };
     // What a preparation left discarded would be read without asking the medium.
     let part = Part::of(&facts, &Records::open(None));

@@ -8,6 +8,7 @@ use device::observe::DeviceNumber;
 use device::target::Target;
 use engine::sim::{DriveSpec, QueueModel};
 use load::workload::{DeviceShape, RunSpec, Workload};
+use results::run_dir::DeviceKind;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -69,7 +70,7 @@ impl Devices {
             Self::Real(targets) => targets.iter().map(|target| facts_of_target(target)).collect(),
             Self::Simulated(drives) => drives
                 .iter()
-                .map(|(name, drive)| json!({"path": name, "kind": "simulated", "queueing_model": drive}))
+                .map(|(name, drive)| json!({"path": name, "kind": DeviceKind::Simulated, "queueing_model": drive}))
                 .collect(),
         }
     }

@@ -5,6 +5,7 @@
 //! `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
+use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,18 +15,6 @@ use sys::ioctl::{self, LoopFile};
 
 /// Unit of `size` and `start` in sysfs, whatever the device's sectors are.
 const SYSFS_SECTOR_BYTES: u64 = 512;
-
-/// What kind of thing operations go to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A block device that is no partition.
-    WholeDisk,
-    /// A partition of one.
-    Partition,
-    /// A file in a file system.
-    RegularFile,
-}
 
 /// Where a partition lies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

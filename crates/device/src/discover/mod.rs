@@ -13,12 +13,13 @@ mod resolve;
 mod sysfs;
 
 pub use drives::{Drive, drives_of};
-pub use facts::{DeviceFacts, Kind, LoopBacking, Partition};
+pub use facts::{DeviceFacts, LoopBacking, Partition};
 pub(crate) use list::{Disk, disks};
 pub use list::{Listed, list};
 pub(crate) use loops::{Backing, LoopDevice, loops};
 pub use no_drive::no_drive;
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
+pub use results::run_dir::DeviceKind as Kind;
 pub(crate) use sysfs::SysDir;
 
 use serde::Serialize;

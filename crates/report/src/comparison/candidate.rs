@@ -10,7 +10,7 @@ use super::wear::{DeviceWear, wear};
 use super::{Comparison, Kind};
 use crate::latencies::StreamLatencies;
 use results::judge::{Class, Outcome, Sla};
-use results::run_dir::{Manifest, Run};
+use results::run_dir::{DeviceKind, Manifest, Run};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -252,7 +252,7 @@ fn incomparable(manifest: &Manifest) -> Option<String> {
     if manifest.simulated {
         return Some("a simulated drive has no place among real ones".to_owned());
     }
-    if manifest.device_facts.iter().any(|facts| facts["kind"] == "regular_file") {
+    if manifest.device_facts.iter().any(|facts| DeviceKind::of(facts) == Some(DeviceKind::RegularFile)) {
         return Some("a file has no place among drives: what it lies on is not known".to_owned());
     }
     if manifest.sla != Sla::default() {

@@ -6,7 +6,7 @@
 
 use super::cell::Cell;
 use super::given::{DAYS_PER_YEAR, Endurance};
-use results::run_dir::{Intervals, Manifest, RunDirError};
+use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
 use serde_json::Value;
@@ -79,13 +79,17 @@ pub(super) fn wear(
 
 /// Capacity of a whole drive; a part of one does not tell.
 fn capacity_bytes(name: &str, facts: &Value) -> Cell<u64> {
-    let capacity = match facts["kind"].as_str() {
-        Some("simulated") => facts["queueing_model"]["capacity_bytes"].as_u64().or(facts["capacity_bytes"].as_u64()),
-        Some("partition") => {
+    let capacity = match DeviceKind::of(facts) {
+        Some(DeviceKind::Simulated) => {
+            facts["queueing_model"]["capacity_bytes"].as_u64().or(facts["capacity_bytes"].as_u64())
+        }
+        Some(DeviceKind::Partition) => {
             return Cell::missing(format!("{name} is a partition: the size of its drive is not known"));
         }
-        Some("regular_file") => return Cell::missing(format!("{name} is a file: the size of its drive is not known")),
-        _ => facts["size_bytes"].as_u64(),
+        Some(DeviceKind::RegularFile) => {
+            return Cell::missing(format!("{name} is a file: the size of its drive is not known"));
+        }
+        Some(DeviceKind::WholeDisk) | None => facts["size_bytes"].as_u64(),
     };
     Cell::or_missing(capacity.filter(|bytes| *bytes > 0), format!("the size of {name} is not in the manifest"))
 }

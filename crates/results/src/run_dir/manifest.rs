@@ -10,6 +10,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// What kind of thing operations go to: `kind` in the facts of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceKind {
+    /// A block device that is no partition.
+    WholeDisk,
+    /// A partition of one.
+    Partition,
+    /// A file in a file system.
+    RegularFile,
+    /// A drive that is a model.
+    Simulated,
+}
+
+impl DeviceKind {
+    /// That of a device by its recorded facts; `None` where they do not tell.
+    pub fn of(facts: &Value) -> Option<Self> {
+        Self::deserialize(facts.get("kind")?).ok()
+    }
+}
+
 /// The configuration of a run in all its stages. Pairs are name and value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Config {
@@ -208,5 +229,25 @@ impl Manifest {
             histogram_names: act_log::histogram_names(&self.layout(), workload),
             ..Header::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn kinds_of_devices_are_words_in_the_manifest() {
+        for (kind, word) in [
+            (DeviceKind::WholeDisk, "whole_disk"),
+            (DeviceKind::Partition, "partition"),
+            (DeviceKind::RegularFile, "regular_file"),
+            (DeviceKind::Simulated, "simulated"),
+        ] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), word);
+            assert_eq!(DeviceKind::of(&json!({"kind": word})), Some(kind));
+        }
+        assert_eq!([json!({}), json!({"kind": "tape"}), json!(null)].each_ref().map(DeviceKind::of), [None; 3]);
     }
 }

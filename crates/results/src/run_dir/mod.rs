@@ -40,7 +40,7 @@ mod write;
 pub use error::RunDirError;
 pub use hlog::{HlogKind, Window, each_window, last_windows};
 pub(crate) use json::{read as read_json, write as write_json};
-pub use manifest::{ActLogHead, Config, Manifest, Process, WorkloadRecord};
+pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, Process, WorkloadRecord};
 pub use place::{Holds, holds, is_run_dir, run_dirs_below};
 pub use read::{IntervalRecord, Intervals, Run, manifest, read};
 pub use replay::blame;
