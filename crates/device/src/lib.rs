@@ -19,3 +19,8 @@ pub mod target;
 
 /// What the name of a simulated drive begins with.
 pub const SIM_PREFIX: &str = "sim:";
+
+/// Whether a device of this name is a simulated drive.
+pub fn is_simulated(name: &str) -> bool {
+    name.starts_with(SIM_PREFIX)
+}

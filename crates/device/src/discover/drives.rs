@@ -6,7 +6,6 @@
 //! drives of their own.
 
 use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
-use crate::SIM_PREFIX;
 
 /// A drive and the names that lie on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
 }
 
 fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
-    if name.starts_with(SIM_PREFIX) {
+    if crate::is_simulated(name) {
         return (Identity::Name(name.to_owned()), nothing_known(name));
     }
     let why = match discover(name, roots) {

@@ -32,7 +32,6 @@ mod tests;
 pub use in_use::IN_USE;
 pub use smart::SmartReader;
 
-use crate::SIM_PREFIX;
 use crate::discover::Roots;
 use crate::guard::Records;
 use device_state::DeviceState;
@@ -122,7 +121,7 @@ impl<'a> Doctor<'a> {
         let mut findings = Findings::of_device(name);
         let device = match device {
             Ok(device) => device,
-            Err(_) if name.starts_with(SIM_PREFIX) => {
+            Err(_) if crate::is_simulated(name) => {
                 findings.note(
                     "device",
                     "it is simulated: there is nothing to examine",

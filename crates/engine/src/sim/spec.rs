@@ -3,12 +3,10 @@
 //! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
 
 use super::queue::Stalls;
+use device::SIM_PREFIX;
 use std::ops::Range;
 use std::str::FromStr;
 use thiserror::Error;
-
-/// What a device name of a simulated drive begins with.
-pub use device::SIM_PREFIX as PREFIX;
 
 /// A simulated drive as described.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -144,7 +142,7 @@ impl FromStr for DriveSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let parameters = text.strip_prefix(PREFIX).ok_or_else(|| SpecError::NoPrefix(text.into()))?;
+        let parameters = text.strip_prefix(SIM_PREFIX).ok_or_else(|| SpecError::NoPrefix(text.into()))?;
         let mut spec = Self::default();
         let mut given = Vec::new();
         for parameter in parameters.split('+').filter(|_| !parameters.is_empty()) {

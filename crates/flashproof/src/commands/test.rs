@@ -110,7 +110,7 @@ fn names(configs: &[PathBuf]) -> Vec<String> {
 }
 
 /// Refuses `--as-act` beside a file, `bytes`, that asks for another `arrival`.
-pub fn check_arrival(path: &Path, bytes: &[u8], arrival: Arrival) -> Result<(), Failure> {
+fn check_arrival(path: &Path, bytes: &[u8], arrival: Arrival) -> Result<(), Failure> {
     match line_of(bytes, "arrival") {
         Some(line) if arrival != Arrival::Act => Err(Failure::usage(format!(
             "{}:{line}: arrival: {arrival} contradicts --as-act, which is arrival: act - leave out one of the two",

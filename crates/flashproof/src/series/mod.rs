@@ -24,9 +24,6 @@ use load::workload::act::{AnyConfig, Arrival};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The drive that is tested when nobody names one.
-const SIMULATED: &str = "sim:";
-
 /// A term that is settled when a series begins, and kept when it goes on: which devices were not prepared.
 pub const NOT_PREPARED: &str = "not prepared";
 
@@ -37,7 +34,8 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
         Some(path) => Base1x::of_config(read(path)?, devices).map_err(|errors| Failure::usage(errors.join("\n")))?,
         None if devices.is_empty() => {
             console::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
-            Base1x::of_act(&[SIMULATED.to_owned()])
+            // With the defaults of all its parameters.
+            Base1x::of_act(&[device::SIM_PREFIX.to_owned()])
         }
         None => Base1x::of_act(devices),
     };

@@ -119,7 +119,7 @@ pub struct RunSpec {
 impl RunSpec {
     /// Whether the devices are simulated drives on virtual time.
     pub fn is_simulated(&self) -> bool {
-        self.device_names.iter().any(|name| name.starts_with(device::SIM_PREFIX))
+        self.device_names.iter().any(|name| device::is_simulated(name))
     }
 
     /// The spec of a run of several workloads: all of their devices, in the order in which they are named.

@@ -22,7 +22,6 @@ use crate::leave;
 use crate::signals::Switch;
 use bars::{Bars, Style};
 use device::guard::{Prepared, unix_s};
-use engine::sim::PREFIX;
 use job::{Done, Job};
 use ledger::Broken;
 use load::workload::act::Engine as WantedEngine;
@@ -53,7 +52,7 @@ pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, F
     if args.verify && args.samples == 0 {
         return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
     }
-    let simulated = args.devices.iter().filter(|name| name.starts_with(PREFIX)).count();
+    let simulated = args.devices.iter().filter(|name| device::is_simulated(name)).count();
     let drives = match simulated {
         0 if args.verify => open::open_prepared(args)?,
         0 => open::open(args)?,

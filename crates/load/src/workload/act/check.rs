@@ -7,9 +7,10 @@ use super::configuration::{Configuration, Fields, Terms};
 use super::derive::stored_bytes;
 use super::options::options_of;
 use super::problem::{Problem, Quoted};
-use super::setting::is_simulated;
+
 use super::sizes;
 use super::storage::StorageConfig;
+use device::is_simulated;
 
 /// Everything that is wrong with `config`; empty when it can be run.
 pub fn check<C: Configuration>(config: &C) -> Vec<Problem> {

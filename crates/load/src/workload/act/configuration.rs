@@ -4,7 +4,7 @@
 use super::check;
 use super::options::{OptionSpec, Test};
 use super::problem::Problem;
-use super::setting::{Setting, is_simulated};
+use super::setting::Setting;
 use super::warning::Warning;
 use crate::choice::{Arrival, Engine, Pacing};
 use crate::workload::RunSpec;
@@ -108,11 +108,6 @@ impl Terms {
             false => ActScale::Milliseconds,
         };
         ActHistograms { scale, per_device }
-    }
-
-    /// Whether the devices are simulated drives on virtual time; they are all or none.
-    pub fn is_simulated(&self) -> bool {
-        self.device_names.iter().any(|name| is_simulated(name))
     }
 
     /// The same as what runs it sees it.

@@ -8,7 +8,8 @@ use super::options::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Kind, OptionSpec};
 use super::problem::{Quoted, ValueProblem};
 use super::sizes::SizeHistogram;
 use crate::choice::Choice;
-use engine::sim::{DriveSpec, PREFIX};
+use device::is_simulated;
+use engine::sim::DriveSpec;
 
 /// A field of a configuration that a line of a file can set. Nobody outside can name it.
 pub trait Setting {
@@ -177,11 +178,6 @@ fn check_device_name(name: &str) -> Result<(), ValueProblem> {
         name.parse::<DriveSpec>().map_err(|error| ValueProblem::NoSuchDrive(error.to_string()))?;
     }
     Ok(())
-}
-
-/// Whether a device name describes a simulated drive.
-pub(crate) fn is_simulated(name: &str) -> bool {
-    name.starts_with(PREFIX)
 }
 
 /// A word that is read and then ignored.
