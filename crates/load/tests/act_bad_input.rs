@@ -1,12 +1,13 @@
 //! Bad configurations, and what their writer is told: one line for each mistake.
 
-use load::workload::act::{echo, parse_storage};
+use load::workload::act::options::Test;
+use load::workload::act::{echo, parse};
 
 /// A file without mistakes, to which each test adds one.
 const GOOD: &str = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n";
 
 fn errors(file: impl AsRef<[u8]>) -> Vec<String> {
-    let errors = parse_storage("a.conf", file.as_ref()).expect_err("a mistake");
+    let errors = parse(Test::Storage, "a.conf", file.as_ref()).expect_err("a mistake");
     errors.to_string().lines().map(str::to_owned).collect()
 }
 
@@ -17,7 +18,7 @@ fn error_of_line_4(line: &str) -> String {
 }
 
 fn warnings(file: &str) -> Vec<String> {
-    parse_storage("a.conf", file.as_bytes()).unwrap().warnings.iter().map(ToString::to_string).collect()
+    parse(Test::Storage, "a.conf", file.as_bytes()).unwrap().warnings.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -361,7 +362,7 @@ fn a_mistake_in_a_simulated_drive_has_its_line() {
           drive's size as capacity=64MiB"]
     );
     let drives = "device-names: sim:capacity=1GiB+name=a, sim:stall-ms=9+stall-every-s=1 sim:name=b\n";
-    assert_eq!(parse_storage("a", format!("{drives}{rest}").as_bytes()).unwrap().config.device_names.len(), 3);
+    assert_eq!(parse(Test::Storage, "a", format!("{drives}{rest}").as_bytes()).unwrap().config.device_names.len(), 3);
 }
 
 #[test]
@@ -399,7 +400,7 @@ fn keys_of_act_4_are_translated_and_said_to_be() {
     let file = format!(
         "{GOOD}num-queues: 8\nthreads-per-queue: 4\nscheduler-mode: noop\ncommit-min-bytes: 4096\ncommit-to-device: yes\n"
     );
-    let config = parse_storage("a.conf", file.as_bytes()).unwrap().config;
+    let config = parse(Test::Storage, "a.conf", file.as_bytes()).unwrap().config;
     assert_eq!((config.service_threads, config.commit_min_bytes), (Some(32), 4096));
     assert_eq!(
         warnings(&file),

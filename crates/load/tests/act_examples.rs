@@ -2,7 +2,7 @@
 //! `data/act-index`).
 
 use load::workload::act::options::Test;
-use load::workload::act::{Model, parse_index, parse_storage};
+use load::workload::act::{ActWorkload, derive_index, derive_storage, parse};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,15 +35,15 @@ fn what_act_echoed_and_derived_is_echoed_and_derived_to_the_character() {
         let names = names(test, "echo");
         assert_eq!(names.len(), count, "every example with an echo is here");
         for name in names {
-            let (mut model, warnings) = Model::parse(test, &name, read(test, &name, "conf").as_bytes())
-                .unwrap_or_else(|errors| panic!("{errors}"));
-            assert_eq!(warnings, [], "{name}");
+            let parsed = parse(test, &name, read(test, &name, "conf").as_bytes());
+            let mut parsed = parsed.unwrap_or_else(|errors| panic!("{errors}"));
+            assert_eq!(parsed.warnings, [], "{name}");
             if name == "no_threads" {
                 // The one default that differs: ours is for each device, ACT's for each CPU.
-                assert_eq!(model.terms().service_threads_or_default(), 1024);
-                model.set_service_threads(10);
+                assert_eq!(parsed.config.service_threads_or_default(), 1024);
+                parsed.config.service_threads = Some(10);
             }
-            let blocks = model.blocks();
+            let blocks = ActWorkload::of(parsed.config).unwrap().blocks();
             let (acts, ours) = blocks.split_at(blocks.find("FLASHPROOF SETTINGS").unwrap());
             assert_eq!(acts, read(test, &name, "echo"), "{name}");
             assert!(ours.contains("\narrival: paced\n"), "{name}");
@@ -64,11 +64,11 @@ fn what_act_index_refuses_is_refused_with_a_reason() {
     ];
     for (name, message) in refused {
         let conf = read(Test::Index, name, "conf");
-        let errors = parse_index(&format!("{name}.conf"), conf.as_bytes()).unwrap_err();
+        let errors = parse(Test::Index, &format!("{name}.conf"), conf.as_bytes()).unwrap_err();
         assert_eq!(errors.to_string(), message);
     }
-    let small = parse_index("small", read(Test::Index, "small", "conf").as_bytes()).unwrap().config;
-    let rate = load::workload::act::derive_index(&small).unwrap().service_read_rate;
+    let small = parse(Test::Index, "small", read(Test::Index, "small", "conf").as_bytes()).unwrap().config;
+    let rate = derive_index(&small).unwrap().service_read_rate;
     assert_eq!((rate.ops(), rate.seconds()), (6, 1), "fewer than one for each of the 10 service threads");
     let without_echo = names(Test::Index, "conf").len() - names(Test::Index, "echo").len();
     assert_eq!(without_echo, refused.len() + 1, "every example is in one of the tests");
@@ -122,7 +122,8 @@ fn what_act_refuses_or_mistakes_is_refused_with_a_reason() {
         ("update101", "update101.conf:6: update-pct: 101 is too large - give a whole number from 0 to 100 (%)"),
     ];
     for (name, message) in refused {
-        let errors = parse_storage(&format!("{name}.conf"), read(Test::Storage, name, "conf").as_bytes()).unwrap_err();
+        let errors =
+            parse(Test::Storage, &format!("{name}.conf"), read(Test::Storage, name, "conf").as_bytes()).unwrap_err();
         assert_eq!(errors.to_string(), message);
     }
     let runs = ["old_queues", "record_8m", "too_small"];
@@ -132,22 +133,22 @@ fn what_act_refuses_or_mistakes_is_refused_with_a_reason() {
 
 #[test]
 fn a_small_load_runs() {
-    let config = parse_storage("too_small", read(Test::Storage, "too_small", "conf").as_bytes()).unwrap().config;
-    let rate = load::workload::act::derive(&config).unwrap().read_rate;
+    let config = parse(Test::Storage, "too_small", read(Test::Storage, "too_small", "conf").as_bytes()).unwrap().config;
+    let rate = derive_storage(&config).unwrap().read_rate;
     assert_eq!((rate.ops(), rate.seconds()), (9, 1), "fewer than one for each of the 10 service threads");
 }
 
 #[test]
 fn the_largest_record_in_the_largest_block_runs() {
-    let config = parse_storage("record_8m", read(Test::Storage, "record_8m", "conf").as_bytes()).unwrap().config;
-    let derived = load::workload::act::derive(&config).unwrap();
+    let config = parse(Test::Storage, "record_8m", read(Test::Storage, "record_8m", "conf").as_bytes()).unwrap().config;
+    let derived = derive_storage(&config).unwrap();
     assert_eq!((derived.records_per_large_block, derived.record_stored_bytes_max), (1, 8 << 20));
     assert_eq!(derived.large_block_write_rate.per_sec_floor(), 2000);
 }
 
 #[test]
 fn queues_of_act_4_yield_to_service_threads() {
-    let parsed = parse_storage("a.conf", read(Test::Storage, "old_queues", "conf").as_bytes()).unwrap();
+    let parsed = parse(Test::Storage, "a.conf", read(Test::Storage, "old_queues", "conf").as_bytes()).unwrap();
     assert_eq!(parsed.config.service_threads, Some(10));
     let warnings: Vec<_> = parsed.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(

@@ -2,14 +2,14 @@
 //!
 //! To update it: `UPDATE_DOCS=1 cargo test -p load --test act_keys`.
 
-use load::workload::act::legacy::keys;
+use load::workload::act::act_keys;
 use std::fs;
 use std::path::Path;
 
 #[test]
 fn the_table_of_old_keys_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/act-keys.md");
-    let generated = keys::markdown();
+    let generated = act_keys::markdown();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, &generated).unwrap();
     }

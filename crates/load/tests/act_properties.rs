@@ -6,12 +6,12 @@ mod config_property;
 use config_property::{assert_config_property, assert_parser_property};
 use device::random::Random;
 use load::factor::Factor;
-use load::workload::act::document::Document;
 use load::workload::act::options::Test;
+use load::workload::act::reference::Document;
 use load::workload::act::scale::scale;
 use load::workload::act::sizes::Within;
 use load::workload::act::sizes::{HistogramSizes, SizeHistogram};
-use load::workload::act::{AnyConfig, Arrival, Engine, Pacing, SizeWithinBucket, StorageConfig, check};
+use load::workload::act::{ActConfig, Arrival, Engine, Pacing, SizeWithinBucket, check, parse};
 use proptest::prelude::*;
 
 prop_compose! {
@@ -33,8 +33,8 @@ prop_compose! {
         replication_factor in 1_u32..1_000_000,
         pcts in (0_u32..=100, 0_u32..=99, 0_u32..=100),
         flags in any::<[bool; 5]>(),
-    ) -> StorageConfig {
-        StorageConfig {
+    ) -> ActConfig {
+        ActConfig {
             read_reqs_per_sec,
             write_reqs_per_sec,
             record_bytes: sizes.0,
@@ -49,7 +49,7 @@ prop_compose! {
             disable_odsync: flags[2],
             commit_to_device: flags[3] && !flags[2],
             tomb_raider: flags[4],
-            ..StorageConfig::default()
+            ..ActConfig::default()
         }
     }
 }
@@ -73,8 +73,8 @@ prop_compose! {
         blocks in (any::<u32>(), any::<u32>()),
         offsets in (1_u32..=1000, 1_u32..=1000, 1_u32..=200, 1_u32..=200),
         size_within_bucket in within_bucket(),
-    ) -> StorageConfig {
-        StorageConfig {
+    ) -> ActConfig {
+        ActConfig {
             record_bytes: 0,
             record_bytes_range_max: 0,
             large_block_op_kbytes: 8192,
@@ -114,8 +114,8 @@ prop_compose! {
         seed in any::<Option<u64>>(),
         large_block_concurrency in 1_u32..=1024,
         shards in prop::option::of(1_u32..=1024),
-    ) -> StorageConfig {
-        StorageConfig {
+    ) -> ActConfig {
+        ActConfig {
             file_size_mbytes: threads.filter(|_| device_names[0].starts_with("/dev")),
             device_names,
             service_threads: threads,
@@ -219,7 +219,7 @@ proptest! {
     #[test]
     fn what_check_refuses_cannot_be_read_from_a_file(config in configs()) {
         let text = load::workload::act::echo::to_text(&config);
-        prop_assert_eq!(check(&config).is_empty(), load::workload::act::parse_storage("a", text.as_bytes()).is_ok());
+        prop_assert_eq!(check(&config).is_empty(), parse(Test::Storage, "a", text.as_bytes()).is_ok());
     }
 
     #[test]
@@ -236,7 +236,7 @@ proptest! {
 /// Lines that look like the file of some ACT.
 fn almost_old_configs() -> impl Strategy<Value = String> {
     let key = prop_oneof![
-        prop::sample::select(load::workload::act::legacy::keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),
+        prop::sample::select(load::workload::act::act_keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),
         prop::sample::select(vec!["device-names", "test-duration-sec", "read-reqs-per-sec", "num-queues", "x"]),
     ];
     let value =
@@ -251,21 +251,20 @@ proptest! {
     #[test]
     fn a_commented_file_reads_back_whatever_is_said_in_it(config in configs(), told in ".{0,200}") {
         prop_assume!(check(&config).is_empty());
-        let config = AnyConfig::Storage(config);
         let mut document = Document::new(config.clone());
         document.paragraph(&told);
         document.lines([&told]);
         document.note("record-bytes", &told);
-        let (again, _) = AnyConfig::parse(Test::Storage, "a", document.to_string().as_bytes()).unwrap();
-        prop_assert_eq!(again, config);
+        let again = parse(Test::Storage, "a", document.to_string().as_bytes()).unwrap();
+        prop_assert_eq!(again.config, config);
     }
 
     #[test]
     fn a_load_times_a_factor_is_that_many_or_refused(config in configs(), factor in "[0-9]{1,4}(\\.[0-9]{1,4})?") {
         let Ok(parsed) = factor.parse::<Factor>() else { return Ok(()) };
-        let mut scaled = AnyConfig::Storage(config.clone());
+        let mut scaled = config.clone();
         match scale(&mut scaled, parsed) {
-            Err(_) => prop_assert_eq!(scaled, AnyConfig::Storage(config)),
+            Err(_) => prop_assert_eq!(scaled, config),
             Ok(_) => {
                 let exact = f64::from(config.read_reqs_per_sec) * factor.parse::<f64>().unwrap();
                 let read = scaled.number("read-reqs-per-sec").unwrap() as f64;

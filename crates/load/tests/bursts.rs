@@ -8,7 +8,7 @@ use device::observe::dispersion::index_over_places;
 use engine::sim::{QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use load::run::{Control, Pacing, Recorder, Settings, Shard};
-use load::workload::act::{AnyConfig, Arrival, Model, StorageConfig};
+use load::workload::act::{ActConfig, ActWorkload, Arrival};
 use load::workload::{Choices, DeviceShape, RunPlan, Workload};
 use std::cell::RefCell;
 use std::io;
@@ -57,14 +57,14 @@ impl IoEngine for Watched {
 
 /// When the record reads of 10x with 10 service threads were issued, in 5 s.
 fn reads_ns(arrival: Arrival) -> Vec<u64> {
-    let config = StorageConfig {
+    let config = ActConfig {
         device_names: vec!["sim:".into()],
         test_duration_sec: 5,
         read_reqs_per_sec: 20_000,
         write_reqs_per_sec: 10_000,
         service_threads: Some(10),
         arrival,
-        ..StorageConfig::default()
+        ..ActConfig::default()
     };
     let device = DeviceShape {
         name: "sim:".into(),
@@ -76,7 +76,7 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
     };
     let choices = Choices { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None };
     let mut workload = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
-    Model::of(AnyConfig::Storage(config)).unwrap().build(&[device], &choices, &mut workload).unwrap();
+    ActWorkload::of(config).unwrap().build(&[device], &choices, &mut workload).unwrap();
     let settings = Settings { duration_ns: 5 * SEC, max_lag_ns: 0, errors_max: 0, pacing: Pacing::Spin, drain_ns: SEC };
     let reads_ns = Rc::new(RefCell::new(Vec::new()));
     let engine = SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]);

@@ -3,19 +3,20 @@
 //! Nothing is fitted to the paper's rows. The default rule for the place in a bucket was chosen because
 //! it alone meets the first two; the later rows do not follow from the paper's own rules, and miss.
 
-use load::workload::act::{Derived, SizeWithinBucket, StorageConfig, derive, parse_storage};
+use load::workload::act::options::Test;
+use load::workload::act::{ActConfig, SizeWithinBucket, StorageDerived, derive_storage, parse};
 use std::fs;
 use std::path::Path;
 
-fn final_config() -> StorageConfig {
+fn final_config() -> ActConfig {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sizing-paper/final.conf");
-    parse_storage("final.conf", &fs::read(path).unwrap()).unwrap_or_else(|errors| panic!("{errors}")).config
+    parse(Test::Storage, "final.conf", &fs::read(path).unwrap()).unwrap_or_else(|errors| panic!("{errors}")).config
 }
 
 /// What iostat would show: r/s, w/s, rkB/s, wkB/s.
-fn iostat(config: &StorageConfig) -> [f64; 4] {
-    let derived = derive(config).unwrap();
-    let Derived { large_block_read_rate, large_block_write_rate, .. } = derived;
+fn iostat(config: &ActConfig) -> [f64; 4] {
+    let derived = derive_storage(config).unwrap();
+    let StorageDerived { large_block_read_rate, large_block_write_rate, .. } = derived;
     let (reads, writes) = (large_block_read_rate.per_sec_f64(), large_block_write_rate.per_sec_f64());
     let records = derived.read_rate.per_sec_f64();
     let record_bytes = derived.read_sizes.unwrap().mean_bytes_f64();
@@ -24,16 +25,11 @@ fn iostat(config: &StorageConfig) -> [f64; 4] {
 }
 
 /// The paper's steps, in its order, on the load of its final configuration.
-fn steps() -> [(&'static str, StorageConfig); 4] {
-    let bare = StorageConfig {
-        total_lbw_per_sec: 0,
-        direct_frees: 0,
-        lbr_req_offset: 100,
-        lbw_req_offset: 100,
-        ..final_config()
-    };
-    let offset = StorageConfig { lbw_req_offset: 90, ..bare.clone() };
-    let frees = StorageConfig { total_lbw_per_sec: 1543, direct_frees: 369, ..offset.clone() };
+fn steps() -> [(&'static str, ActConfig); 4] {
+    let bare =
+        ActConfig { total_lbw_per_sec: 0, direct_frees: 0, lbr_req_offset: 100, lbw_req_offset: 100, ..final_config() };
+    let offset = ActConfig { lbw_req_offset: 90, ..bare.clone() };
+    let frees = ActConfig { total_lbw_per_sec: 1543, direct_frees: 369, ..offset.clone() };
     [
         ("no offsets, no direct frees", bare),
         ("`lbw-req-offset: 90`", offset),
@@ -60,7 +56,7 @@ fn the_final_configuration_runs_as_printed() {
     assert_eq!((config.total_lbw_per_sec, config.direct_frees), (1527, 300));
     assert_eq!((config.read_size_offset, config.write_size_offset), (100, 100), "those lines are comments");
     assert_eq!((config.record_bytes, config.service_threads), (0, Some(140)));
-    let derived = derive(&config).unwrap();
+    let derived = derive_storage(&config).unwrap();
     assert_eq!(derived.read_rate.per_sec_floor(), 10_470);
     assert_eq!((derived.record_stored_bytes_min, derived.record_stored_bytes_max), (1024, 131_072));
 }
@@ -69,22 +65,22 @@ fn the_final_configuration_runs_as_printed() {
 fn the_examples_are_the_papers_configuration() {
     let example = |name: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
-        let parsed = parse_storage(name, &fs::read(path).unwrap()).unwrap_or_else(|errors| panic!("{errors}"));
-        StorageConfig { device_names: final_config().device_names, ..parsed.config }
+        let parsed = parse(Test::Storage, name, &fs::read(path).unwrap()).unwrap_or_else(|errors| panic!("{errors}"));
+        ActConfig { device_names: final_config().device_names, ..parsed.config }
     };
     assert_eq!(example("sizing-paper.conf"), final_config());
-    let on_a_simulated_drive = StorageConfig { test_duration_sec: 60, service_threads: None, ..final_config() };
+    let on_a_simulated_drive = ActConfig { test_duration_sec: 60, service_threads: None, ..final_config() };
     assert_eq!(example("sizing-paper-sim.conf"), on_a_simulated_drive);
 }
 
 #[test]
 fn rates_are_exact_fractions() {
     // Sum of share x upper edge of the writes: 36950.2208 bytes.
-    let blocks = |derived: &Derived| (derived.large_block_write_rate, derived.large_block_read_rate);
+    let blocks = |derived: &StorageDerived| (derived.large_block_write_rate, derived.large_block_read_rate);
     let rate = |ops, seconds| load::rate::Rate::new(ops, seconds).unwrap();
     let mean = 369_502_208 * 5957;
     let [(_, bare), (_, offset), (_, frees), (_, last)] =
-        steps().map(|(name, config)| (name, derive(&config).unwrap()));
+        steps().map(|(name, config)| (name, derive_storage(&config).unwrap()));
     assert_eq!(blocks(&bare), (rate(mean, 10_000 << 17), rate(mean, 10_000 << 17)));
     assert_eq!(blocks(&offset), (rate(mean * 9, 100_000 << 17), rate(mean, 10_000 << 17)));
     assert_eq!(blocks(&frees).1, rate(mean * 1174, (10_000 << 17) * 1543));
@@ -113,7 +109,7 @@ fn no_other_rule_meets_the_first_row() {
     let (_, bare) = &steps()[0];
     use SizeWithinBucket::{LogUniform, Lower, Uniform, Upper};
     for size_within_bucket in [Lower, Upper, Uniform, LogUniform] {
-        let ours = iostat(&StorageConfig { size_within_bucket, ..bare.clone() });
+        let ours = iostat(&ActConfig { size_within_bucket, ..bare.clone() });
         let worst =
             ours.iter().zip(PAPER[0]).map(|(ours, papers)| (ours / papers.unwrap() - 1.0).abs()).fold(0.0, f64::max);
         assert!(worst > 0.19, "{size_within_bucket}: {worst}");
@@ -133,7 +129,7 @@ fn documented_lines() -> Vec<String> {
     let (_, bare) = &steps()[0];
     use SizeWithinBucket::{LogUniform, Lower, Paper, Uniform, Upper};
     let rules = [Paper, Lower, Upper, Uniform, LogUniform].map(|size_within_bucket| {
-        let ours = iostat(&StorageConfig { size_within_bucket, ..bare.clone() });
+        let ours = iostat(&ActConfig { size_within_bucket, ..bare.clone() });
         row(&format!("`{size_within_bucket}`"), ours, PAPER[0])
     });
     let steps = steps().into_iter().zip(PAPER).map(|((name, config), paper)| row(name, iostat(&config), paper));

@@ -5,16 +5,16 @@
 
 use crate::args::TestArgs;
 use crate::commands::Manner;
-use crate::commands::config::read_configuration;
+use crate::commands::config::{read_configuration, several};
 use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::leave;
 use crate::runner::{Ended, Named, Part, RunRequest, Unwatched, run as run_request};
 use crate::signals::Switch;
+use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
-use load::workload::act::parse::line_of;
-use load::workload::act::{Arrival, Model};
+use load::workload::act::{ActConfig, ActWorkload, Arrival, parse};
 use report::summary::Summary;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -27,14 +27,15 @@ use tempfile::TempDir;
 pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
-        let (text, mut workload) = read_config(test, path)?;
+        let (text, mut config) = read_config(test, path)?;
         if args.as_act {
-            check_arrival(path, text.as_bytes(), workload.terms().arrival)?;
+            check_arrival(path, text.as_bytes(), config.arrival)?;
         }
         let file_says = || line_of(text.as_bytes(), "arrival").is_some();
         if args.as_act || (manner == Manner::Act && !file_says()) {
-            workload.set_arrival(Arrival::Act);
+            config.arrival = Arrival::Act;
         }
+        let workload = ActWorkload::of(config).map_err(several)?;
         workloads.push(Named { name, workload, text });
     }
     if args.dry_run {
@@ -193,13 +194,13 @@ fn show(page: &str, manner: Manner) -> Result<(), Failure> {
 }
 
 /// Reads a configuration of `test`, with its text; says what deserves a warning.
-pub fn read_config(test: Test, path: &Path) -> Result<(String, Model), Failure> {
+pub fn read_config(test: Test, path: &Path) -> Result<(String, ActConfig), Failure> {
     let bytes = read_configuration(path)?;
-    let (model, warnings) = Model::parse(test, &path.display().to_string(), &bytes).map_err(Failure::usage)?;
-    for warning in &warnings {
+    let parsed = parse(test, &path.display().to_string(), &bytes).map_err(Failure::usage)?;
+    for warning in &parsed.warnings {
         console::warning(&warning.to_string());
     }
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), model))
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), parsed.config))
 }
 
 /// Where a run is recorded when the user does not say: here, under the time and the process.

@@ -20,7 +20,7 @@ use crate::console;
 use crate::failure::Failure;
 use load::workload::act::legacy::Reading;
 pub use load::workload::act::staged::Base as Base1x;
-use load::workload::act::{AnyConfig, Arrival};
+use load::workload::act::{ActConfig, Arrival};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -39,7 +39,7 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
         }
         None => Base1x::of_act(devices),
     };
-    let given = base.config().terms().arrival;
+    let given = base.config().arrival;
     if as_act && !matches!(given, Arrival::Paced | Arrival::Act) {
         return Err(Failure::usage(format!(
             "cannot {task} --as-act with arrival: {given} - --as-act is arrival: act - leave out one of the two"
@@ -48,7 +48,7 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
     if as_act {
         base.set_arrival(Arrival::Act);
     }
-    if base.config().terms().arrival == Arrival::Closed {
+    if base.config().arrival == Arrival::Closed {
         return Err(Failure::usage(format!(
             "cannot {task} with arrival: closed - it has no rate that could be multiplied - give another arrival, and \
              rates"
@@ -58,7 +58,7 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
 }
 
 /// Reads a configuration of any ACT, and says what had to be translated.
-fn read(path: &Path) -> Result<AnyConfig, Failure> {
+fn read(path: &Path) -> Result<ActConfig, Failure> {
     let translation = config::translation_of(path, &Reading::default())?;
     for warning in &translation.warnings {
         console::warning(&warning.to_string());

@@ -10,7 +10,7 @@
 //!
 //! The one idea: whoever runs, records, judges and reports knows a [`Workload`] and no kind of it. A run
 //! takes one or several, which share its devices and its shards: each adds to the same [`RunPlan`]. Those of
-//! one run are of one type; kinds that are to be mixed are variants of one enum, as ACT's two tests are.
+//! one run are of one type, as ACT's two tests are; kinds that are to be mixed are variants of one enum.
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`prepare`]: a device written from end to end, and samples of it compared

@@ -3,18 +3,23 @@
 //!
 //! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
 
-use load::workload::act::document::Document;
 use load::workload::act::legacy::{self, MAJORS, Reading, Translation};
-use load::workload::act::parse::{Parsed, parse};
-use load::workload::act::problem::ConfigErrors;
-use load::workload::act::{self, Configuration, IndexConfig, StorageConfig, echo};
-use std::fmt::Debug;
+use load::workload::act::options::Test;
+use load::workload::act::reference::Document;
+use load::workload::act::{ActConfig, ConfigErrors, Derived, derive, echo, parse};
 
 /// Parses `bytes` as the configuration of either test, translates them by their keys and as the file of
 /// some ACT, and asserts what must hold of the results.
 pub(crate) fn assert_parser_property(bytes: &[u8]) {
-    assert_parsed(parse("input.conf", bytes), assert_config_property);
-    assert_parsed(parse("input.conf", bytes), assert_index_property);
+    for test in Test::ALL {
+        match parse(test, "input.conf", bytes) {
+            Ok(parsed) => {
+                assert_config_property(&parsed.config);
+                parsed.warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
+            }
+            Err(errors) => assert_errors(&errors),
+        }
+    }
     // One of them, because six would leave time for a third of the inputs; lengths differ.
     let given = MAJORS.cycle().nth(bytes.len() % MAJORS.count());
     for act in [None, given] {
@@ -37,16 +42,6 @@ fn assert_translation_property(translation: &Translation) {
     assert_eq!(again.config, translation.config, "{text}");
 }
 
-fn assert_parsed<C>(parsed: Result<Parsed<C>, ConfigErrors>, assert_config: impl Fn(&C)) {
-    match parsed {
-        Ok(parsed) => {
-            assert_config(&parsed.config);
-            parsed.warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
-        }
-        Err(errors) => assert_errors(&errors),
-    }
-}
-
 fn assert_errors(errors: &ConfigErrors) {
     assert!(!errors.0.is_empty(), "an error says something");
     errors.0.iter().for_each(|error| assert_one_line(&error.to_string()));
@@ -55,23 +50,21 @@ fn assert_errors(errors: &ConfigErrors) {
 }
 
 /// Asserts what must hold of every configuration that the parser let through.
-pub(crate) fn assert_config_property(config: &StorageConfig) {
-    let derived = act::derive(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));
-    assert!(derived.records_per_large_block >= 1);
-    for (key, value) in &echo::derived(config, &derived)[1..] {
+pub(crate) fn assert_config_property(config: &ActConfig) {
+    let derived = derive(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));
+    // The first line of a storage test is a range of sizes.
+    let rates = match &derived {
+        Derived::Storage(derived) => {
+            assert!(derived.records_per_large_block >= 1);
+            1..
+        }
+        Derived::Index(_) => 0..,
+    };
+    for (key, value) in &echo::derived(config, &derived)[rates] {
         assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "a rate is a number: {key}: {value}");
     }
-    assert_reads_back(config);
-}
-
-fn assert_index_property(config: &IndexConfig) {
-    act::derive_index(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));
-    assert_reads_back(config);
-}
-
-fn assert_reads_back<C: Configuration + PartialEq + Debug>(config: &C) {
     let text = echo::to_text(config);
-    let again = parse::<C>("written.conf", text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    let again = parse(config.test, "written.conf", text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     assert_eq!(&again.config, config, "{text}");
 }
 

@@ -8,9 +8,10 @@ use super::request::{ConfigRequest, Rates};
 use crate::args::seconds;
 use crate::failure::Failure;
 use load::factor::Factor;
-use load::workload::act::AnyConfig;
-use load::workload::act::options::{DEVICES_MAX, Test};
+use load::workload::act::dialect::DEVICES_MAX;
+use load::workload::act::options::Test;
 use load::workload::act::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
+use load::workload::act::{ActConfig, check};
 use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
@@ -66,7 +67,7 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
             }
             // The rules for names are the configuration's.
             let all = [&devices[..], &[answer.to_owned()]].concat().join(" ");
-            let mut tried = AnyConfig::new(Test::default());
+            let mut tried = ActConfig::new(Test::default());
             said(tried.set("device-names", &all)).map(|()| answer.to_owned())
         })?;
         devices.push(name);
@@ -90,7 +91,7 @@ fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, im
         ("record-bytes", "Another record-bytes than 1536?"),
         ("service-threads", "Bound the operations in flight, as a database's threads do?"),
     ] {
-        let applies = load::workload::act::options::find(test, key).is_some() && !request.sets(key);
+        let applies = load::workload::act::table::find(test, key).is_some() && !request.sets(key);
         if applies && dialogue.yes(question)? {
             let value = dialogue.answer(key, |answer| runnable(test, key, answer).map(|()| answer.to_owned()))?;
             request.set.push((key.to_owned(), value));
@@ -101,11 +102,11 @@ fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, im
 
 /// Whether a test with standard values otherwise can be run with this one.
 fn runnable(test: Test, key: &str, value: &str) -> Result<(), String> {
-    let mut tried = AnyConfig::new(test);
+    let mut tried = ActConfig::new(test);
     for (key, value) in [("device-names", "a"), ("test-duration-sec", "1"), ("read-reqs-per-sec", "1"), (key, value)] {
         said(tried.set(key, value))?;
     }
-    tried.problems().first().map_or(Ok(()), |problem| Err(problem.to_string()))
+    check(&tried).first().map_or(Ok(()), |problem| Err(problem.to_string()))
 }
 
 /// As the helper, a plain number is hours.

@@ -19,11 +19,11 @@ use crate::output_file::Output;
 use device::discover::{Drive, Roots, drives_of};
 use engine::sim::DriveSpec;
 use load::factor::Factor;
-use load::workload::act::AnyConfig;
-use load::workload::act::document::Document;
+use load::workload::act::dialect::FILE_BYTES_MAX;
 use load::workload::act::legacy::{self, Reading, Translation};
-use load::workload::act::parse::FILE_BYTES_MAX;
-use load::workload::act::scale;
+use load::workload::act::load_summary::LoadSummary;
+use load::workload::act::reference::Document;
+use load::workload::act::{ActConfig, check, scale};
 use request::{ConfigRequest, Rates};
 use results::files::{self, Links};
 use results::units::{self, Grouped};
@@ -67,7 +67,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         console::note(&format!(
             "{} is written; run it with: flashproof {} {0}",
             path.display(),
-            plan.config.test().name()
+            plan.config.test.name()
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -128,7 +128,7 @@ pub fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// A configuration that can be written, and what led to it.
 struct Plan {
-    config: AnyConfig,
+    config: ActConfig,
     drives: Vec<Drive>,
     source: Option<(String, Translation)>,
     /// How the load was given.
@@ -146,7 +146,7 @@ impl Plan {
     fn new(base: Option<(String, Translation)>, request: &ConfigRequest, args: &ConfigArgs) -> Result<Self, Failure> {
         let mut config = match &base {
             Some((_, translation)) => translation.config.clone(),
-            None => AnyConfig::new(request.test.unwrap_or_default()),
+            None => ActConfig::new(request.test.unwrap_or_default()),
         };
         let devices = match &request.devices[..] {
             [] => None,
@@ -158,7 +158,7 @@ impl Plan {
         all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
         let in_file = |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given.contains(&key));
         config.settle(&|key| in_file(key) || request.sets(key));
-        if base.is_none() && config.device_names().is_empty() {
+        if base.is_none() && config.device_names.is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
         }
         if base.is_none() && request.rates.is_none() {
@@ -169,7 +169,7 @@ impl Plan {
                 scale::WRITES_PER_SEC_1X
             )));
         }
-        let mut drives = drives_of(config.device_names(), &Roots::default());
+        let mut drives = drives_of(&config.device_names, &Roots::default());
         for drive in &mut drives {
             if let Ok(spec) = drive.name.parse::<DriveSpec>() {
                 (drive.size_bytes, drive.min_io_bytes) = (Some(spec.capacity_bytes), Some(spec.min_io_bytes));
@@ -181,13 +181,13 @@ impl Plan {
             let scaled = scale::scale(&mut config, factor).map_err(several)?;
             notes.extend(scaled.iter().map(|rate| (rate.key, rate.to_string())));
         }
-        all(config.problems())?;
+        all(check(&config))?;
         Ok(Self { config, drives, source: base, rates: request.rates, scaled: args.scale.is_some(), notes })
     }
 
     /// The text of the file; what it means and what was changed is said, too.
     fn document(&self, args: &ConfigArgs) -> Result<String, Failure> {
-        let summary = self.config.load_summary(&self.drives).map_err(several)?;
+        let summary = LoadSummary::of(&self.config, &self.drives).map_err(several)?;
         let summary = summary.lines(args.dwpd);
         let mut document = Document::new(self.config.clone());
         document.lines([self.title()]);
@@ -195,7 +195,7 @@ impl Plan {
             "{} {}; run it with: flashproof {} FILE. A test that writes erases its devices.",
             legacy::WRITTEN_BY,
             env!("CARGO_PKG_VERSION"),
-            self.config.test().name()
+            self.config.test.name()
         ));
         for told in self.translation() {
             console::note(&told);
@@ -228,7 +228,7 @@ impl Plan {
         };
         format!(
             "A {} test of {drives}{load}: {} reads and {} writes a second.",
-            self.config.test().name(),
+            self.config.test.name(),
             rate("read-reqs-per-sec"),
             rate("write-reqs-per-sec")
         )
@@ -330,7 +330,7 @@ fn device_list(devices: &[String]) -> Result<String, Failure> {
 }
 
 /// Sets the rates, and says what had to be rounded.
-fn set_rates(config: &mut AnyConfig, rates: Option<Rates>, drives: usize) -> Result<Notes, Failure> {
+fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Result<Notes, Failure> {
     let drives = drives as u64;
     match rates {
         Some(Rates::Load(factor)) => {
@@ -356,7 +356,8 @@ fn all<T: Display>(problems: Vec<T>) -> Result<(), Failure> {
     if problems.is_empty() { Ok(()) } else { Err(several(problems)) }
 }
 
-fn several<T: Display>(problems: Vec<T>) -> Failure {
+/// A failure with a line for each problem.
+pub fn several<T: Display>(problems: Vec<T>) -> Failure {
     let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
     Failure::usage(lines.join("\n"))
 }

@@ -3,33 +3,47 @@
 //! Each value against its row of the table, then values against each other. A small load is no
 //! mistake: ACT's "load config too small" comes from an integer division that is not done here.
 
-use super::configuration::{Configuration, Fields, Terms};
-use super::derive::stored_bytes;
-use super::options::options_of;
-use super::problem::{Problem, Quoted};
-
-use super::sizes;
-use super::storage::StorageConfig;
+use super::config::ActConfig;
+use super::dialect::Quoted;
+use super::options::Test;
+use super::problem::Problem;
+use super::sizes::problem::SizesProblem;
+use super::sizes::{HistogramSizes, SizeHistogram, SizeWithinBucket};
+use super::table::options_of;
 use device::is_simulated;
 
+const READ_HISTOGRAM: &str = "storage-read-histogram";
+const WRITE_HISTOGRAM: &str = "storage-write-histogram";
+
 /// Everything that is wrong with `config`; empty when it can be run.
-pub fn check<C: Configuration>(config: &C) -> Vec<Problem> {
-    let single = options_of(C::TEST).filter_map(|spec| {
-        let found = config.setting(spec.name)?.check(spec).err()?;
-        Some(Problem::value(spec, found))
+pub fn check(config: &ActConfig) -> Vec<Problem> {
+    let single = options_of(config.test).filter_map(|spec| {
+        let (_, setting) = config.setting(spec.name)?;
+        Some(spec.problem(setting.check(spec).err()?))
     });
     let mut problems: Vec<_> = single.collect();
     // Rules about several values assume that each is in its range.
     if problems.is_empty() {
-        problems = config.conflicts();
+        problems = conflicts(config);
     }
     problems
 }
 
-/// What contradicts each other in a storage test, taking each value by itself for good.
-pub(crate) fn storage_conflicts(config: &StorageConfig) -> Vec<Problem> {
+/// Values that contradict each other, each being in its range.
+pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
+    let mut problems: Vec<_> = simulated_with_others(config).into_iter().collect();
+    if config.read_reqs_per_sec == 0 && config.write_reqs_per_sec == 0 {
+        problems.push(Problem::NoLoad);
+    }
+    if config.test == Test::Storage {
+        problems.extend(storage_conflicts(config));
+    }
+    problems
+}
+
+fn storage_conflicts(config: &ActConfig) -> Vec<Problem> {
     let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
-    let mut problems = config.terms().conflicts();
+    let mut problems = Vec::new();
     if config.record_bytes_range_max != 0 && config.record_bytes_range_max <= config.record_bytes {
         problems.push(Problem::RangeNotAboveRecord {
             range_max_bytes: config.record_bytes_range_max,
@@ -39,15 +53,12 @@ pub(crate) fn storage_conflicts(config: &StorageConfig) -> Vec<Problem> {
     let key =
         if config.record_bytes_range_max > config.record_bytes { "record-bytes-range-max" } else { "record-bytes" };
     let record_bytes = config.record_bytes_max();
-    if stored_bytes(record_bytes) > large_block_bytes {
-        problems.push(Problem::RecordLargerThanLargeBlock {
-            key,
-            record_bytes,
-            stored_bytes: stored_bytes(record_bytes),
-            large_block_bytes,
-        });
+    let stored_bytes = config.stored_bytes_max();
+    if stored_bytes > large_block_bytes {
+        problems.push(Problem::RecordLargerThanLargeBlock { key, record_bytes, stored_bytes, large_block_bytes });
     }
-    problems.extend(sizes::conflicts(config).into_iter().map(Problem::Sizes));
+    let of_sizes = if config.has_histograms() { beside_histograms(config) } else { without_histograms(config) };
+    problems.extend(of_sizes.into_iter().map(Problem::Sizes));
     if config.disable_odsync && config.commit_to_device {
         problems.push(Problem::CommitWithoutOdsync);
     }
@@ -61,24 +72,108 @@ pub(crate) fn storage_conflicts(config: &StorageConfig) -> Vec<Problem> {
 }
 
 /// Simulated drives live on virtual time and have their own size.
-pub(crate) fn engines(terms: &Terms) -> Option<Problem> {
-    let simulated = Quoted::new(terms.device_names.iter().find(|name| is_simulated(name))?);
-    if let Some(real) = terms.device_names.iter().find(|name| !is_simulated(name)) {
+fn simulated_with_others(config: &ActConfig) -> Option<Problem> {
+    let simulated = Quoted::new(config.device_names.iter().find(|name| is_simulated(name))?);
+    if let Some(real) = config.device_names.iter().find(|name| !is_simulated(name)) {
         return Some(Problem::SimulatedWithReal { simulated, real: Quoted::new(real) });
     }
-    terms.file_size_mbytes.map(|mbytes| Problem::SimulatedFile { simulated, mbytes })
+    config.file_size_mbytes.map(|mbytes| Problem::SimulatedFile { simulated, mbytes })
+}
+
+fn without_histograms(config: &ActConfig) -> Vec<SizesProblem> {
+    let standard = ActConfig::default();
+    let changed = [
+        ("total-lbw-per-sec", config.total_lbw_per_sec != standard.total_lbw_per_sec),
+        ("direct-frees", config.direct_frees != standard.direct_frees),
+        ("lbr-req-offset", config.lbr_req_offset != standard.lbr_req_offset),
+        ("lbw-req-offset", config.lbw_req_offset != standard.lbw_req_offset),
+        ("read-size-offset", config.read_size_offset != standard.read_size_offset),
+        ("write-size-offset", config.write_size_offset != standard.write_size_offset),
+        ("size-within-bucket", config.size_within_bucket != SizeWithinBucket::default()),
+    ];
+    let unused = changed.into_iter().filter(|(_, changed)| *changed);
+    let mut problems: Vec<_> = unused.map(|(key, _)| SizesProblem::WithoutHistogram { key }).collect();
+    if config.record_bytes == 0 {
+        problems.push(SizesProblem::NoSize);
+    }
+    problems
+}
+
+fn beside_histograms(config: &ActConfig) -> Vec<SizesProblem> {
+    let mut problems = Vec::new();
+    let histogram = if config.storage_read_histogram.is_some() { READ_HISTOGRAM } else { WRITE_HISTOGRAM };
+    for (key, bytes) in
+        [("record-bytes", config.record_bytes), ("record-bytes-range-max", config.record_bytes_range_max)]
+    {
+        if bytes != 0 {
+            problems.push(SizesProblem::SizedTwice { key, bytes, histogram });
+        }
+    }
+    for (histogram, found, rate_key, rate) in [
+        (READ_HISTOGRAM, config.storage_read_histogram, "read-reqs-per-sec", config.read_reqs_per_sec),
+        (WRITE_HISTOGRAM, config.storage_write_histogram, "write-reqs-per-sec", config.write_reqs_per_sec),
+    ] {
+        if found.is_none() && rate != 0 {
+            problems.push(SizesProblem::HistogramMissing { histogram, rate_key, rate });
+        }
+    }
+    problems.extend(already_inside(config));
+    if config.direct_frees > config.total_lbw_per_sec {
+        let (direct_frees, total_lbw) = (config.direct_frees, config.total_lbw_per_sec);
+        problems.push(SizesProblem::MoreFreesThanBlocks { direct_frees, total_lbw });
+    }
+    problems.extend(too_large(config));
+    problems
+}
+
+/// The counts are those of the device, so what the database does to it by itself is in them.
+fn already_inside(config: &ActConfig) -> impl Iterator<Item = SizesProblem> {
+    let standard = ActConfig::default();
+    [
+        ("replication-factor", config.replication_factor, "the replicas", standard.replication_factor),
+        ("update-pct", config.update_pct, "the reads of updates", standard.update_pct),
+        ("defrag-lwm-pct", config.defrag_lwm_pct, "the writes of defragmentation", standard.defrag_lwm_pct),
+    ]
+    .into_iter()
+    .filter(|(_, value, _, default)| value != default)
+    .map(|(key, value, what, default)| SizesProblem::AlreadyInside { key, value, what, default })
+}
+
+/// Whatever is read or written by itself is a record, and a record lies in one large block.
+fn too_large(config: &ActConfig) -> Vec<SizesProblem> {
+    let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
+    // Of writes that are packed into large blocks only the mean counts.
+    let issued_writes = config.write_sizes().filter(|_| config.commit_to_device);
+    let each: [(_, _, Option<SizeHistogram>, Option<HistogramSizes>); 2] = [
+        (READ_HISTOGRAM, "read-size-offset", config.storage_read_histogram, config.read_sizes()),
+        (WRITE_HISTOGRAM, "write-size-offset", config.storage_write_histogram, issued_writes),
+    ];
+    let mut problems = Vec::new();
+    for (key, offset_key, histogram, issued) in each {
+        let Some(histogram) = histogram else { continue };
+        let over_bytes = histogram.largest().lower_bytes;
+        if over_bytes >= large_block_bytes {
+            problems.push(SizesProblem::BucketLargerThanLargeBlock { key, over_bytes, large_block_bytes });
+        } else if let Some(sizes) = issued
+            && sizes.bytes_max() > large_block_bytes
+        {
+            let (key, offset_pct, bytes) = (offset_key, sizes.offset_pct, sizes.bytes_max());
+            problems.push(SizesProblem::LargestDoesNotFit { key, offset_pct, bytes, large_block_bytes });
+        }
+    }
+    problems
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn config() -> StorageConfig {
-        StorageConfig {
+    fn config() -> ActConfig {
+        ActConfig {
             device_names: vec!["/dev/a".into()],
             test_duration_sec: 1,
             read_reqs_per_sec: 1,
-            ..StorageConfig::default()
+            ..ActConfig::default()
         }
     }
 
@@ -89,16 +184,16 @@ mod tests {
 
     #[test]
     fn a_program_is_held_to_the_ranges_of_a_file() {
-        let texts = |config: &StorageConfig| check(config).iter().map(Problem::to_string).collect::<Vec<_>>();
+        let texts = |config: &ActConfig| check(config).iter().map(Problem::to_string).collect::<Vec<_>>();
         assert_eq!(
-            texts(&StorageConfig { update_pct: 101, large_block_op_kbytes: 0, ..config() }),
+            texts(&ActConfig { update_pct: 101, large_block_op_kbytes: 0, ..config() }),
             [
                 "large-block-op-kbytes: 0 is too small - give a power of two from 1 to 8192 (KiB)",
                 "update-pct: 101 is too large - give a whole number from 0 to 100 (%)",
             ]
         );
         assert_eq!(
-            texts(&StorageConfig { device_names: vec!["/dev/a b".into()], ..config() }).len(),
+            texts(&ActConfig { device_names: vec!["/dev/a b".into()], ..config() }).len(),
             1,
             "a name that no file can hold"
         );
@@ -106,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_record_that_fills_its_block_exactly_fits() {
-        let full = StorageConfig { record_bytes: 8 << 20, large_block_op_kbytes: 8192, ..config() };
+        let full = ActConfig { record_bytes: 8 << 20, large_block_op_kbytes: 8192, ..config() };
         assert_eq!(check(&full), []);
-        let one_more = StorageConfig { record_bytes: 128 * 1024 + 1, ..config() };
+        let one_more = ActConfig { record_bytes: 128 * 1024 + 1, ..config() };
         assert!(matches!(
             check(&one_more)[..],
             [Problem::RecordLargerThanLargeBlock { key: "record-bytes", stored_bytes: 131_088, .. }]

@@ -10,7 +10,60 @@
 //! space, tab and `\r` are white space; `#` starts a comment anywhere. What follows the value is part
 //! of the value: whoever parses it calls it junk. ACT drops it silently.
 
-use super::problem::{Problem, Quoted};
+use std::fmt;
+use thiserror::Error;
+
+/// Most bytes that a configuration can have. 128 devices with the longest of names fit twice.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// Largest number of devices in one test. Source: ACT 6.6, `cfg_storage.h`.
+pub const DEVICES_MAX: usize = 128;
+
+/// Longest name of a device, in bytes: `PATH_MAX` of Linux. ACT 6.6 takes 127.
+pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
+
+/// A piece of a file, quoted for a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quoted(String);
+
+impl Quoted {
+    /// Keeps what a message can show of `text`.
+    pub fn new(text: &str) -> Self {
+        const SHOWN_CHARS: usize = 60;
+        let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
+        if shown.len() < text.len() {
+            shown.push_str("...");
+        }
+        Self(shown)
+    }
+
+    /// The same without the quotes, for a comment.
+    pub fn bare(&self) -> impl fmt::Display {
+        self.0.escape_debug()
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+/// Why a line is none.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LineProblem {
+    /// A line is not UTF-8.
+    #[error("byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8")]
+    NotUtf8 {
+        /// Position in the line, the first is 1.
+        byte: usize,
+        /// The offending byte.
+        value: u8,
+    },
+    /// A line that starts with the colon.
+    #[error("no key before the colon - write \"name: value\"")]
+    NoKey,
+}
 
 /// One line that says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +83,15 @@ pub(crate) const WHITE_SPACE: [char; 3] = [' ', '\t', '\r'];
 /// two lines of `#`, without one of its own.
 const HELPER_TITLE: &[u8] = b"act config file for testing ";
 
+/// The line of `bytes` that gives `key`, from 1; `None` when it is left to its default.
+pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
+    lines(bytes).flatten().find(|line| line.key == key).map(|line| line.number)
+}
+
 /// The lines of a file that are not blank, each with its number, or what is wrong with it.
 ///
 /// A byte order mark at the start is skipped, and comments need not be UTF-8.
-pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usize, Problem)>> {
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usize, LineProblem)>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     bytes.split(|byte| *byte == b'\n').enumerate().filter_map(|(index, line)| {
         let number = index + 1;
@@ -46,8 +104,8 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usiz
 }
 
 /// One line without its comment; `None` if it is blank.
-fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, Problem> {
-    let text = std::str::from_utf8(said).map_err(|error| Problem::NotUtf8 {
+fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, LineProblem> {
+    let text = std::str::from_utf8(said).map_err(|error| LineProblem::NotUtf8 {
         byte: error.valid_up_to() + 1,
         value: said.get(error.valid_up_to()).copied().unwrap_or_default(),
     })?;
@@ -58,7 +116,7 @@ fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, Problem> {
     let key_len = text.find([':', ' ', '\t', '\r']).unwrap_or(text.len());
     let (key, rest) = text.split_at(key_len);
     if key.is_empty() {
-        return Err(Problem::NoKey);
+        return Err(LineProblem::NoKey);
     }
     let rest = rest.trim_start_matches(WHITE_SPACE);
     let value = rest.strip_prefix(':').unwrap_or(rest).trim_start_matches(WHITE_SPACE);
@@ -75,34 +133,8 @@ pub(crate) fn is_device_separator(c: char) -> bool {
     c == ',' || c == ';' || c == '\n' || WHITE_SPACE.contains(&c)
 }
 
-/// A whole number in decimal digits, as in ACT with an optional plus sign.
-///
-/// Shape: the number, or its digits if it does not fit.
-pub(crate) fn whole_number(value: &str) -> Result<u64, super::problem::ValueProblem> {
-    use super::problem::ValueProblem as Found;
-    let unsigned = value.strip_prefix('+').unwrap_or(value);
-    let digits_len = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
-    let (digits, junk) = unsigned.split_at(digits_len);
-    match (digits.is_empty(), junk.is_empty()) {
-        (true, true) if value.is_empty() => Err(Found::Missing),
-        (true, _) if value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) => {
-            Err(Found::Negative(Quoted::new(value)))
-        }
-        (true, _) => Err(Found::NotANumber(Quoted::new(value))),
-        (false, false) => Err(Found::JunkAfterNumber { found: Quoted::new(value), junk: Quoted::new(junk) }),
-        (false, true) => digits.parse().map_err(|_| Found::TooLarge(shortened(digits))),
-    }
-}
-
-/// Digits that a message can show.
-fn shortened(digits: &str) -> String {
-    const SHOWN: usize = 40;
-    if digits.len() <= SHOWN { digits.into() } else { format!("{}... ({} digits)", &digits[..SHOWN], digits.len()) }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::problem::ValueProblem;
     use super::*;
 
     fn pairs(text: &str) -> Vec<(usize, &str, &str)> {
@@ -141,7 +173,7 @@ mod tests {
     fn bytes_that_are_not_utf8_are_named_outside_comments_and_ignored_inside() {
         let found: Vec<_> = lines(b"a: 1\nb: \xff\nc: 2 # \xff\n").collect();
         assert_eq!(found.len(), 3);
-        assert_eq!(found[1], Err((2, Problem::NotUtf8 { byte: 4, value: 0xff })));
+        assert_eq!(found[1], Err((2, LineProblem::NotUtf8 { byte: 4, value: 0xff })));
         assert!(found[2].is_ok());
     }
 
@@ -153,21 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_digits_and_nothing_else() {
-        for (text, number) in [("0", 0), ("007", 7), ("+5", 5), ("18446744073709551615", u64::MAX)] {
-            assert_eq!(whole_number(text), Ok(number), "{text}");
-        }
-        let q = Quoted::new;
-        assert_eq!(whole_number(""), Err(ValueProblem::Missing));
-        assert_eq!(whole_number("-5"), Err(ValueProblem::Negative(q("-5"))));
-        for text in ["x", "-", "+", "++5", "-x", ": 5", "٣"] {
-            assert_eq!(whole_number(text), Err(ValueProblem::NotANumber(q(text))), "{text}");
-        }
-        for (text, junk) in [("20x", "x"), ("1.5", ".5"), ("1e3", "e3"), ("60 x 60", " x 60"), ("0x10", "x10")] {
-            let found = ValueProblem::JunkAfterNumber { found: q(text), junk: q(junk) };
-            assert_eq!(whole_number(text), Err(found), "{text}");
-        }
-        assert_eq!(whole_number("18446744073709551616"), Err(ValueProblem::TooLarge("18446744073709551616".into())));
-        assert!(matches!(whole_number(&"9".repeat(4000)), Err(ValueProblem::TooLarge(digits)) if digits.len() < 70));
+    fn quoted_text_stays_on_one_line_and_is_cut() {
+        assert_eq!(Quoted::new("a\r\n\tb\u{1b}[2J").to_string(), r#""a\r\n\tb\u{1b}[2J""#);
+        assert_eq!(Quoted::new(&"é".repeat(100)).to_string(), format!("\"{}...\"", "é".repeat(60)));
     }
 }

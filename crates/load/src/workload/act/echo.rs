@@ -1,62 +1,63 @@
 //! What a log says about its configuration, as ACT 6.6 prints it, and a file that parses back.
 //!
 //! What is printed here is ACT's arithmetic, truncation and doubles included, so that logs can be
-//! compared to the digit. What runs is [`Derived`] or [`IndexDerived`], which are exact.
+//! compared to the digit. What runs is [`Derived`], which is exact.
 
-use super::configuration::Configuration;
-use super::derive::Derived;
-use super::index::{IndexConfig, IndexDerived, updates_as_act_prints};
-use super::options::{self, OptionSpec, Since, options_of};
-use super::storage::StorageConfig;
+use super::config::ActConfig;
+use super::options::{Default, OptionSpec, Since};
+use super::rates::{Derived, StorageDerived};
+use super::table::options_of;
 
 /// The lines of ACT's CONFIGURATION block, key and value, in its order.
 ///
 /// `service-threads` shows the default when none were given; who resolved another number echoes a copy
 /// of the configuration that has it. `file-size-mbytes` is only there when it was given.
-pub fn configuration<C: Configuration>(config: &C) -> Vec<(String, String)> {
-    let terms = config.terms();
+pub fn configuration(config: &ActConfig) -> Vec<(String, String)> {
     let mut lines = Vec::new();
-    for spec in options_of(C::TEST).filter(|spec| spec.since == Since::Act66) {
-        match value(config, spec) {
+    for spec in options_of(config.test).filter(|spec| spec.since == Since::Act66) {
+        match config.text(spec.name) {
             Some(value) => lines.push((spec.name.to_owned(), value)),
             None if spec.name == "service-threads" => {
-                lines.push((spec.name.to_owned(), terms.service_threads_or_default().to_string()));
+                lines.push((spec.name.to_owned(), config.service_threads_or_default().to_string()));
             }
             None => {}
         }
         if spec.name == "device-names" {
-            lines.push(("num-devices".to_owned(), terms.device_names.len().to_string()));
+            lines.push(("num-devices".to_owned(), config.device_names.len().to_string()));
         }
     }
     lines
 }
 
-/// The lines of ACT's DERIVED CONFIGURATION block of a storage test, key and value, in its order.
+/// The lines of ACT's DERIVED CONFIGURATION block, key and value, in its order.
 ///
 /// Units: operations a second over all devices; records rounded down, large blocks to two digits.
 /// ACT's 32-bit integers wrap where these do not.
-pub fn derived(config: &StorageConfig, derived: &Derived) -> Vec<(String, String)> {
-    let (reads, writes) = large_blocks_as_act_computes(config, derived);
-    let stored = format!("{} ... {}", derived.record_stored_bytes_min, derived.record_stored_bytes_max);
-    [
-        ("record-stored-bytes", stored),
-        ("internal-read-reqs-per-sec", derived.read_rate.per_sec_floor().to_string()),
-        ("internal-write-reqs-per-sec", derived.commit_write_rate.per_sec_floor().to_string()),
-        ("large-block-reads-per-sec", format!("{reads:.2}")),
-        ("large-block-writes-per-sec", format!("{writes:.2}")),
-    ]
-    .map(|(key, value)| (key.to_owned(), value))
-    .into()
+pub fn derived(config: &ActConfig, derived: &Derived) -> Vec<(String, String)> {
+    let lines = match derived {
+        Derived::Storage(derived) => {
+            let (reads, writes) = large_blocks_as_act_computes(config, derived);
+            let stored = format!("{} ... {}", derived.record_stored_bytes_min, derived.record_stored_bytes_max);
+            vec![
+                ("record-stored-bytes", stored),
+                ("internal-read-reqs-per-sec", derived.read_rate.per_sec_floor().to_string()),
+                ("internal-write-reqs-per-sec", derived.commit_write_rate.per_sec_floor().to_string()),
+                ("large-block-reads-per-sec", format!("{reads:.2}")),
+                ("large-block-writes-per-sec", format!("{writes:.2}")),
+            ]
+        }
+        Derived::Index(derived) => vec![
+            ("service-thread-reads-per-sec", derived.service_read_rate.per_sec_floor().to_string()),
+            ("cache-thread-reads-and-writes-per-sec", updates_as_act_computes(config).to_string()),
+        ],
+    };
+    lines.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// The lines of ACT's DERIVED CONFIGURATION block of an index test, key and value, in its order.
-pub fn derived_index(config: &IndexConfig, derived: &IndexDerived) -> Vec<(String, String)> {
-    [
-        ("service-thread-reads-per-sec", derived.service_read_rate.per_sec_floor()),
-        ("cache-thread-reads-and-writes-per-sec", updates_as_act_prints(config)),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_string()))
-    .into()
+/// Page updates a second, in doubles and cut to a whole number. Where the exact rate is whole, the last bit
+/// of the double decides.
+fn updates_as_act_computes(config: &ActConfig) -> u64 {
+    (config.replicated_writes() as f64 * (100.0 / f64::from(100 - config.defrag_lwm_pct))) as u64
 }
 
 /// Large-block reads and writes a second, in doubles and in the order of ACT's operations.
@@ -64,12 +65,11 @@ pub fn derived_index(config: &IndexConfig, derived: &IndexDerived) -> Vec<(Strin
 /// Of a histogram load, which no ACT knows, the exact rates. Two decimals of a double are not always
 /// two decimals of the exact rate: where the third is a 5 and nothing follows, the last bit of the
 /// double decides.
-fn large_blocks_as_act_computes(config: &StorageConfig, derived: &Derived) -> (f64, f64) {
+fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) -> (f64, f64) {
     if config.has_histograms() {
         return (derived.large_block_read_rate.per_sec_f64(), derived.large_block_write_rate.per_sec_f64());
     }
-    let record_writes = u64::from(config.write_reqs_per_sec) * u64::from(config.replication_factor);
-    let original = record_writes as f64 / f64::from(derived.records_per_large_block);
+    let original = config.replicated_writes() as f64 / f64::from(derived.records_per_large_block);
     let amplification = 100.0 / f64::from(100 - config.defrag_lwm_pct);
     let overall = original * amplification;
     let writes = if config.commit_to_device { original * (amplification - 1.0) } else { overall };
@@ -83,18 +83,21 @@ fn large_blocks_as_act_computes(config: &StorageConfig, derived: &Derived) -> (f
 ///
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
 /// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`; no key here does.
-pub fn settings<C: Configuration>(config: &C) -> Vec<(String, String)> {
-    let in_force = |spec: &OptionSpec| Some((spec.name.to_owned(), value(config, spec).or(unset(spec))?));
-    let own = |spec: &&OptionSpec| spec.since != Since::Act66 && config.shows(spec);
-    options_of(C::TEST).filter(own).filter_map(in_force).collect()
+pub fn settings(config: &ActConfig) -> Vec<(String, String)> {
+    let in_force = |spec: &OptionSpec| {
+        let value = config.text(spec.name).or(spec.unset_word().map(str::to_owned));
+        Some((spec.name.to_owned(), value?))
+    };
+    let shown = |spec: &&OptionSpec| config.has_histograms() || !spec.is_of_histograms();
+    let own = options_of(config.test).filter(|spec| spec.since != Since::Act66);
+    own.filter(shown).filter_map(in_force).collect()
 }
 
-/// All three blocks as one text, each with its title and a blank line at its end. `derived` are the
-/// lines of the second.
-pub fn blocks<C: Configuration>(config: &C, derived: Vec<(String, String)>) -> String {
+/// All three blocks as one text, each with its title and a blank line at its end.
+pub fn blocks(config: &ActConfig, rates: &Derived) -> String {
     let blocks = [
-        (C::TEST.configuration_title(), configuration(config)),
-        ("DERIVED CONFIGURATION", derived),
+        (config.test.configuration_title(), configuration(config)),
+        ("DERIVED CONFIGURATION", derived(config, rates)),
         ("FLASHPROOF SETTINGS", settings(config)),
     ];
     let mut text = String::new();
@@ -106,47 +109,38 @@ pub fn blocks<C: Configuration>(config: &C, derived: Vec<(String, String)>) -> S
     text
 }
 
-/// The number that stands for "not set" in a file, for an option that has one.
-fn unset(spec: &OptionSpec) -> Option<String> {
-    spec.unset_word().map(str::to_owned)
-}
-
 /// A file that [`parse`](super::parse::parse) reads back to an equal configuration, for
 /// every configuration that [`check`](super::check()) lets through.
 ///
 /// ACT 6.6 can read it too, unless it holds one of the settings that ACT does not have.
-pub fn to_text<C: Configuration>(config: &C) -> String {
-    options_of(C::TEST)
-        .filter_map(|spec| Some((spec, value(config, spec)?)))
-        .filter(|(spec, value)| {
-            spec.since == Since::Act66 || !matches!(spec.default, options::Default::Value(text) if text == value)
-        })
-        .map(|(spec, value)| format!("{}: {value}\n", spec.name))
-        .collect()
-}
-
-/// The value of an option as text, if it is set.
-fn value(config: &impl Configuration, spec: &OptionSpec) -> Option<String> {
-    config.setting(spec.name)?.text()
+pub fn to_text(config: &ActConfig) -> String {
+    let is_said = |spec: &OptionSpec, value: &str| {
+        spec.since == Since::Act66 || !matches!(spec.default, Default::Value(text) if text == value)
+    };
+    let set = options_of(config.test).filter_map(|spec| Some((spec, config.text(spec.name)?)));
+    set.filter(|(spec, value)| is_said(spec, value)).map(|(spec, value)| format!("{}: {value}\n", spec.name)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::act::{Arrival, derive, parse_storage};
+    use crate::choice::Arrival;
+    use crate::workload::act::options::Test;
+    use crate::workload::act::parse::parse;
+    use crate::workload::act::rates::derive;
 
-    fn config() -> StorageConfig {
-        StorageConfig {
+    fn config() -> ActConfig {
+        ActConfig {
             device_names: vec!["sim:capacity=1GiB+seed=2".into()],
             test_duration_sec: 60,
             read_reqs_per_sec: 2000,
-            ..StorageConfig::default()
+            ..ActConfig::default()
         }
     }
 
     #[test]
     fn own_settings_are_shown_as_they_are_in_force() {
-        let config = StorageConfig { arrival: Arrival::Act, seed: Some(0), ..config() };
+        let config = ActConfig { arrival: Arrival::Act, seed: Some(0), ..config() };
         let shown = settings(&config);
         let shown: Vec<_> = shown.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let expected = [
@@ -164,14 +158,14 @@ mod tests {
     #[test]
     fn acts_script_finds_none_of_its_marks_in_our_block() {
         let marks = ["ACT version", "report-interval-sec", "microsecond-histograms", "DERIVED", "HISTOGRAM", "after "];
-        for (key, value) in settings(&StorageConfig { seed: Some(1), shards: Some(2), ..config() }) {
+        for (key, value) in settings(&ActConfig { seed: Some(1), shards: Some(2), ..config() }) {
             assert!(marks.iter().all(|mark| !key.starts_with(mark)) && !value.ends_with("CONFIGURATION"), "{key}");
         }
     }
 
     #[test]
     fn the_blocks_follow_each_other_as_in_a_log() {
-        let text = blocks(&config(), super::derived(&config(), &derive(&config()).unwrap()));
+        let text = blocks(&config(), &derive(&config()).unwrap());
         assert!(
             text.starts_with("ACT-STORAGE CONFIGURATION\ndevice-names: sim:capacity=1GiB+seed=2\nnum-devices: 1\n")
         );
@@ -182,26 +176,32 @@ mod tests {
 
     #[test]
     fn the_file_size_is_echoed_only_when_it_is_set() {
-        let has = |config: &StorageConfig| configuration(config).iter().any(|(key, _)| key == "file-size-mbytes");
+        let has = |config: &ActConfig| configuration(config).iter().any(|(key, _)| key == "file-size-mbytes");
         assert!(!has(&config()));
-        assert!(has(&StorageConfig { file_size_mbytes: Some(64), ..config() }));
+        assert!(has(&ActConfig { file_size_mbytes: Some(64), ..config() }));
     }
 
     #[test]
     fn a_rate_halfway_between_two_prints_is_rounded_as_act_rounds_it() {
         // 25 writes of 131072 / 1024 = 128 records a block, no defragmentation: exactly 0.1953125.
         // 16 of them: exactly 0.125, which C's printf rounds to even.
-        let half = StorageConfig { write_reqs_per_sec: 16, record_bytes: 1024, defrag_lwm_pct: 0, ..config() };
+        let half = ActConfig { write_reqs_per_sec: 16, record_bytes: 1024, defrag_lwm_pct: 0, ..config() };
         let lines = derived(&half, &derive(&half).unwrap());
         assert_eq!(lines[3].1, "0.12");
-        let half = StorageConfig { write_reqs_per_sec: 48, ..half };
+        let half = ActConfig { write_reqs_per_sec: 48, ..half };
         assert_eq!(derived(&half, &derive(&half).unwrap())[3].1, "0.38");
     }
 
     #[test]
     fn a_written_file_reads_back() {
         let text = to_text(&config());
-        assert_eq!(parse_storage("written", text.as_bytes()).unwrap().config, config());
+        assert_eq!(parse(Test::Storage, "written", text.as_bytes()).unwrap().config, config());
         assert!(!text.contains("arrival"), "ACT can read it");
+    }
+
+    #[test]
+    fn page_updates_are_cut_to_whole_ones_as_act_cuts_them() {
+        let thirds = ActConfig { write_reqs_per_sec: 1000, defrag_lwm_pct: 40, ..ActConfig::new(Test::Index) };
+        assert_eq!(updates_as_act_computes(&thirds), 1666);
     }
 }

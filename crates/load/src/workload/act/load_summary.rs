@@ -4,11 +4,10 @@
 //! here and nowhere before: these numbers are only printed. What a device decides when it is there
 //! (the size of its sectors) or while it runs (the tomb raider's speed) is remarked, not guessed.
 
-use super::configuration::{Fields, Terms};
-use super::derive::Derived;
-use super::index::{IndexConfig, IndexDerived, PAGE_BYTES};
+use super::config::ActConfig;
+use super::problem::Problem;
+use super::rates::{Derived, IndexDerived, PAGE_BYTES, StorageDerived, derive};
 use super::sizes::HistogramSizes;
-use super::storage::StorageConfig;
 use crate::choice::Arrival;
 use crate::rate::Rate;
 use device::discover::Drive;
@@ -45,8 +44,17 @@ pub struct LoadSummary {
 }
 
 impl LoadSummary {
-    /// The meaning of a storage test whose devices lie on `drives`.
-    pub fn of_storage(config: &StorageConfig, derived: &Derived, drives: &[Drive]) -> Self {
+    /// The meaning of the load of `config`, whose devices lie on `drives`.
+    ///
+    /// Errors: everything that is wrong with it.
+    pub fn of(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<Problem>> {
+        Ok(match derive(config)? {
+            Derived::Storage(derived) => Self::of_storage(config, &derived, drives),
+            Derived::Index(derived) => Self::of_index(config, &derived, drives),
+        })
+    }
+
+    fn of_storage(config: &ActConfig, derived: &StorageDerived, drives: &[Drive]) -> Self {
         let records = |sizes: Option<HistogramSizes>, step_bytes: u32| match sizes {
             Some(sizes) => sizes.table(step_bytes).mean_bytes(),
             None => {
@@ -65,7 +73,7 @@ impl LoadSummary {
             ("record writes", true, derived.commit_write_rate, commits),
             ("large-block writes", true, derived.large_block_write_rate, block_bytes),
         ];
-        let mut summary = Self::of(&config.terms(), &flows, &["record reads", "record writes"], drives);
+        let mut summary = Self::of_flows(config, &flows, &["record reads", "record writes"], drives);
         if config.tomb_raider {
             let told = "The tomb raider reads as fast as the devices and its pauses let it; it is not counted.";
             summary.remarks.push(told.into());
@@ -76,25 +84,24 @@ impl LoadSummary {
         summary
     }
 
-    /// The meaning of an index test whose devices lie on `drives`.
-    pub fn of_index(config: &IndexConfig, derived: &IndexDerived, drives: &[Drive]) -> Self {
+    fn of_index(config: &ActConfig, derived: &IndexDerived, drives: &[Drive]) -> Self {
         let page_bytes = f64::from(PAGE_BYTES);
         let flows = [
             ("service reads", false, derived.service_read_rate, page_bytes),
             ("cache reads", false, derived.update_rate, page_bytes),
             ("cache writes", true, derived.update_rate, page_bytes),
         ];
-        Self::of(&config.terms(), &flows, &["service reads"], drives)
+        Self::of_flows(config, &flows, &["service reads"], drives)
     }
 
     /// `by_clients`: the streams that have no rate where arrivals are closed.
-    fn of(
-        terms: &Terms,
+    fn of_flows(
+        config: &ActConfig,
         flows: &[(&'static str, bool, Rate, f64)],
         by_clients: &[&'static str],
         drives: &[Drive],
     ) -> Self {
-        let closed = terms.arrival == Arrival::Closed;
+        let closed = config.arrival == Arrival::Closed;
         let uncounted = |what: &str| closed && by_clients.contains(&what);
         let flows = flows.iter().filter(|(what, _, rate, _)| !(rate.is_zero() || uncounted(what)));
         let told =
@@ -102,7 +109,7 @@ impl LoadSummary {
         Self {
             flows: flows.map(|&(what, writes, rate, bytes_mean)| Flow { what, writes, rate, bytes_mean }).collect(),
             drives: drives.to_vec(),
-            duration_sec: terms.test_duration_sec,
+            duration_sec: config.test_duration_sec,
             remarks: closed.then_some(told).into_iter().collect(),
         }
     }
@@ -227,7 +234,7 @@ fn speed(bytes_per_sec: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::act::derive::derive;
+    use crate::workload::act::options::Test;
 
     fn drive(name: &str, members: usize, size_bytes: Option<u64>) -> Drive {
         Drive {
@@ -239,18 +246,18 @@ mod tests {
         }
     }
 
-    fn config(reads: u32, writes: u32) -> StorageConfig {
-        StorageConfig {
+    fn config(reads: u32, writes: u32) -> ActConfig {
+        ActConfig {
             device_names: vec!["/dev/a".into()],
             test_duration_sec: 3600,
             read_reqs_per_sec: reads,
             write_reqs_per_sec: writes,
-            ..StorageConfig::default()
+            ..ActConfig::default()
         }
     }
 
-    fn load_summary(config: &StorageConfig, drives: &[Drive]) -> LoadSummary {
-        LoadSummary::of_storage(config, &derive(config).unwrap(), drives)
+    fn load_summary(config: &ActConfig, drives: &[Drive]) -> LoadSummary {
+        LoadSummary::of(config, drives).unwrap()
     }
 
     /// 1x: 2000 reads of 1536 bytes, 400/17 large blocks of 128 KiB each way.
@@ -284,15 +291,14 @@ mod tests {
 
     #[test]
     fn each_page_update_of_an_index_test_is_a_read_and_a_write() {
-        let config = IndexConfig {
+        let config = ActConfig {
             device_names: vec!["/dev/a".into()],
             test_duration_sec: 1,
             read_reqs_per_sec: 2000,
             write_reqs_per_sec: 1000,
-            ..IndexConfig::default()
+            ..ActConfig::new(Test::Index)
         };
-        let derived = crate::workload::act::derive_index(&config).unwrap();
-        let summary = LoadSummary::of_index(&config, &derived, &[drive("a", 1, None)]);
+        let summary = load_summary(&config, &[drive("a", 1, None)]);
         assert_eq!(summary.written_bytes_per_sec(), 2000.0 * 4096.0);
         assert_eq!(summary.read_bytes_per_sec(), (3000.0 + 2000.0) * 4096.0);
     }
@@ -302,7 +308,7 @@ mod tests {
     fn sizes_from_a_histogram_count_with_their_mean() {
         let histogram =
             crate::workload::act::sizes::SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,50,0").unwrap();
-        let config = StorageConfig { record_bytes: 0, storage_read_histogram: Some(histogram), ..config(10, 0) };
+        let config = ActConfig { record_bytes: 0, storage_read_histogram: Some(histogram), ..config(10, 0) };
         assert_eq!(load_summary(&config, &[drive("a", 1, None)]).flows[0].bytes_mean, (512.0 + 1024.0) / 2.0);
     }
 
@@ -311,19 +317,19 @@ mod tests {
         let wide = Drive { min_io_bytes: Some(4096), ..drive("a", 1, None) };
         assert_eq!(load_summary(&config(1, 0), std::slice::from_ref(&wide)).flows[0].bytes_mean, 4096.0);
         assert_eq!(load_summary(&config(1, 0), &[wide, drive("b", 1, None)]).flows[0].bytes_mean, 2816.0);
-        let range = StorageConfig { record_bytes: 512, record_bytes_range_max: 2048, ..config(1, 0) };
+        let range = ActConfig { record_bytes: 512, record_bytes_range_max: 2048, ..config(1, 0) };
         assert_eq!(load_summary(&range, &[drive("a", 1, None)]).flows[0].bytes_mean, 1280.0);
     }
 
     #[test]
     fn what_is_not_known_or_not_counted_is_said() {
         let unknown = Drive { min_io_bytes: None, ..drive("a", 1, None) };
-        let odd = StorageConfig { tomb_raider: true, ..config(1, 1) };
+        let odd = ActConfig { tomb_raider: true, ..config(1, 1) };
         let lines = load_summary(&odd, std::slice::from_ref(&unknown)).lines(None).join("\n");
         assert!(lines.contains("unknown for a, whose size is not known here"), "{lines}");
         assert!(lines.contains("Sectors of 512 bytes are assumed on 1 drive"), "{lines}");
         assert!(lines.contains("tomb raider"), "{lines}");
-        let closed = load_summary(&StorageConfig { arrival: Arrival::Closed, ..config(1, 0) }, &[unknown]);
+        let closed = load_summary(&ActConfig { arrival: Arrival::Closed, ..config(1, 0) }, &[unknown]);
         assert_eq!((closed.flows.len(), closed.remarks.len()), (0, 1));
         assert_eq!(closed.written_bytes_per_sec().to_string(), "0");
     }

@@ -1,11 +1,14 @@
-//! The option table: its columns, and how to look things up in it.
+//! What the option table says of an option, and how values are read, checked and written back.
 //!
-//! The rows are in `table.rs`. A row says all there is to say about an option once: what may be
-//! written, in which unit, what happens when nothing is, which program knew it first, and when to
-//! change it. Nothing else in this crate repeats any of it.
+//! A row says all there is to say about an option once: what may be written, in which unit, what happens
+//! when nothing is, which program knew it first, and when to change it. The rows are in `table.rs`.
 
-use super::sizes::BUCKETS_MAX;
-use super::table::TABLE;
+use super::dialect::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Quoted, WHITE_SPACE, device_names, is_device_separator};
+use super::problem::{Problem, ValueProblem};
+use super::sizes::{BUCKETS_MAX, SizeHistogram};
+use crate::choice::Choice;
+use device::is_simulated;
+use engine::sim::DriveSpec;
 pub use results::act_log::Test;
 use std::fmt;
 
@@ -57,12 +60,6 @@ pub enum Kind {
     Word,
 }
 
-/// Largest number of devices in one test. Source: ACT 6.6, `cfg_storage.h`.
-pub const DEVICES_MAX: usize = 128;
-
-/// Longest name of a device, in bytes: `PATH_MAX` of Linux. ACT 6.6 takes 127.
-pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
-
 /// One option: a row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
@@ -72,8 +69,7 @@ pub struct OptionSpec {
     pub unit: &'static str,
     /// What may be written.
     pub kind: Kind,
-    /// Value when the key is missing, as text for people. The text parses to the default value
-    /// unless the option has none.
+    /// Value when the key is missing, as a file would have it.
     pub default: Default,
     /// The program that knew it first.
     pub since: Since,
@@ -151,92 +147,296 @@ impl OptionSpec {
             Kind::Word => "one word".into(),
         }
     }
-}
 
-/// All options, of whatever test.
-pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
-    TABLE.iter()
-}
-
-/// The options that `test` reads, in the order in which ACT prints them, then ours.
-pub fn options_of(test: Test) -> impl Iterator<Item = &'static OptionSpec> {
-    TABLE.iter().filter(move |spec| spec.tests.contains(&test))
-}
-
-/// The option of `test` with exactly this name.
-pub fn find(test: Test, name: &str) -> Option<&'static OptionSpec> {
-    options_of(test).find(|spec| spec.name == name)
-}
-
-/// The name of `test` that someone who wrote `unknown` most likely meant.
-///
-/// `None` when nothing is close: more than a third of the letters would have to change and no name
-/// begins with it. Case and `_` for `-` do not count as mistakes.
-pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
-    let meant = unknown.to_lowercase().replace('_', "-");
-    let begins = |name: &str| meant.len() >= 4 && name.starts_with(&meant);
-    options_of(test)
-        .map(|spec| (if begins(spec.name) { 1 } else { edit_distance(&meant, spec.name) }, spec.name))
-        .filter(|(distance, name)| distance * 3 <= name.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}
-
-/// Number of characters to insert, delete or replace to turn `a` into `b` (Levenshtein).
-fn edit_distance(a: &str, b: &str) -> usize {
-    // Nothing that long is near any name, and the work grows with the product of the lengths.
-    const LEN_MAX: usize = 64;
-    if a.len() > LEN_MAX {
-        return a.len();
+    /// Whether it is translated or ignored: a key of ACT 4 that a configuration does not keep.
+    pub(super) fn is_translated(&self) -> bool {
+        self.since == Since::Act4 && matches!(self.default, Default::Unset { .. })
     }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+
+    /// Sets `setting`, which is its field, from `text`. On an error it keeps its value.
+    pub(super) fn set(&self, setting: &mut dyn Setting, text: &str) -> Result<(), Problem> {
+        let set = match text {
+            "" if self.kind != Kind::Devices => Err(ValueProblem::Missing),
+            _ => setting.set(self, text),
+        };
+        set.map_err(|found| self.problem(found))
+    }
+
+    /// The mistake of a value that it does not take.
+    pub(super) fn problem(&self, found: ValueProblem) -> Problem {
+        match found {
+            ValueProblem::NoSuchDrive(message) => Problem::SimulatedDrive { key: self.name, message },
+            found => Problem::Value { key: self.name, found, wanted: self.wanted() },
         }
     }
-    row[b.len()]
+}
+
+/// A field of a configuration that a line of a file can set.
+///
+/// The type of a field decides how it is read, the option's row in the table which values it takes: parsing
+/// a file and checking a configuration that a program made go through the same range check.
+pub trait Setting {
+    /// Sets it from `text`, which has no white space around it. On an error it keeps its value.
+    fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
+
+    /// Whether the value is one that `spec` takes.
+    fn check(&self, _spec: &OptionSpec) -> Result<(), ValueProblem> {
+        Ok(())
+    }
+
+    /// The value as text that [`set`](Self::set) reads back; `None` when it is not set.
+    fn text(&self) -> Option<String>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),+) => {$(
+        impl Setting for $number {
+            fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+                let number = whole_number(text)?;
+                check_range(spec, number)?;
+                *self = number.try_into().map_err(|_| ValueProblem::TooLarge(number.to_string()))?;
+                Ok(())
+            }
+
+            fn check(&self, spec: &OptionSpec) -> Result<(), ValueProblem> {
+                check_range(spec, u64::from(*self))
+            }
+
+            fn text(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )+};
+}
+
+numbers!(u32, u64);
+
+impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
+    fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+        let mut value = T::default();
+        *self = match value.set(spec, text) {
+            // "00" says the same as "0".
+            Err(ValueProblem::TooSmall(0)) if spec.unset_word() == Some("0") => None,
+            result => result.map(|()| Some(value))?,
+        };
+        Ok(())
+    }
+
+    fn check(&self, spec: &OptionSpec) -> Result<(), ValueProblem> {
+        self.map_or(Ok(()), |value| value.check(spec))
+    }
+
+    fn text(&self) -> Option<String> {
+        self.and_then(|value| value.text())
+    }
+}
+
+impl Setting for SizeHistogram {
+    fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+        *self = Self::parse(text)?;
+        Ok(())
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Setting for bool {
+    fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+        *self = match text {
+            "yes" => true,
+            "no" => false,
+            _ => return Err(ValueProblem::NotYesNo(Quoted::new(text))),
+        };
+        Ok(())
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(if *self { "yes" } else { "no" }.into())
+    }
+}
+
+impl<T: Choice> Setting for T {
+    fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+        *self = T::from_word(text).ok_or_else(|| ValueProblem::NotAChoice(Quoted::new(text)))?;
+        Ok(())
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.word().into())
+    }
+}
+
+/// Device names.
+impl Setting for Vec<String> {
+    fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+        let names: Self = device_names(text).map(str::to_owned).collect();
+        names.check(spec)?;
+        *self = names;
+        Ok(())
+    }
+
+    fn check(&self, _: &OptionSpec) -> Result<(), ValueProblem> {
+        if self.is_empty() {
+            return Err(ValueProblem::NoDevices);
+        }
+        if self.len() > DEVICES_MAX {
+            return Err(ValueProblem::TooManyDevices(self.len()));
+        }
+        for (i, name) in self.iter().enumerate() {
+            check_device_name(name)?;
+            if self[..i].contains(name) {
+                return Err(ValueProblem::SameDeviceTwice(Quoted::new(name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.join(" ")).filter(|text| !text.is_empty())
+    }
+}
+
+fn check_device_name(name: &str) -> Result<(), ValueProblem> {
+    if name.len() > DEVICE_NAME_BYTES_MAX {
+        return Err(ValueProblem::LongDeviceName { found: Quoted::new(name), bytes: name.len() });
+    }
+    if name.starts_with(['"', '\'']) || name.ends_with(['"', '\'']) {
+        return Err(ValueProblem::QuotedDeviceName(Quoted::new(name)));
+    }
+    let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
+    if name.is_empty() || name.contains(unwritable) {
+        return Err(ValueProblem::BadDeviceName(Quoted::new(name)));
+    }
+    if is_simulated(name) {
+        name.parse::<DriveSpec>().map_err(|error| ValueProblem::NoSuchDrive(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// A word that is read and then ignored.
+impl Setting for String {
+    fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+        if text.contains(WHITE_SPACE) {
+            return Err(ValueProblem::NotOneWord(Quoted::new(text)));
+        }
+        text.clone_into(self);
+        Ok(())
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.clone()).filter(|text| !text.is_empty())
+    }
+}
+
+fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
+    let Kind::Whole { min, max, power_of_two } = spec.kind else { return Ok(()) };
+    if number < min {
+        Err(ValueProblem::TooSmall(number))
+    } else if number > max {
+        Err(ValueProblem::TooLarge(number.to_string()))
+    } else if power_of_two && number != 0 && !number.is_power_of_two() {
+        Err(ValueProblem::NotAPowerOfTwo(number))
+    } else {
+        Ok(())
+    }
+}
+
+/// A whole number in decimal digits, as in ACT with an optional plus sign.
+///
+/// Shape: the number, or its digits if it does not fit.
+pub(super) fn whole_number(value: &str) -> Result<u64, ValueProblem> {
+    use ValueProblem as Found;
+    let unsigned = value.strip_prefix('+').unwrap_or(value);
+    let digits_len = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
+    let (digits, junk) = unsigned.split_at(digits_len);
+    match (digits.is_empty(), junk.is_empty()) {
+        (true, true) if value.is_empty() => Err(Found::Missing),
+        (true, _) if value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) => {
+            Err(Found::Negative(Quoted::new(value)))
+        }
+        (true, _) => Err(Found::NotANumber(Quoted::new(value))),
+        (false, false) => Err(Found::JunkAfterNumber { found: Quoted::new(value), junk: Quoted::new(junk) }),
+        (false, true) => digits.parse().map_err(|_| Found::TooLarge(shortened(digits))),
+    }
+}
+
+/// Digits that a message can show.
+fn shortened(digits: &str) -> String {
+    const SHOWN: usize = 40;
+    if digits.len() <= SHOWN { digits.into() } else { format!("{}... ({} digits)", &digits[..SHOWN], digits.len()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::act::table::find;
+
+    fn set<T: Setting + std::default::Default>(key: &str, text: &str) -> Result<T, ValueProblem> {
+        let mut value = T::default();
+        let spec = find(Test::Storage, key).unwrap();
+        value.set(spec, text).map(|()| value)
+    }
 
     #[test]
-    fn edit_distance_counts_single_character_changes() {
-        for (a, b, distance) in [("", "abc", 3), ("kitten", "sitting", 3), ("same", "same", 0), ("ab", "ba", 2)] {
-            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+    fn ranges_come_from_the_table() {
+        assert_eq!(set::<u32>("update-pct", "100"), Ok(100));
+        assert_eq!(set::<u32>("update-pct", "101"), Err(ValueProblem::TooLarge("101".into())));
+        assert_eq!(set::<u32>("test-duration-sec", "0"), Err(ValueProblem::TooSmall(0)));
+        assert_eq!(set::<u32>("large-block-op-kbytes", "100"), Err(ValueProblem::NotAPowerOfTwo(100)));
+        assert_eq!(set::<u32>("max-lag-sec", "4294967295"), Ok(u32::MAX));
+        assert_eq!(set::<u32>("max-lag-sec", "4294967296"), Err(ValueProblem::TooLarge("4294967296".into())));
+    }
+
+    #[test]
+    fn the_unset_word_means_not_set_and_zero_is_a_seed() {
+        assert_eq!(set::<Option<u32>>("service-threads", "0"), Ok(None));
+        assert_eq!(set::<Option<u32>>("service-threads", "00"), Ok(None));
+        assert_eq!(set::<Option<u32>>("shards", "0"), Ok(None));
+        assert_eq!(set::<Option<u32>>("num-queues", "0"), Err(ValueProblem::TooSmall(0)), "it has no such word");
+        assert_eq!(set::<Option<u64>>("seed", "0"), Ok(Some(0)));
+        assert_eq!(set::<Option<u64>>("seed", "18446744073709551615"), Ok(Some(u64::MAX)));
+    }
+
+    #[test]
+    fn yes_and_no_are_the_only_flags() {
+        assert_eq!(set::<bool>("tomb-raider", "yes"), Ok(true));
+        for text in ["y", "Yes", "true", "1", "yes please"] {
+            assert_eq!(set::<bool>("tomb-raider", text), Err(ValueProblem::NotYesNo(Quoted::new(text))), "{text}");
         }
     }
 
     #[test]
-    fn a_slip_finds_its_key_and_nonsense_finds_none() {
-        let near = |name| nearest(Test::Storage, name);
-        assert_eq!(near("recod-bytes"), Some("record-bytes"));
-        assert_eq!(near("read_reqs_per_sec"), Some("read-reqs-per-sec"));
-        assert_eq!(near("Test-Duration-Sec"), Some("test-duration-sec"));
-        assert_eq!(near("device-name"), Some("device-names"));
-        assert_eq!(near("write-reqs"), Some("write-reqs-per-sec"));
-        assert_eq!(near("defrag-lwm"), Some("defrag-lwm-pct"));
-        assert_eq!(near("bananas"), None);
-        assert_eq!(near("x"), None);
-        assert_eq!(near(&"y".repeat(5000)), None);
+    fn a_device_list_names_each_device_once() {
+        let set = set::<Vec<String>>;
+        assert_eq!(set("device-names", "/dev/a;/dev/b").unwrap(), ["/dev/a", "/dev/b"]);
+        assert_eq!(set("device-names", " , "), Err(ValueProblem::NoDevices));
+        assert_eq!(set("device-names", "a b a"), Err(ValueProblem::SameDeviceTwice(Quoted::new("a"))));
+        let long = "a".repeat(4096);
+        assert!(matches!(set("device-names", &long), Err(ValueProblem::LongDeviceName { bytes: 4096, .. })));
+        assert_eq!(set("device-names", "a\u{1}"), Err(ValueProblem::BadDeviceName(Quoted::new("a\u{1}"))));
+        let many: Vec<_> = (0..129).map(|n| format!("d{n}")).collect();
+        assert_eq!(set("device-names", &many.join(",")), Err(ValueProblem::TooManyDevices(129)));
+        assert_eq!(set("device-names", &many[..128].join(",")).unwrap().len(), 128);
     }
 
     #[test]
-    fn names_are_unique_and_texts_are_one_line() {
-        let mut names: Vec<_> = TABLE.iter().map(|spec| spec.name).collect();
-        names.sort_unstable();
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        for spec in TABLE {
-            assert!(!spec.help.is_empty() && !spec.help.contains('\n'), "{}", spec.name);
-            assert!(!spec.advice.is_empty() && !spec.advice.contains('\n'), "{}", spec.name);
-            assert!(!spec.tests.is_empty(), "{}", spec.name);
+    fn whole_numbers_are_digits_and_nothing_else() {
+        for (text, number) in [("0", 0), ("007", 7), ("+5", 5), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(whole_number(text), Ok(number), "{text}");
         }
+        let q = Quoted::new;
+        assert_eq!(whole_number(""), Err(ValueProblem::Missing));
+        assert_eq!(whole_number("-5"), Err(ValueProblem::Negative(q("-5"))));
+        for text in ["x", "-", "+", "++5", "-x", ": 5", "٣"] {
+            assert_eq!(whole_number(text), Err(ValueProblem::NotANumber(q(text))), "{text}");
+        }
+        for (text, junk) in [("20x", "x"), ("1.5", ".5"), ("1e3", "e3"), ("60 x 60", " x 60"), ("0x10", "x10")] {
+            let found = ValueProblem::JunkAfterNumber { found: q(text), junk: q(junk) };
+            assert_eq!(whole_number(text), Err(found), "{text}");
+        }
+        assert_eq!(whole_number("18446744073709551616"), Err(ValueProblem::TooLarge("18446744073709551616".into())));
+        assert!(matches!(whole_number(&"9".repeat(4000)), Err(ValueProblem::TooLarge(digits)) if digits.len() < 70));
     }
 }

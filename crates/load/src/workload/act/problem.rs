@@ -1,14 +1,15 @@
-//! Everything that can be wrong with a configuration.
+//! Everything that can be wrong with a configuration, and what deserves to be said of one without mistakes.
 //!
 //! Each is one line: file and line, the key, what was found, what is allowed, what to do. Values of
 //! the file are quoted, escaped and cut, so that no input can break the line.
 
-use super::options::{DEVICE_NAME_BYTES_MAX, OptionSpec, Test};
+use super::dialect::{DEVICE_NAME_BYTES_MAX, FILE_BYTES_MAX, LineProblem, Quoted};
 use super::sizes::problem::{HistogramProblem, SizesProblem};
+use results::act_log::Test;
 use std::fmt;
 use thiserror::Error;
 
-/// A [`Problem`] or [`Warning`](super::Warning) and where it is.
+/// A [`Problem`] or [`Warning`] and where it is.
 ///
 /// Displays as `FILE:LINE: WHAT`, without the line when it concerns the file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,52 +48,17 @@ impl fmt::Display for ConfigErrors {
     }
 }
 
-/// A piece of a file, quoted for a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quoted(String);
-
-impl Quoted {
-    /// Keeps what a message can show of `text`.
-    pub fn new(text: &str) -> Self {
-        const SHOWN_CHARS: usize = 60;
-        let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
-        if shown.len() < text.len() {
-            shown.push_str("...");
-        }
-        Self(shown)
-    }
-
-    /// The same without the quotes, for a comment.
-    pub fn bare(&self) -> impl fmt::Display {
-        self.0.escape_debug()
-    }
-}
-
-impl fmt::Display for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
-    }
-}
-
 /// Why a configuration is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// A line is not UTF-8.
-    #[error("byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8")]
-    NotUtf8 {
-        /// Position in the line, the first is 1.
-        byte: usize,
-        /// The offending byte.
-        value: u8,
-    },
-    /// A line that starts with the colon.
-    #[error("no key before the colon - write \"name: value\"")]
-    NoKey,
+    /// A line that is none.
+    #[error(transparent)]
+    Line(#[from] LineProblem),
     /// More bytes than any configuration has.
     #[error(
         "{bytes} bytes or more are too many for a configuration, which has at most {} - name the file with the test's \
          configuration",
-        super::parse::FILE_BYTES_MAX
+        FILE_BYTES_MAX
     )]
     NotAConfiguration {
         /// Bytes that were given.
@@ -248,27 +214,20 @@ pub enum Problem {
     },
     /// ACT 4's queues give more threads than can be counted.
     #[error(
-        "num-queues: {queues} queues x {threads} threads is more than {} service-threads - give service-threads \
-         instead of num-queues and threads-per-queue",
-        super::table::SERVICE_THREADS_MAX
+        "num-queues: {queues} queues x {threads} threads is more than {most} service-threads - give service-threads \
+         instead of num-queues and threads-per-queue"
     )]
     TooManyQueueThreads {
         /// `num-queues`.
         queues: u32,
         /// `threads-per-queue`.
         threads: u32,
+        /// Service threads that can be configured.
+        most: u64,
     },
 }
 
 impl Problem {
-    /// A value that `spec` does not take.
-    pub(crate) fn value(spec: &OptionSpec, found: ValueProblem) -> Self {
-        match found {
-            ValueProblem::NoSuchDrive(message) => Self::SimulatedDrive { key: spec.name, message },
-            found => Self::Value { key: spec.name, found, wanted: spec.wanted() },
-        }
-    }
-
     /// The keys whose values contradict each other; none for the problem of a single line. The
     /// first is the one to point at.
     pub(crate) fn conflicting_keys(&self) -> &'static [&'static str] {
@@ -357,19 +316,74 @@ pub enum ValueProblem {
     QuotedDeviceName(Quoted),
 }
 
+/// What became of a key that does not mean what its writer may think.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Warning {
+    /// ACT 4's commit-min-bytes is in force.
+    #[error(
+        "commit-min-bytes is a key of ACT 4 that ACT 6 dropped: commit writes are rounded to {}",
+        if *.0 == 0 { "the device's minimum I/O size, as without it".into() }
+        else { format!("{} bytes, or to the device's minimum I/O size where that is larger", .0) }
+    )]
+    CommitMinBytes(u32),
+    /// ACT 4's commit-min-bytes without commits.
+    #[error("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: it has no effect, because commit-to-device is no")]
+    CommitMinBytesUnused,
+    /// ACT 4's queues became threads.
+    #[error(
+        "num-queues and threads-per-queue are keys of ACT 4: {queues} x {threads} became service-threads: \
+         {service_threads}"
+    )]
+    QueuesBecameServiceThreads {
+        /// `num-queues`.
+        queues: u32,
+        /// `threads-per-queue`.
+        threads: u32,
+        /// Their product.
+        service_threads: u32,
+    },
+    /// ACT 4's queues beside service-threads.
+    #[error(
+        "{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too; if the file is \
+         of ACT 5.1 to 5.3, flashproof config FILE translates it"
+    )]
+    QueuesOverruled {
+        /// `num-queues` or `threads-per-queue`.
+        key: &'static str,
+        /// What is used.
+        service_threads: u32,
+    },
+    /// One of ACT 4's two without the other.
+    #[error("{key} is a key of ACT 4: it is ignored, because it says nothing without {other}; give service-threads")]
+    HalfOfQueues {
+        /// The key that is there.
+        key: &'static str,
+        /// The key that is not.
+        other: &'static str,
+    },
+    /// ACT 4's scheduler-mode.
+    #[error("scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left alone")]
+    SchedulerModeIgnored,
+    /// There will be one report only.
+    #[error(
+        "report-interval-sec: {report_interval_sec} s is longer than the test of {test_duration_sec} s: the only \
+         report is the one at its end"
+    )]
+    OneReportOnly {
+        /// The interval, in seconds.
+        report_interval_sec: u32,
+        /// The test, in seconds.
+        test_duration_sec: u32,
+    },
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn quoted_text_stays_on_one_line_and_is_cut() {
-        assert_eq!(Quoted::new("a\r\n\tb\u{1b}[2J").to_string(), r#""a\r\n\tb\u{1b}[2J""#);
-        assert_eq!(Quoted::new(&"é".repeat(100)).to_string(), format!("\"{}...\"", "é".repeat(60)));
-    }
-
-    #[test]
     fn a_problem_of_the_whole_file_has_no_line_number() {
-        let mut located = Located { file: "a.conf".into(), line: Some(7), what: Problem::NoKey };
+        let mut located = Located { file: "a.conf".into(), line: Some(7), what: Problem::Line(LineProblem::NoKey) };
         assert_eq!(located.to_string(), "a.conf:7: no key before the colon - write \"name: value\"");
         located.line = None;
         assert_eq!(located.to_string(), "a.conf: no key before the colon - write \"name: value\"");

@@ -4,8 +4,9 @@
 //! shares, sizes and times are left alone.
 //! Rates are whole numbers in a file, so what is rounded is said.
 
-use super::any::AnyConfig;
-use super::options::{Kind, OptionSpec, options_of};
+use super::config::ActConfig;
+use super::options::{Kind, OptionSpec};
+use super::table::options_of;
 use crate::factor::{Factor, ONE, decimal};
 use std::fmt;
 use thiserror::Error;
@@ -86,8 +87,8 @@ pub enum ScaleError {
 ///
 /// Shape: the rates that were multiplied, in the order of the option table. Errors: one for each rate
 /// that cannot be; nothing changes then.
-pub fn scale(config: &mut AnyConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<ScaleError>> {
-    let rates: Vec<_> = options_of(config.test())
+pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    let rates: Vec<_> = options_of(config.test)
         .filter(|spec| is_rate(spec))
         .filter_map(|spec| Some((spec, config.number(spec.name).filter(|rate| *rate > 0)?)))
         .collect();
@@ -97,8 +98,8 @@ pub fn scale(config: &mut AnyConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<
 /// Sets the rates of `config` to `factor` times the 1x load of `drives` drives.
 ///
 /// Shape and errors as those of [`scale`].
-pub fn set_load(config: &mut AnyConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<ScaleError>> {
-    let specs = options_of(config.test()).filter_map(|spec| {
+pub fn set_load(config: &mut ActConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    let specs = options_of(config.test).filter_map(|spec| {
         let (_, rate) = LOAD_1X.iter().find(|(key, _)| *key == spec.name)?;
         Some(times(spec, rate.saturating_mul(drives), factor))
     });
@@ -129,7 +130,7 @@ fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, ScaleEr
 }
 
 fn set_all(
-    config: &mut AnyConfig,
+    config: &mut ActConfig,
     rates: impl Iterator<Item = Result<Scaled, ScaleError>>,
 ) -> Result<Vec<Scaled>, Vec<ScaleError>> {
     let (scaled, errors): (Vec<_>, Vec<_>) = rates.partition(Result::is_ok);
@@ -147,23 +148,22 @@ fn set_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::act::derive::derive;
     use crate::workload::act::options::Test;
+    use crate::workload::act::rates::derive_storage;
     use crate::workload::act::sizes::SizeHistogram;
-    use crate::workload::act::storage::StorageConfig;
 
     fn factor(text: &str) -> Factor {
         text.parse().unwrap()
     }
 
-    fn config(reads: u32, writes: u32) -> AnyConfig {
-        AnyConfig::Storage(StorageConfig {
+    fn config(reads: u32, writes: u32) -> ActConfig {
+        ActConfig {
             device_names: vec!["/dev/a".into()],
             test_duration_sec: 1,
             read_reqs_per_sec: reads,
             write_reqs_per_sec: writes,
-            ..StorageConfig::default()
-        })
+            ..ActConfig::default()
+        }
     }
 
     #[test]
@@ -221,21 +221,15 @@ mod tests {
     #[test]
     fn a_ratio_of_blocks_stays_and_large_block_reads_scale_with_the_writes() {
         let histogram = SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,100,0").unwrap();
-        let mut scaled = AnyConfig::Storage(StorageConfig {
+        let mut scaled = ActConfig {
             record_bytes: 0,
             write_reqs_per_sec: 128_000,
             storage_write_histogram: Some(histogram),
             total_lbw_per_sec: 4,
             direct_frees: 3,
-            ..match config(0, 0) {
-                AnyConfig::Storage(config) => config,
-                AnyConfig::Index(_) => panic!("a storage test"),
-            }
-        });
-        let block_reads = |config: &AnyConfig| match config {
-            AnyConfig::Storage(config) => derive(config).unwrap().large_block_read_rate.per_sec_f64(),
-            AnyConfig::Index(_) => panic!("a storage test"),
+            ..config(0, 0)
         };
+        let block_reads = |config: &ActConfig| derive_storage(config).unwrap().large_block_read_rate.per_sec_f64();
         let before = block_reads(&scaled);
         assert!(before > 0.0);
         for factor_text in ["0.5", "0.1"] {

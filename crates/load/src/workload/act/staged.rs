@@ -9,11 +9,11 @@
 //! the same load alone as in company, whichever devices a run has, and so do its threads: bounds on
 //! operations in flight over all devices shrink and grow with the rates.
 
-use super::any::AnyConfig;
-use super::model::Model;
+use super::config::ActConfig;
+use super::echo::to_text;
 use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X, scale};
-use super::storage::StorageConfig;
-use crate::choice::{Arrival, Engine, Pacing};
+use super::workload::ActWorkload;
+use crate::choice::Arrival;
 use crate::factor::Factor;
 use crate::workload::{Load, RunSpec, Scalable};
 use std::fmt::Display;
@@ -25,22 +25,22 @@ const BOUNDS: [&str; 2] = ["service-threads", "cache-threads"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
     /// On its devices.
-    config: AnyConfig,
+    config: ActConfig,
     /// As it was given, with its own devices: rates are rounded once, on the way from here to a run.
-    given: AnyConfig,
+    given: ActConfig,
 }
 
 impl Base {
     /// ACT's own load of 1x: 2,000 reads and 1,000 writes a second on each of `devices`.
     pub fn of_act(devices: &[String]) -> Self {
         let times = |rate: u64| u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX);
-        let config = AnyConfig::Storage(StorageConfig {
+        let config = ActConfig {
             device_names: devices.to_vec(),
             test_duration_sec: 1,
             read_reqs_per_sec: times(READS_PER_SEC_1X),
             write_reqs_per_sec: times(WRITES_PER_SEC_1X),
-            ..StorageConfig::default()
-        });
+            ..ActConfig::default()
+        };
         Self { given: config.clone(), config }
     }
 
@@ -48,86 +48,83 @@ impl Base {
     /// each of its own would.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
-    pub fn of_config(config: AnyConfig, devices: &[String]) -> Result<Self, Vec<String>> {
-        let own = config.device_names().len();
+    pub fn of_config(config: ActConfig, devices: &[String]) -> Result<Self, Vec<String>> {
+        let own = config.device_names.len();
         let mut base = Self { given: config.clone(), config };
         if !devices.is_empty() {
             spread(&mut base.config, Factor::ONE, devices.len(), own)?;
-            base.config.set_device_names(devices.to_vec());
+            base.config.device_names = devices.to_vec();
         }
         Ok(base)
     }
 
     /// The configuration at 1x.
-    pub fn config(&self) -> &AnyConfig {
+    pub fn config(&self) -> &ActConfig {
         &self.config
     }
 
     /// Settles when operations are intended to start.
     pub fn set_arrival(&mut self, arrival: Arrival) {
-        self.config.set_arrival(arrival);
-        self.given.set_arrival(arrival);
+        (self.config.arrival, self.given.arrival) = (arrival, arrival);
     }
 }
 
 impl Scalable for Base {
-    type Workload = Model;
+    type Workload = ActWorkload;
 
     fn spec(&self) -> RunSpec {
-        self.config.terms().spec()
+        self.config.spec()
     }
 
     fn set_duration(&mut self, seconds: u32) {
-        self.config.set_duration(seconds);
-        self.given.set_duration(seconds);
+        (self.config.test_duration_sec, self.given.test_duration_sec) = (seconds, seconds);
     }
 
-    fn at(&self, factor: Factor, devices: &[usize]) -> Result<Load<Model>, Vec<String>> {
-        let names = self.config.device_names();
+    fn at(&self, factor: Factor, devices: &[usize]) -> Result<Load<ActWorkload>, Vec<String>> {
+        let names = &self.config.device_names;
         let chosen: Vec<_> = devices.iter().filter_map(|device| names.get(*device).cloned()).collect();
         let mut config = self.given.clone();
-        let rounded = spread(&mut config, factor, chosen.len(), self.given.device_names().len())?;
-        config.set_device_names(chosen);
-        let text = config.to_text();
-        let workload = Model::of(config).map_err(sentences)?;
+        let rounded = spread(&mut config, factor, chosen.len(), self.given.device_names.len())?;
+        config.device_names = chosen;
+        let text = to_text(&config);
+        let workload = ActWorkload::of(config).map_err(sentences)?;
         Ok(Load { workload, text, rounded })
     }
 
     /// How it is carried out and reported does not matter to that.
     fn is_standard(&self) -> bool {
-        let AnyConfig::Storage(config) = &self.given else { return false };
+        let config = &self.given;
         let arrival = match config.arrival {
             Arrival::Act => Arrival::default(),
             other => other,
         };
-        let defaults = StorageConfig::default();
-        let Self { config: AnyConfig::Storage(acts), .. } = Self::of_act(&config.device_names) else { return false };
-        let alike = StorageConfig {
+        let Self { config: acts, .. } = Self::of_act(&config.device_names);
+        let alike = ActConfig {
             arrival,
             test_duration_sec: acts.test_duration_sec,
-            report_interval_sec: defaults.report_interval_sec,
-            microsecond_histograms: defaults.microsecond_histograms,
-            pacing: Pacing::default(),
-            engine: Engine::default(),
-            seed: None,
-            shards: None,
+            report_interval_sec: acts.report_interval_sec,
+            microsecond_histograms: acts.microsecond_histograms,
+            pacing: acts.pacing,
+            engine: acts.engine,
+            seed: acts.seed,
+            shards: acts.shards,
             ..config.clone()
         };
         alike == acts
     }
 
     fn is_paced_as_published(&self) -> bool {
-        self.config.terms().arrival == Arrival::Act
+        self.config.arrival == Arrival::Act
     }
 
     fn to_text(&self) -> String {
-        self.config.to_text()
+        to_text(&self.config)
     }
 }
 
 /// Multiplies all rates by `factor`, and those of `of` devices to those of `devices`; bounds follow the
 /// devices alone.
-fn spread(config: &mut AnyConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
+fn spread(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
     let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);
     let scaled = scale(config, share(factor)?).map_err(sentences)?;
     for key in BOUNDS.into_iter().filter(|_| devices != of) {
@@ -148,18 +145,19 @@ fn sentences<T: Display>(problems: Vec<T>) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::workload::act::options::Test;
+    use crate::workload::act::parse::parse;
 
     fn names(count: usize) -> Vec<String> {
         (0..count).map(|n| format!("/dev/d{n}")).collect()
     }
 
-    fn parsed(text: &str) -> AnyConfig {
-        AnyConfig::parse(Test::Storage, "my.conf", text.as_bytes()).unwrap().0
+    fn parsed(text: &str) -> ActConfig {
+        parse(Test::Storage, "my.conf", text.as_bytes()).unwrap().config
     }
 
-    fn rates(load: &Load<Model>) -> (u32, u32) {
-        let terms = load.workload.terms();
-        (terms.read_reqs_per_sec, terms.write_reqs_per_sec)
+    fn rates(load: &Load<ActWorkload>) -> (u32, u32) {
+        let config = load.workload.config();
+        (config.read_reqs_per_sec, config.write_reqs_per_sec)
     }
 
     fn factor(text: &str) -> Factor {
@@ -172,8 +170,8 @@ mod tests {
         base.set_duration(86_400);
         let alone = base.at(factor("30"), &[1]).unwrap();
         assert_eq!(rates(&alone), (60_000, 30_000));
-        assert_eq!(alone.workload.terms().device_names, ["/dev/d1"]);
-        assert_eq!(alone.workload.terms().test_duration_sec, 86_400);
+        assert_eq!(alone.workload.config().device_names, ["/dev/d1"]);
+        assert_eq!(alone.workload.config().test_duration_sec, 86_400);
         assert_eq!(rates(&base.at(factor("60"), &[0, 1, 2]).unwrap()), (360_000, 180_000));
         assert!(base.is_standard());
     }
@@ -183,9 +181,9 @@ mod tests {
         let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 1000\nservice-threads: 9\n";
         let base = Base::of_config(parsed(text), &[]).unwrap();
         let alone = base.at(factor("3"), &[0]).unwrap();
-        assert_eq!((rates(&alone), alone.workload.terms().service_threads), ((1_500, 0), Some(5)));
+        assert_eq!((rates(&alone), alone.workload.config().service_threads), ((1_500, 0), Some(5)));
         let both = base.at(factor("3"), &[0, 1]).unwrap();
-        assert_eq!((rates(&both), both.workload.terms().service_threads), ((3_000, 0), Some(9)));
+        assert_eq!((rates(&both), both.workload.config().service_threads), ((3_000, 0), Some(9)));
         assert!(!base.is_standard());
     }
 
@@ -193,7 +191,7 @@ mod tests {
     fn other_devices_get_what_those_of_the_file_would_each() {
         let text = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
         let base = Base::of_config(parsed(text), &names(3)).unwrap();
-        assert_eq!(base.config().device_names(), names(3));
+        assert_eq!(base.config().device_names, names(3));
         assert_eq!(rates(&base.at(factor("1"), &[0, 1, 2]).unwrap()), (6_000, 3_000));
         assert!(base.is_standard(), "ACT's own file, on more devices");
     }
@@ -235,7 +233,7 @@ mod tests {
     #[test]
     fn the_text_is_a_file_that_says_the_same() {
         let load = Base::of_act(&names(2)).at(factor("2"), &[0, 1]).unwrap();
-        let again = Model::of(parsed(&load.text)).unwrap();
+        let again = ActWorkload::of(parsed(&load.text)).unwrap();
         assert_eq!(again, load.workload);
     }
 }

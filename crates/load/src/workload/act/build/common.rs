@@ -6,8 +6,8 @@ use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
 use crate::stream::Pattern;
-use crate::workload::act::configuration::{SERVICE_THREADS_PER_DEVICE, Terms};
-use crate::workload::{Choices, DeviceShape, Place};
+use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place};
 use device::random::Random;
 
 /// Memory for the buffers of the operations that clients wait for, over all devices, when the
@@ -34,9 +34,59 @@ const SHARD_IOPS: f64 = 200_000.0;
 /// Salted buffers beyond those in flight, so that one is ready while another is salted.
 pub(super) const SALTED_AHEAD: u32 = 8;
 
+/// A configuration that these devices cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(in super::super) enum WorkloadError {
+    /// Not even one large block fits.
+    #[error(
+        "cannot use {device} - its {size_bytes} bytes do not hold one large block of {large_block_bytes} bytes - use a larger device or a smaller large-block-op-kbytes"
+    )]
+    TooSmall {
+        /// The device.
+        device: String,
+        /// Its size.
+        size_bytes: u64,
+        /// What has to fit.
+        large_block_bytes: u32,
+    },
+    /// Not even one page of an index fits.
+    #[error(
+        "cannot use {device} - its {size_bytes} bytes do not hold one index page of 4096 bytes - use a larger device"
+    )]
+    NoPage {
+        /// The device.
+        device: String,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// A large block is smaller than the device's direct I/O.
+    #[error(
+        "cannot use {device} - its smallest direct I/O is {min_io_bytes} bytes, more than a large block of {large_block_bytes} bytes - raise large-block-op-kbytes"
+    )]
+    BlockTooSmall {
+        /// The device.
+        device: String,
+        /// Its smallest direct I/O.
+        min_io_bytes: u32,
+        /// What is smaller.
+        large_block_bytes: u32,
+    },
+    /// `arrival: closed` keeps record operations going, and there are none.
+    #[error(
+        "cannot run arrival: closed - the configuration has no record reads or commit writes to keep going - set read-reqs-per-sec, or choose another arrival"
+    )]
+    NothingClosed,
+}
+
+impl From<WorkloadError> for CannotRun {
+    fn from(error: WorkloadError) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// What the parts of a builder share.
 pub(super) struct Common<'a> {
-    pub(super) terms: Terms,
+    pub(super) config: &'a ActConfig,
     pub(super) devices: &'a [DeviceShape],
     pub(super) choices: &'a Choices,
     /// Bytes of the largest operation that a client waits for, on any device, at least 1.
@@ -54,7 +104,7 @@ impl Common<'_> {
     pub(super) fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
         let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
         let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
-        let schedule = match self.terms.arrival {
+        let schedule = match self.config.arrival {
             Arrivals::Paced | Arrivals::Closed => {
                 even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream))?
             }
@@ -118,7 +168,7 @@ impl Common<'_> {
     /// `service-threads` is given, else one for each.
     pub(super) fn client_limits(&self, shard: u32, plan: &mut Plan<Pattern>) -> Vec<u32> {
         let devices = 0..self.devices.len();
-        match self.terms.service_threads {
+        match self.config.service_threads {
             Some(_) => vec![self.limit(plan, self.client_slots_total(), shard, true); devices.len()],
             None => devices.map(|index| self.limit(plan, self.client_slots_on(index), shard, false)).collect(),
         }
@@ -137,7 +187,7 @@ impl Common<'_> {
 
     /// Operations in flight at most that clients wait for, over all devices and shards.
     pub(super) fn client_slots_total(&self) -> u32 {
-        match (self.terms.service_threads, self.terms.arrival) {
+        match (self.config.service_threads, self.config.arrival) {
             (Some(threads), _) => threads,
             (None, Arrivals::Act) => self.choices.cpus.saturating_mul(ACT_THREADS_PER_CPU).max(1),
             (None, _) => (0..self.devices.len()).map(|index| self.client_slots_on(index)).sum(),
@@ -147,7 +197,7 @@ impl Common<'_> {
     /// The same on one device, over all shards.
     pub(super) fn client_slots_on(&self, index: usize) -> u32 {
         let devices = self.devices.len() as u32;
-        match (self.terms.service_threads, self.terms.arrival) {
+        match (self.config.service_threads, self.config.arrival) {
             (Some(threads), _) => share(threads, devices, index as u32).max(1),
             (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
             (None, _) => {
@@ -164,12 +214,12 @@ impl Common<'_> {
     /// Number of shards: what was asked for, or as many as `iops` operations a second need; never more
     /// than there are `parts` to share out.
     pub(super) fn shards_wanted(&self, iops: f64, parts: u32) -> u32 {
-        let needed = match self.terms.arrival {
+        let needed = match self.config.arrival {
             // Flat out, each device can be given what one core can issue.
             Arrivals::Closed => self.devices.len() as u32,
             _ => (iops / SHARD_IOPS).ceil() as u32,
         };
-        let shards = self.terms.shards.unwrap_or(needed.min(self.choices.shards_max));
+        let shards = self.config.shards.unwrap_or(needed.min(self.choices.shards_max));
         if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts.max(1)) }
     }
 }

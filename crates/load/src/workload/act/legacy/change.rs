@@ -1,6 +1,6 @@
 //! What a translation changed, and why: one line each.
 
-use super::super::problem::Quoted;
+use super::super::dialect::Quoted;
 use thiserror::Error;
 
 /// A difference between an old file and its translation.

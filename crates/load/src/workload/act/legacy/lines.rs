@@ -3,8 +3,9 @@
 //! Translation replaces lines and adds some at the end, so whatever the parser then finds wrong is
 //! still named with the line of the old file.
 
-use super::super::dialect::{self, whole_number};
-use super::super::problem::{Located, Problem, Quoted, ValueProblem};
+use super::super::dialect::{self, Quoted};
+use super::super::options::whole_number;
+use super::super::problem::{Located, Problem, ValueProblem};
 
 /// A file, line by line.
 pub(super) struct Lines {
@@ -28,7 +29,7 @@ impl Lines {
                     let (key, value) = (line.key.to_owned(), line.value.to_owned());
                     file.lines.push(Entry { number: line.number, key, value });
                 }
-                Err((number, problem)) => file.problems.push((Some(number), problem)),
+                Err((number, problem)) => file.problems.push((Some(number), problem.into())),
             }
         }
         file

@@ -1,7 +1,7 @@
 //! Configurations of old ACTs, translated to what means the same today.
 //!
 //! ```text
-//! bytes --lines--> lines --recognise--> ACT 1 to 6 --translate--> today's lines --parse--> AnyConfig
+//! bytes --lines--> lines --recognise--> ACT 1 to 6 --translate--> today's lines --parse--> ActConfig
 //!                                                        |
 //!                                                     changes, each with its reason
 //! ```
@@ -11,17 +11,18 @@
 //! written out where it is not today's default. What cannot be kept is said.
 
 mod change;
-pub mod keys;
 mod lines;
 mod translate;
 
 pub use change::Change;
 
-use super::any::AnyConfig;
-use super::options::{OptionSpec, Since, Test, all, options_of};
-use super::problem::{ConfigErrors, Located, Problem};
-use super::warning::Warning;
-use keys::{ActKey, Program};
+use super::act_keys::{self, ActKey, Program};
+use super::config::ActConfig;
+use super::dialect::FILE_BYTES_MAX;
+use super::options::{OptionSpec, Since, Test};
+use super::parse::{Parsed, parse};
+use super::problem::{ConfigErrors, Located, Problem, Warning};
+use super::table::{all, options_of};
 use lines::Lines;
 use std::ops::RangeInclusive;
 
@@ -43,7 +44,7 @@ pub struct Reading {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
     /// What it says.
-    pub config: AnyConfig,
+    pub config: ActConfig,
     /// Major number of the ACT as whose file it was read.
     pub act: u8,
     /// Whether it is a file of flashproof, in which nothing is to be translated.
@@ -67,7 +68,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let mut lines = Lines::new(bytes);
     let told = test_of(&lines);
     let test = reading.test.or(told).unwrap_or_default();
-    if bytes.len() > super::parse::FILE_BYTES_MAX {
+    if bytes.len() > FILE_BYTES_MAX {
         // The parser says so, and that is all there is to say.
         lines = Lines::new(b"");
     }
@@ -92,11 +93,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
         }
     };
     let text = lines.text();
-    let parsed = if bytes.len() > super::parse::FILE_BYTES_MAX {
-        AnyConfig::parse(test, file, bytes)
-    } else {
-        AnyConfig::parse(test, file, text.as_bytes())
-    };
+    let parsed = parse(test, file, if bytes.len() > FILE_BYTES_MAX { bytes } else { text.as_bytes() });
     let mut found = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
     if reading.act.is_none() && candidates.is_err() {
         // The keys of an ACT are not unknown; which ACT it was is the question.
@@ -105,7 +102,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let given = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
     let problems = lines.problems(file, found);
     match parsed {
-        Ok((config, warnings)) if problems.is_empty() => {
+        Ok(Parsed { config, warnings }) if problems.is_empty() => {
             let candidates = if reading.act.is_some() { None } else { candidates.ok() };
             let test_by_default = reading.test.is_none() && told.is_none();
             Ok(Translation { config, act, own, test_by_default, candidates, given, changes, warnings })
@@ -130,7 +127,7 @@ fn test_of(lines: &Lines) -> Option<Test> {
     // Which program read what old ACTs had is the other table's to say.
     let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
     let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
-    let of_index = |key: &str| keys::find(key).is_some_and(|key| key.program == Program::Index);
+    let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.program == Program::Index);
     let has = |test: Test| only(test).any(|key| lines.has(key));
     // With keys of both the parser names those that do not belong.
     match (has(Test::Storage), has(Test::Index) || lines.keys().any(of_index)) {
@@ -142,7 +139,7 @@ fn test_of(lines: &Lines) -> Option<Test> {
 
 /// The majors that read all keys of the file that any ACT reads; else two keys that exclude each other.
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
-    let known: Vec<_> = lines.keys().filter_map(keys::find).collect();
+    let known: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known.iter().max_by_key(|key| key.since.0);
     let oldest = known.iter().filter(|key| key.until.is_some()).min_by_key(|key| key.until.map(|until| until.0));
     let first = newest.map_or(*MAJORS.start(), |key| key.since.0);

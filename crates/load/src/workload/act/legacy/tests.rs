@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::rate::Rate;
-use crate::workload::act::derive::derive;
-use crate::workload::act::storage::StorageConfig;
+use crate::workload::act::rates::derive_storage;
 
 /// The 3x example of ACT 2.
 const ACT2: &str = "device-names: /dev/sdc\nqueue-per-device: no\nnum-queues: 2\nthreads-per-queue: 8\n\
@@ -18,14 +17,14 @@ const ACT3: &str = "device-names: /dev/sdb,/dev/sdc\nqueue-per-device: no\nnum-q
 const ACT5: &str = "device-names: /dev/sdb\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n\
                     record-bytes: 1500\nservice-threads: 2\nnum-queues: 3\nmax-reqs-queued: 5\n";
 
-fn translated(text: &str) -> (StorageConfig, Translation) {
+fn translated(text: &str) -> (ActConfig, Translation) {
     read_as(text, &Reading::default())
 }
 
-fn read_as(text: &str, reading: &Reading) -> (StorageConfig, Translation) {
+fn read_as(text: &str, reading: &Reading) -> (ActConfig, Translation) {
     let translation = read("a.conf", text.as_bytes(), reading).unwrap_or_else(|errors| panic!("{errors}"));
-    let AnyConfig::Storage(config) = translation.config.clone() else { panic!("a storage test") };
-    (config, translation)
+    assert_eq!(translation.config.test, Test::Storage);
+    (translation.config.clone(), translation)
 }
 
 fn errors(text: &str) -> Vec<String> {
@@ -48,7 +47,7 @@ fn act_2_does_exactly_as_many_large_blocks_as_it_was_told() {
         let (config, translation) = translated(&text);
         assert_eq!(translation.act, 2);
         assert_eq!((config.write_reqs_per_sec, config.defrag_lwm_pct, config.record_bytes), (writes, lwm_pct, 1536));
-        let derived = derive(&config).unwrap();
+        let derived = derive_storage(&config).unwrap();
         assert_eq!(derived.large_block_read_rate, Rate::per_sec(rate));
         assert_eq!(derived.large_block_write_rate, Rate::per_sec(rate));
         assert_eq!(derived.read_rate, Rate::per_sec(6000));
@@ -69,7 +68,7 @@ fn act_2_without_buffers_wrote_zeros() {
 fn act_3_and_4_stored_records_in_steps_of_128_bytes() {
     let (config, translation) = translated(ACT3);
     assert_eq!((translation.act, config.record_bytes), (3, 1536));
-    let derived = derive(&config).unwrap();
+    let derived = derive_storage(&config).unwrap();
     // ACT 3 printed 2 x 3000 / (131072 / 1536) = 70.59.
     assert_eq!(derived.large_block_write_rate, Rate::new(6000, 85).unwrap());
     let ranged = format!("{}record-bytes-range-max: 1530\n", without(&without(ACT3, "queue-per"), "use-valloc"));
@@ -104,13 +103,14 @@ fn an_index_test_is_told_by_its_keys_and_its_cache_threads_are_renamed() {
     let text = "device-names: a\ntest-duration-sec: 60\nread-reqs-per-sec: 2\nnum-cache-threads: 3\nnum-queues: 2\n";
     let translation = read("a", text.as_bytes(), &Reading::default()).unwrap();
     assert_eq!(translation.act, 5);
-    let AnyConfig::Index(config) = &translation.config else { panic!("an index test") };
+    let config = &translation.config;
+    assert_eq!(config.test, Test::Index);
     assert_eq!((config.cache_threads, config.service_threads), (3, Some(8)));
     assert!(translation.changes.contains(&("cache-threads", Change::Renamed("num-cache-threads"))));
     let both = "device-names: a\ntest-duration-sec: 60\nread-reqs-per-sec: 2\n";
     let index = Reading { test: Some(Test::Index), ..Reading::default() };
-    assert_eq!(read("a", both.as_bytes(), &index).unwrap().config.test(), Test::Index);
-    assert_eq!(read("a", both.as_bytes(), &Reading::default()).unwrap().config.test(), Test::Storage);
+    assert_eq!(read("a", both.as_bytes(), &index).unwrap().config.test, Test::Index);
+    assert_eq!(read("a", both.as_bytes(), &Reading::default()).unwrap().config.test, Test::Storage);
     let mixed = errors(&format!("{both}cache-threads: 1\nupdate-pct: 5\n"));
     assert!(mixed.len() == 1 && mixed[0].starts_with("a.conf:4: cache-threads"), "{mixed:?}");
 }
@@ -279,9 +279,9 @@ fn a_file_that_fits_both_tests_is_one_of_storage_and_that_is_known() {
     let read = |text: &str, test| read("a.conf", text.as_bytes(), &Reading { test, ..Reading::default() }).unwrap();
     let both = "device-names: a\ntest-duration-sec: 5\nread-reqs-per-sec: 5\n";
     let translation = read(both, None);
-    assert_eq!((translation.config.test(), translation.test_by_default), (Test::Storage, true));
+    assert_eq!((translation.config.test, translation.test_by_default), (Test::Storage, true));
     assert!(!read(both, Some(Test::Index)).test_by_default);
     assert!(!read(&format!("{both}record-bytes: 5\n"), None).test_by_default);
     let index = read(&format!("{both}cache-threads: 5\n"), None);
-    assert_eq!((index.config.test(), index.test_by_default), (Test::Index, false));
+    assert_eq!((index.config.test, index.test_by_default), (Test::Index, false));
 }

@@ -3,11 +3,12 @@
 //! Each rule is a function of the [`Lines`] that replaces lines and notes why. Which release did what
 //! is stated where it is used; the sources are those of the releases themselves.
 
-use super::super::options::{self, OptionSpec, Test};
-use super::super::problem::{Problem, Quoted};
-use super::super::table::SERVICE_THREADS_MAX;
+use super::super::act_keys;
+use super::super::dialect::{Quoted, device_names};
+use super::super::options::{Default, OptionSpec, Test};
+use super::super::problem::Problem;
+use super::super::table::{SERVICE_THREADS_MAX, all, nearest, options_of};
 use super::change::Change;
-use super::keys;
 use super::lines::Lines;
 
 /// ACT's bytes to a KiB.
@@ -60,15 +61,15 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
 ///
 /// Keys that no ACT had and flashproof has were added for flashproof, and stay.
 fn drop_unknown(lines: &mut Lines, test: Test, act: u8, changes: &mut Changes) {
-    let absent: Vec<_> = options::options_of(test).map(|spec| spec.name).filter(|name| !lines.has(name)).collect();
-    let meant = |key: &str| options::nearest(test, key).filter(|near| absent.contains(near));
-    let unknown = |key: &str| match keys::find(key) {
+    let absent: Vec<_> = options_of(test).map(|spec| spec.name).filter(|name| !lines.has(name)).collect();
+    let meant = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
+    let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
         // Without what it was meant to be there is no test: the parser names both.
-        None => !options::all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_asked_for(key, act)),
+        None => !all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_asked_for(key, act)),
     };
     for (key, value) in lines.take_all(unknown) {
-        let meant = if keys::find(&key).is_some() { None } else { meant(&key) };
+        let meant = if act_keys::find(&key).is_some() { None } else { meant(&key) };
         changes.push(("", Change::Ignored { key: Quoted::new(&key), value: Quoted::new(&value), act, meant }));
     }
 }
@@ -86,12 +87,12 @@ const ASKED_FOR: [(&str, &str); 7] = [
 
 /// Whether a file of ACT `act` has to have `key`.
 fn is_asked_for(key: &str, act: u8) -> bool {
-    let mandatory = |spec: &OptionSpec| spec.name == key && matches!(spec.default, options::Default::Mandatory(_));
-    act <= 4 && ASKED_FOR.iter().any(|(asked, _)| *asked == key) && known(key, act) || options::all().any(mandatory)
+    let mandatory = |spec: &OptionSpec| spec.name == key && matches!(spec.default, Default::Mandatory(_));
+    act <= 4 && ASKED_FOR.iter().any(|(asked, _)| *asked == key) && known(key, act) || all().any(mandatory)
 }
 
 fn known(key: &str, act: u8) -> bool {
-    keys::find(key).is_some_and(|key| key.known_to(act))
+    act_keys::find(key).is_some_and(|key| key.known_to(act))
 }
 
 fn ask_for(lines: &mut Lines, act: u8) {
@@ -171,7 +172,7 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>, changes: &mut Changes)
     let queues = lines.take_number("num-queues", 1);
     let threads = lines.take_number("threads-per-queue", 1);
     if let Some((_, true)) = per_device {
-        let names = lines.value("device-names").map(|names| super::super::dialect::device_names(names).count());
+        let names = lines.value("device-names").map(|names| device_names(names).count());
         let devices = names.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
         if let Some((line, threads)) = threads {
             changes.push(("service-threads", Change::QueuePerDevice { devices, threads }));
@@ -203,7 +204,7 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>, changes: &mut Changes)
 fn product(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
     match queues.checked_mul(threads).filter(|product| u64::from(*product) <= SERVICE_THREADS_MAX) {
         Some(product) => lines.put(line, "service-threads", product),
-        None => lines.problem(Some(line), Problem::TooManyQueueThreads { queues, threads }),
+        None => lines.problem(Some(line), Problem::TooManyQueueThreads { queues, threads, most: SERVICE_THREADS_MAX }),
     }
 }
 

@@ -10,7 +10,7 @@
 //! a bucket a size lies is not known here.
 
 use super::problem::HistogramProblem;
-use crate::workload::act::problem::Quoted;
+use crate::workload::act::dialect::Quoted;
 
 /// Most values of a histogram, for 1 byte to 64 MiB. Source: the paper, whose tool goes up to the 26th.
 pub const BUCKETS_MAX: usize = 27;

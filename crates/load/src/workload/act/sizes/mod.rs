@@ -9,17 +9,15 @@
 //! in a bucket is a rule that the user can see and change
 //! ([`SizeWithinBucket`]). Source of the keys: Aerospike, "Advanced
 //! Flash Device Sizing", which announced them for ACT 4; no released ACT reads them. What they make of
-//! rates is in [`derive`](mod@super::derive).
+//! rates is in [`rates`](super::rates).
 //!
 //! * [`histogram`]: the values of a key, exact, and what is wrong with them
 //! * [`distribution`]: where in its bucket a size lies, how large it is on average, and a table to draw it from
-//! * `rules`: what such a load does not go together with
+//! * [`problem`]: what can be wrong with either, and with a load that has them
 
 pub mod distribution;
 pub mod histogram;
 pub mod problem;
-mod rules;
 
 pub use distribution::{HistogramSizes, SizeWithinBucket, Within};
 pub use histogram::{BUCKETS_MAX, SizeHistogram};
-pub(crate) use rules::conflicts;

@@ -1,6 +1,6 @@
 //! What can be wrong with a histogram, and with a load whose sizes come from histograms.
 
-use crate::workload::act::problem::Quoted;
+use crate::workload::act::dialect::Quoted;
 use thiserror::Error;
 
 /// Why the values of a histogram are none. The first value has the position 1.

@@ -6,14 +6,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::WorkloadError;
-use super::common::{Common, SALTED_AHEAD, share};
+use super::common::{Common, SALTED_AHEAD, WorkloadError, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Pattern, Uniform, Updates};
-use crate::workload::act::configuration::Fields;
-use crate::workload::act::index::{IndexConfig, IndexDerived, PAGE_BYTES};
+use crate::workload::act::config::ActConfig;
+use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
 use crate::workload::{Choices, DeviceShape, Place, RunPlan};
 use device::random::Random;
 use device::salt::Salt;
@@ -50,7 +49,7 @@ fn page_writes(index: usize) -> u16 {
 
 struct Builder<'a> {
     common: Common<'a>,
-    config: &'a IndexConfig,
+    config: &'a ActConfig,
     derived: &'a IndexDerived,
 }
 
@@ -59,7 +58,7 @@ struct Builder<'a> {
 ///
 /// `derived` is that of `config`. Errors: a device that holds no page.
 pub(in super::super) fn index(
-    config: &IndexConfig,
+    config: &ActConfig,
     derived: &IndexDerived,
     devices: &[DeviceShape],
     choices: &Choices,
@@ -69,7 +68,7 @@ pub(in super::super) fn index(
         return Err(WorkloadError::NoPage { device: small.name.clone(), size_bytes: small.size_bytes });
     }
     let common = Common {
-        terms: config.terms(),
+        config,
         devices,
         choices,
         client_bytes: PAGE_BYTES,
@@ -88,14 +87,13 @@ pub(in super::super) fn index(
 }
 
 /// What is recorded: the verdict is about reads, which include all that a client waits for.
-fn streams(config: &IndexConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
-    let terms = config.terms();
+fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     let stream = |stream: usize, offered_iops: f64| StreamInfo {
         name: STREAMS[stream].to_owned(),
         judged: stream == READS,
         offered_iops,
         workload: 0,
-        act: Some(terms.histograms(true)),
+        act: Some(config.histograms(true)),
     };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {

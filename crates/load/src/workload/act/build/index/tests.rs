@@ -3,23 +3,24 @@
 use super::*;
 use crate::plan::Arrival;
 use crate::stream::Stream;
-use crate::workload::act::derive_index;
+use crate::workload::act::options::Test;
+use crate::workload::act::rates::derive_index;
 use sys::op::Outcome;
 
 const MIB: u64 = 1 << 20;
 
-fn config() -> IndexConfig {
-    IndexConfig {
+fn config() -> ActConfig {
+    ActConfig {
         device_names: vec!["a".into(), "b".into()],
         test_duration_sec: 10,
         read_reqs_per_sec: 7,
         write_reqs_per_sec: 3,
         defrag_lwm_pct: 40,
-        ..IndexConfig::default()
+        ..ActConfig::new(Test::Index)
     }
 }
 
-fn build_on(config: &IndexConfig, devices: &[DeviceShape], shards_max: u32) -> Result<RunPlan<Pattern>, WorkloadError> {
+fn build_on(config: &ActConfig, devices: &[DeviceShape], shards_max: u32) -> Result<RunPlan<Pattern>, WorkloadError> {
     let choices = Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None };
     let names = devices.iter().map(|device| device.name.clone()).collect();
     let mut run = RunPlan::new(names, [1_000_000].into());
@@ -27,7 +28,7 @@ fn build_on(config: &IndexConfig, devices: &[DeviceShape], shards_max: u32) -> R
     Ok(run)
 }
 
-fn build(config: &IndexConfig, shards_max: u32) -> RunPlan<Pattern> {
+fn build(config: &ActConfig, shards_max: u32) -> RunPlan<Pattern> {
     let device = |n: u16| DeviceShape {
         name: format!("dev-{n}"),
         target: n,
@@ -68,12 +69,12 @@ fn chain(stream: &mut Pattern) -> Vec<crate::stream::Request> {
 #[test]
 fn rates_are_exact_totals_over_devices_and_shards() {
     for shards in [1, 2, 3] {
-        let workload = build(&IndexConfig { shards: Some(shards), ..config() }, 4);
+        let workload = build(&ActConfig { shards: Some(shards), ..config() }, 4);
         assert_eq!(workload.shards.len(), shards as usize);
         assert_eq!(wanted(&workload, "reads@"), 10 * 8_500, "a read for each client read and write");
         assert_eq!(wanted(&workload, "page-updates@"), 2 * 5 * 8_500, "3 x 100 / 60 reads, and as many writes");
     }
-    let act = build(&IndexConfig { arrival: Arrivals::Act, ..config() }, 1);
+    let act = build(&ActConfig { arrival: Arrivals::Act, ..config() }, 1);
     assert_eq!(wanted(&act, "service-threads"), 10 * 8_500);
     // 8 threads in bundles of 200 operations, each beginning at once.
     assert!(wanted(&act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
@@ -102,7 +103,7 @@ fn the_write_of_an_update_follows_its_read_on_the_same_device_and_is_counted_the
 #[test]
 fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
     for (threads, shards, arrival) in [(8, 1, Arrivals::Paced), (3, 2, Arrivals::Paced), (2, 4, Arrivals::Poisson)] {
-        let config = IndexConfig { cache_threads: threads, shards: Some(shards), arrival, ..config() };
+        let config = ActConfig { cache_threads: threads, shards: Some(shards), arrival, ..config() };
         let workload = build(&config, 4);
         let mut slots = 0;
         for plan in &workload.shards {
@@ -115,7 +116,7 @@ fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
             (wanted(&workload, "page-updates@"), if arrival == Arrivals::Poisson { 4_000 } else { 0 });
         assert!(wanted.abs_diff(85_000) <= slack, "{wanted}");
     }
-    let act = build(&IndexConfig { arrival: Arrivals::Act, cache_threads: 5, ..config() }, 1);
+    let act = build(&ActConfig { arrival: Arrivals::Act, cache_threads: 5, ..config() }, 1);
     assert!(lanes(&act, "cache-threads").all(|(plan, lane)| plan.limits[lane.limit as usize].slots == 1));
     assert_eq!(lanes(&act, "cache-threads").count(), 5);
 }
@@ -123,7 +124,7 @@ fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
 #[test]
 fn every_slot_has_its_buffers() {
     for arrival in [Arrivals::Paced, Arrivals::Act, Arrivals::Closed] {
-        for plan in build(&IndexConfig { arrival, shards: Some(2), ..config() }, 2).shards {
+        for plan in build(&ActConfig { arrival, shards: Some(2), ..config() }, 2).shards {
             let slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
             assert_eq!(plan.buffers[0].count, slots, "all of them can read");
             let updates = plan.limits.iter().rev().take_while(|limit| limit.slots < 32).map(|limit| limit.slots);
@@ -136,7 +137,7 @@ fn every_slot_has_its_buffers() {
 #[test]
 fn many_cache_threads_on_many_devices_take_little_memory() {
     let names = (0..16).map(|n| format!("d{n}")).collect();
-    let many = IndexConfig { device_names: names, cache_threads: 65_536, ..config() };
+    let many = ActConfig { device_names: names, cache_threads: 65_536, ..config() };
     let plan = &build(&many, 1).shards[0];
     let writes: usize = plan.buffers[1..].iter().map(|class| class.len_bytes * class.count as usize).sum();
     assert_eq!(writes, 64 << 20);
@@ -144,7 +145,7 @@ fn many_cache_threads_on_many_devices_take_little_memory() {
 
 #[test]
 fn a_load_of_reads_writes_nothing() {
-    let workload = build(&IndexConfig { write_reqs_per_sec: 0, ..config() }, 1);
+    let workload = build(&ActConfig { write_reqs_per_sec: 0, ..config() }, 1);
     let streams: Vec<_> = workload.layout.streams.iter().map(|stream| (&stream.name[..], stream.judged)).collect();
     assert_eq!(streams, [("reads", true)]);
     assert_eq!(lanes(&workload, "page-updates").count(), 0);

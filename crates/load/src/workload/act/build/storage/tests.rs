@@ -1,24 +1,25 @@
 //! Known answers for the shape of workloads.
 
 use super::*;
+use crate::choice::Arrival;
 use crate::plan::{Arrival as LaneArrival, Fill, Lane, Plan};
 use crate::schedule::Schedule;
 use crate::stream::Pattern;
 use crate::stream::{SizeDistribution, Stream};
-use crate::workload::act::derive;
+use crate::workload::act::rates::derive_storage;
 use crate::workload::act::sizes::SizeHistogram;
 use crate::workload::act::sizes::SizeWithinBucket;
 use sys::op::OpKind;
 
 const GIB: u64 = 1 << 30;
 
-fn config() -> StorageConfig {
-    StorageConfig {
+fn config() -> ActConfig {
+    ActConfig {
         device_names: vec!["a".into(), "b".into(), "c".into()],
         test_duration_sec: 10,
         read_reqs_per_sec: 7,
         write_reqs_per_sec: 11,
-        ..StorageConfig::default()
+        ..ActConfig::default()
     }
 }
 
@@ -38,18 +39,14 @@ fn choices(shards_max: u32) -> Choices {
     Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None }
 }
 
-fn build_on(
-    config: &StorageConfig,
-    devices: &[DeviceShape],
-    choices: &Choices,
-) -> Result<RunPlan<Pattern>, WorkloadError> {
+fn build_on(config: &ActConfig, devices: &[DeviceShape], choices: &Choices) -> Result<RunPlan<Pattern>, WorkloadError> {
     let names = devices.iter().map(|device| device.name.clone()).collect();
     let mut run = RunPlan::new(names, [1_000_000].into());
-    storage(config, &derive(config).unwrap(), devices, choices, &mut run)?;
+    storage(config, &derive_storage(config).unwrap(), devices, choices, &mut run)?;
     Ok(run)
 }
 
-fn build(config: &StorageConfig, shards_max: u32) -> Result<RunPlan<Pattern>, WorkloadError> {
+fn build(config: &ActConfig, shards_max: u32) -> Result<RunPlan<Pattern>, WorkloadError> {
     build_on(config, &devices(config.device_names.len()), &choices(shards_max))
 }
 
@@ -70,7 +67,7 @@ fn count(lane: &Lane<Pattern>, seconds: u64) -> usize {
 #[test]
 fn every_stream_of_every_device_has_its_share_of_its_exact_rate() {
     for (arrival, shards) in [(Arrival::Paced, None), (Arrival::Paced, Some(2)), (Arrival::Act, Some(2))] {
-        let workload = build(&StorageConfig { arrival, shards, ..config() }, 2).unwrap();
+        let workload = build(&ActConfig { arrival, shards, ..config() }, 2).unwrap();
         // 11 writes a second in blocks of 85, doubled by defragmentation.
         for (stream, iops) in [("reads", 7.0), ("large-block-reads", 22.0 / 85.0), ("large-block-writes", 22.0 / 85.0)]
         {
@@ -101,7 +98,7 @@ fn the_first_operations_of_streams_and_devices_are_apart() {
 
 #[test]
 fn only_the_streams_of_the_configuration_are_recorded() {
-    let names = |config: &StorageConfig| -> Vec<(String, bool)> {
+    let names = |config: &ActConfig| -> Vec<(String, bool)> {
         let workload = build(config, 1).unwrap();
         workload.layout.streams.into_iter().map(|stream| (stream.name, stream.judged)).collect()
     };
@@ -109,21 +106,21 @@ fn only_the_streams_of_the_configuration_are_recorded() {
         |names: &[(&str, bool)]| names.iter().map(|(name, judged)| ((*name).to_owned(), *judged)).collect::<Vec<_>>();
     let usual = [("reads", true), ("large-block-reads", false), ("large-block-writes", false)];
     assert_eq!(names(&config()), owned(&usual));
-    assert_eq!(names(&StorageConfig { write_reqs_per_sec: 0, ..config() }), owned(&[("reads", true)]));
+    assert_eq!(names(&ActConfig { write_reqs_per_sec: 0, ..config() }), owned(&[("reads", true)]));
     assert_eq!(
-        names(&StorageConfig { read_reqs_per_sec: 0, ..config() }),
+        names(&ActConfig { read_reqs_per_sec: 0, ..config() }),
         owned(&[("large-block-reads", false), ("large-block-writes", true)]),
         "nothing else to judge"
     );
     assert_eq!(
-        names(&StorageConfig { commit_to_device: true, tomb_raider: true, ..config() }),
+        names(&ActConfig { commit_to_device: true, tomb_raider: true, ..config() }),
         owned(&[usual[0], usual[1], usual[2], ("writes", true), ("tomb-raider", false)])
     );
 }
 
 #[test]
 fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
-    let all = StorageConfig { commit_to_device: true, tomb_raider: true, record_bytes_range_max: 5_000, ..config() };
+    let all = ActConfig { commit_to_device: true, tomb_raider: true, record_bytes_range_max: 5_000, ..config() };
     let workload = build(&all, 1).unwrap();
     for (plan, lane) in lanes(&workload) {
         let mut stream = lane.stream.clone();
@@ -144,8 +141,8 @@ fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
 fn every_slot_has_its_buffer() {
     let every = [Arrival::Paced, Arrival::Poisson, Arrival::Act, Arrival::Closed];
     for (arrival, service_threads) in every.into_iter().flat_map(|arrival| [(arrival, None), (arrival, Some(7))]) {
-        let commit = StorageConfig { arrival, service_threads, commit_to_device: true, tomb_raider: true, ..config() };
-        for plan in build(&StorageConfig { shards: Some(2), ..commit }, 2).unwrap().shards {
+        let commit = ActConfig { arrival, service_threads, commit_to_device: true, tomb_raider: true, ..config() };
+        for plan in build(&ActConfig { shards: Some(2), ..commit }, 2).unwrap().shards {
             let buffers: u32 = plan.buffers.iter().map(|class| class.count).sum();
             let slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
             assert!(buffers >= slots && slots > 0, "{arrival}: {buffers} for {slots}");
@@ -172,14 +169,14 @@ fn service_threads_bound_the_record_operations_over_all_shards() {
         limits.into_iter().map(|(_, _, slots)| slots).sum()
     };
     for arrival in [Arrival::Paced, Arrival::Act, Arrival::Closed] {
-        let named = StorageConfig { service_threads: Some(7), shards: Some(2), arrival, ..config() };
+        let named = ActConfig { service_threads: Some(7), shards: Some(2), arrival, ..config() };
         let workload = build(&named, 2).unwrap();
         assert_eq!(slots(&workload), 7, "{arrival}");
         assert!(workload.shards.iter().all(|plan| plan.limits[0].configured));
     }
     assert_eq!(slots(&build(&config(), 1).unwrap()), 3 * 1024);
-    assert_eq!(slots(&build(&StorageConfig { arrival: Arrival::Act, ..config() }, 1).unwrap()), 10, "5 a CPU");
-    assert_eq!(slots(&build(&StorageConfig { arrival: Arrival::Closed, ..config() }, 1).unwrap()), 3 * 32);
+    assert_eq!(slots(&build(&ActConfig { arrival: Arrival::Act, ..config() }, 1).unwrap()), 10, "5 a CPU");
+    assert_eq!(slots(&build(&ActConfig { arrival: Arrival::Closed, ..config() }, 1).unwrap()), 3 * 32);
 }
 
 #[test]
@@ -206,7 +203,7 @@ fn no_more_are_in_flight_than_the_queue_of_a_device_holds() {
     for shards in [1, 2] {
         let mut devices = devices(3);
         devices[1].queue_requests = Some(128);
-        let workload = build_on(&StorageConfig { shards: Some(shards), ..config() }, &devices, &choices(2)).unwrap();
+        let workload = build_on(&ActConfig { shards: Some(shards), ..config() }, &devices, &choices(2)).unwrap();
         let on = |device: usize| -> u32 {
             let target = format!("@dev-{device}");
             let mine = lanes(&workload).filter(|item| name(*item).ends_with(&target));
@@ -220,15 +217,15 @@ fn no_more_are_in_flight_than_the_queue_of_a_device_holds() {
 
 #[test]
 fn large_records_take_little_memory() {
-    let large = StorageConfig { record_bytes: 8 << 20, large_block_op_kbytes: 8192, ..config() };
+    let large = ActConfig { record_bytes: 8 << 20, large_block_op_kbytes: 8192, ..config() };
     let bytes = build(&large, 1).unwrap().shards[0].buffer_bytes();
     assert!(bytes < 600 << 20, "{bytes}");
 }
 
 /// Reads up to 64 KiB and commits up to 128 KiB, when they lie at the paper's edges.
-fn histograms() -> StorageConfig {
+fn histograms() -> ActConfig {
     let parse = |text| SizeHistogram::parse(text).ok();
-    StorageConfig {
+    ActConfig {
         record_bytes: 0,
         storage_read_histogram: parse("100,100,100,100,100,100,100,100,100,100,100,80,60,50,40,30,20,0"),
         storage_write_histogram: parse("100,100,100,100,100,100,100,100,100,60,60,60,60,50,40,30,20,0"),
@@ -241,7 +238,7 @@ fn sizes_of_a_histogram_are_whole_steps_with_buffers_that_hold_them() {
     for (commit_min_bytes, size_within_bucket) in
         [(0, SizeWithinBucket::Paper), (4096, SizeWithinBucket::Uniform), (0, SizeWithinBucket::LogUniform)]
     {
-        let commit = StorageConfig { commit_to_device: true, commit_min_bytes, size_within_bucket, ..histograms() };
+        let commit = ActConfig { commit_to_device: true, commit_min_bytes, size_within_bucket, ..histograms() };
         let workload = build(&commit, 1).unwrap();
         for (plan, lane) in lanes(&workload).filter(|item| !name(*item).contains("large")) {
             let step_bytes = if name((plan, lane)).contains("writes") { commit_min_bytes.max(512) } else { 512 };
@@ -260,7 +257,7 @@ fn sizes_of_a_histogram_are_whole_steps_with_buffers_that_hold_them() {
 #[test]
 fn large_sizes_in_a_histogram_take_little_memory() {
     let eight_mib = format!("{}0", "100,".repeat(23));
-    let large = StorageConfig {
+    let large = ActConfig {
         large_block_op_kbytes: 8192,
         storage_read_histogram: SizeHistogram::parse(&eight_mib).ok(),
         size_within_bucket: SizeWithinBucket::LogUniform,
@@ -278,7 +275,7 @@ fn large_sizes_in_a_histogram_take_little_memory() {
 
 #[test]
 fn devices_that_do_not_fit_are_named() {
-    let on = |config: &StorageConfig, size_bytes, min_io_bytes| {
+    let on = |config: &ActConfig, size_bytes, min_io_bytes| {
         let device = DeviceShape {
             name: "/dev/x".into(),
             target: 0,
@@ -291,15 +288,15 @@ fn devices_that_do_not_fit_are_named() {
     };
     let small = on(&config(), 131_071, 512);
     assert!(small.contains("/dev/x") && small.contains("131071 bytes") && small.contains("131072 bytes"), "{small}");
-    let fine = StorageConfig { large_block_op_kbytes: 2, ..config() };
+    let fine = ActConfig { large_block_op_kbytes: 2, ..config() };
     assert!(on(&fine, GIB, 4096).contains("4096 bytes"));
-    let closed = StorageConfig { arrival: Arrival::Closed, read_reqs_per_sec: 0, ..config() };
+    let closed = ActConfig { arrival: Arrival::Closed, read_reqs_per_sec: 0, ..config() };
     assert!(on(&closed, GIB, 512).contains("arrival: closed"));
 }
 
 #[test]
 fn commits_go_all_over_the_device_in_steps_of_commit_min_bytes() {
-    let commit = StorageConfig { commit_to_device: true, commit_min_bytes: 4096, ..config() };
+    let commit = ActConfig { commit_to_device: true, commit_min_bytes: 4096, ..config() };
     let workload = build(&commit, 1).unwrap();
     let (_, lane) = lanes(&workload).find(|item| name(*item).starts_with("writes@")).unwrap();
     let mut stream = lane.stream.clone();
@@ -311,14 +308,14 @@ fn commits_go_all_over_the_device_in_steps_of_commit_min_bytes() {
 
 #[test]
 fn many_operations_a_second_get_several_shards_if_there_are_cpus() {
-    let shards = |config: &StorageConfig, max| build(config, max).unwrap().shards.len();
-    let published = StorageConfig { read_reqs_per_sec: 550_000, write_reqs_per_sec: 275_000, ..config() };
+    let shards = |config: &ActConfig, max| build(config, max).unwrap().shards.len();
+    let published = ActConfig { read_reqs_per_sec: 550_000, write_reqs_per_sec: 275_000, ..config() };
     assert_eq!(shards(&published, 8), 3);
     assert_eq!(shards(&published, 2), 2);
     assert_eq!(shards(&published, 1), 1);
     assert_eq!(shards(&config(), 8), 1);
-    assert_eq!(shards(&StorageConfig { shards: Some(4), ..config() }, 8), 4);
-    assert_eq!(shards(&StorageConfig { shards: Some(4), service_threads: Some(2), ..config() }, 8), 2);
+    assert_eq!(shards(&ActConfig { shards: Some(4), ..config() }, 8), 4);
+    assert_eq!(shards(&ActConfig { shards: Some(4), service_threads: Some(2), ..config() }, 8), 2);
 }
 
 #[test]
@@ -326,13 +323,12 @@ fn two_loads_on_devices_that_they_share_have_cells_buffers_and_phases_of_their_o
     let mut all = devices(3);
     all[2].target = 2;
     let mut run = RunPlan::new(all.iter().map(|device| device.name.clone()).collect(), [1_000_000].into());
-    let on =
-        |names: &[&str]| StorageConfig { device_names: names.iter().map(|name| (*name).into()).collect(), ..config() };
+    let on = |names: &[&str]| ActConfig { device_names: names.iter().map(|name| (*name).into()).collect(), ..config() };
     for (number, (name, config, devices)) in
         [("a", on(&["a", "b", "c"]), &all[..]), ("b", on(&["b", "c"]), &all[1..])].into_iter().enumerate()
     {
         run.begin(number, name);
-        storage(&config, &derive(&config).unwrap(), devices, &choices(1), &mut run).unwrap();
+        storage(&config, &derive_storage(&config).unwrap(), devices, &choices(1), &mut run).unwrap();
     }
     let names: Vec<_> = run.layout.streams.iter().map(|stream| (stream.name.as_str(), stream.workload)).collect();
     assert_eq!((names[0], names[3]), (("a/reads", 0), ("b/reads", 1)));

@@ -19,23 +19,44 @@
 //! large reads   = blocks x (1 - direct-frees / total-lbw-per-sec) x lbr-req-offset %
 //! ```
 //!
+//! In an index test the primary index lies on the devices, in 4 KiB pages behind a mapping. A client's read or
+//! write looks one page up, and waits for it; changed pages, and those that defragmentation touches, are
+//! read and written back behind the clients' backs, by the cache threads:
+//!
+//! ```text
+//! client writes = write-reqs-per-sec x replication-factor
+//! service reads = read-reqs-per-sec + client writes               one page each
+//! page updates  = client writes x 100 / (100 - defrag-lwm-pct)    each one read, then one write
+//! ```
+//!
 //! All rates are exact fractions, totals over the devices. ACT computes some of them in 32-bit
 //! integers, which truncate and wrap, and some in doubles: what it *prints* is `echo`'s business.
-//! Source of the rules: ACT 6.6, `cfg_storage.c`, `derive_configuration`; for histograms Aerospike's
+//! Source of the rules: ACT 6.6, `cfg_storage.c` and `cfg_index.c`, `derive_configuration`; for histograms Aerospike's
 //! "Advanced Flash Device Sizing".
 
 use super::check::check;
+use super::config::{ActConfig, stored_bytes};
+use super::options::Test;
 use super::problem::Problem;
 use super::sizes::HistogramSizes;
-use super::storage::StorageConfig;
 use crate::rate::Rate;
 
-/// Step of the size of a stored record, in bytes. Source: ACT 6.6, `RBLOCK_SIZE`.
-pub const RECORD_STEP_BYTES: u32 = 16;
+/// Size of a page of the index, in bytes. Source: ACT 6.6, `IO_SIZE`.
+pub const PAGE_BYTES: u32 = 4096;
 
-/// What follows from a [`StorageConfig`]. Rates are totals over all devices.
+/// What follows from a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Derived {
+#[expect(clippy::large_enum_variant, reason = "there is one in a run")]
+pub enum Derived {
+    /// Records and large blocks.
+    Storage(StorageDerived),
+    /// Pages of a primary index.
+    Index(IndexDerived),
+}
+
+/// What follows from the configuration of a storage test. Rates are totals over all devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorageDerived {
     /// Size of the smallest record as stored, in bytes, a multiple of 16; with histograms the smallest
     /// size of any, which need not be one.
     pub record_stored_bytes_min: u32,
@@ -61,21 +82,50 @@ pub struct Derived {
     pub large_block_write_rate: Rate,
 }
 
+/// What follows from the configuration of an index test. Rates are totals over all devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexDerived {
+    /// Reads of one page that a client waits for.
+    pub service_read_rate: Rate,
+    /// Page updates: one read and one write each.
+    pub update_rate: Rate,
+}
+
 /// Derives what will run from `config`.
 ///
 /// Errors: everything that [`check`] finds, so that no other configuration can be run.
-pub fn derive(config: &StorageConfig) -> Result<Derived, Vec<Problem>> {
-    let problems = check(config);
-    if !problems.is_empty() {
-        return Err(problems);
+pub fn derive(config: &ActConfig) -> Result<Derived, Vec<Problem>> {
+    match config.test {
+        Test::Storage => derive_storage(config).map(Derived::Storage),
+        Test::Index => derive_index(config).map(Derived::Index),
     }
+}
+
+/// The same of a storage test.
+pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<Problem>> {
+    checked(config)?;
     Ok(if config.has_histograms() { from_histograms(config) } else { from_records(config) })
 }
 
+/// The same of an index test.
+pub fn derive_index(config: &ActConfig) -> Result<IndexDerived, Vec<Problem>> {
+    checked(config)?;
+    let writes = u128::from(config.replicated_writes());
+    Ok(IndexDerived {
+        service_read_rate: exact(u128::from(config.read_reqs_per_sec) + writes, 1),
+        update_rate: exact(writes * 100, u128::from(100 - config.defrag_lwm_pct)),
+    })
+}
+
+fn checked(config: &ActConfig) -> Result<(), Vec<Problem>> {
+    let problems = check(config);
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
 /// Rates of a load whose records have one size, or a range of sizes.
-fn from_records(config: &StorageConfig) -> Derived {
+fn from_records(config: &ActConfig) -> StorageDerived {
     let record_stored_bytes_min = stored_bytes(config.record_bytes);
-    let record_stored_bytes_max = stored_bytes(config.record_bytes_max());
+    let record_stored_bytes_max = config.stored_bytes_max();
     let large_block_bytes = config.large_block_op_kbytes * 1024;
     // Both ends are multiples of 16, so the mean is whole. No record is larger than a block.
     let record_stored_bytes_mean = (record_stored_bytes_min + record_stored_bytes_max) / 2;
@@ -83,13 +133,13 @@ fn from_records(config: &StorageConfig) -> Derived {
 
     let reads = u128::from(config.read_reqs_per_sec);
     let client_writes = u128::from(config.write_reqs_per_sec);
-    let record_writes = client_writes * u128::from(config.replication_factor);
+    let record_writes = u128::from(config.replicated_writes());
     let lwm_pct = u128::from(config.defrag_lwm_pct);
     let seconds = u128::from(records_per_large_block) * (100 - lwm_pct);
 
     let overall_rate = exact(record_writes * 100, seconds);
     let defrag_rate = exact(record_writes * lwm_pct, seconds);
-    Derived {
+    StorageDerived {
         record_stored_bytes_min,
         record_stored_bytes_max,
         large_block_bytes,
@@ -104,7 +154,7 @@ fn from_records(config: &StorageConfig) -> Derived {
 }
 
 /// Rates of a load whose sizes are those of a live database's device.
-fn from_histograms(config: &StorageConfig) -> Derived {
+fn from_histograms(config: &ActConfig) -> StorageDerived {
     let (read_sizes, write_sizes) = (config.read_sizes(), config.write_sizes());
     let sizes = || read_sizes.into_iter().chain(write_sizes);
     let large_block_bytes = config.large_block_op_kbytes * 1024;
@@ -119,7 +169,7 @@ fn from_histograms(config: &StorageConfig) -> Derived {
         Rate::nearest(u128::from(blocks_rate.ops()) * defragmented, u128::from(blocks_rate.seconds()) * total_lbw);
     let commit = config.commit_to_device;
     let written_pct = if commit { config.defrag_lwm_pct } else { 100 };
-    Derived {
+    StorageDerived {
         record_stored_bytes_min: sizes().map(|sizes| sizes.bytes_min()).min().unwrap_or(1),
         record_stored_bytes_max: sizes().map(|sizes| sizes.bytes_max()).max().unwrap_or(1),
         large_block_bytes,
@@ -136,14 +186,9 @@ fn from_histograms(config: &StorageConfig) -> Derived {
     }
 }
 
-/// Size of a record of `record_bytes` as stored, in bytes.
-pub(crate) fn stored_bytes(record_bytes: u32) -> u32 {
-    record_bytes.checked_next_multiple_of(RECORD_STEP_BYTES).unwrap_or(u32::MAX)
-}
-
 /// A rate whose parts are within the bounds of the option table: at most 2^32 requests a second,
 /// 10^6 replicas and 100 %, so less than 2^59.
-pub(crate) fn exact(ops: u128, seconds: u128) -> Rate {
+fn exact(ops: u128, seconds: u128) -> Rate {
     Rate::new(ops, seconds).expect("rates of checked options fit 64 bits")
 }
 
@@ -151,13 +196,13 @@ pub(crate) fn exact(ops: u128, seconds: u128) -> Rate {
 mod tests {
     use super::*;
 
-    fn config() -> StorageConfig {
-        StorageConfig {
+    fn config() -> ActConfig {
+        ActConfig {
             device_names: vec!["/dev/a".into()],
             test_duration_sec: 1,
             read_reqs_per_sec: 2000,
             write_reqs_per_sec: 1000,
-            ..StorageConfig::default()
+            ..ActConfig::default()
         }
     }
 
@@ -167,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_1x_load_is_400_17ths_of_a_large_block() {
-        let derived = derive(&config()).unwrap();
+        let derived = derive_storage(&config()).unwrap();
         assert_eq!(derived.records_per_large_block, 85, "131072 / 1536 is 85.33, and records do not straddle");
         assert_eq!(derived.large_block_read_rate, rate(400, 17));
         assert_eq!(derived.large_block_write_rate, rate(400, 17));
@@ -178,39 +223,40 @@ mod tests {
     #[test]
     fn updates_read_exactly_their_share() {
         let derived =
-            derive(&StorageConfig { write_reqs_per_sec: 12_345, update_pct: 10, read_reqs_per_sec: 0, ..config() });
+            derive_storage(&ActConfig { write_reqs_per_sec: 12_345, update_pct: 10, read_reqs_per_sec: 0, ..config() });
         assert_eq!(derived.unwrap().read_rate, rate(2469, 2));
     }
 
     #[test]
     fn commits_leave_only_defragmentation_to_the_large_writes() {
-        let commit = StorageConfig { commit_to_device: true, replication_factor: 3, defrag_lwm_pct: 75, ..config() };
-        let derived = derive(&commit).unwrap();
+        let commit = ActConfig { commit_to_device: true, replication_factor: 3, defrag_lwm_pct: 75, ..config() };
+        let derived = derive_storage(&commit).unwrap();
         assert_eq!(derived.commit_write_rate, Rate::per_sec(3000));
         assert_eq!(derived.large_block_read_rate, rate(3000 * 4, 85));
         assert_eq!(derived.large_block_write_rate, rate(3000 * 3, 85));
-        let derived = derive(&StorageConfig { defrag_lwm_pct: 0, ..commit }).unwrap();
+        let derived = derive_storage(&ActConfig { defrag_lwm_pct: 0, ..commit }).unwrap();
         assert!(derived.large_block_write_rate.is_zero(), "nothing is defragmented");
         assert_eq!(derived.large_block_read_rate, rate(3000, 85));
     }
 
     #[test]
     fn without_defrag_reads_the_writes_stay() {
-        let derived = derive(&StorageConfig { no_defrag_reads: true, ..config() }).unwrap();
+        let derived = derive_storage(&ActConfig { no_defrag_reads: true, ..config() }).unwrap();
         assert!(derived.large_block_read_rate.is_zero());
         assert_eq!(derived.large_block_write_rate, rate(400, 17));
     }
 
     #[test]
     fn a_range_packs_by_its_mean() {
-        let derived = derive(&StorageConfig { record_bytes: 1537, record_bytes_range_max: 9001, ..config() }).unwrap();
+        let derived =
+            derive_storage(&ActConfig { record_bytes: 1537, record_bytes_range_max: 9001, ..config() }).unwrap();
         assert_eq!((derived.record_stored_bytes_min, derived.record_stored_bytes_max), (1552, 9008));
         assert_eq!(derived.records_per_large_block, 131_072 / 5280);
     }
 
     #[test]
     fn the_largest_values_do_not_overflow() {
-        let most = StorageConfig {
+        let most = ActConfig {
             read_reqs_per_sec: u32::MAX,
             write_reqs_per_sec: u32::MAX,
             replication_factor: 1_000_000,
@@ -220,16 +266,60 @@ mod tests {
             large_block_op_kbytes: 8192,
             ..config()
         };
-        let derived = derive(&most).unwrap();
+        let derived = derive_storage(&most).unwrap();
         assert_eq!(derived.read_rate, Rate::per_sec(2 * u64::from(u32::MAX)));
         assert_eq!(derived.large_block_write_rate, Rate::per_sec(u64::from(u32::MAX) * 100_000_000));
-        let commit = StorageConfig { commit_to_device: true, record_bytes: 1, ..most };
-        derive(&commit).unwrap();
+        let commit = ActConfig { commit_to_device: true, record_bytes: 1, ..most };
+        derive_storage(&commit).unwrap();
     }
 
     #[test]
     fn what_cannot_be_checked_cannot_be_derived() {
-        assert!(derive(&StorageConfig::default()).is_err());
-        assert!(derive(&StorageConfig { record_bytes: 200_000, ..config() }).is_err());
+        assert!(derive_storage(&ActConfig::default()).is_err());
+        assert!(derive_storage(&ActConfig { record_bytes: 200_000, ..config() }).is_err());
+    }
+
+    fn index_config() -> ActConfig {
+        ActConfig {
+            device_names: vec!["/dev/a".into()],
+            test_duration_sec: 1,
+            read_reqs_per_sec: 7777,
+            write_reqs_per_sec: 3333,
+            ..ActConfig::new(Test::Index)
+        }
+    }
+
+    #[test]
+    fn each_client_write_reads_one_page_and_updates_as_many_as_defragmentation_makes_of_it() {
+        let rates = |config: &ActConfig| {
+            let IndexDerived { service_read_rate, update_rate } = derive_index(config).unwrap();
+            (service_read_rate, update_rate)
+        };
+        assert_eq!(rates(&index_config()), (Rate::per_sec(11_110), Rate::per_sec(6_666)));
+        let replicated = ActConfig { replication_factor: 2, defrag_lwm_pct: 75, ..index_config() };
+        assert_eq!(rates(&replicated), (Rate::per_sec(14_443), Rate::per_sec(26_664)));
+        let thirds = ActConfig { write_reqs_per_sec: 1000, defrag_lwm_pct: 40, ..index_config() };
+        assert_eq!(rates(&thirds).1, Rate::new(5_000, 3).unwrap(), "nothing is truncated");
+        let read_only = ActConfig { write_reqs_per_sec: 0, ..index_config() };
+        assert_eq!(rates(&read_only), (Rate::per_sec(7777), Rate::ZERO));
+    }
+
+    #[test]
+    fn the_largest_rates_of_an_index_test_fit() {
+        let most = ActConfig {
+            read_reqs_per_sec: u32::MAX,
+            write_reqs_per_sec: u32::MAX,
+            replication_factor: 1_000_000,
+            defrag_lwm_pct: 99,
+            ..index_config()
+        };
+        assert_eq!(derive_index(&most).unwrap().update_rate, Rate::per_sec(u64::from(u32::MAX) * 100_000_000));
+    }
+
+    #[test]
+    fn an_index_test_that_cannot_be_checked_cannot_be_derived() {
+        assert!(derive_index(&ActConfig::new(Test::Index)).is_err());
+        let none = ActConfig { read_reqs_per_sec: 0, write_reqs_per_sec: 0, ..index_config() };
+        assert_eq!(derive_index(&none), Err(vec![Problem::NoLoad]));
     }
 }

@@ -199,7 +199,8 @@ pub fn markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::act::options::{self, OptionSpec, Since, Test, options_of};
+    use crate::workload::act::options::{OptionSpec, Since, Test};
+    use crate::workload::act::table::{self, options_of};
 
     #[test]
     fn every_key_of_act_that_we_read_is_in_the_table_with_its_end() {
@@ -209,7 +210,7 @@ mod tests {
             assert_eq!(key.until.is_none(), spec.since == Since::Act66, "{}", spec.name);
         }
         for key in KEYS.iter().filter(|key| key.until.is_none()) {
-            let reads = Test::ALL.map(|test| options::find(test, key.name).is_some());
+            let reads = Test::ALL.map(|test| table::find(test, key.name).is_some());
             assert_eq!(reads, [key.program != Program::Index, key.program != Program::Storage], "{}", key.name);
         }
     }

@@ -1,0 +1,153 @@
+//! What a configuration is asked, beside its fields: by its keys, and how it is run.
+
+use super::act_keys;
+use super::dialect::Quoted;
+use super::options::{OptionSpec, Test};
+use super::problem::Problem;
+use super::sizes::HistogramSizes;
+use super::table::{all, nearest};
+use crate::choice::Arrival;
+use crate::workload::RunSpec;
+use results::buckets::ActScale;
+use results::cell::ActHistograms;
+
+pub use super::table::ActConfig;
+
+/// Operations in flight on each device when `service-threads` is not given: enough that the drive's
+/// queue is the limit, and little memory.
+pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
+
+/// Step of the size of a stored record, in bytes. Source: ACT 6.6, `RBLOCK_SIZE`.
+pub const RECORD_STEP_BYTES: u32 = 16;
+
+impl ActConfig {
+    /// Sets `key` to `value`, as a line of a file does. On an error nothing changes.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
+        let test = self.test;
+        match self.setting_mut(key) {
+            Some((spec, setting)) if !spec.is_translated() => spec.set(setting, value),
+            _ => Err(unknown(key, test)),
+        }
+    }
+
+    /// The value of an option as a file would have it; `None` when it is not set.
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.setting(key)?.1.text()
+    }
+
+    /// The number at `key`; `None` where there is none.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.text(key)?.parse().ok()
+    }
+
+    /// Fills in what follows from a key that nobody gave. `given` tells whether somebody did.
+    pub fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
+        // A histogram gives the sizes, so that a size which nobody named is none.
+        if self.has_histograms() && !given("record-bytes") {
+            self.record_bytes = 0;
+        }
+    }
+
+    /// Whether sizes come from histograms.
+    pub fn has_histograms(&self) -> bool {
+        self.storage_read_histogram.is_some() || self.storage_write_histogram.is_some()
+    }
+
+    /// Sizes of record reads, if a histogram gives them.
+    pub fn read_sizes(&self) -> Option<HistogramSizes> {
+        let (within, offset_pct) = (self.size_within_bucket.of_reads(), self.read_size_offset);
+        self.storage_read_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
+    }
+
+    /// Sizes of records written, if a histogram gives them.
+    pub fn write_sizes(&self) -> Option<HistogramSizes> {
+        let (within, offset_pct) = (self.size_within_bucket.of_writes(), self.write_size_offset);
+        self.storage_write_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
+    }
+
+    /// Size of the largest record, in bytes; 0 if histograms give the sizes.
+    pub fn record_bytes_max(&self) -> u32 {
+        self.record_bytes.max(self.record_bytes_range_max)
+    }
+
+    /// Size of the largest record as stored, in bytes.
+    pub(super) fn stored_bytes_max(&self) -> u32 {
+        stored_bytes(self.record_bytes_max())
+    }
+
+    /// Client writes a second that reach this node, over all devices.
+    pub(super) fn replicated_writes(&self) -> u64 {
+        u64::from(self.write_reqs_per_sec) * u64::from(self.replication_factor)
+    }
+
+    /// Bound on the operations in flight that clients wait for, over all devices.
+    ///
+    /// ACT's service threads each do one operation at a time, so their number bounds the queue depth
+    /// that a drive can see. When the configuration names no number, 1024 for each device.
+    pub fn service_threads_or_default(&self) -> u32 {
+        // At most 128 devices, so this saturates only for a configuration that no check let through.
+        let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
+        self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
+    }
+
+    /// The histograms that ACT's log has of a stream.
+    pub(super) fn histograms(&self, per_device: bool) -> ActHistograms {
+        let scale = match self.microsecond_histograms {
+            true => ActScale::Microseconds,
+            false => ActScale::Milliseconds,
+        };
+        ActHistograms { scale, per_device }
+    }
+
+    /// How it wants to be run.
+    pub fn spec(&self) -> RunSpec {
+        RunSpec {
+            device_names: self.device_names.clone(),
+            file_size_bytes: self.file_size_mbytes.map(|mbytes| u64::from(mbytes) << 20),
+            duration_sec: self.test_duration_sec.into(),
+            report_interval_sec: self.report_interval_sec.into(),
+            max_lag_sec: self.max_lag_sec.into(),
+            odsync: !self.disable_odsync,
+            engine: self.engine,
+            pacing: self.pacing,
+            // ACT wakes for each request; gathered, its bursts would be others.
+            keeps_instants: self.arrival == Arrival::Act,
+            seed: self.seed,
+        }
+    }
+}
+
+/// Size of a record of `record_bytes` as stored, in bytes.
+pub(super) fn stored_bytes(record_bytes: u32) -> u32 {
+    record_bytes.checked_next_multiple_of(RECORD_STEP_BYTES).unwrap_or(u32::MAX)
+}
+
+/// A key that `test` does not have.
+pub(super) fn unknown(key: &str, test: Test) -> Problem {
+    match all().find(|spec| spec.name == key && !spec.tests.contains(&test)) {
+        Some(OptionSpec { name, tests: [of, ..], .. }) => Problem::KeyOfOtherTest { key: name, of: *of, here: test },
+        _ if act_keys::find(key).is_some() => Problem::OldKey { key: Quoted::new(key) },
+        _ => Problem::UnknownKey { key: Quoted::new(key), nearest: nearest(test, key) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_threads_default_to_1024_for_each_device() {
+        let mut config = ActConfig { device_names: vec!["a".into(), "b".into()], ..Default::default() };
+        assert_eq!(config.service_threads_or_default(), 2048);
+        config.service_threads = Some(10);
+        assert_eq!(config.service_threads_or_default(), 10);
+    }
+
+    #[test]
+    fn a_key_that_is_only_translated_cannot_be_set() {
+        let mut config = ActConfig::default();
+        let refused = config.set("num-queues", "3").unwrap_err().to_string();
+        assert!(refused.starts_with("\"num-queues\" is a key of an older ACT"), "{refused}");
+        assert_eq!(config, ActConfig::default());
+    }
+}
