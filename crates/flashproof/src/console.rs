@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::leave;
 use crate::stderr::StderrWriter;
-use report::printable::printable;
+use results::units::printable;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;

@@ -23,7 +23,6 @@ mod screen;
 mod series;
 mod signals;
 mod stderr;
-mod table;
 mod tracing;
 
 use args::{Invocation, Task, parse};

@@ -124,6 +124,10 @@ fn a_damaged_run_is_marked_in_every_form_and_exits_with_a_code_of_its_own() {
             latency.stdout
         );
         assert!(latency.stderr.contains(file), "{file}: {}", latency.stderr);
+        let csv = bench.flashproof(&["latency", "-l", OUT, "-t", "5", "--format", "csv"]).stdout;
+        let mut lines = csv.lines().skip(1);
+        assert!(lines.all(|line| line.contains(&format!(",{mark}")) || file == "act.log"), "{file}: {csv}");
+        assert!(csv.lines().count() > 1, "{file}: {csv}");
         bench.flashproof(&["status", OUT]).expect(4);
         bench.write(&path, whole);
     }

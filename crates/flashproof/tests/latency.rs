@@ -322,9 +322,9 @@ fn csv_and_json_have_the_unrounded_numbers() {
     let csv = latency(&bench, &[&options[..], &["--format", "csv"]].concat()).expect(0).stdout;
     assert_eq!(
         csv.lines().next().unwrap(),
-        "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over"
+        "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage"
     );
-    let first = "storage-ms-interval2.log,reads,1,0,10,40000,4000,1,ms,5911,0.147775";
+    let first = "storage-ms-interval2.log,reads,1,0,10,40000,4000,1,ms,5911,0.147775,";
     assert_eq!((csv.lines().nth(1).unwrap(), csv.lines().count()), (first, 5));
     let json = latency(&bench, &[&options[..], &["--format", "json", "--sla", "90%>1ms"]].concat()).expect(0).stdout;
     let json: Value = serde_json::from_str(&json).unwrap();

@@ -3,11 +3,11 @@
 //! Read back from the interval logs, whose resolution they have: 1 % for service times, 6 % for wait
 //! and lag, and never finer than a microsecond. What a verdict needs exactly is counted elsewhere.
 
+use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
 use results::run_dir::{HlogKind, RunDirError, each_window};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt;
 use std::path::Path;
 
 /// The durations of one stream.
@@ -42,6 +42,13 @@ pub struct Quantiles {
     pub max_ns: u64,
 }
 
+impl StreamLatencies {
+    /// The three, with their names.
+    pub fn durations(&self) -> [(&'static str, &Quantiles); 3] {
+        [("service", &self.service), ("wait", &self.wait), ("lag", &self.lag)]
+    }
+}
+
 impl From<&Histogram> for Quantiles {
     fn from(histogram: &Histogram) -> Self {
         Self {
@@ -55,6 +62,9 @@ impl From<&Histogram> for Quantiles {
         }
     }
 }
+
+/// The names of [`Quantiles::all_ns`].
+pub const QUANTILES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
 
 impl Quantiles {
     /// From the median to the longest.
@@ -91,24 +101,25 @@ fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogra
     Ok(streams)
 }
 
-/// A table of milliseconds, one line for each stream and duration.
-pub struct Table<'a>(pub &'a [StreamLatencies]);
+/// A table of milliseconds, one line for each stream and duration: these of the [`QUANTILES`].
+pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, shown: &[&str]) -> Table {
+    let rows = streams.iter().flat_map(|stream| {
+        let names = [stream.stream.as_str(), "", ""];
+        names.into_iter().zip(stream.durations()).map(|(name, (what, quantiles))| {
+            let shown = QUANTILES.iter().zip(quantiles.all_ns()).filter(|(quantile, _)| shown.contains(quantile));
+            let ms = shown.map(|(_, ns)| format!("{:.3}", ns as f64 / 1e6));
+            [name.to_owned(), what.to_owned()].into_iter().chain(ms)
+        })
+    });
+    let table = Table::new("").text(["milliseconds", ""]).numbers(shown.iter().copied());
+    table.widths([name_width, 8, 9, 9, 9, 9, 9, 9]).rows(rows)
+}
 
-impl fmt::Display for Table<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<20} {:<8} {:>9} {:>9} {:>9} {:>9}", "milliseconds", "", "p50", "p99", "p99.9", "max")?;
-        for StreamLatencies { stream, service, wait, lag } in self.0 {
-            for (what, quantiles) in [("service", service), ("wait", wait), ("lag", lag)] {
-                let Quantiles { p50_ns, p99_ns, p999_ns, max_ns, .. } = quantiles;
-                let name = if what == "service" { stream } else { "" };
-                write!(f, "{name:<20} {what:<8}")?;
-                for ns in [p50_ns, p99_ns, p999_ns, max_ns] {
-                    write!(f, " {:>9.3}", *ns as f64 / 1e6)?;
-                }
-                writeln!(f)?;
-            }
-        }
-        Ok(())
+/// The table as it stands below a verdict.
+pub(crate) fn below_verdict(streams: &[StreamLatencies]) -> String {
+    match streams {
+        [] => String::new(),
+        streams => format!("\n{}", in_milliseconds(streams, 20, &["p50", "p99", "p99.9", "max"])),
     }
 }
 
@@ -165,7 +176,7 @@ mod tests {
         near(streams[0].service.max_ns, 5_000_000, 1);
         near(streams[0].lag.p50_ns, 50_000, 10);
         near(streams[1].wait.p99_ns, 2_000_000, 10);
-        let table = Table(&streams).to_string();
-        assert_eq!(table.lines().count(), 7, "{table}");
+        let table = below_verdict(&streams);
+        assert_eq!(table.lines().count(), 8, "{table}");
     }
 }

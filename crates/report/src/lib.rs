@@ -6,9 +6,9 @@
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
-//! * [`printable`]: text from files and devices, harmless for a terminal and a page
 //! * [`status`]: how a run or a series stands, while it goes on too
 //! * [`summary`]: verdict and latencies of a run that just ended, as text
+//! * [`table`]: a table, as text, Markdown, HTML or CSV: also those of the commands
 
 #![forbid(unsafe_code)]
 
@@ -20,9 +20,10 @@ pub mod latencies;
 pub mod latency;
 mod markdown;
 mod method;
-pub mod printable;
 mod rejudge;
 pub mod status;
 pub mod summary;
+pub mod table;
+mod tables;
 mod text;
 mod words;

@@ -1,10 +1,10 @@
 //! The document as Markdown, for tickets and wikis: all but the pictures, of which the key numbers stay.
 
 use crate::document::{Document, Report, RunReport, SeriesReport};
-use crate::printable::{is_unprintable, printable};
-use crate::words;
+use crate::table::Table;
+use crate::tables;
 use results::finding::Level;
-use results::units;
+use results::units::{self, is_unprintable, printable};
 
 /// All reports, one below the other.
 pub(crate) fn markdown(document: &Document) -> String {
@@ -18,16 +18,17 @@ pub(crate) fn markdown(document: &Document) -> String {
 fn run_text(run: &RunReport, level: usize) -> String {
     let mut text = heading(level, &run.title);
     text += &run.banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect::<String>();
-    text += &format!("**{}** - {}\n\n", words::outcome(run.verdict.outcome), escaped(&run.class_in_words));
+    text += &format!("**{}** - {}\n\n", run.verdict.outcome, escaped(&run.class_in_words));
     let (first, others) = run.reasons();
     text += &format!("{}.\n\n", escaped(&first));
     text += &list(others.iter());
-    text += &table(&["", ""], run.summary.iter().map(|fact| vec![escaped(&fact.name), escaped(&fact.value)]));
+    text += &table(&Table::new("").text(["", ""]).rows(run.summary.iter().map(|fact| [&fact.name, &fact.value])));
     text += &list(run.verdict.blame.iter().map(|blame| &blame.sentence));
     let below = level + 1;
-    text += &shares(run, below);
-    text += &latencies(run, below);
-    text += &rates(run, below);
+    let shares = tables::shares(run).map(|shares| format!("**{}**\n\n{}", escaped(&shares.title), table(&shares)));
+    text += &part(below, "Shares over the thresholds", shares.collect());
+    text += &part(below, "Latencies of the whole run", table(&tables::latencies(run)));
+    text += &part(below, "Rates", table(&tables::rates(run)));
     for section in &run.sections {
         text += &heading(below, &section.title);
         text += &list(section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key)));
@@ -60,18 +61,12 @@ fn series_text(report: &SeriesReport) -> String {
     text += &report.banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect::<String>();
     match &report.series.conclusion {
         Some(conclusion) => {
-            let (outcome, sentence) = (words::outcome(conclusion.outcome), escaped(&conclusion.sentence));
-            text += &format!("**{outcome}** - {sentence}\n\n");
+            text += &format!("**{}** - {}\n\n", conclusion.outcome, escaped(&conclusion.sentence));
             text += &list(conclusion.remarks.iter());
         }
         None => text += "**UNFINISHED** - this series has no conclusion yet.\n\n",
     }
-    let rows = report.steps.iter().map(|step| {
-        let load = units::multiple(step.step.multiple);
-        let cells = [&step.step.name, &load, crate::html::step_outcome(step, &report.series), &step.step.reason];
-        cells.map(escaped).to_vec()
-    });
-    text += &table(&["step", "load", "outcome", "why"], rows);
+    text += &table(&tables::steps(report, |_, _| None));
     for section in &report.sections {
         text += &heading(2, &section.title);
         text += &list(section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key)));
@@ -81,45 +76,6 @@ fn series_text(report: &SeriesReport) -> String {
         text += &runs.map(|run| run_text(run, 2)).collect::<String>();
     }
     text
-}
-
-fn shares(run: &RunReport, level: usize) -> String {
-    let thresholds: Vec<String> = run.verdict.thresholds_ns.iter().map(|ns| units::duration(*ns)).collect();
-    let mut headings = vec!["slice"];
-    headings.extend(thresholds.iter().map(String::as_str));
-    let tables = run.verdict.groups.iter().map(|group| {
-        let rows = group.slices.iter().map(|slice| {
-            let shares = slice.judged_share.iter().flatten().map(|share| units::percent(*share));
-            let note = if slice.complete { "" } else { " (incomplete)" };
-            let mut row: Vec<String> = [format!("{}{note}", slice.slice)].into_iter().chain(shares).collect();
-            row.resize(headings.len(), "-".to_owned());
-            row
-        });
-        let of = words::device(group.device.as_deref());
-        format!("{} on {}, share over:\n\n{}", escaped(&group.stream), escaped(of), table(&headings, rows))
-    });
-    part(level, "Shares over the thresholds", tables.collect())
-}
-
-fn latencies(run: &RunReport, level: usize) -> String {
-    let rows = run.latencies.iter().flat_map(|stream| {
-        [("service", &stream.service), ("wait", &stream.wait), ("lag", &stream.lag)].map(|(what, quantiles)| {
-            let mut row = vec![escaped(&format!("{} {what}", stream.stream))];
-            row.extend(quantiles.all_ns().map(units::duration));
-            row
-        })
-    });
-    let headings = ["", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
-    part(level, "Latencies of the whole run", table(&headings, rows))
-}
-
-fn rates(run: &RunReport, level: usize) -> String {
-    let rows = run.verdict.streams.iter().map(|stream| {
-        let offered = if stream.offered_iops > 0.0 { units::number(stream.offered_iops) } else { "closed".to_owned() };
-        let numbers = [stream.achieved_iops, stream.errors as f64, stream.unissued as f64].map(units::number);
-        [escaped(&stream.name), offered].into_iter().chain(numbers).collect()
-    });
-    part(level, "Rates", table(&["stream", "offered/s", "achieved/s", "failed", "never done"], rows))
 }
 
 /// A heading with what is below it, or that there is nothing.
@@ -137,14 +93,9 @@ fn list<T: AsRef<str>>(sentences: impl Iterator<Item = T>) -> String {
     if items.is_empty() { items } else { items + "\n" }
 }
 
-/// A table of cells that are escaped already; nothing without rows.
-fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let rows: String = rows.map(|row| format!("| {} |\n", row.join(" | "))).collect();
-    if rows.is_empty() {
-        return rows;
-    }
-    let headings: Vec<String> = headings.iter().map(|heading| escaped(heading)).collect();
-    format!("| {} |\n|{}\n{rows}\n", headings.join(" | "), "---|".repeat(headings.len()))
+/// A table, if it has rows.
+fn table(table: &Table) -> String {
+    if table.is_empty() { String::new() } else { table.markdown() + "\n" }
 }
 
 /// A block of text as it is, in a fence longer than any in it.

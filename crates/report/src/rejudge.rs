@@ -5,7 +5,6 @@
 //! recorded counts do not bear out. The one idea: the record may be believed for the worse, never for
 //! the better. What was searched for, and in which order, is not done again.
 
-use crate::words;
 use results::certify::judge_stage;
 use results::judge::{Outcome, Verdict};
 use results::rating::{Details, Move, Seen};
@@ -121,8 +120,8 @@ fn again(
         let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
         return Some((Outcome::Invalid, format!("{SERIES} says that its load was {said}, its run says {ran}")));
     }
-    let (now, was) = (words::outcome(judged.0), words::outcome(recorded));
-    (judged.0 != recorded).then(|| (judged.0, format!("{SERIES} says {was}, its run says {now}: {}", judged.1)))
+    let (now, why) = judged;
+    (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, its run says {now}: {why}")))
 }
 
 /// Of a step of a search: the rounds that decided are in its details, so its run can only speak against it.
@@ -170,7 +169,7 @@ fn correct(conclusion: &mut Conclusion, outcome: Outcome, why: &str) {
     if conclusion.outcome == outcome {
         return;
     }
-    let said = format!("{SERIES} said {}: {}", words::outcome(conclusion.outcome), conclusion.sentence);
+    let said = format!("{SERIES} said {}: {}", conclusion.outcome, conclusion.sentence);
     conclusion.remarks.insert(0, said);
     conclusion.outcome = outcome;
     conclusion.sentence = format!("judged again from its runs, the conclusion in {SERIES} does not hold: {why}");

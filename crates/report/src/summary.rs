@@ -1,7 +1,7 @@
 //! What a run directory says in one page: the verdict, the latencies, and what to know before
 //! believing either.
 
-use crate::latencies::{StreamLatencies, Table, latencies};
+use crate::latencies::{StreamLatencies, below_verdict, latencies};
 use results::judge::Verdict;
 use results::run_dir::{self, RunDirError};
 use serde::Serialize;
@@ -41,7 +41,6 @@ impl Summary {
 impl fmt::Display for Summary {
     /// The page for a terminal, without the remarks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.verdict)?;
-        if self.latencies.is_empty() { Ok(()) } else { write!(f, "\n{}", Table(&self.latencies)) }
+        write!(f, "{}{}", self.verdict, below_verdict(&self.latencies))
     }
 }

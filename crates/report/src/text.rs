@@ -1,7 +1,8 @@
 //! The document for a terminal: what decides, without the pictures.
 
 use crate::document::{Document, Report, RunReport, SeriesReport};
-use crate::latencies::Table;
+use crate::latencies::below_verdict;
+use crate::table::Table;
 use crate::words;
 use results::judge::Outcome;
 use results::series::Purpose;
@@ -29,37 +30,26 @@ pub(crate) fn text(document: &Document) -> String {
 }
 
 fn run_page(run: &RunReport) -> String {
-    let mut text: String = run.damage.iter().map(|damage| format!("DAMAGED: {damage}\n")).collect();
-    let _ = write!(text, "{}", run.verdict);
-    if !run.latencies.is_empty() {
-        let _ = write!(text, "\n{}", Table(&run.latencies));
-    }
-    text
+    let damage: String = run.damage.iter().map(|damage| format!("DAMAGED: {damage}\n")).collect();
+    format!("{damage}{}{}", run.verdict, below_verdict(&run.latencies))
 }
 
 fn series_page(report: &SeriesReport) -> String {
     let mut text = format!("{}\n", report.title);
     match &report.series.conclusion {
         Some(conclusion) => {
-            let _ = writeln!(text, "{}: {}", words::outcome(conclusion.outcome), conclusion.sentence);
+            let _ = writeln!(text, "{}: {}", conclusion.outcome, conclusion.sentence);
             conclusion.remarks.iter().for_each(|remark| text += &format!("  {remark}\n"));
         }
         None => text += "no conclusion yet\n",
     }
-    let names = report.steps.iter().map(|step| step.step.name.chars().count());
-    let width = names.max().unwrap_or(0).max("step".len());
-    let _ = writeln!(text, "\n{:<width$} {:>8} {:>12} {:<12}", "step", "load", "at most", "outcome");
-    for step in &report.steps {
-        let load = units::multiple(step.step.multiple);
-        let length = units::span(step.step.duration_sec);
-        let _ = writeln!(
-            text,
-            "{:<width$} {load:>8} {length:>12} {:<12} {}",
-            step.step.name,
-            crate::html::step_outcome(step, &report.series),
-            step.step.reason
-        );
-    }
+    let rows = report.steps.iter().map(|step| {
+        let outcome = words::step_outcome(step, &report.series);
+        let (load, length) = (units::multiple(step.step.multiple), units::span(step.step.duration_sec));
+        [step.step.name.clone(), load, length, outcome, step.step.reason.clone()]
+    });
+    let steps = Table::new("").text(["step"]).numbers(["load", "at most"]).text(["outcome", ""]);
+    let _ = write!(text, "\n{}", steps.widths([0, 8, 12, 12]).rows(rows));
     for step in &report.steps {
         for damage in step.report.iter().flat_map(|run| &run.damage) {
             let _ = writeln!(text, "DAMAGED: {}: {damage}", step.step.name);

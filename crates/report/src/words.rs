@@ -1,6 +1,8 @@
 //! Names in words: how all forms of a report say an outcome, a device, a class.
 
+use crate::document::StepReport;
 use results::judge::{Class, Outcome};
+use results::series::{Series, State};
 use results::units::span_of;
 
 /// Device of a group or share: its name, or all together.
@@ -8,13 +10,22 @@ pub(crate) fn device(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }
 
-/// The outcome as one capital word.
-pub(crate) fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Pass => "PASS",
-        Outcome::Fail => "FAIL",
-        Outcome::Invalid => "INVALID",
-    }
+/// The outcome as one capital word; `None` of what is not at its end.
+pub(crate) fn outcome(outcome: Option<Outcome>) -> String {
+    outcome.map_or_else(|| "UNFINISHED".to_owned(), |outcome| outcome.to_string())
+}
+
+/// How a step of `series` ended, or how far it is.
+pub(crate) fn step_outcome(step: &StepReport, series: &Series) -> String {
+    let state = match (step.step.state, step.step.outcome) {
+        (State::Done, Some(outcome)) => return outcome.to_string(),
+        (State::Done, None) => "done",
+        (State::Planned, _) if series.conclusion.is_some() => "not run",
+        (State::Planned, _) => "planned",
+        (State::Running, _) => "running",
+        (State::Interrupted, _) => "interrupted",
+    };
+    state.to_owned()
 }
 
 /// What a run of this class may be called. Anything shorter than a day, or simulated, certifies nothing.

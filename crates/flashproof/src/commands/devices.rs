@@ -5,9 +5,9 @@
 use crate::args::DevicesArgs;
 use crate::console;
 use crate::failure::Failure;
-use crate::table::table;
 use device::discover::{self, Roots};
 use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
+use report::table::Table;
 use results::units;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -28,8 +28,7 @@ pub fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
         console::result(&format!("{}\n", serde_json::to_string_pretty(&json).map_err(Failure::environment)?))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows: Vec<_> = std::iter::once(TITLES.map(str::to_owned)).chain(outlooks.iter().map(row)).collect();
-    console::result(&table(&rows))?;
+    console::result(&Table::new("").text(TITLES).rows(outlooks.iter().map(row)).to_string())?;
     notes(&outlooks).iter().for_each(|note| console::note(note));
     if empty > 0 {
         let plural = if empty == 1 { "device holds" } else { "devices hold" };
@@ -130,18 +129,6 @@ fn value(outlook: &Outlook) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_as_wide_as_what_is_in_them_and_lines_end_where_their_text_does() {
-        let mut row: [String; 9] = Default::default();
-        row[0] = "/dev/nvme0n1".to_owned();
-        row[7] = "no".to_owned();
-        let text = table(&[TITLES.map(str::to_owned), row]);
-        let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("DEVICE        SIZE  MODEL") && lines[0].ends_with("SAFE  WHY"), "{text}");
-        assert_eq!(lines[0].find("SAFE"), lines[1].find("no"));
-        assert!(lines[1].ends_with("no"), "{text}");
-    }
 
     #[test]
     fn a_note_of_one_device_is_told_with_its_name_and_one_of_all_once() {

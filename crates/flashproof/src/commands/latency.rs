@@ -306,7 +306,7 @@ fn append(
             judgements.iter().for_each(|judgement| *page += &format!("{judgement}\n"));
         }
         Format::Csv => {
-            *page += &csv::csv(logs, &buckets);
+            *page += &csv::csv(logs, runs, &buckets).map_err(Failure::environment)?;
             judgements.iter().for_each(|judgement| console::note(&judgement.to_string()));
         }
         Format::Markdown => {

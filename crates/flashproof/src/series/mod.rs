@@ -9,7 +9,6 @@ mod kept;
 mod prepare;
 mod step;
 
-pub use crate::table::table;
 pub use drives::Drives;
 pub use kept::{Kept, default_name};
 pub use prepare::prepare;

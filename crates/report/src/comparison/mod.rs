@@ -15,7 +15,6 @@ mod cell;
 mod differences;
 mod given;
 mod margins;
-mod markdown;
 mod published;
 mod source;
 mod table;

@@ -1,26 +1,29 @@
-//! The comparison as a table for a terminal: a row for each number, a column for each candidate.
+//! The comparison for a terminal and as Markdown: a row for each number, a column for each candidate.
 //!
 //! A cell without a value has a dash and a note; the reasons stand below.
 
-use super::cell::Cell;
+use super::Cell;
 use super::published::Published;
 use super::{Candidate, Comparison, DeviceWear, Kind};
+use crate::markdown::escaped;
+use crate::table::Table;
 use results::judge::{Class, Outcome};
 use results::units;
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// A comparison as rows of text.
-pub(super) struct Rows {
-    /// Label of each row, and its cells, one for each candidate.
-    pub(super) rows: Vec<(String, Vec<String>)>,
+struct Rows {
+    table: Table,
     /// The reasons why cells are empty; a cell names them by `[1]`, `[2]`...
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Rows {
-    pub(super) fn of(comparison: &Comparison) -> Self {
-        let mut this = Self { rows: Vec::new(), notes: Vec::new() };
+    /// With columns for the candidates by `columns`.
+    fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
         let candidates = &comparison.candidates;
+        let names = candidates.iter().map(|candidate| candidate.name.clone());
+        let mut this = Self { table: columns(Table::new("").text([""]), names.collect()), notes: Vec::new() };
         this.row("result", candidates, |of| of.outcome.map(|outcome| outcome_text(of, *outcome)));
         this.row("of", candidates, |of| of.test.map(|_| kind_text(of)));
         this.row("test", candidates, |of| {
@@ -76,8 +79,8 @@ impl Rows {
                 format!("- [{}]", number + 1)
             }
         });
-        let cells = cells.collect();
-        self.rows.push((label.to_owned(), cells));
+        let cells: Vec<String> = std::iter::once(label.to_owned()).chain(cells).collect();
+        self.table.row(cells);
     }
 
     /// A row for each threshold of any candidate.
@@ -135,7 +138,7 @@ fn kind_text(of: &Candidate) -> String {
 }
 
 /// A published rating in one line.
-pub(super) fn published_text(rating: &Published) -> String {
+fn published_text(rating: &Published) -> String {
     let over = |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
     let [over_1, over_8, over_64] = rating.over_pct.map(over);
     let more = [rating.endurance.as_deref(), rating.source.as_deref()].into_iter().flatten();
@@ -150,19 +153,8 @@ pub(super) fn published_text(rating: &Published) -> String {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rows { rows, notes } = Rows::of(self);
-        let header: Vec<String> = self.candidates.iter().map(|candidate| candidate.name.clone()).collect();
-        let length = |text: &str| text.chars().count();
-        let labels = rows.iter().map(|(label, _)| length(label)).max().unwrap_or(0);
-        let width = |column: usize| {
-            let cells = rows.iter().filter_map(|(_, cells)| cells.get(column)).map(|cell| length(cell));
-            cells.chain(header.get(column).map(|name| length(name))).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..header.len()).map(width).collect();
-        for (label, cells) in std::iter::once(&(String::new(), header.clone())).chain(&rows) {
-            let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("  {cell:<width$}"));
-            writeln!(f, "{}", format!("{label:<labels$}{}", cells.collect::<String>()).trim_end())?;
-        }
+        let Rows { table, notes } = Rows::of(self, Table::text);
+        write!(f, "{table}")?;
         if !notes.is_empty() {
             writeln!(f)?;
         }
@@ -180,5 +172,39 @@ impl fmt::Display for Comparison {
             }
         }
         Ok(())
+    }
+}
+
+impl Comparison {
+    /// The warnings and remarks, the table, why cells are empty, and each candidate among its neighbours.
+    pub fn markdown(&self) -> String {
+        let Rows { table, notes } = Rows::of(self, Table::numbers);
+        let mut text = String::new();
+        // Writing to a string cannot fail, here and below.
+        for warning in &self.warnings {
+            let _ = writeln!(text, "> **Warning:** {}\n", escaped(warning));
+        }
+        for remark in &self.remarks {
+            let _ = writeln!(text, "> {}\n", escaped(remark));
+        }
+        text += &table.markdown();
+        for (index, note) in notes.iter().enumerate() {
+            let _ = write!(text, "\n\\[{}\\] {}\n", index + 1, escaped(note));
+        }
+        for candidate in &self.candidates {
+            let Some(place) = candidate.place.value() else { continue };
+            let _ = writeln!(text, "\n**{}** among published ratings, the highest first:\n", escaped(&candidate.name));
+            for rating in &place.above {
+                let _ = writeln!(text, "- {}", escaped(&published_text(rating)));
+            }
+            let _ = writeln!(text, "- **{} {}**", units::multiple(place.x), escaped(&candidate.name));
+            for rating in &place.below {
+                let _ = writeln!(text, "- {}", escaped(&published_text(rating)));
+            }
+            if let Some(caveat) = &place.caveat {
+                let _ = writeln!(text, "\n{}", escaped(caveat));
+            }
+        }
+        text
     }
 }

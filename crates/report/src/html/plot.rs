@@ -1,7 +1,6 @@
 //! Charts as `draw.js` takes them: time in the unit that reads best, values rounded, what a
 //! logarithmic axis cannot show left out. How it looks (colours, dashes, fonts) stands there.
 
-use super::escape;
 use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Style, heat_map, rounded};
 use serde::Serialize;
 
@@ -87,10 +86,11 @@ impl Plots {
         self.0.len()
     }
 
-    /// All of them, for the content of a script element.
+    /// All of them, for the content of a script element: no `<` in it (in JSON it stands in strings only), so
+    /// nothing of it can end the element or begin a comment.
     pub(super) fn json(&self) -> String {
         // Names, numbers and lists: nothing that could not be written.
-        escape::json(&serde_json::to_string(&self.0).unwrap_or_default())
+        serde_json::to_string(&self.0).unwrap_or_default().replace('<', "\\u003c")
     }
 }
 

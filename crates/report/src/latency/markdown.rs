@@ -2,6 +2,8 @@
 
 use super::csv::unit;
 use super::{Choice, Histogram, Log, Slice};
+use crate::markdown::escaped;
+use crate::table::{Cell, Table};
 
 /// A table for each histogram of each log: a line for each slice, then average and maximum.
 ///
@@ -17,37 +19,36 @@ pub fn markdown(logs: &[Log], choice: &Choice) -> String {
                 escaped(&log.name),
                 log.slice_sec
             );
-            text += &one(log, histogram, choice);
+            text += &one(log, histogram, choice).markdown();
         }
     }
     text
 }
 
-fn one(log: &Log, histogram: &Histogram, choice: &Choice) -> String {
+fn one(log: &Log, histogram: &Histogram, choice: &Choice) -> Table {
     let buckets = choice.buckets();
-    let mut titles = vec!["slice".to_owned()];
-    titles.extend(buckets.iter().map(|bucket| format!("{} {}", 1_u64 << bucket, unit(log.scale))));
-    titles.extend(choice.extra.then(|| "ops/s".to_owned()));
     let edges: Vec<usize> = buckets.iter().filter_map(|bucket| log.edge(*bucket)).collect();
     let slices: Vec<(u64, Slice<'_>)> = log.slices_of(histogram).collect();
 
-    let mut text = format!("| {} |\n|{}\n", titles.join(" | "), "---:|".repeat(titles.len()));
+    let thresholds = buckets.iter().map(|bucket| format!("{} {}", 1_u64 << bucket, unit(log.scale)));
+    let mut table = Table::new("").numbers(["slice"]).numbers(thresholds).numbers(choice.extra.then_some("ops/s"));
     for (number, slice) in &slices {
         let percents = edges.iter().map(|edge| cell(slice.percent_over(*edge), 2));
         let rate = choice.extra.then(|| cell(Some(slice.iops()), 1));
-        text += &row(&number.to_string(), percents.chain(rate));
+        table.row([number.to_string().into()].into_iter().chain(percents).chain(rate));
     }
-    let summary = |name: &str, of: fn(&[f64]) -> Option<f64>| {
+    let mut summary = |name: &str, of: fn(&[f64]) -> Option<f64>| {
         let percents = edges.iter().map(|edge| {
             let values: Vec<f64> = slices.iter().filter_map(|(_, slice)| slice.percent_over(*edge)).collect();
             cell(of(&values), 2)
         });
         let rates: Vec<f64> = slices.iter().map(|(_, slice)| slice.iops()).collect();
-        row(name, percents.chain(choice.extra.then(|| cell(of(&rates), 1))))
+        let rate = choice.extra.then(|| cell(of(&rates), 1));
+        table.row([Cell::strong(name)].into_iter().chain(percents).chain(rate));
     };
-    text += &summary("**avg**", mean);
-    text += &summary("**max**", |values| values.iter().copied().reduce(f64::max));
-    text
+    summary("avg", mean);
+    summary("max", |values| values.iter().copied().reduce(f64::max));
+    table
 }
 
 /// The mean; `None` of nothing.
@@ -55,15 +56,6 @@ pub(super) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
-    format!("| {name} | {} |\n", cells.collect::<Vec<_>>().join(" | "))
-}
-
-fn cell(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
-}
-
-/// Text that no character of is taken for markup of a table.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace('*', "\\*").replace('_', "\\_")
+fn cell(value: Option<f64>, decimals: usize) -> Cell {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.decimals$}").into())
 }

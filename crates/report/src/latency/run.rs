@@ -1,7 +1,8 @@
 //! What a run directory knows beside its log: percentiles, rates, errors, and exact counts to judge by.
 
 use super::sla::Judgement;
-use crate::latencies::{StreamLatencies, latencies};
+use crate::latencies::{QUANTILES, StreamLatencies, in_milliseconds, latencies};
+use crate::table::Table;
 use results::judge::{IntervalCounts, Judge, Outcome, Plan, Sla, StreamTotals, whole_slice_sec};
 use results::run_dir::{self, Intervals, Run, RunDirError};
 use serde::Serialize;
@@ -44,32 +45,17 @@ impl fmt::Display for RunLatencies {
         self.damage.iter().try_for_each(|damage| writeln!(f, "DAMAGED: {damage}"))?;
         let names = self.streams.iter().map(|stream| stream.name.len());
         let width = names.max().unwrap_or(0).max("milliseconds".len());
-        let columns = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
         if !self.latencies.is_empty() {
-            write!(f, "{:<width$} {:<8}", "milliseconds", "")?;
-            columns.iter().try_for_each(|column| write!(f, " {column:>9}"))?;
-            writeln!(f)?;
+            write!(f, "{}", in_milliseconds(&self.latencies, width, &QUANTILES))?;
         }
-        for StreamLatencies { stream, service, wait, lag } in &self.latencies {
-            for (name, what, quantiles) in [(stream.as_str(), "service", service), ("", "wait", wait), ("", "lag", lag)]
-            {
-                write!(f, "{name:<width$} {what:<8}")?;
-                quantiles.all_ns().iter().try_for_each(|ns| write!(f, " {:>9.3}", *ns as f64 / 1e6))?;
-                writeln!(f)?;
-            }
-        }
-        writeln!(
-            f,
-            "\n{:<width$} {:>12} {:>12} {:>8} {:>9}",
-            "stream", "offered/s", "achieved/s", "errors", "not done"
-        )?;
-        for stream in &self.streams {
-            let offered =
-                if stream.offered_iops > 0.0 { format!("{:.2}", stream.offered_iops) } else { "closed".into() };
-            let StreamTotals { name, achieved_iops, errors, unissued, .. } = stream;
-            writeln!(f, "{name:<width$} {offered:>12} {achieved_iops:>12.2} {errors:>8} {unissued:>9}")?;
-        }
-        Ok(())
+        let rows = self.streams.iter().map(|stream| {
+            let is_open = stream.offered_iops > 0.0;
+            let offered = if is_open { format!("{:.2}", stream.offered_iops) } else { "closed".to_owned() };
+            let counts = [stream.errors, stream.unissued].map(|count| count.to_string());
+            [stream.name.clone(), offered, format!("{:.2}", stream.achieved_iops)].into_iter().chain(counts)
+        });
+        let streams = Table::new("").text(["stream"]).numbers(["offered/s", "achieved/s", "errors", "not done"]);
+        write!(f, "\n{}", streams.widths([width, 12, 12, 8, 9]).rows(rows))
     }
 }
 

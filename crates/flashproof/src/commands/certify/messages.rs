@@ -3,7 +3,8 @@
 use super::place::Place;
 use crate::console;
 use crate::failure::Failure;
-use crate::series::{table, utc};
+use crate::series::utc;
+use report::table::Table;
 use results::judge::Outcome;
 use results::series::{State, Step};
 use results::units::{self, span};
@@ -95,10 +96,9 @@ fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure
 
 /// The stages in a table, and where they are recorded.
 fn stages(place: &Place) -> String {
-    let head = ["stage", "load", "devices", "length", "outcome", "run directory"].map(str::to_owned).to_vec();
+    let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
     let rows = place.kept.series.steps.iter().map(|step| row(place, step));
-    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
-    format!("\n{}\n{}", table(&rows), place.kept.places())
+    format!("\n{}\n{}", Table::new("").text(headings).rows(rows), place.kept.places())
 }
 
 fn row(place: &Place, step: &Step) -> Vec<String> {

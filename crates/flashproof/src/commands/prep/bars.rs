@@ -3,8 +3,8 @@
 use super::status::{Shared, Status, Step};
 use crate::console;
 use crate::screen::columns;
-use report::printable::printable;
 use results::units::clock;
+use results::units::printable;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 

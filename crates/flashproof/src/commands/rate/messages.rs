@@ -3,7 +3,8 @@
 use super::request::Request;
 use crate::console;
 use crate::failure::Failure;
-use crate::series::{Kept, table};
+use crate::series::Kept;
+use report::table::Table;
 use results::judge::Outcome;
 use results::rating::{Details, Seen};
 use results::series::{State, Step};
@@ -60,9 +61,8 @@ pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
 
 /// The steps in a table, and where they are recorded.
 fn steps(kept: &Kept) -> String {
-    let head = ["step", "shown", "rounds", "worst share", "run directory"].map(str::to_owned).to_vec();
-    let rows: Vec<_> = std::iter::once(head).chain(kept.series.steps.iter().map(row)).collect();
-    format!("\n{}\n{}", table(&rows), kept.places())
+    let headings = ["step", "shown", "rounds", "worst share", "run directory"];
+    format!("\n{}\n{}", Table::new("").text(headings).rows(kept.series.steps.iter().map(row)), kept.places())
 }
 
 fn row(step: &Step) -> Vec<String> {

@@ -1,0 +1,246 @@
+//! A table, however it is shown: as text, Markdown, HTML or CSV.
+//!
+//! Who has something to show fills one, and every form lays out the same cells. (JSON has the numbers that
+//! the cells were made of, unrounded and by name.)
+
+use maud::{Markup, Render, html};
+use results::judge::Outcome;
+use std::fmt;
+
+/// Columns and rows of text under a title.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// What it shows. Text and CSV leave it out: whoever prints them says it.
+    pub title: String,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+    gap: usize,
+}
+
+/// A column.
+#[derive(Debug, Clone)]
+struct Column {
+    heading: String,
+    /// Whether its cells end at one edge, as numbers do.
+    right: bool,
+    /// Least width in text.
+    width: usize,
+}
+
+/// A cell.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    text: String,
+    look: Look,
+}
+
+/// What a cell is beside its text.
+#[derive(Debug, Clone)]
+enum Look {
+    Plain,
+    Strong,
+    /// Over a limit, or something else that is not as it should be.
+    Bad,
+    Code,
+    /// To a place in the page.
+    Link(String),
+    Badge(Option<Outcome>),
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), gap: 2, ..Self::default() }
+    }
+
+    /// The columns of text that follow.
+    pub fn text<T: Into<String>>(mut self, headings: impl IntoIterator<Item = T>) -> Self {
+        self.columns.extend(headings.into_iter().map(|heading| Column::new(heading, false)));
+        self
+    }
+
+    /// The columns of numbers that follow.
+    pub fn numbers<T: Into<String>>(mut self, headings: impl IntoIterator<Item = T>) -> Self {
+        self.columns.extend(headings.into_iter().map(|heading| Column::new(heading, true)));
+        self
+    }
+
+    /// Least widths of the first columns in text, of which only one blank separates two.
+    pub fn widths(mut self, widths: impl IntoIterator<Item = usize>) -> Self {
+        self.columns.iter_mut().zip(widths).for_each(|(column, width)| column.width = width);
+        Self { gap: 1, ..self }
+    }
+
+    /// Adds a row of as many cells as there are columns; missing ones are empty.
+    pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// The table with these rows, too.
+    pub fn rows<C: Into<Cell>, R: IntoIterator<Item = C>>(mut self, rows: impl IntoIterator<Item = R>) -> Self {
+        rows.into_iter().for_each(|row| self.row(row));
+        self
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// As Markdown without the title; nothing without rows.
+    pub fn markdown(&self) -> String {
+        if self.is_empty() {
+            return String::new();
+        }
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let rules = self.columns.iter().map(|column| if column.right { "---:|" } else { "---|" });
+        line(self.columns.iter().map(|column| crate::markdown::escaped(&column.heading)).collect())
+            + &format!("|{}\n", rules.collect::<String>())
+            + &self.rows.iter().map(|row| line(row.iter().map(Cell::markdown).collect())).collect::<String>()
+    }
+
+    /// As CSV (RFC 4180).
+    pub fn csv(&self) -> Result<String, csv::Error> {
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        csv.write_record(self.columns.iter().map(|column| &column.heading))?;
+        self.rows.iter().try_for_each(|row| csv.write_record(row.iter().map(|cell| &cell.text)))?;
+        let bytes = csv.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+impl Column {
+    fn new(heading: impl Into<String>, right: bool) -> Self {
+        Self { heading: heading.into(), right, width: 0 }
+    }
+}
+
+/// As text: columns as wide as their widest cells, no line ends in blanks, no head where no column has one.
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = |text: &str| text.chars().count();
+        let width = |(at, column): (usize, &Column)| {
+            let cells = self.rows.iter().filter_map(|row| Some(length(&row.get(at)?.text)));
+            cells.max().unwrap_or(0).max(length(&column.heading)).max(column.width)
+        };
+        let widths: Vec<usize> = self.columns.iter().enumerate().map(width).collect();
+        let gap = " ".repeat(self.gap);
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            let cells = cells.zip(self.columns.iter().zip(&widths)).map(|(cell, (column, width))| match column.right {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            });
+            cells.collect::<Vec<_>>().join(&gap)
+        };
+        let head = line(&mut self.columns.iter().map(|column| column.heading.as_str()));
+        if !head.trim().is_empty() {
+            writeln!(f, "{}", head.trim_end())?;
+        }
+        let rows = self.rows.iter().map(|row| line(&mut row.iter().map(|cell| cell.text.as_str())));
+        rows.into_iter().try_for_each(|row| writeln!(f, "{}", row.trim_end()))
+    }
+}
+
+/// As HTML; the first cell of a row is its heading.
+impl Render for Table {
+    fn render(&self) -> Markup {
+        let numbers = self.columns.iter().skip(1).any(|column| column.right).then_some("numbers");
+        html! {
+            div.scroll tabindex="0" {
+                table class=[numbers] {
+                    caption { (self.title) }
+                    thead { tr { @for column in &self.columns { th scope="col" { (column.heading) } } } }
+                    tbody {
+                        @for row in &self.rows {
+                            tr {
+                                @for (at, cell) in row.iter().enumerate() {
+                                    @if at == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Cell {
+    /// Text that stands out.
+    pub fn strong(text: impl Into<String>) -> Self {
+        Self { text: text.into(), look: Look::Strong }
+    }
+
+    /// Text of something that is over a limit, or else not as it should be.
+    pub fn bad(text: impl Into<String>) -> Self {
+        Self { text: text.into(), look: Look::Bad }
+    }
+
+    /// A path or a command.
+    pub fn code(text: impl Into<String>) -> Self {
+        Self { text: text.into(), look: Look::Code }
+    }
+
+    /// Text with a link to the element `id` of the page.
+    pub fn link(text: impl Into<String>, id: String) -> Self {
+        Self { text: text.into(), look: Look::Link(id) }
+    }
+
+    /// An outcome; `None` of what is not at its end.
+    pub fn outcome(outcome: Option<Outcome>) -> Self {
+        Self { text: crate::words::outcome(outcome), look: Look::Badge(outcome) }
+    }
+
+    fn markdown(&self) -> String {
+        let text = crate::markdown::escaped(&self.text);
+        if let Look::Strong = self.look { format!("**{text}**") } else { text }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), look: Look::Plain }
+    }
+}
+
+impl Render for Cell {
+    fn render(&self) -> Markup {
+        match &self.look {
+            Look::Plain => html! { (self.text) },
+            Look::Strong => html! { b { (self.text) } },
+            Look::Bad => html! { span.over { (self.text) } },
+            Look::Code => html! { code { (self.text) } },
+            Look::Link(id) => html! { a href={ "#" (id) } { (self.text) } },
+            Look::Badge(outcome) => crate::html::badge(*outcome),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let rows = [["stage 1".into(), Cell::bad("130x")], ["<a>|b".into(), "2x".into()]];
+        Table::new("T").text(["a"]).numbers(["load"]).rows(rows)
+    }
+
+    #[test]
+    fn text_is_as_wide_as_its_widest_cells() {
+        assert_eq!(table().to_string(), "a        load\nstage 1  130x\n<a>|b      2x\n");
+        let narrow = Table::new("").text(["", ""]).widths([3]).rows([["a", "b"], ["c", ""]]);
+        assert_eq!(narrow.to_string(), "a   b\nc\n", "no head, and no blanks at an end");
+        assert_eq!(Table::new("").to_string(), "");
+    }
+
+    #[test]
+    fn every_form_has_the_same_cells_and_none_takes_them_for_markup() {
+        assert_eq!(table().markdown(), "| a | load |\n|---|---:|\n| stage 1 | 130x |\n| \\<a\\>\\|b | 2x |\n");
+        assert_eq!(table().csv().unwrap(), "a,load\nstage 1,130x\n<a>|b,2x\n");
+        let html = table().render().into_string();
+        assert!(html.contains("<td><span class=\"over\">130x</span></td>"), "{html}");
+        assert!(html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td>2x</td>"), "{html}");
+        let quoted = Table::new("").text(["a"]).rows([["a,b \"c\""]]);
+        assert_eq!(quoted.csv().unwrap(), "a\n\"a,b \"\"c\"\"\"\n");
+    }
+}

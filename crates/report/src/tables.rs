@@ -1,0 +1,151 @@
+//! The tables of a report: the same in the page and in Markdown.
+
+use crate::charts::{steady, telemetry::counter};
+use crate::document::{RunReport, SeriesReport, StepReport};
+use crate::latencies::QUANTILES;
+use crate::table::{Cell, Table};
+use crate::words;
+use results::blame::{Blame, Part};
+use results::finding::{Finding, Level};
+use results::judge::{Group, SliceShares};
+use results::series::State;
+use results::units;
+
+/// The shares of each judged group, slice by slice.
+pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
+    let limits = run.sla.limits();
+    let row = move |slice: &SliceShares| {
+        let note = if slice.complete { "" } else { " (incomplete)" };
+        let shares = limits.iter().enumerate().map(|(column, limit)| {
+            let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
+            let over = slice.judged_over.get(column).copied().unwrap_or(0);
+            let share = share.map_or_else(|| "-".to_owned(), units::percent);
+            match limit.is_exceeded(over, slice.wanted) {
+                true => Cell::bad(format!("✘ {share}")),
+                false => share.into(),
+            }
+        });
+        let first = [format!("{}{note}", slice.slice), units::number(slice.wanted as f64)].map(Cell::from);
+        first.into_iter().chain(shares).collect::<Vec<_>>()
+    };
+    run.verdict.groups.iter().map(move |group: &Group| {
+        let over = run.verdict.thresholds_ns.iter().map(|ns| format!("over {}", units::duration(*ns)));
+        Table::new(format!("{} on {}", group.stream, words::device(group.device.as_deref())))
+            .text(["slice"])
+            .numbers(["operations"])
+            .numbers(over)
+            .rows(group.slices.iter().map(row))
+    })
+}
+
+/// Quantiles of each stream.
+pub(crate) fn latencies(run: &RunReport) -> Table {
+    let rows = run.latencies.iter().flat_map(|stream| {
+        stream.durations().map(|(what, quantiles)| {
+            let name = format!("{} {what}", stream.stream);
+            [name].into_iter().chain(quantiles.all_ns().map(units::duration))
+        })
+    });
+    Table::new("Whole run, all devices").text([""]).numbers(QUANTILES).rows(rows)
+}
+
+/// What each stream was asked for and did.
+pub(crate) fn rates(run: &RunReport) -> Table {
+    let rows = run.verdict.streams.iter().map(|stream| {
+        let offered = if stream.offered_iops > 0.0 { units::number(stream.offered_iops) } else { "closed".to_owned() };
+        let counts = [stream.ops, stream.errors, stream.overtime, stream.unissued];
+        let first = [stream.name.clone(), offered, units::number(stream.achieved_iops)];
+        let counts = counts.map(|count| units::Grouped(count).to_string());
+        first.into_iter().chain(counts).chain([units::bytes(stream.bytes as f64)])
+    });
+    let numbers = ["offered/s", "achieved/s", "done", "failed", "done too late", "never done", "moved"];
+    Table::new("Whole run, all devices").text(["stream"]).numbers(numbers).rows(rows)
+}
+
+/// How the counters of the drives changed.
+pub(crate) fn counters(run: &RunReport) -> Table {
+    let rows = run.counters.iter().map(|change| {
+        let values = [change.first, change.last, change.last - change.first].map(counter);
+        [change.device.clone(), change.name.clone()].into_iter().chain(values)
+    });
+    let headings = ["device", "counter", "first", "last", "change"];
+    Table::new("Counters that the drives keep of themselves").text(headings).rows(rows)
+}
+
+/// The parts of one slice's blame.
+pub(crate) fn blame(blame: &Blame) -> Table {
+    let share = |part: &Part| part.share.map_or_else(|| "evidence, no number".to_owned(), units::percent);
+    let device = words::device(blame.device.as_deref());
+    let over = units::duration(blame.threshold_ns);
+    Table::new(format!("Slice {} of {} on {device}, over {over}", blame.slice, blame.stream))
+        .text(["cause", "part", "evidence"])
+        .rows(blame.parts.iter().map(|part| [kebab(&part.cause), share(part), part.evidence.clone()]))
+}
+
+/// A cause, level or the like in words, as it is named in JSON.
+fn kebab(value: &impl serde::Serialize) -> String {
+    let name = serde_json::to_value(value).ok();
+    name.and_then(|name| name.as_str().map(|name| name.replace('-', " "))).unwrap_or_default()
+}
+
+/// Whether what was measured still moved.
+pub(crate) fn steadiness(run: &RunReport) -> Table {
+    let windows = run.steadiness.iter().flat_map(|steadiness| &steadiness.windows);
+    let rows = windows.map(|window| {
+        let value = |value| Cell::from(steady::value(window.metric, value));
+        [
+            format!("{} of {}", window.metric, window.group).into(),
+            if window.is_steady() { "✔ yes".into() } else { Cell::bad("✘ no") },
+            value(window.average),
+            value(window.range),
+            value(window.slope_excursion),
+            window.limit.map_or_else(|| "-".into(), value),
+        ]
+    });
+    let numbers = ["steady", "average", "range", "move of the best line", "limit"];
+    Table::new("The last five rounds").text(["what"]).numbers(numbers).rows(rows)
+}
+
+/// What was found before a run.
+pub(crate) fn findings<'a>(title: &str, findings: impl Iterator<Item = &'a Finding>) -> Table {
+    let rows = findings.map(|finding| {
+        let level = finding.level.to_string();
+        let is_bad = matches!(finding.level, Level::Warning | Level::Problem);
+        let device = finding.device.as_deref().unwrap_or("host");
+        let texts = [device, &finding.finding, &finding.reason, &finding.remedy].map(Cell::from);
+        [if is_bad { Cell::bad(level) } else { level.into() }].into_iter().chain(texts)
+    });
+    Table::new(title).text(["level", "of", "finding", "why it matters", "what to do"]).rows(rows)
+}
+
+/// The steps of a series; `link` gives the place of a step's run in the page.
+pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> Option<String>) -> Table {
+    let rows = report.steps.iter().enumerate().map(|(number, step)| {
+        let name = step.step.name.clone();
+        let ran = step.report.as_ref().map_or_else(|| "-".to_owned(), |run| units::span_of(run.verdict.ran_sec));
+        let devices = step.step.devices.iter().filter_map(|at| report.series.devices.get(*at));
+        [
+            match link(number, step) {
+                Some(id) => Cell::link(name, id),
+                None => name.into(),
+            },
+            units::multiple(step.step.multiple).into(),
+            devices.map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ").into(),
+            match (step.step.state, step.step.outcome) {
+                (State::Done, Some(outcome)) => Cell::outcome(Some(outcome)),
+                _ => words::step_outcome(step, &report.series).into(),
+            },
+            step.step.reason.clone().into(),
+            format!("{ran} of {}", units::span(step.step.duration_sec)).into(),
+            Cell::code(&step.step.dir),
+        ]
+    });
+    let headings = ["step", "load", "devices", "outcome", "why", "ran for", "run directory"];
+    Table::new("In the order in which they were run").text(headings).rows(rows)
+}
+
+/// Names and values.
+pub(crate) fn named_values<V: Into<Cell>>(title: &str, pairs: impl IntoIterator<Item = (String, V)>) -> Table {
+    let rows = pairs.into_iter().map(|(name, value)| [name.into(), value.into()]);
+    Table::new(title).text(["what", "value"]).rows(rows)
+}
