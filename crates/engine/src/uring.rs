@@ -14,7 +14,7 @@ use sys::usage::monotonic_ns;
 
 /// Operations handed over at once. The kernel works through a batch before the call returns, so the
 /// last of a long one would be issued later than it is stamped.
-const BATCH: usize = 16;
+const BATCH: usize = 8;
 
 /// Time between two looks at what a thread does in the ring's stead.
 const LOOK_NS: u64 = 100_000;

@@ -11,6 +11,7 @@ use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use sys::op::OpKind;
 
 const SEC: u64 = 1_000_000_000;
@@ -114,6 +115,46 @@ fn a_sink_that_fails_ends_the_run_and_is_not_called_again() {
     assert_eq!(error.to_string(), "disk full");
     assert_eq!(kept.intervals.len(), 3);
     assert_eq!(what.control.cause(), Some(Cause::Failed { message: "disk full".into() }));
+}
+
+/// Has seen enough after an interval, sooner or later.
+struct Enough {
+    at: u64,
+    thinks: Duration,
+    control: Arc<Control>,
+    kept: Kept,
+}
+
+impl Sink for Enough {
+    fn ready(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        if interval.index == self.at {
+            std::thread::sleep(self.thinks);
+            self.control.stop(Cause::Enough { why: "seen".into() });
+        }
+        self.kept.interval(interval)
+    }
+
+    fn failure(&mut self, _: &Failure) {}
+
+    fn idle(&mut self) {}
+}
+
+#[test]
+fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he_took() {
+    for thinks_ms in [0, 1, 20] {
+        let what = ten_minutes();
+        let (control, thinks) = (what.control.clone(), Duration::from_millis(thinks_ms));
+        let mut enough = Enough { at: 3, thinks, control, kept: Kept::default() };
+        run(&what, vec![plan(0, 2), plan(1, 2)], sim, &mut enough).unwrap();
+        // The next was simulated meanwhile, and none after it; what was in flight at its end came back later.
+        let intervals = enough.kept.intervals;
+        assert_eq!(intervals.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(intervals.iter().map(|(_, ops)| ops).sum::<u64>(), 350, "{intervals:?}");
+    }
 }
 
 #[test]

@@ -172,25 +172,18 @@ where
 fn merge(feeds: &[Feed], control: &Control, sink: &mut impl Sink) -> Result<(), RunError> {
     let mut result = Ok(());
     loop {
-        let mut merged: Option<(&Feed, Box<Interval>)> = None;
-        for feed in feeds {
-            let Some(interval) = next_interval(feed, sink) else { continue };
-            match &mut merged {
-                None => merged = Some((feed, interval)),
-                Some((_, whole)) => {
-                    whole.merge(&interval);
-                    feed.give_back(interval);
-                }
-            }
-        }
-        let Some((feed, interval)) = merged else { return result };
+        let next = |feed| Some((feed, next_interval(feed, sink)?));
+        let mut intervals: Vec<(&Feed, Box<Interval>)> = feeds.iter().filter_map(next).collect();
+        let Some(((_, whole), others)) = intervals.split_first_mut() else { return result };
+        others.iter().for_each(|(_, interval)| whole.merge(interval));
         if result.is_ok()
-            && let Err(error) = sink.interval(&interval)
+            && let Err(error) = sink.interval(whole)
         {
             control.stop(Cause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
-        feed.give_back(interval);
+        // Only now: in virtual time a shard that has its interval back knows what came of it.
+        intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
     }
 }
 

@@ -79,11 +79,10 @@ pub struct Recorder {
     duration_ns: u64,
     /// End of the current interval.
     end_ns: u64,
-    /// Go on only when the interval before was taken in: for virtual time, which nothing delays, and where
-    /// whoever takes it in can then end the run at the same instant each time.
+    /// Begin an interval only when the one but last was taken in: for virtual time, which nothing delays. One
+    /// is simulated while the one before is taken in, and a stop that this brings is known at the same instant
+    /// each time, the end of the next.
     patient: bool,
-    /// A clean interval that came back already.
-    spare: Option<Box<Interval>>,
     failures_told: u32,
     cpu_ns: u64,
     /// Of the issuing thread, from when the run begins; none in virtual time.
@@ -114,7 +113,6 @@ impl Recorder {
             duration_ns,
             end_ns: 0,
             patient,
-            spare: None,
             failures_told: 0,
             cpu_ns: 0,
             run_delay: None,
@@ -203,12 +201,6 @@ impl Recorder {
         let full = std::mem::replace(&mut self.current, clean);
         self.set_end();
         let _ = self.messages.send(Message::Interval(full));
-        if self.patient
-            && let Ok(returned) = self.clean.recv()
-        {
-            // The very one that was sent: for the next time.
-            self.spare = Some(returned);
-        }
     }
 
     /// Where the thread had no CPU for a part of the interval, so large a part of its operations can have met
@@ -231,7 +223,7 @@ impl Recorder {
     }
 
     fn take_clean(&mut self) -> Box<Interval> {
-        let clean = self.spare.take().or_else(|| self.clean.try_recv().ok());
+        let clean = if self.patient { self.clean.recv().ok() } else { self.clean.try_recv().ok() };
         if clean.is_some() && self.extra > 0 && self.clean.try_recv().is_ok() {
             // The disk is quick again: what was made beyond the spares goes, one at a time.
             self.extra -= 1;
