@@ -89,6 +89,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether all of it was done.
+    #[inline]
     pub fn is_done(self) -> bool {
         self == Self::Done
     }

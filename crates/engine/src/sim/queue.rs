@@ -154,6 +154,7 @@ impl QueueModel {
     }
 
     /// End of the transfer of data that is ready at `ready_ns`: all channels share one path each way.
+    #[inline]
     fn transfer(&mut self, op: &Op, ready_ns: u64) -> u64 {
         let (path, bytes_per_us) = match op.kind {
             OpKind::Read => (0, self.spec.read_mbps),
