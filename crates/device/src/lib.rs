@@ -5,7 +5,7 @@
 //! * [`salt`]: the bytes that are written; [`random`]: where chance comes from
 //! * [`observe`]: diskstats, block tracepoints, host facts
 //!
-//! Simulated drives are the engine's: here they are names that begin with [`SIM_PREFIX`].
+//! Simulated drives are the engine's: nothing here knows of them.
 
 #![forbid(unsafe_code)]
 
@@ -16,11 +16,3 @@ pub mod observe;
 pub mod random;
 pub mod salt;
 pub mod target;
-
-/// What the name of a simulated drive begins with.
-pub const SIM_PREFIX: &str = "sim:";
-
-/// Whether a device of this name is a simulated drive.
-pub fn is_simulated(name: &str) -> bool {
-    name.starts_with(SIM_PREFIX)
-}

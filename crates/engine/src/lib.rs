@@ -5,11 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+mod device_name;
 pub mod event_queue;
 pub mod sim;
 pub mod threads;
 pub mod uring;
 
+pub use device_name::DeviceName;
 use sys::op::{Completion, Op};
 
 /// How long [`IoEngine::reap`] may sleep.

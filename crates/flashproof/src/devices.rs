@@ -6,6 +6,7 @@ use device::discover::DeviceFacts;
 use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
 use device::observe::DeviceNumber;
 use device::target::Target;
+use engine::DeviceName;
 use engine::sim::{DriveSpec, QueueModel};
 use load::workload::{DeviceShape, RunSpec, Workload};
 use results::run_dir::DeviceKind;
@@ -44,16 +45,17 @@ impl Devices {
         workloads: impl Iterator<Item = &'w W> + Clone,
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
-        if !spec.is_simulated() {
-            check_sizes(spec)?;
-            let targets = open_targets(spec, workloads, consents)?;
-            for target in &targets {
-                target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
-            }
-            return Ok(Self::Real(targets.into_iter().map(Arc::new).collect()));
+        let drive = |name: &DeviceName| Some((name.to_string(), name.drive()?.clone()));
+        let drives: Vec<_> = spec.device_names.iter().filter_map(drive).collect();
+        if !drives.is_empty() {
+            return Ok(Self::Simulated(drives));
         }
-        let parsed = spec.device_names.iter().map(|name| Ok((name.clone(), name.parse().map_err(Failure::usage)?)));
-        Ok(Self::Simulated(parsed.collect::<Result<_, Failure>>()?))
+        check_sizes(spec)?;
+        let targets = open_targets(spec, workloads, consents)?;
+        for target in &targets {
+            target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
+        }
+        Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
     /// What the workload has to know of them.
@@ -97,13 +99,22 @@ impl Devices {
     }
 }
 
+/// Devices as an option names them. Errors: simulated drives that cannot be, one a line.
+pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
+    let (parsed, errors): (Vec<_>, Vec<_>) =
+        names.iter().map(|name| name.parse::<DeviceName>()).partition(Result::is_ok);
+    let errors: Vec<_> = errors.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+    if errors.is_empty() { Ok(parsed.into_iter().flatten().collect()) } else { Err(Failure::usage(errors.join("\n"))) }
+}
+
 fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {
     facts.number.map(|number| (number.major, number.minor))
 }
 
 /// A size is for files alone: of a block device the whole would be used, and nobody would notice.
 fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
-    let is_block_device = |name: &&String| fs::metadata(name).is_ok_and(|of| of.file_type().is_block_device());
+    let is_block_device =
+        |name: &&DeviceName| fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device());
     match spec.device_names.iter().filter(|_| spec.file_size_bytes.is_some()).find(is_block_device) {
         Some(device) => Err(Failure::usage(format!(
             "cannot use file-size-mbytes with {device} - it is a block device, whose size is its own - leave out \
@@ -118,22 +129,28 @@ fn open_targets<'w, W: Workload + 'w>(
     workloads: impl Iterator<Item = &'w W> + Clone,
     consents: &Consents<'_>,
 ) -> Result<Vec<Target>, Failure> {
-    let on = |name: &String| {
+    let on = |name: &DeviceName| {
         let name = name.clone();
         workloads.clone().filter(move |workload| workload.spec().device_names.contains(&name))
     };
-    let unit_bytes = |name: &String| on(name).map(Workload::unit_bytes).max().unwrap_or(0);
-    let is_written = |name: &&String| on(name).any(Workload::writes);
-    let request = |name: &String| {
+    let unit_bytes = |name: &DeviceName| on(name).map(Workload::unit_bytes).max().unwrap_or(0);
+    let is_written = |name: &&DeviceName| on(name).any(Workload::writes);
+    let request = |name: &DeviceName| {
         let kinds: Vec<_> = on(name).map(|workload| format!("{} test", workload.kind())).collect();
         Request {
             file_size_bytes: spec.file_size_bytes,
             min_size_bytes: unit_bytes(name),
             shared: consents.shared,
             odsync: spec.odsync,
-            ..Request::new(name, kinds.join(" and "))
+            ..Request::new(name.as_str(), kinds.join(" and "))
         }
     };
+    // What is only read needs nobody's consent, so nobody is asked in vain when it cannot be opened.
+    let open_to_read = |name: &DeviceName| match is_written(&name) {
+        true => Ok(None),
+        false => Target::read_only(name.as_str(), unit_bytes(name)).map(Some).map_err(Failure::environment),
+    };
+    let read_only = spec.device_names.iter().map(open_to_read).collect::<Result<Vec<_>, Failure>>()?;
     let requests: Vec<_> = spec.device_names.iter().filter(is_written).map(request).collect();
     // All or none: nothing is erased before the guard agreed to every device.
     let consents = match &requests[..] {
@@ -141,11 +158,8 @@ fn open_targets<'w, W: Workload + 'w>(
         _ => consent(&requests, consents.erase, consents.others)?,
     };
     let mut written = consents.into_iter().map(Target::writable);
-    let open = |name: &String| match is_written(&name) {
-        true => Ok(written.next().expect("one consent for each request")),
-        false => Target::read_only(name, unit_bytes(name)).map_err(Failure::environment),
-    };
-    spec.device_names.iter().map(open).collect()
+    let opened = |target: Option<Target>| target.or_else(|| written.next()).expect("one consent for each request");
+    Ok(read_only.into_iter().map(opened).collect())
 }
 
 /// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be,

@@ -212,7 +212,7 @@ fn plan<W: Workload>(
         };
         let own = workload.spec().device_names;
         let own: Vec<_> =
-            own.iter().filter_map(|name| shapes.iter().find(|shape| shape.name == *name).cloned()).collect();
+            own.iter().filter_map(|name| shapes.iter().find(|shape| shape.name == name.as_str()).cloned()).collect();
         plan.begin(number, &name);
         let record = workload.build(&own, &choices, &mut plan).map_err(Failure::usage)?;
         let config = Config { as_written: text, ..record.config };
@@ -226,7 +226,7 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
     if spec.is_simulated() {
         return Vec::new();
     }
-    let findings = device::doctor::examine(Path::new("/"), &spec.device_names, Some(dir));
+    let findings = device::doctor::examine(Path::new("/"), &spec.names(), Some(dir));
     let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count() as u64;
     let (problems, warnings) = (of(Level::Problem), of(Level::Warning));
     if problems + warnings > 0 {
@@ -234,7 +234,7 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
             "doctor: {}, {} that may spoil the result - \"flashproof doctor {}\" shows them, and so does the report",
             units::count(problems, "problem"),
             units::count(warnings, "warning"),
-            spec.device_names.join(" ")
+            spec.names().join(" ")
         ));
     }
     findings

@@ -101,18 +101,21 @@ fn its_pacing_is_acts_unless_the_file_says_otherwise() {
 fn as_act_contradicts_a_file_that_asks_for_another_arrival() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 100\n";
-    bench.storage(&format!("{config}arrival: poisson\n"), &["--as-act"]).expect_errors(
-        2,
-        &["test.conf:4: arrival: poisson contradicts --as-act, which is arrival: act - leave out one of the two"],
-    );
+    for arrival in ["poisson", "paced", "closed"] {
+        bench.write("test.conf", format!("{config}arrival: {arrival}\n"));
+        for command in
+            [&["storage", "test.conf"][..], &["certify", "--config", "test.conf"], &["rate", "--config", "test.conf"]]
+        {
+            bench.flashproof(&[command, &["--as-act", "--out", OUT]].concat()).expect_errors(
+                2,
+                &[format!(
+                    "test.conf:4: arrival: {arrival} contradicts --as-act, which is arrival: act - leave out one of the two"
+                )],
+            );
+        }
+    }
     bench.storage(&format!("{config}arrival: act\n"), &["--as-act", "--dry-run"]).expect(0);
     bench.flashproof(&["rate", "--config", "test.conf", "--as-act"]).expect(0);
-    bench.write("poisson.conf", format!("{config}arrival: poisson\n"));
-    for command in ["certify", "rate"] {
-        bench
-            .flashproof(&[command, "--config", "poisson.conf", "--as-act", "--out", "series"])
-            .expect_error(2, &["--as-act with arrival: poisson", "leave out one of the two"]);
-    }
 }
 
 #[test]

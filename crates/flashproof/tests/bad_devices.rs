@@ -172,3 +172,14 @@ fn one_bad_device_of_several_keeps_all_of_them_from_being_touched() {
     assert_eq!(ended.errors().len(), 2, "one line for each: {}", ended.stderr);
     assert!(device.content().iter().all(|&byte| byte == 0) && !bench.exists(OUT));
 }
+
+#[test]
+fn a_device_that_is_only_read_is_opened_before_anything_is_agreed_for_the_written_ones() {
+    let bench = Bench::new();
+    for (name, writes) in [("new", true), ("gone", false)] {
+        bench.write(&format!("{name}.conf"), format!("{}file-size-mbytes: 16\n", load(name, writes)));
+    }
+    let ended = bench.flashproof(&["storage", "new.conf", "gone.conf", "--out", OUT]);
+    ended.expect_error(3, &["cannot read gone - there is no such device or file"]);
+    assert!(!bench.exists("new") && !bench.exists(OUT));
+}

@@ -121,6 +121,7 @@ fn bad_names_are_problems_with_what_to_do() {
     }
     let ended = bench.flashproof(&["doctor", "sim:", "--json"]).expect(0);
     assert_eq!(finding(&ended, "device").0, "note");
+    bench.flashproof(&["doctor", "sim:chanels=4"]).expect_error(2, &["unknown parameter \"chanels\""]);
     bench.flashproof(&["doctor", "--no-such-option"]).expect(2);
     bench.flashproof(&["devices", "/dev/null"]).expect(2);
 }

@@ -5,6 +5,7 @@ mod config_property;
 
 use config_property::{assert_config_property, assert_parser_property};
 use device::random::Random;
+use engine::DeviceName;
 use load::factor::Factor;
 use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
@@ -19,8 +20,8 @@ prop_compose! {
         names in prop::collection::hash_set("/dev/[a-z0-9/:=+._-]{1,20}", count),
         simulated in prop::collection::hash_set("sim:seed=[0-9]{1,9}", count),
         files in Just(files),
-    ) -> Vec<String> {
-        (if files { names } else { simulated }).into_iter().collect()
+    ) -> Vec<DeviceName> {
+        (if files { names } else { simulated }).iter().map(|name| name.parse().unwrap()).collect()
     }
 }
 
@@ -116,7 +117,7 @@ prop_compose! {
         shards in prop::option::of(1_u32..=1024),
     ) -> ActConfig {
         ActConfig {
-            file_size_mbytes: threads.filter(|_| device_names[0].starts_with("/dev")),
+            file_size_mbytes: threads.filter(|_| device_names[0].drive().is_none()),
             device_names,
             service_threads: threads,
             test_duration_sec: times.0,

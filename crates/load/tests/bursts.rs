@@ -58,7 +58,7 @@ impl IoEngine for Watched {
 /// When the record reads of 10x with 10 service threads were issued, in 5 s.
 fn reads_ns(arrival: Arrival) -> Vec<u64> {
     let config = ActConfig {
-        device_names: vec!["sim:".into()],
+        device_names: vec!["sim:".parse().unwrap()],
         test_duration_sec: 5,
         read_reqs_per_sec: 20_000,
         write_reqs_per_sec: 10_000,

@@ -31,8 +31,7 @@ enum Identity {
     Name(String),
 }
 
-/// The drives on which `names` lie, in the order in which they are first named. Nothing is known here of a
-/// simulated one but its name.
+/// The drives on which `names` lie, in the order in which they are first named.
 pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
     let mut drives: Vec<(Identity, Drive)> = Vec::new();
     for name in names {
@@ -46,9 +45,6 @@ pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
 }
 
 fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
-    if crate::is_simulated(name) {
-        return (Identity::Name(name.to_owned()), nothing_known(name));
-    }
     let why = match discover(name, roots) {
         Ok(facts) => return asked(name, &facts, roots),
         Err(error) => error.to_string(),
@@ -211,12 +207,11 @@ mod tests {
     }
 
     #[test]
-    fn simulated_drives_and_files_are_drives_of_their_own() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let path = file.path().to_str().unwrap();
-        let drives = drives_of(&names(&["sim:capacity=1TB", "sim:seed=1", path]), &Roots::default());
-        assert_eq!(drives.len(), 3);
-        assert_eq!((drives[0].size_bytes, &drives[0].told_by_name), (None, &None));
-        assert_eq!((drives[2].size_bytes, &drives[2].told_by_name), (None, &None));
+    fn files_are_drives_of_their_own() {
+        let files = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
+        let paths = files.each_ref().map(|file| file.path().to_str().unwrap());
+        let drives = drives_of(&names(&paths), &Roots::default());
+        assert_eq!(drives.len(), 2);
+        assert_eq!((drives[1].size_bytes, &drives[1].told_by_name), (None, &None));
     }
 }

@@ -121,15 +121,6 @@ impl<'a> Doctor<'a> {
         let mut findings = Findings::of_device(name);
         let device = match device {
             Ok(device) => device,
-            Err(_) if crate::is_simulated(name) => {
-                findings.note(
-                    "device",
-                    "it is simulated: there is nothing to examine",
-                    "its result is that of a model",
-                    "",
-                );
-                return findings;
-            }
             Err(why) => {
                 let (finding, remedy) =
                     why.split_once("; ").unwrap_or((why, "`flashproof devices` lists what is here"));

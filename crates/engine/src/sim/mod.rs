@@ -12,7 +12,7 @@ mod spec;
 
 pub use model::{Counter, Done, DriveModel};
 pub use queue::QueueModel;
-pub use spec::{DriveSpec, SpecError, size_bytes};
+pub use spec::{DriveSpec, SIM_PREFIX, SpecError, size_bytes};
 
 use crate::{IoEngine, Wait};
 use std::io;

@@ -3,10 +3,12 @@
 //! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
 
 use super::queue::Stalls;
-use device::SIM_PREFIX;
 use std::ops::Range;
 use std::str::FromStr;
 use thiserror::Error;
+
+/// What the description of a simulated drive begins with.
+pub const SIM_PREFIX: &str = "sim:";
 
 /// A simulated drive as described.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]

@@ -5,9 +5,11 @@
 
 use crate::args::DoctorArgs;
 use crate::console;
+use crate::devices::parsed;
 use crate::failure::Failure;
 use device::discover::{self, Roots};
 use device::doctor;
+use engine::DeviceName;
 use results::finding::{Finding, Level};
 use results::units;
 use serde_json::json;
@@ -22,7 +24,7 @@ const WIDTH: usize = 110;
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let findings = match args.devices.is_empty() {
         true => of_every_disk(&args.out),
-        false => doctor::examine(Path::new("/"), &args.devices, Some(&args.out)),
+        false => of_devices(&args.devices, &args.out)?,
     };
     if args.json {
         let json = serde_json::to_string_pretty(&json!({ "findings": findings })).map_err(Failure::environment)?;
@@ -32,6 +34,22 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     }
     let problem = findings.iter().any(|finding| finding.level == Level::Problem);
     Ok(ExitCode::from(u8::from(problem)))
+}
+
+/// Simulated drives have nothing to examine, and are not asked for.
+fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
+    let (simulated, real): (Vec<_>, Vec<_>) = parsed(devices)?.into_iter().partition(|name| name.drive().is_some());
+    let real: Vec<_> = real.iter().map(DeviceName::as_str).collect();
+    let mut findings = doctor::examine(Path::new("/"), &real, Some(out));
+    findings.extend(simulated.iter().map(|name| Finding {
+        check: "device".to_owned(),
+        level: Level::Note,
+        device: Some(name.to_string()),
+        finding: "it is simulated: there is nothing to examine".to_owned(),
+        reason: "its result is that of a model".to_owned(),
+        remedy: String::new(),
+    }));
+    Ok(findings)
 }
 
 fn of_every_disk(out: &Path) -> Vec<Finding> {

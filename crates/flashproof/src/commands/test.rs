@@ -5,7 +5,7 @@
 
 use crate::args::TestArgs;
 use crate::commands::Manner;
-use crate::commands::config::{read_configuration, several};
+use crate::commands::config::{pace_as_act, read_configuration, several};
 use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use crate::runner::{Ended, Named, Part, RunRequest, Unwatched, run as run_reques
 use crate::signals::Switch;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
-use load::workload::act::{ActConfig, ActWorkload, Arrival, parse};
+use load::workload::act::{ActConfig, ActWorkload, parse};
 use report::summary::Summary;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -28,12 +28,8 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
         let (text, mut config) = read_config(test, path)?;
-        if args.as_act {
-            check_arrival(path, text.as_bytes(), config.arrival)?;
-        }
-        let file_says = || line_of(text.as_bytes(), "arrival").is_some();
-        if args.as_act || (manner == Manner::Act && !file_says()) {
-            config.arrival = Arrival::Act;
+        if args.as_act || (manner == Manner::Act && line_of(text.as_bytes(), "arrival").is_none()) {
+            pace_as_act(path, text.as_bytes(), &mut config)?;
         }
         let workload = ActWorkload::of(config).map_err(several)?;
         workloads.push(Named { name, workload, text });
@@ -108,17 +104,6 @@ fn names(configs: &[PathBuf]) -> Vec<String> {
         earlier => format!("{stem}~{}", earlier + 1),
     };
     stems.iter().enumerate().map(name).collect()
-}
-
-/// Refuses `--as-act` beside a file, `bytes`, that asks for another `arrival`.
-fn check_arrival(path: &Path, bytes: &[u8], arrival: Arrival) -> Result<(), Failure> {
-    match line_of(bytes, "arrival") {
-        Some(line) if arrival != Arrival::Act => Err(Failure::usage(format!(
-            "{}:{line}: arrival: {arrival} contradicts --as-act, which is arrival: act - leave out one of the two",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// Whether progress can be drawn beside ACT's log: on a terminal, when the log goes elsewhere.

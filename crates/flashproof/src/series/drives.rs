@@ -4,6 +4,7 @@ use crate::console;
 use crate::failure::Failure;
 use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
 use device::guard::Records;
+use engine::DeviceName;
 use engine::sim::DriveSpec;
 use load::workload::Scalable;
 use results::series::Identity;
@@ -41,9 +42,14 @@ impl Drives {
             wanting: Vec::new(),
         };
         for name in &spec.device_names {
-            if spec.is_simulated() {
-                drives.identities.push(simulated(name)?);
-            } else if let Some(size_bytes) = spec.file_size_bytes {
+            let name = match name {
+                DeviceName::Simulated(name, drive) => {
+                    drives.identities.push(simulated(name, drive));
+                    continue;
+                }
+                DeviceName::Path(name) => name,
+            };
+            if let Some(size_bytes) = spec.file_size_bytes {
                 drives.identities.push(file(name, size_bytes));
                 drives.left_unprepared.push(name.clone());
             } else {
@@ -58,7 +64,9 @@ impl Drives {
                 drives.add(&facts, no_prep);
             }
         }
-        warn_of_shared_drives(&spec.device_names);
+        if !spec.is_simulated() {
+            warn_of_shared_drives(&spec.names());
+        }
         Ok(drives)
     }
 
@@ -82,15 +90,8 @@ impl Drives {
     }
 }
 
-fn simulated(name: &str) -> Result<Identity, Failure> {
-    let spec: DriveSpec = name.parse().map_err(Failure::usage)?;
-    Ok(Identity {
-        name: name.to_owned(),
-        model: None,
-        serial: Some(name.to_owned()),
-        size_bytes: spec.capacity_bytes,
-        simulated: true,
-    })
+fn simulated(name: &str, drive: &DriveSpec) -> Identity {
+    Identity { serial: Some(name.to_owned()), simulated: true, ..file(name, drive.capacity_bytes) }
 }
 
 fn file(name: &str, size_bytes: u64) -> Identity {

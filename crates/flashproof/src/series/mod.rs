@@ -16,7 +16,9 @@ pub use step::StepRun;
 
 use crate::commands::config;
 use crate::console;
+use crate::devices::parsed;
 use crate::failure::Failure;
+use engine::DeviceName;
 use load::workload::act::legacy::Reading;
 pub use load::workload::act::staged::Base as Base1x;
 use load::workload::act::{ActConfig, Arrival};
@@ -29,24 +31,21 @@ pub const NOT_PREPARED: &str = "not prepared";
 /// The load of 1x: that of the file `config`, or ACT's on `devices`, or on a simulated drive; paced `as_act`.
 /// `task`: what it is for, for the refusal of a load that cannot be multiplied.
 pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
-    let mut base = match config {
-        Some(path) => Base1x::of_config(read(path)?, devices).map_err(|errors| Failure::usage(errors.join("\n")))?,
-        None if devices.is_empty() => {
-            console::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
-            // With the defaults of all its parameters.
-            Base1x::of_act(&[device::SIM_PREFIX.to_owned()])
+    let mut devices = parsed(devices)?;
+    let base = match config {
+        Some(path) => {
+            let config = read(path, as_act)?;
+            Base1x::of_config(config, &devices).map_err(|errors| Failure::usage(errors.join("\n")))?
         }
-        None => Base1x::of_act(devices),
+        None => {
+            if devices.is_empty() {
+                console::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
+                devices.push(DeviceName::simulated());
+            }
+            let arrival = if as_act { Arrival::Act } else { Arrival::default() };
+            Base1x::of_act(&devices, arrival)
+        }
     };
-    let given = base.config().arrival;
-    if as_act && !matches!(given, Arrival::Paced | Arrival::Act) {
-        return Err(Failure::usage(format!(
-            "cannot {task} --as-act with arrival: {given} - --as-act is arrival: act - leave out one of the two"
-        )));
-    }
-    if as_act {
-        base.set_arrival(Arrival::Act);
-    }
     if base.config().arrival == Arrival::Closed {
         return Err(Failure::usage(format!(
             "cannot {task} with arrival: closed - it has no rate that could be multiplied - give another arrival, and \
@@ -56,9 +55,10 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
     Ok(base)
 }
 
-/// Reads a configuration of any ACT, and says what had to be translated.
-fn read(path: &Path) -> Result<ActConfig, Failure> {
-    let translation = config::translation_of(path, &Reading::default())?;
+/// Reads a configuration of any ACT, paced `as_act`, and says what had to be translated.
+fn read(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
+    let bytes = config::bytes_of(path)?;
+    let mut translation = config::translation_of(path, &bytes, &Reading::default())?;
     for warning in &translation.warnings {
         console::warning(&warning.to_string());
     }
@@ -66,6 +66,9 @@ fn read(path: &Path) -> Result<ActConfig, Failure> {
         console::note(&format!("{} fits both tests and is taken for a storage test", path.display()));
     }
     translation.changes.iter().for_each(|(key, change)| console::note(&format!("{key}: {change}")));
+    if as_act {
+        config::pace_as_act(path, &bytes, &mut translation.config)?;
+    }
     Ok(translation.config)
 }
 

@@ -21,6 +21,7 @@ pub mod prepare;
 use crate::choice::{Engine, Pacing};
 use crate::plan::Plan;
 use crate::stream::Stream;
+use engine::DeviceName;
 use results::cell::{Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ pub struct Load<W> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSpec {
     /// Devices, or files if `file_size_bytes` is set. At least one, all different, simulated all or none.
-    pub device_names: Vec<String>,
+    pub device_names: Vec<DeviceName>,
     /// Size of each file; `None`: the names are devices.
     pub file_size_bytes: Option<u64>,
     /// Length of the run, seconds.
@@ -119,7 +120,12 @@ pub struct RunSpec {
 impl RunSpec {
     /// Whether the devices are simulated drives on virtual time.
     pub fn is_simulated(&self) -> bool {
-        self.device_names.iter().any(|name| device::is_simulated(name))
+        self.device_names.iter().any(|name| name.drive().is_some())
+    }
+
+    /// The names of the devices, as the user gave them.
+    pub fn names(&self) -> Vec<String> {
+        self.device_names.iter().map(ToString::to_string).collect()
     }
 
     /// The spec of a run of several workloads: all of their devices, in the order in which they are named.

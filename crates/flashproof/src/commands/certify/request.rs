@@ -51,7 +51,7 @@ impl Request {
         base.set_duration(stage_sec);
         let own = args.config.is_some() || simulated;
         let factor = args.load.unwrap_or(if own { Factor::ONE } else { Factor::RECOMMENDED });
-        let names = &spec.device_names;
+        let names = spec.names();
         let single = match &args.single {
             None => 0,
             Some(single) => names.iter().position(|name| name == single).ok_or_else(|| {

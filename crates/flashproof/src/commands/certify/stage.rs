@@ -36,7 +36,7 @@ pub fn run(
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
     messages::stage_begins(place, index);
-    let devices = request.base.spec().device_names;
+    let devices = request.base.spec().names();
     let what = StepRun {
         load: request.load(&place.kept.series.steps[index])?,
         options: &args.series,

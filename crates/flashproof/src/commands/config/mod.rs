@@ -17,13 +17,13 @@ use crate::console;
 use crate::failure::Failure;
 use crate::output_file::Output;
 use device::discover::{Drive, Roots, drives_of};
-use engine::sim::DriveSpec;
+use engine::DeviceName;
 use load::factor::Factor;
-use load::workload::act::dialect::FILE_BYTES_MAX;
+use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
 use load::workload::act::legacy::{self, Reading, Translation};
 use load::workload::act::load_summary::LoadSummary;
 use load::workload::act::reference::Document;
-use load::workload::act::{ActConfig, check, scale};
+use load::workload::act::{ActConfig, Arrival, check, scale};
 use request::{ConfigRequest, Rates};
 use results::files::{self, Links};
 use results::units::{self, Grouped};
@@ -83,13 +83,17 @@ fn output(request: &ConfigRequest, args: &ConfigArgs) -> Output {
 /// Reads a configuration of any ACT.
 fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), Failure> {
     let reading = Reading { test: args.model, act: args.act, cpus: args.cpus };
-    Ok((path.display().to_string(), translation_of(path, &reading)?))
+    Ok((path.display().to_string(), translation_of(path, &bytes_of(path)?, &reading)?))
 }
 
-/// Reads a configuration of any ACT, as far as its keys tell which.
-pub fn translation_of(path: &Path, reading: &Reading) -> Result<Translation, Failure> {
+/// The bytes of a configuration; `-` is standard input.
+pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
+    if path == Path::new("-") { read_stdin() } else { read_configuration(path) }
+}
+
+/// The configuration of any ACT that are the `bytes` of the file `path`, as far as its keys tell which.
+pub fn translation_of(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Translation, Failure> {
     let name = path.display().to_string();
-    let bytes = if name == "-" { read_stdin()? } else { read_configuration(path)? };
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
         return Err(Failure::usage(format!(
             "cannot read the configuration {name} - its byte {} is 0, so it is no text - name the file with the test's \
@@ -97,7 +101,7 @@ pub fn translation_of(path: &Path, reading: &Reading) -> Result<Translation, Fai
             place + 1
         )));
     }
-    legacy::read(&name, &bytes, reading).map_err(Failure::usage)
+    legacy::read(&name, bytes, reading).map_err(Failure::usage)
 }
 
 fn read_stdin() -> Result<Vec<u8>, Failure> {
@@ -124,6 +128,20 @@ pub fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
         };
         Failure::usage(format!("cannot read the configuration {name} - {error} - {advice}"))
     })
+}
+
+/// Settles that `config`, which the file `path` gave, is paced as ACT does: what `--as-act` asks for.
+///
+/// Errors: the file, `bytes`, asks for another `arrival`.
+pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<(), Failure> {
+    let given = std::mem::replace(&mut config.arrival, Arrival::Act);
+    match line_of(bytes, "arrival") {
+        Some(line) if given != Arrival::Act => Err(Failure::usage(format!(
+            "{}:{line}: arrival: {given} contradicts --as-act, which is arrival: act - leave out one of the two",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// A configuration that can be written, and what led to it.
@@ -169,13 +187,7 @@ impl Plan {
                 scale::WRITES_PER_SEC_1X
             )));
         }
-        let mut drives = drives_of(&config.device_names, &Roots::default());
-        for drive in &mut drives {
-            if let Ok(spec) = drive.name.parse::<DriveSpec>() {
-                (drive.size_bytes, drive.min_io_bytes) = (Some(spec.capacity_bytes), Some(spec.min_io_bytes));
-            }
-            drive.size_bytes = drive.size_bytes.or(args.capacity);
-        }
+        let drives = drives(&config.device_names, args.capacity);
         let mut notes = set_rates(&mut config, request.rates, drives.len())?;
         if let Some(factor) = args.scale {
             let scaled = scale::scale(&mut config, factor).map_err(several)?;
@@ -311,6 +323,21 @@ impl Plan {
         };
         self.drives.iter().filter_map(told).collect()
     }
+}
+
+/// The drives on which the devices `names` lie; `capacity` is the size of those that do not tell theirs.
+fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
+    let simulated = |name: &DeviceName| {
+        let spec = name.drive()?;
+        let (size_bytes, min_io_bytes) = (Some(spec.capacity_bytes), Some(spec.min_io_bytes));
+        let name = name.to_string();
+        Some(Drive { members: vec![name.clone()], name, size_bytes, min_io_bytes, told_by_name: None })
+    };
+    let mut drives: Vec<_> = names.iter().filter_map(simulated).collect();
+    let real: Vec<_> = names.iter().filter(|name| name.drive().is_none()).map(ToString::to_string).collect();
+    let known = drives_of(&real, &Roots::default()).into_iter();
+    drives.extend(known.map(|drive| Drive { size_bytes: drive.size_bytes.or(capacity), ..drive }));
+    drives
 }
 
 /// A number to hundredths, without zeros at its end.

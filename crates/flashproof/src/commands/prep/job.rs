@@ -13,6 +13,7 @@ use crate::engine::{Engine, EngineFacts};
 use device::guard::{Prepared, unix_s};
 use device::salt::PlacedSalt;
 use device::target::Target;
+use engine::DeviceName;
 use load::run::{Cause, Control, Run, RunError, Settings};
 use load::workload::prepare::{Content, Pass, SPOT_BYTES};
 use load::workload::{Choices, RunPlan, Workload};
@@ -47,7 +48,7 @@ pub struct Written {
 
 /// The preparation of one device, or its verification.
 pub struct Job {
-    pub name: String,
+    pub name: DeviceName,
     /// The one device.
     pub devices: Devices,
     pub engine: Arc<Engine>,
@@ -186,7 +187,7 @@ impl Job {
     pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
         let facts = EngineFacts::unpaced(&self.engine);
         let choices = Choices { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
-        let mut plan = RunPlan::new(vec![self.name.clone()], [].into());
+        let mut plan = RunPlan::new(vec![self.name.to_string()], [].into());
         workload
             .build(&self.devices.shapes(), &choices, &mut plan)
             .map_err(|error| Broken::Environment(format!("{}: {error}", self.name)))?;

@@ -16,6 +16,7 @@ mod tracker;
 use crate::args::PrepArgs;
 use crate::commands::Manner;
 use crate::console;
+use crate::devices::parsed;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::leave;
@@ -52,11 +53,12 @@ pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, F
     if args.verify && args.samples == 0 {
         return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
     }
-    let simulated = args.devices.iter().filter(|name| device::is_simulated(name)).count();
+    let names = parsed(&args.devices)?;
+    let simulated = names.iter().filter(|name| name.drive().is_some()).count();
     let drives = match simulated {
         0 if args.verify => open::open_prepared(args)?,
         0 => open::open(args)?,
-        n if n < args.devices.len() => {
+        n if n < names.len() => {
             return Err(Failure::usage(
                 "cannot prepare simulated drives together with real ones - their time passes differently - name them apart",
             ));
@@ -64,7 +66,7 @@ pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, F
         _ if args.verify => {
             return Err(Failure::usage("cannot verify simulated drives - they keep no data - name devices or files"));
         }
-        _ => open::simulate(args)?,
+        _ => open::simulate(args, &names)?,
     };
     let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drives[0].devices)?);
     let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(args, engine.clone())).collect();

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use device::discover::{self, DeviceFacts, Kind, Roots};
 use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
 use device::target::Target;
-use engine::sim::DriveSpec;
+use engine::DeviceName;
 use load::run::Control;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use std::time::Duration;
 
 /// A device that is open, and what is to be done on it.
 pub struct Drive {
+    name: DeviceName,
     pub devices: Devices,
     prepared: Prepared,
     key: u64,
@@ -34,7 +35,7 @@ impl Drive {
             Devices::Simulated(_) => None,
         };
         Job {
-            name: self.prepared.path.clone(),
+            name: self.name,
             devices: self.devices,
             engine,
             prepared: self.prepared,
@@ -159,7 +160,8 @@ fn opened(
     }
     let key = consent.stamp_key();
     let target = Arc::new(Target::writable(consent));
-    Ok(Drive { devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
+    let name = DeviceName::Path(facts.path.clone());
+    Ok(Drive { name, devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
 }
 
 /// Says what it means that nothing can be recorded; refuses what would then be a false record, or none
@@ -235,20 +237,21 @@ pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
             )));
         }
         let prepared = Prepared { path: name.clone(), ..prepared };
-        Ok(Drive { devices: Devices::Real(vec![Arc::new(target)]), prepared, key, identity: Some(identity) })
+        let (name, devices) = (DeviceName::Path(name.clone()), Devices::Real(vec![Arc::new(target)]));
+        Ok(Drive { name, devices, prepared, key, identity: Some(identity) })
     });
     all(drives, Failure::environment)
 }
 
 /// Simulated drives, of which nothing is recorded.
-pub fn simulate(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
+pub fn simulate(args: &PrepArgs, names: &[DeviceName]) -> Result<Vec<Drive>, Failure> {
     let nowhere = Records::nowhere();
     let beginning = Beginning { seed: crate::runner::fresh_seed(), unix_s: unix_s() };
-    let drives = args.devices.iter().map(|name| {
-        let spec: DriveSpec = name.parse().map_err(|error| format!("{error}"))?;
-        let subject = Subject { path: name.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
+    let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
+        let path = name.to_string();
+        let subject = Subject { path: path.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
         let Resume { prepared, .. } = Resume::of(&subject, &wanted(args), &nowhere, beginning)?;
-        Ok(Drive { devices: Devices::Simulated(vec![(name.clone(), spec)]), prepared, key: 0, identity: None })
+        Ok(Drive { name, devices: Devices::Simulated(vec![(path, spec)]), prepared, key: 0, identity: None })
     });
     all(drives, Failure::usage)
 }

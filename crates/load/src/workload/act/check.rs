@@ -10,7 +10,6 @@ use super::problem::Problem;
 use super::sizes::problem::SizesProblem;
 use super::sizes::{HistogramSizes, SizeHistogram, SizeWithinBucket};
 use super::table::options_of;
-use device::is_simulated;
 
 const READ_HISTOGRAM: &str = "storage-read-histogram";
 const WRITE_HISTOGRAM: &str = "storage-write-histogram";
@@ -73,9 +72,10 @@ fn storage_conflicts(config: &ActConfig) -> Vec<Problem> {
 
 /// Simulated drives live on virtual time and have their own size.
 fn simulated_with_others(config: &ActConfig) -> Option<Problem> {
-    let simulated = Quoted::new(config.device_names.iter().find(|name| is_simulated(name))?);
-    if let Some(real) = config.device_names.iter().find(|name| !is_simulated(name)) {
-        return Some(Problem::SimulatedWithReal { simulated, real: Quoted::new(real) });
+    let (simulated, real): (Vec<_>, Vec<_>) = config.device_names.iter().partition(|name| name.drive().is_some());
+    let simulated = Quoted::new(simulated.first()?.as_str());
+    if let Some(real) = real.first() {
+        return Some(Problem::SimulatedWithReal { simulated, real: Quoted::new(real.as_str()) });
     }
     config.file_size_mbytes.map(|mbytes| Problem::SimulatedFile { simulated, mbytes })
 }
@@ -170,7 +170,7 @@ mod tests {
 
     fn config() -> ActConfig {
         ActConfig {
-            device_names: vec!["/dev/a".into()],
+            device_names: vec!["/dev/a".parse().unwrap()],
             test_duration_sec: 1,
             read_reqs_per_sec: 1,
             ..ActConfig::default()
@@ -193,7 +193,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            texts(&ActConfig { device_names: vec!["/dev/a b".into()], ..config() }).len(),
+            texts(&ActConfig { device_names: vec!["/dev/a b".parse().unwrap()], ..config() }).len(),
             1,
             "a name that no file can hold"
         );

@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn service_threads_default_to_1024_for_each_device() {
-        let mut config = ActConfig { device_names: vec!["a".into(), "b".into()], ..Default::default() };
+        let mut config =
+            ActConfig { device_names: vec!["a".parse().unwrap(), "b".parse().unwrap()], ..Default::default() };
         assert_eq!(config.service_threads_or_default(), 2048);
         config.service_threads = Some(10);
         assert_eq!(config.service_threads_or_default(), 10);

@@ -131,7 +131,7 @@ mod tests {
 
     fn config() -> ActConfig {
         ActConfig {
-            device_names: vec!["sim:capacity=1GiB+seed=2".into()],
+            device_names: vec!["sim:capacity=1GiB+seed=2".parse().unwrap()],
             test_duration_sec: 60,
             read_reqs_per_sec: 2000,
             ..ActConfig::default()

@@ -248,7 +248,7 @@ mod tests {
 
     fn config(reads: u32, writes: u32) -> ActConfig {
         ActConfig {
-            device_names: vec!["/dev/a".into()],
+            device_names: vec!["/dev/a".parse().unwrap()],
             test_duration_sec: 3600,
             read_reqs_per_sec: reads,
             write_reqs_per_sec: writes,
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn each_page_update_of_an_index_test_is_a_read_and_a_write() {
         let config = ActConfig {
-            device_names: vec!["/dev/a".into()],
+            device_names: vec!["/dev/a".parse().unwrap()],
             test_duration_sec: 1,
             read_reqs_per_sec: 2000,
             write_reqs_per_sec: 1000,

@@ -7,8 +7,8 @@ use super::dialect::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Quoted, WHITE_SPACE, de
 use super::problem::{Problem, ValueProblem};
 use super::sizes::{BUCKETS_MAX, SizeHistogram};
 use crate::choice::Choice;
-use device::is_simulated;
-use engine::sim::DriveSpec;
+use engine::DeviceName;
+use engine::sim::SpecError;
 pub use results::act_log::Test;
 use std::fmt;
 
@@ -268,49 +268,46 @@ impl<T: Choice> Setting for T {
     }
 }
 
-/// Device names.
-impl Setting for Vec<String> {
-    fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
-        let names: Self = device_names(text).map(str::to_owned).collect();
-        names.check(spec)?;
-        *self = names;
+impl Setting for Vec<DeviceName> {
+    fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
+        let names: Vec<_> = device_names(text).collect();
+        check_device_names(&names)?;
+        let parsed = names.iter().map(|name| name.parse()).collect::<Result<_, SpecError>>();
+        *self = parsed.map_err(|error| ValueProblem::NoSuchDrive(error.to_string()))?;
         Ok(())
     }
 
     fn check(&self, _: &OptionSpec) -> Result<(), ValueProblem> {
-        if self.is_empty() {
-            return Err(ValueProblem::NoDevices);
-        }
-        if self.len() > DEVICES_MAX {
-            return Err(ValueProblem::TooManyDevices(self.len()));
-        }
-        for (i, name) in self.iter().enumerate() {
-            check_device_name(name)?;
-            if self[..i].contains(name) {
-                return Err(ValueProblem::SameDeviceTwice(Quoted::new(name)));
-            }
-        }
-        Ok(())
+        check_device_names(&self.iter().map(DeviceName::as_str).collect::<Vec<_>>())
     }
 
     fn text(&self) -> Option<String> {
-        Some(self.join(" ")).filter(|text| !text.is_empty())
+        let names: Vec<_> = self.iter().map(DeviceName::as_str).collect();
+        Some(names.join(" ")).filter(|text| !text.is_empty())
     }
 }
 
-fn check_device_name(name: &str) -> Result<(), ValueProblem> {
-    if name.len() > DEVICE_NAME_BYTES_MAX {
-        return Err(ValueProblem::LongDeviceName { found: Quoted::new(name), bytes: name.len() });
+fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
+    if names.is_empty() {
+        return Err(ValueProblem::NoDevices);
     }
-    if name.starts_with(['"', '\'']) || name.ends_with(['"', '\'']) {
-        return Err(ValueProblem::QuotedDeviceName(Quoted::new(name)));
+    if names.len() > DEVICES_MAX {
+        return Err(ValueProblem::TooManyDevices(names.len()));
     }
-    let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
-    if name.is_empty() || name.contains(unwritable) {
-        return Err(ValueProblem::BadDeviceName(Quoted::new(name)));
-    }
-    if is_simulated(name) {
-        name.parse::<DriveSpec>().map_err(|error| ValueProblem::NoSuchDrive(error.to_string()))?;
+    for (i, name) in names.iter().enumerate() {
+        if name.len() > DEVICE_NAME_BYTES_MAX {
+            return Err(ValueProblem::LongDeviceName { found: Quoted::new(name), bytes: name.len() });
+        }
+        if name.starts_with(['"', '\'']) || name.ends_with(['"', '\'']) {
+            return Err(ValueProblem::QuotedDeviceName(Quoted::new(name)));
+        }
+        let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
+        if name.is_empty() || name.contains(unwritable) {
+            return Err(ValueProblem::BadDeviceName(Quoted::new(name)));
+        }
+        if names[..i].contains(name) {
+            return Err(ValueProblem::SameDeviceTwice(Quoted::new(name)));
+        }
     }
     Ok(())
 }
@@ -409,7 +406,10 @@ mod tests {
 
     #[test]
     fn a_device_list_names_each_device_once() {
-        let set = set::<Vec<String>>;
+        let set = |key, text: &str| {
+            let names = set::<Vec<DeviceName>>(key, text)?;
+            Ok(names.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
         assert_eq!(set("device-names", "/dev/a;/dev/b").unwrap(), ["/dev/a", "/dev/b"]);
         assert_eq!(set("device-names", " , "), Err(ValueProblem::NoDevices));
         assert_eq!(set("device-names", "a b a"), Err(ValueProblem::SameDeviceTwice(Quoted::new("a"))));

@@ -198,7 +198,7 @@ mod tests {
 
     fn config() -> ActConfig {
         ActConfig {
-            device_names: vec!["/dev/a".into()],
+            device_names: vec!["/dev/a".parse().unwrap()],
             test_duration_sec: 1,
             read_reqs_per_sec: 2000,
             write_reqs_per_sec: 1000,
@@ -281,7 +281,7 @@ mod tests {
 
     fn index_config() -> ActConfig {
         ActConfig {
-            device_names: vec!["/dev/a".into()],
+            device_names: vec!["/dev/a".parse().unwrap()],
             test_duration_sec: 1,
             read_reqs_per_sec: 7777,
             write_reqs_per_sec: 3333,

@@ -244,7 +244,7 @@ mod tests {
 
     fn config() -> ActConfig {
         ActConfig {
-            device_names: vec!["/dev/a".into(), "/dev/b".into()],
+            device_names: vec!["/dev/a".parse().unwrap(), "/dev/b".parse().unwrap()],
             test_duration_sec: 86_400,
             read_reqs_per_sec: 4000,
             seed: Some(7),

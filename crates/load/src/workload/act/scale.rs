@@ -158,7 +158,7 @@ mod tests {
 
     fn config(reads: u32, writes: u32) -> ActConfig {
         ActConfig {
-            device_names: vec!["/dev/a".into()],
+            device_names: vec!["/dev/a".parse().unwrap()],
             test_duration_sec: 1,
             read_reqs_per_sec: reads,
             write_reqs_per_sec: writes,

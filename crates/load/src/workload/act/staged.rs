@@ -16,6 +16,7 @@ use super::workload::ActWorkload;
 use crate::choice::Arrival;
 use crate::factor::Factor;
 use crate::workload::{Load, RunSpec, Scalable};
+use engine::DeviceName;
 use std::fmt::Display;
 
 /// Bounds on operations in flight over all devices.
@@ -31,14 +32,15 @@ pub struct Base {
 }
 
 impl Base {
-    /// ACT's own load of 1x: 2,000 reads and 1,000 writes a second on each of `devices`.
-    pub fn of_act(devices: &[String]) -> Self {
+    /// ACT's own load of 1x, 2,000 reads and 1,000 writes a second on each of `devices`, paced by `arrival`.
+    pub fn of_act(devices: &[DeviceName], arrival: Arrival) -> Self {
         let times = |rate: u64| u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX);
         let config = ActConfig {
             device_names: devices.to_vec(),
             test_duration_sec: 1,
             read_reqs_per_sec: times(READS_PER_SEC_1X),
             write_reqs_per_sec: times(WRITES_PER_SEC_1X),
+            arrival,
             ..ActConfig::default()
         };
         Self { given: config.clone(), config }
@@ -48,7 +50,7 @@ impl Base {
     /// each of its own would.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
-    pub fn of_config(config: ActConfig, devices: &[String]) -> Result<Self, Vec<String>> {
+    pub fn of_config(config: ActConfig, devices: &[DeviceName]) -> Result<Self, Vec<String>> {
         let own = config.device_names.len();
         let mut base = Self { given: config.clone(), config };
         if !devices.is_empty() {
@@ -61,11 +63,6 @@ impl Base {
     /// The configuration at 1x.
     pub fn config(&self) -> &ActConfig {
         &self.config
-    }
-
-    /// Settles when operations are intended to start.
-    pub fn set_arrival(&mut self, arrival: Arrival) {
-        (self.config.arrival, self.given.arrival) = (arrival, arrival);
     }
 }
 
@@ -94,13 +91,10 @@ impl Scalable for Base {
     /// How it is carried out and reported does not matter to that.
     fn is_standard(&self) -> bool {
         let config = &self.given;
-        let arrival = match config.arrival {
-            Arrival::Act => Arrival::default(),
-            other => other,
-        };
-        let Self { config: acts, .. } = Self::of_act(&config.device_names);
+        let acts_own = matches!(config.arrival, Arrival::Paced | Arrival::Act);
+        let Self { config: acts, .. } = Self::of_act(&config.device_names, Arrival::Paced);
         let alike = ActConfig {
-            arrival,
+            arrival: acts.arrival,
             test_duration_sec: acts.test_duration_sec,
             report_interval_sec: acts.report_interval_sec,
             microsecond_histograms: acts.microsecond_histograms,
@@ -110,7 +104,7 @@ impl Scalable for Base {
             shards: acts.shards,
             ..config.clone()
         };
-        alike == acts
+        acts_own && alike == acts
     }
 
     fn is_paced_as_published(&self) -> bool {
@@ -147,8 +141,8 @@ mod tests {
     use crate::workload::act::options::Test;
     use crate::workload::act::parse::parse;
 
-    fn names(count: usize) -> Vec<String> {
-        (0..count).map(|n| format!("/dev/d{n}")).collect()
+    fn names(count: usize) -> Vec<DeviceName> {
+        (0..count).map(|n| DeviceName::Path(format!("/dev/d{n}"))).collect()
     }
 
     fn parsed(text: &str) -> ActConfig {
@@ -166,11 +160,11 @@ mod tests {
 
     #[test]
     fn thirty_x_is_60000_reads_and_30000_writes_a_device_alone_and_in_company() {
-        let mut base = Base::of_act(&names(3));
+        let mut base = Base::of_act(&names(3), Arrival::Paced);
         base.set_duration(86_400);
         let alone = base.at(factor("30"), &[1]).unwrap();
         assert_eq!(rates(&alone), (60_000, 30_000));
-        assert_eq!(alone.workload.config().device_names, ["/dev/d1"]);
+        assert_eq!(alone.workload.config().device_names, [DeviceName::Path("/dev/d1".into())]);
         assert_eq!(alone.workload.config().test_duration_sec, 86_400);
         assert_eq!(rates(&base.at(factor("60"), &[0, 1, 2]).unwrap()), (360_000, 180_000));
         assert!(base.is_standard());
@@ -232,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_text_is_a_file_that_says_the_same() {
-        let load = Base::of_act(&names(2)).at(factor("2"), &[0, 1]).unwrap();
+        let load = Base::of_act(&names(2), Arrival::Paced).at(factor("2"), &[0, 1]).unwrap();
         let again = ActWorkload::of(parsed(&load.text)).unwrap();
         assert_eq!(again, load.workload);
     }

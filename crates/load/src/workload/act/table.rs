@@ -9,6 +9,7 @@
 use super::options::{Default, Kind, OptionSpec, Setting, Since, Test};
 use super::sizes::{SizeHistogram, SizeWithinBucket};
 use crate::choice::{Arrival, Choice, Engine, Pacing};
+use engine::DeviceName;
 
 /// Any number that ACT's 32-bit fields hold.
 const ANY: Kind = Kind::Whole { min: 0, max: U32_MAX, power_of_two: false };
@@ -95,7 +96,7 @@ macro_rules! options {
 }
 
 options! {
-    "device-names" => device_names: Vec<String> [
+    "device-names" => device_names: Vec<DeviceName> [
         kind: Kind::Devices, default: Default::Mandatory("/dev/nvme0n1"), tests: BOTH,
     ] {
         help: "The devices to test, separated by commas, semicolons or spaces; writing tests erase them.",

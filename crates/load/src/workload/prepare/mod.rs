@@ -16,6 +16,7 @@ use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
 use crate::stream::Stream;
 use device::salt::PlacedSalt;
+use engine::DeviceName;
 use results::cell::StreamInfo;
 use results::run_dir::WorkloadRecord;
 use std::ops::Range;
@@ -58,7 +59,7 @@ impl Content {
 #[derive(Debug)]
 pub struct Pass {
     /// The device.
-    pub device: String,
+    pub device: DeviceName,
     /// Its part: begins at a multiple of [`BLOCK_BYTES`], ends at one of the device's minimum direct I/O.
     pub range: Range<u64>,
     /// Follows: all of the part before it is written.
@@ -71,7 +72,7 @@ pub struct Pass {
 #[derive(Debug)]
 pub struct ReadBack {
     /// The device.
-    pub device: String,
+    pub device: DeviceName,
     /// Places lie before this byte.
     pub end: u64,
     /// How many.
@@ -152,9 +153,9 @@ impl Workload for ReadBack {
 }
 
 /// It lasts until its stream ends.
-fn spec(device: &str) -> RunSpec {
+fn spec(device: &DeviceName) -> RunSpec {
     RunSpec {
-        device_names: vec![device.to_owned()],
+        device_names: vec![device.clone()],
         file_size_bytes: None,
         duration_sec: u64::MAX / 4 / NS_PER_SEC,
         report_interval_sec: 1,

@@ -5,13 +5,14 @@ use crate::plan::Arrival;
 use crate::stream::Stream;
 use crate::workload::act::options::Test;
 use crate::workload::act::rates::derive_index;
+use engine::DeviceName;
 use sys::op::Outcome;
 
 const MIB: u64 = 1 << 20;
 
 fn config() -> ActConfig {
     ActConfig {
-        device_names: vec!["a".into(), "b".into()],
+        device_names: vec!["a".parse().unwrap(), "b".parse().unwrap()],
         test_duration_sec: 10,
         read_reqs_per_sec: 7,
         write_reqs_per_sec: 3,
@@ -136,7 +137,7 @@ fn every_slot_has_its_buffers() {
 
 #[test]
 fn many_cache_threads_on_many_devices_take_little_memory() {
-    let names = (0..16).map(|n| format!("d{n}")).collect();
+    let names = (0..16).map(|n| DeviceName::Path(format!("d{n}"))).collect();
     let many = ActConfig { device_names: names, cache_threads: 65_536, ..config() };
     let plan = &build(&many, 1).shards[0];
     let writes: usize = plan.buffers[1..].iter().map(|class| class.len_bytes * class.count as usize).sum();

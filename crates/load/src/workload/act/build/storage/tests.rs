@@ -15,7 +15,7 @@ const GIB: u64 = 1 << 30;
 
 fn config() -> ActConfig {
     ActConfig {
-        device_names: vec!["a".into(), "b".into(), "c".into()],
+        device_names: vec!["a".parse().unwrap(), "b".parse().unwrap(), "c".parse().unwrap()],
         test_duration_sec: 10,
         read_reqs_per_sec: 7,
         write_reqs_per_sec: 11,
@@ -323,7 +323,10 @@ fn two_loads_on_devices_that_they_share_have_cells_buffers_and_phases_of_their_o
     let mut all = devices(3);
     all[2].target = 2;
     let mut run = RunPlan::new(all.iter().map(|device| device.name.clone()).collect(), [1_000_000].into());
-    let on = |names: &[&str]| ActConfig { device_names: names.iter().map(|name| (*name).into()).collect(), ..config() };
+    let on = |names: &[&str]| ActConfig {
+        device_names: names.iter().map(|name| name.parse().unwrap()).collect(),
+        ..config()
+    };
     for (number, (name, config, devices)) in
         [("a", on(&["a", "b", "c"]), &all[..]), ("b", on(&["b", "c"]), &all[1..])].into_iter().enumerate()
     {

@@ -1,0 +1,84 @@
+//! The name of a device as a user gives it: a path, or the description of a simulated drive.
+//!
+//! The only place where it is decided which of the two a text is. Whoever has a [`DeviceName`] has the
+//! description read, too.
+
+use crate::sim::{DriveSpec, SIM_PREFIX, SpecError};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The name of a device.
+#[derive(Debug, Clone)]
+pub enum DeviceName {
+    /// A block device or a file, by its path.
+    Path(String),
+    /// A simulated drive: its description, and what that says.
+    Simulated(String, Arc<DriveSpec>),
+}
+
+impl DeviceName {
+    /// A simulated drive with the defaults of all its parameters.
+    pub fn simulated() -> Self {
+        Self::Simulated(SIM_PREFIX.to_owned(), Arc::default())
+    }
+
+    /// As the user gave it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Path(name) | Self::Simulated(name, _) => name,
+        }
+    }
+
+    /// The simulated drive, if it is one.
+    pub fn drive(&self) -> Option<&DriveSpec> {
+        match self {
+            Self::Path(_) => None,
+            Self::Simulated(_, drive) => Some(drive),
+        }
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = SpecError;
+
+    /// Errors: a simulated drive that cannot be; no path is refused.
+    fn from_str(name: &str) -> Result<Self, SpecError> {
+        Ok(match name.starts_with(SIM_PREFIX) {
+            true => Self::Simulated(name.to_owned(), Arc::new(name.parse()?)),
+            false => Self::Path(name.to_owned()),
+        })
+    }
+}
+
+/// By what the user gave; all else follows from it.
+impl PartialEq for DeviceName {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for DeviceName {}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_path_unless_it_describes_a_simulated_drive() {
+        let drive: DeviceName = "sim:channels=4".parse().unwrap();
+        assert_eq!((drive.drive().map(|drive| drive.channels), drive.as_str()), (Some(4), "sim:channels=4"));
+        assert_eq!("sim:".parse(), Ok(DeviceName::simulated()));
+        assert!(DeviceName::simulated().drive().is_some());
+        for path in ["/dev/nvme0n1", "./sim:", "simulated", ""] {
+            assert!(matches!(path.parse(), Ok(DeviceName::Path(name)) if name == path), "{path}");
+        }
+        assert!("sim:chanels=4".parse::<DeviceName>().is_err());
+    }
+}
