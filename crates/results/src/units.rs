@@ -10,6 +10,7 @@ use humantime::format_rfc3339_seconds;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
+use textwrap::{Options, WordSplitter};
 
 /// Last moment that has a date of four digits for its year, milliseconds since 1970.
 const DATE_MAX_MS: u64 = 253_402_300_799_000;
@@ -171,6 +172,13 @@ pub fn bytes(bytes: f64) -> String {
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
+/// `text` broken between words into lines of at most `columns`, each behind `indent` and ended. What has to be pasted
+/// or searched for stays whole: names with hyphens, long words.
+pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
+    let options = Options::new(columns).initial_indent(indent).subsequent_indent(indent);
+    textwrap::fill(text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation)) + "\n"
+}
+
 /// Whether a character does something else than being seen: control characters (not newline and tab), and
 /// those that change the direction of the text around them or end a line unseen.
 /// Source: Unicode 16, category Cc and UAX #9, table 1.
@@ -248,6 +256,12 @@ mod tests {
     fn sizes_are_those_on_the_label() {
         let texts = [0.0, 512.0, 999_600.0, 67_108_864.0, 512_110_190_592.0, 1_920_383_410_176.0, 7.99e18].map(bytes);
         assert_eq!(texts, ["0 B", "512 B", "1 MB", "67.1 MB", "512 GB", "1.92 TB", "7.99 EB"]);
+    }
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(wrapped("one two-2 three", "> ", 9), "> one\n> two-2\n> three\n");
+        assert_eq!(wrapped("incomprehensible", "", 7), "incomprehensible\n");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Most columns of a line of explanation.
-const WIDTH: usize = 110;
+const COLUMNS: usize = 110;
 
 /// Examines, prints, and tells by the exit code whether there is a problem.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
@@ -112,25 +112,13 @@ fn write_finding(page: &mut String, finding: &Finding) {
     };
     // Writing to a string cannot fail.
     let _ = writeln!(page, "{:<8} {:<19} {about}: {}", finding.level, finding.check, finding.finding);
-    for line in wrapped(&finding.reason, WIDTH - 9) {
-        let _ = writeln!(page, "         {line}");
+    if !finding.reason.is_empty() {
+        page.push_str(&units::wrapped(&finding.reason, "         ", COLUMNS));
     }
     // Commands are not broken: they are there to be pasted.
     if !finding.remedy.is_empty() {
         let _ = writeln!(page, "         -> {}", finding.remedy);
     }
-}
-
-/// `text` in lines of at most `width` characters, broken between words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width) {
-            Some(line) => line.extend([" ", word]),
-            None => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -195,12 +183,5 @@ note     b                   host: it is so
             one(Level::Note, "run-directory-place", None),
         ];
         assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn lines_are_broken_between_words() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("incomprehensible", 7), ["incomprehensible"]);
-        assert!(wrapped("", 7).is_empty());
     }
 }

@@ -15,6 +15,7 @@
 use super::config::ActConfig;
 use super::options::{Default, OptionSpec, Since, Test};
 use super::table::{all, find, options_of};
+use results::units::wrapped;
 use std::fmt::{self, Write};
 
 /// Columns that the narrowest common terminal shows, so that it need not break lines again.
@@ -39,7 +40,7 @@ pub fn help_text(test: Test) -> String {
         text.push_str(spec.name);
         text.push('\n');
         for paragraph in [spec.help, &facts, spec.advice] {
-            wrap(&mut text, paragraph, "    ", HELP_COLUMNS);
+            text += &wrapped(paragraph, "    ", HELP_COLUMNS);
         }
         text.push('\n');
     }
@@ -99,22 +100,6 @@ fn default_text(spec: &OptionSpec) -> String {
     }
 }
 
-/// Appends `paragraph`, broken at spaces into lines of at most `columns`.
-fn wrap(text: &mut String, paragraph: &str, indent: &str, columns: usize) {
-    let mut column = 0;
-    for word in paragraph.split_whitespace() {
-        let starts_line = column == 0 || column + 1 + word.len() > columns;
-        if starts_line && column != 0 {
-            text.push('\n');
-        }
-        let gap = if starts_line { indent } else { " " };
-        column = if starts_line { 0 } else { column } + gap.len() + word.len();
-        text.push_str(gap);
-        text.push_str(word);
-    }
-    text.push('\n');
-}
-
 /// A configuration and what is to be said about it.
 #[derive(Debug, Clone)]
 pub struct Document {
@@ -131,9 +116,7 @@ impl Document {
 
     /// Appends a paragraph to the head, broken into lines.
     pub fn paragraph(&mut self, text: &str) {
-        let mut wrapped = String::new();
-        wrap(&mut wrapped, &one_line(text), "", COLUMNS - 2);
-        self.lines(wrapped.lines());
+        self.lines(wrapped(&one_line(text), "", COLUMNS - 2).lines());
     }
 
     /// Appends lines to the head as they are, and a blank one after them.
@@ -179,7 +162,7 @@ impl Document {
         let facts = format!("{}{unit} Default: {}. Allowed: {}.", spec.help, default_text(spec), spec.range());
         let notes = self.notes.iter().filter(|(key, _)| *key == spec.name).map(|(_, note)| note);
         for paragraph in std::iter::once(&facts).chain(notes) {
-            wrap(&mut text, paragraph, "# ", COLUMNS);
+            text += &wrapped(paragraph, "# ", COLUMNS);
         }
         match line {
             Line::Set(value) => text.push_str(&format!("{}: {value}", spec.name)),
@@ -233,13 +216,6 @@ mod tests {
         for spec in options_of(Test::Storage) {
             assert!(text.lines().any(|line| line == spec.name), "{}", spec.name);
         }
-    }
-
-    #[test]
-    fn lines_are_broken_at_spaces() {
-        let mut text = String::new();
-        wrap(&mut text, "one two three", "  ", 9);
-        assert_eq!(text, "  one two\n  three\n");
     }
 
     fn config() -> ActConfig {

@@ -393,46 +393,23 @@ pub fn find(test: Test, name: &str) -> Option<&'static OptionSpec> {
 /// `None` when nothing is close: more than a third of the letters would have to change and no name
 /// begins with it. Case and `_` for `-` do not count as mistakes.
 pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
+    // Nothing that long is near any name, and the work grows with the product of the lengths.
+    const LEN_MAX: usize = 64;
     let meant = unknown.to_lowercase().replace('_', "-");
+    if meant.len() > LEN_MAX {
+        return None;
+    }
     let begins = |name: &str| meant.len() >= 4 && name.starts_with(&meant);
     options_of(test)
-        .map(|spec| (if begins(spec.name) { 1 } else { edit_distance(&meant, spec.name) }, spec.name))
+        .map(|spec| (if begins(spec.name) { 1 } else { strsim::levenshtein(&meant, spec.name) }, spec.name))
         .filter(|(distance, name)| distance * 3 <= name.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
 
-/// Number of characters to insert, delete or replace to turn `a` into `b` (Levenshtein).
-fn edit_distance(a: &str, b: &str) -> usize {
-    // Nothing that long is near any name, and the work grows with the product of the lengths.
-    const LEN_MAX: usize = 64;
-    if a.len() > LEN_MAX {
-        return a.len();
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edit_distance_counts_single_character_changes() {
-        for (a, b, distance) in [("", "abc", 3), ("kitten", "sitting", 3), ("same", "same", 0), ("ab", "ba", 2)] {
-            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
-        }
-    }
 
     #[test]
     fn a_slip_finds_its_key_and_nonsense_finds_none() {
