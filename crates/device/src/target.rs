@@ -5,17 +5,14 @@
 //! do no I/O: that is the engines' ([`crate::uring`], [`crate::threads`]).
 
 use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
-use crate::guard::{Part, Reason, Records, WriteConsent};
+use crate::guard::{Opened, Part, Reason, Records, STAT_BLOCK_BYTES, WriteConsent, check_size, finish, open_direct};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use sys::ioctl;
 use thiserror::Error;
-
-/// Unit of `st_blocks`, whatever the file system's blocks are (stat(2)).
-pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A device or file that cannot be opened for reading, and why. One line.
 #[derive(Debug, Error)]
@@ -26,20 +23,6 @@ pub struct OpenError {
     /// What stands in the way.
     #[source]
     pub reason: Reason,
-}
-
-/// A descriptor, and what is known of it. Whether it may be written to is its owner's knowledge.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) file: File,
-    pub(crate) facts: DeviceFacts,
-    pub(crate) size_bytes: u64,
-    pub(crate) min_io_bytes: u32,
-    pub(crate) direct: bool,
-    pub(crate) odsync: bool,
-    pub(crate) notes: Vec<String>,
-    /// Claims on the other paths to the drive, held as long as this.
-    pub(crate) _claims: Vec<File>,
 }
 
 /// An open device or file.
@@ -190,42 +173,6 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
     let size_bytes = part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
     check_size(size_bytes, min_size_bytes)?;
     finish(file, facts, size_bytes, direct, false, notes)
-}
-
-/// Puts together what is open, after a probe of what direct I/O takes.
-pub(crate) fn finish(
-    file: File,
-    facts: DeviceFacts,
-    size_bytes: u64,
-    direct: bool,
-    odsync: bool,
-    mut notes: Vec<String>,
-) -> Result<Opened, Reason> {
-    let probed = discover::min_direct_io_bytes(file.as_fd()).map_err(|source| Reason::io("read its start", source))?;
-    // Blocks of a file that were never written are read without asking the disk, which would take
-    // less than the disk does.
-    let min_io_bytes = if direct { probed.max(facts.logical_sector_bytes.unwrap_or(0)) } else { probed };
-    if !direct {
-        notes.push("its file system takes no direct I/O, so the page cache is measured with it".to_owned());
-    }
-    Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
-}
-
-/// Opens past the page cache, or through it where the file system takes no `O_DIRECT` (open(2):
-/// `EINVAL`); says which.
-pub(crate) fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
-    match options.custom_flags(flags | libc::O_DIRECT).open(path) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            Ok((options.custom_flags(flags).open(path)?, false))
-        }
-        opened => Ok((opened?, true)),
-    }
-}
-
-/// Refuses what is smaller than needed, or has no size at all.
-pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Reason> {
-    let min_size_bytes = min_size_bytes.max(1);
-    if size_bytes < min_size_bytes { Err(Reason::TooSmall { size_bytes, min_size_bytes }) } else { Ok(()) }
 }
 
 /// What to say of a file of which `allocated_bytes` have a place on the drive.

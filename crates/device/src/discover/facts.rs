@@ -4,13 +4,13 @@
 //! the disk that it lies on. Sources: `Documentation/ABI/stable/sysfs-block` and
 //! `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
+use super::sysfs::open_to_ask;
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
 use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use sys::ioctl::{self, LoopFile};
 
 /// Unit of `size` and `start` in sysfs, whatever the device's sectors are.
@@ -327,9 +327,4 @@ pub(super) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -
     let before = facts.identity();
     let name = |identity: Option<String>| identity.unwrap_or_else(|| "without a name".to_owned());
     (before != now).then(|| format!("it was {} and is {} now", name(before), name(now)))
-}
-
-/// Opens a device only to ask it questions; never waits for a medium.
-pub(super) fn open_to_ask(node: &Path) -> Option<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(node).ok()
 }

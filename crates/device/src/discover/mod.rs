@@ -7,20 +7,18 @@
 mod drives;
 mod facts;
 mod list;
-mod loops;
-mod no_drive;
 mod resolve;
 mod sysfs;
 
+pub use drives::no_drive;
 pub use drives::{Drive, drives_of};
 pub use facts::{DeviceFacts, LoopBacking, Partition};
 pub(crate) use list::{Disk, disks};
 pub use list::{Listed, list};
-pub(crate) use loops::{Backing, LoopDevice, loops};
-pub use no_drive::no_drive;
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
 pub use results::run_dir::DeviceKind as Kind;
 pub(crate) use sysfs::SysDir;
+pub(crate) use sysfs::{Backing, LoopDevice, loops};
 
 use serde::Serialize;
 use std::fmt;

@@ -1,11 +1,20 @@
 //! What the flash is like when a test meets it: which firmware runs it, how a partition lies on it, how
-//! much of it is left alone, whether it was written before.
+//! much of it is left alone, whether it was written before, its health and temperature.
+//!
+//! [`crate::observe::nvme`] reads the log; here it is judged. A drive that hangs does not hold up the
+//! examination: it is asked from a thread, and left alone after a while.
 
 use super::device_state::DeviceState;
-use super::findings::Findings;
-use crate::discover::{Kind, SysDir};
+use super::device_state::Findings;
+use crate::discover::{DeviceFacts, Kind, SysDir};
 use crate::guard::{Prepared, Records};
+use crate::observe::drive_monitor;
+use crate::observe::nvme::{Controller, Smart};
 use results::units;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+use std::{fs, thread};
 
 /// Alignment of what a test writes, at least: a page of the flash translation layer of most drives.
 const ALIGNMENT_BYTES: u64 = 4096;
@@ -157,5 +166,200 @@ fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings
             remedy,
         ),
         None => findings.warning(PREPARATION, "no record says that all of it was written before", WHY, remedy),
+    }
+}
+
+/// Reads the log of a device. Errors: why not, in words.
+pub type SmartReader<'a> = Box<dyn Fn(&DeviceFacts) -> Result<Smart, String> + 'a>;
+
+/// Longest wait for an answer, which takes a drive some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Endurance used, percent, from which on the drive is no longer what it was.
+const WORN_PCT: u8 = 80;
+
+/// Judges what the drive says.
+pub(super) fn check_health(device: &DeviceState, reader: &SmartReader<'_>, findings: &mut Findings) {
+    let transport = device.facts.transport.as_deref().unwrap_or_default();
+    let disk = device.disk_name().unwrap_or("DISK");
+    if transport.starts_with("nvme") {
+        match reader(&device.facts) {
+            Ok(view) => judge(&view, findings),
+            Err(why) => findings.unknown(
+                "smart",
+                format!("its SMART log could not be read: {why}"),
+                "a drive that is hot, worn or failing would not be noticed",
+                format!("nvme smart-log /dev/{disk}"),
+            ),
+        }
+    } else if device.is_hardware() {
+        findings.unknown(
+            "smart",
+            "only the SMART log of NVMe drives is read",
+            "a drive that is hot, worn or failing would not be noticed",
+            format!("smartctl -a /dev/{disk}"),
+        );
+    }
+}
+
+/// Asks the drive itself, below `root`.
+pub(super) fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
+    let number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
+    let number = number.ok_or("it has no device number")?;
+    let controller = Controller::find(root, (number.major, number.minor));
+    let controller = controller.ok_or("its controller could not be opened; it needs root")?;
+    let (answer, answered) = mpsc::channel();
+    // Nobody listens any more to who answers too late.
+    let ask = move || drop(answer.send(controller.smart().map_err(|error| error.to_string())));
+    thread::Builder::new().spawn(ask).map_err(|error| format!("no thread could be started ({error})"))?;
+    answered.recv_timeout(PATIENCE).map_err(|_| format!("it did not answer within {} s", PATIENCE.as_secs()))?
+}
+
+fn judge(view: &Smart, findings: &mut Findings) {
+    let warnings: Vec<String> = view.warnings().iter().map(ToString::to_string).collect();
+    match view.critical_warning {
+        0 => findings.ok("smart-critical", "no critical warning"),
+        bits => findings.problem(
+            "smart-critical",
+            format!("critical warning {bits:#04x}: {}", warnings.join(", ")),
+            "the drive says that it is failing, or throttles: its result is that of a bad drive",
+            "replace the drive, or cool it and look again",
+        ),
+    }
+    let used = view.percentage_used;
+    let text = format!("{used} % of its rated endurance is used, {} % spare blocks are left", view.available_spare_pct);
+    if view.available_spare_pct < view.available_spare_threshold_pct {
+        let text = format!("{text}, below the drive's own limit of {} %", view.available_spare_threshold_pct);
+        findings.problem("smart-wear", text, "it may soon turn read-only", "replace the drive");
+    } else if used >= WORN_PCT {
+        findings.warning(
+            "smart-wear",
+            text,
+            "worn flash is read with more retries and wears out faster: a new drive of this model does better",
+            "test another drive, or read the verdict as one on a worn drive",
+        );
+    } else {
+        findings.ok("smart-wear", text);
+    }
+    match view.media_errors {
+        0 => findings.ok("smart-media-errors", "no data was ever unreadable"),
+        errors => findings.warning(
+            "smart-media-errors",
+            format!("data could not be recovered {errors} times"),
+            "before a drive gives data up it tries for a long time, which is in the latency",
+            "replace the drive; nvme error-log shows the last errors",
+        ),
+    }
+}
+
+const TEMPERATURE: &str = "temperature";
+const TEMPERATURE_WHY: &str = "a hot drive throttles: its latency then tells of the cooling";
+
+/// Degrees below the drive's limit within which an idle drive will get there under load.
+const MARGIN_CELSIUS: f64 = 10.0;
+
+/// Compares the temperature with the drive's own limits: for NVMe `max` is where it warns and begins to
+/// throttle, `crit` where it is critical (WCTEMP and CCTEMP of the specification).
+pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mut Findings) {
+    let Some(monitor) = device.disk_number().and_then(|number| drive_monitor(root, number)) else {
+        if device.is_hardware() {
+            findings.unknown(
+                TEMPERATURE,
+                "the kernel knows no thermometer of it",
+                TEMPERATURE_WHY,
+                "modprobe drivetemp (SATA), smartctl -A, nvme smart-log",
+            );
+        }
+        return;
+    };
+    let read = |name: &str| -> Option<f64> {
+        let millidegrees: i64 = fs::read_to_string(monitor.join(name)).ok()?.trim().parse().ok()?;
+        Some(millidegrees as f64 / 1_000.0)
+    };
+    // A drive that tells no limit has 0 K or nothing there.
+    let limit = |name: &str| read(name).filter(|celsius| *celsius > 0.0);
+    let Some(now) = read("temp1_input") else {
+        return findings.unknown(
+            TEMPERATURE,
+            "its thermometer does not answer",
+            TEMPERATURE_WHY,
+            "nvme smart-log, or smartctl -A",
+        );
+    };
+    judge_temperature(now, limit("temp1_max"), limit("temp1_crit"), findings);
+}
+
+fn judge_temperature(now: f64, max: Option<f64>, crit: Option<f64>, findings: &mut Findings) {
+    const COOL: &str = "let it cool down, and see that air flows over it; in a server the lid belongs closed";
+    let limits: Vec<String> = [("warns", max), ("is critical", crit)]
+        .iter()
+        .filter_map(|(what, limit)| Some(format!("{what} at {:.0}", (*limit)?)))
+        .collect();
+    let text = match limits.is_empty() {
+        true => format!("it has {now:.0} degrees Celsius, and tells no limits"),
+        false => format!("it has {now:.0} degrees Celsius; it {}", limits.join(" and ")),
+    };
+    if crit.is_some_and(|crit| now >= crit) {
+        findings.problem(TEMPERATURE, text, TEMPERATURE_WHY, COOL);
+    } else if max.or(crit).is_some_and(|max| now >= max - MARGIN_CELSIUS) {
+        findings.warning(TEMPERATURE, text, TEMPERATURE_WHY, COOL);
+    } else {
+        findings.ok(TEMPERATURE, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{all, only};
+    use super::*;
+    use results::finding::Level::{self, Ok, Problem, Warning};
+
+    fn good() -> Smart {
+        let mut page = [0; 512];
+        (page[3], page[4], page[5]) = (100, 10, 3);
+        Smart::parse(&page)
+    }
+
+    fn levels(spoil: impl FnOnce(&mut Smart)) -> Vec<Level> {
+        let mut log = good();
+        spoil(&mut log);
+        all(|findings| judge(&log, findings)).into_iter().map(|finding| finding.level).collect()
+    }
+
+    #[test]
+    fn each_field_is_judged_by_itself() {
+        assert_eq!(levels(|_| ()), [Ok, Ok, Ok]);
+        assert_eq!(levels(|log| log.critical_warning = 1 << 3), [Problem, Ok, Ok]);
+        assert_eq!(levels(|log| log.percentage_used = 79), [Ok, Ok, Ok]);
+        assert_eq!(levels(|log| log.percentage_used = 80), [Ok, Warning, Ok]);
+        assert_eq!(levels(|log| log.available_spare_pct = 10), [Ok, Ok, Ok]);
+        assert_eq!(levels(|log| log.available_spare_pct = 9), [Ok, Problem, Ok]);
+        assert_eq!(levels(|log| log.media_errors = 1), [Ok, Ok, Warning]);
+    }
+
+    #[test]
+    fn the_bits_of_a_critical_warning_are_named() {
+        let log = Smart { critical_warning: 0b1010, ..good() };
+        let finding = all(|findings| judge(&log, findings)).remove(0).finding;
+        assert!(finding.starts_with("critical warning 0x0a: its temperature is beyond"), "{finding}");
+        assert!(finding.ends_with(", it takes no writes any more"), "{finding}");
+    }
+
+    #[test]
+    fn a_drive_near_its_limits_is_told() {
+        for (now, max, crit, level) in [
+            (41.0, Some(70.0), Some(80.0), Level::Ok),
+            (59.9, Some(70.0), Some(80.0), Level::Ok),
+            (60.0, Some(70.0), Some(80.0), Level::Warning),
+            (79.9, Some(70.0), Some(80.0), Level::Warning),
+            (80.0, Some(70.0), Some(80.0), Level::Problem),
+            (75.0, None, Some(80.0), Level::Warning),
+            (90.0, None, None, Level::Ok),
+        ] {
+            let finding = only(|findings| judge_temperature(now, max, crit, findings));
+            assert_eq!(finding.level, level, "{finding:?}");
+        }
+        let finding = only(|findings| judge_temperature(41.0, Some(70.0), Some(80.0), findings)).finding;
+        assert_eq!(finding, "it has 41 degrees Celsius; it warns at 70 and is critical at 80");
     }
 }

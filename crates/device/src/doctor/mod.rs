@@ -10,32 +10,22 @@
 //! Nothing is written, and nothing decided: whether a device may be erased is [`crate::guard`]'s, whom
 //! the check `in-use` asks. docs/doctor.md tells of each check what it reads and why it matters.
 
-mod controller;
-mod cpu_list;
-mod cpu_time;
+mod between;
 mod device_state;
-mod findings;
 mod host;
 mod in_use;
-mod interrupts;
 mod kind;
 mod media;
-mod numa;
-mod pcie;
-mod queue;
-mod smart;
-mod space;
-mod temperature;
 #[cfg(test)]
 mod tests;
 
 pub use in_use::IN_USE;
-pub use smart::SmartReader;
+pub use media::SmartReader;
 
 use crate::discover::Roots;
 use crate::guard::Records;
 use device_state::DeviceState;
-use findings::Findings;
+use device_state::Findings;
 use results::finding::Finding;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -94,21 +84,21 @@ impl<'a> Doctor<'a> {
         let patients: Vec<&DeviceState> = found.iter().filter_map(|(_, device)| device.as_ref().ok()).collect();
 
         let begun = Instant::now();
-        let cpu_before = cpu_time::CpuTimes::read(&self.roots);
+        let cpu_before = host::CpuTimes::read(&self.roots);
         let io_before: Vec<_> = patients.iter().map(|device| device.counters()).collect();
 
         let mut host = Findings::of_host();
         host::check(&self.root, &mut host);
-        interrupts::check_host(&self.roots, &mut host);
+        between::check_balancer(&self.roots, &mut host);
         let mut sheets: Vec<Findings> =
             found.iter().map(|(name, device)| self.check_device(name, device, run_dir)).collect();
         if let Some(dir) = run_dir {
-            space::check(dir, &mut host);
+            in_use::check_room(dir, &mut host);
         }
 
         std::thread::sleep(self.moment.saturating_sub(begun.elapsed()));
         let apart = begun.elapsed();
-        cpu_time::check(cpu_before, cpu_time::CpuTimes::read(&self.roots), &mut host);
+        host::check_time(cpu_before, host::CpuTimes::read(&self.roots), &mut host);
         let with_patient =
             sheets.iter_mut().zip(&found).filter_map(|(findings, (_, found))| Some((findings, found.as_ref().ok()?)));
         for ((findings, device), before) in with_patient.zip(io_before) {
@@ -140,18 +130,18 @@ impl<'a> Doctor<'a> {
         }
         in_use::check(device, &self.roots, &mut findings);
         kind::check(device, &mut findings);
-        controller::check(device, &mut findings);
+        between::check_controller(device, &mut findings);
         if device.disk.is_some() {
-            queue::check(device, &mut findings);
-            pcie::check(device, &mut findings);
-            interrupts::check(device, &self.root, &self.roots, &mut findings);
-            numa::check(device, &self.roots, &mut findings);
-            temperature::check(device, &self.root, &mut findings);
-            smart::check(device, &self.smart, &mut findings);
+            kind::check_queue(device, &mut findings);
+            between::check_link(device, &mut findings);
+            between::check_interrupts(device, &self.root, &self.roots, &mut findings);
+            between::check_node(device, &self.roots, &mut findings);
+            media::check_temperature(device, &self.root, &mut findings);
+            media::check_health(device, &self.smart, &mut findings);
         }
         media::check(device, &self.records, &mut findings);
         if let Some(dir) = run_dir {
-            space::check_place(dir, device, &mut findings);
+            in_use::check_place(dir, device, &mut findings);
         }
         findings
     }
@@ -160,7 +150,7 @@ impl<'a> Doctor<'a> {
 /// Drives of the running machine are asked; other trees have none.
 fn smart_reader(root: &Path) -> SmartReader<'static> {
     match root == Path::new("/") {
-        true => Box::new(|facts| smart::ask_drive(Path::new("/"), facts)),
+        true => Box::new(|facts| media::ask_drive(Path::new("/"), facts)),
         false => Box::new(|_| Err("it is not a drive of this machine".to_owned())),
     }
 }

@@ -13,7 +13,6 @@ use super::in_use::second_run;
 use super::mark::Mark;
 use super::refusal::Reason;
 use crate::discover::{self, DevNum, DeviceFacts, Roots};
-use crate::target::open_direct;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
@@ -21,6 +20,23 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use sys::ioctl;
+
+/// Unit of `st_blocks`, whatever the file system's blocks are (stat(2)).
+pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
+
+/// A descriptor, and what is known of it. Whether it may be written to is its owner's knowledge.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) file: File,
+    pub(crate) facts: DeviceFacts,
+    pub(crate) size_bytes: u64,
+    pub(crate) min_io_bytes: u32,
+    pub(crate) direct: bool,
+    pub(crate) odsync: bool,
+    pub(crate) notes: Vec<String>,
+    /// Claims on the other paths to the drive, held as long as this.
+    pub(crate) _claims: Vec<File>,
+}
 
 /// How a target is to be opened.
 #[derive(Debug, Clone, Copy)]
@@ -161,4 +177,40 @@ fn retry<T>(
             result => return result,
         }
     }
+}
+
+/// Puts together what is open, after a probe of what direct I/O takes.
+pub(crate) fn finish(
+    file: File,
+    facts: DeviceFacts,
+    size_bytes: u64,
+    direct: bool,
+    odsync: bool,
+    mut notes: Vec<String>,
+) -> Result<Opened, Reason> {
+    let probed = discover::min_direct_io_bytes(file.as_fd()).map_err(|source| Reason::io("read its start", source))?;
+    // Blocks of a file that were never written are read without asking the disk, which would take
+    // less than the disk does.
+    let min_io_bytes = if direct { probed.max(facts.logical_sector_bytes.unwrap_or(0)) } else { probed };
+    if !direct {
+        notes.push("its file system takes no direct I/O, so the page cache is measured with it".to_owned());
+    }
+    Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
+}
+
+/// Opens past the page cache, or through it where the file system takes no `O_DIRECT` (open(2):
+/// `EINVAL`); says which.
+pub(crate) fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
+    match options.custom_flags(flags | libc::O_DIRECT).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            Ok((options.custom_flags(flags).open(path)?, false))
+        }
+        opened => Ok((opened?, true)),
+    }
+}
+
+/// Refuses what is smaller than needed, or has no size at all.
+pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Reason> {
+    let min_size_bytes = min_size_bytes.max(1);
+    if size_bytes < min_size_bytes { Err(Reason::TooSmall { size_bytes, min_size_bytes }) } else { Ok(()) }
 }

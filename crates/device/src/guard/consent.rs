@@ -3,14 +3,13 @@
 //! It is granted after the questions, which may have taken minutes: what shares bytes with the target
 //! is looked at once more. Files are made and their space is reserved only here.
 
-use super::claim::{self, Manner};
+use super::claim::{self, Manner, Opened, finish};
 use super::evidence::Evidence;
 use super::examine::{Door, Examined, missing_bytes, recorded_size};
 use super::preparation::{Records, random_key};
 use super::refusal::{Findings, Reason};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, Resolved};
-use crate::target::{Opened, finish};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;

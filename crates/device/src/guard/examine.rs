@@ -5,20 +5,28 @@
 //! ```
 //! Checks that only look come first, and what they find is told all at once. The device is opened
 //! only when they found nothing: closing a descriptor that could write makes udev look at a disk.
+//!
+//! An [`Outlook`] is what the guard would say to a device, without asking anybody. Only the claim differs: the kernel's exclusive claim is had
+//! for a moment by a descriptor that cannot write, and nothing is marked. So an outlook holds for the
+//! moment in which it is made; consent looks again.
+//!
+//! Whether a device does I/O that nobody in sight asked for is seen in its counters. Those in sysfs (`stat`, the device's line of /proc/diskstats) are read twice; a device
+//! that is to be erased must not move between. Field order: `Documentation/block/stat.rst`.
 
-use super::claim::{self, Manner};
+use super::ask::Names;
+use super::claim::{self, Manner, STAT_BLOCK_BYTES, check_size};
 use super::evidence::{self, Evidence, Known, Sampling};
-use super::preparation::random_key;
-use super::prepared::Part;
+use super::preparation::{Part, random_key};
 use super::refusal::{Findings, Reason};
 use super::subject::{Relation, Subject};
-use super::{Guard, Request, activity};
-use crate::discover::{self, DeviceFacts, DiscoverError, Resolved, SysDir};
-use crate::target::{STAT_BLOCK_BYTES, check_size};
+use super::{Guard, Request};
+use crate::discover::{self, DeviceFacts, DiscoverError, Resolved, Roots, SysDir};
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fmt, thread};
 use sys::{ioctl, open};
 
 /// What a name was found to mean.
@@ -239,7 +247,7 @@ fn claim_other_paths(
 /// Refuses a device that does I/O, unless that is a fellow run's.
 fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Findings) -> Result<(), Reason> {
     let dirs: Vec<&SysDir> = subject.doors().map(|node| &node.dir).collect();
-    match activity::watch(&dirs, guard.watch) {
+    match moves(&dirs, guard.watch) {
         Ok(true) => Ok(()),
         Ok(false) => {
             findings.note("it keeps no I/O counters, so it could not be watched for other users".to_owned());
@@ -282,5 +290,195 @@ pub(super) fn recorded_size(found: &Found, size_bytes: u64) -> u64 {
     match found.door {
         Door::Device { .. } => size_bytes,
         Door::File { .. } | Door::NewFile { .. } => 0,
+    }
+}
+
+/// Whether a test may write to a device.
+#[derive(Debug)]
+pub enum Safety {
+    /// Nothing stands against it.
+    Yes,
+    /// Something is on it that no record of ours explains: it would be asked about.
+    Asks(Vec<Evidence>),
+    /// It would be refused, for these reasons.
+    No(Vec<Reason>),
+}
+
+impl fmt::Display for Safety {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Yes => "yes",
+            Self::Asks(_) => "asks",
+            Self::No(_) => "no",
+        })
+    }
+}
+
+/// What is known of a device, and whether a test may write to it.
+#[derive(Debug)]
+pub struct Outlook {
+    /// The name as given.
+    pub path: String,
+    /// What it is; `None` if the name leads to nothing that can be described.
+    pub facts: Option<DeviceFacts>,
+    /// The name by which it would have to be given up for erasure.
+    pub erase_name: String,
+    /// Whether it may be written to.
+    pub safety: Safety,
+    /// What falls short of a full look, and what else is worth knowing.
+    pub notes: Vec<String>,
+}
+
+impl Guard {
+    /// What [`Guard::consent`] would say to each of `paths` by itself, in their order. Takes about a
+    /// second, however many there are.
+    pub fn outlook<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<Outlook> {
+        thread::scope(|scope| {
+            let threads: Vec<_> = paths.iter().map(|path| scope.spawn(|| self.outlook_of(path.as_ref()))).collect();
+            let results = threads.into_iter().map(|thread| thread.join());
+            results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
+
+    fn outlook_of(&self, path: &str) -> Outlook {
+        let request = Request::new(path, "outlook");
+        let found = match look_up(self, &request) {
+            Ok(found) => found,
+            Err(reason) => {
+                return Outlook {
+                    path: path.to_owned(),
+                    facts: None,
+                    erase_name: path.to_owned(),
+                    safety: Safety::No(vec![reason]),
+                    notes: Vec::new(),
+                };
+            }
+        };
+        let (safety, notes) = match look_without_claim(self, &request, &found) {
+            Ok((evidence, notes)) if evidence.is_empty() => (Safety::Yes, notes),
+            Ok((evidence, notes)) => (Safety::Asks(evidence), notes),
+            Err(reasons) => (Safety::No(reasons), Vec::new()),
+        };
+        let erase_name = Names::of(&found.facts, &self.roots).to_give(path).to_owned();
+        Outlook { path: path.to_owned(), facts: Some(found.facts), erase_name, safety, notes }
+    }
+}
+
+/// Who uses a device now: mounts, swap, kernel devices, processes. Runs that share it do not count. Nothing
+/// is opened, and nobody is waited for.
+pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
+    let mut findings = Findings::default();
+    let subject = match resolved {
+        Resolved::Block { number, .. } => {
+            SysDir::of_block(&roots.sys, *number).map(|dir| Subject::of_device(*number, &dir, roots))
+        }
+        Resolved::File { metadata } => Some(Subject::of_file(metadata)),
+    };
+    match subject {
+        Some(subject) => {
+            subject.check_kernel_users(roots, &mut findings);
+            subject.check_processes(roots, true, Duration::ZERO, &mut findings);
+        }
+        None => findings.note("it is gone from sysfs".to_owned()),
+    }
+    findings
+}
+
+/// The counters that tell use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counters {
+    reads: u64,
+    writes: u64,
+    in_flight: u64,
+    /// Discards and flushes.
+    others: u64,
+}
+
+impl Counters {
+    /// Those of the device at `dir` now; `None` if it keeps none.
+    pub(crate) fn read(dir: &SysDir) -> Option<Self> {
+        Self::parse(&dir.text("stat")?)
+    }
+
+    /// What happened since `before`; `in_flight` stays the present number.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            reads: self.reads.wrapping_sub(before.reads),
+            writes: self.writes.wrapping_sub(before.writes),
+            in_flight: self.in_flight,
+            others: self.others.wrapping_sub(before.others),
+        }
+    }
+
+    /// Of a difference: whether nothing happened, and nothing is about to.
+    pub(crate) fn is_still(self) -> bool {
+        self.reads | self.writes | self.others | self.in_flight == 0
+    }
+
+    /// Reads the text of `stat`. Old kernels have no discards (before 4.18) or flushes (before 5.5).
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let optional = |at: usize| fields.get(at).copied().unwrap_or(0);
+        Some(Self {
+            reads: *fields.first()?,
+            writes: *fields.get(4)?,
+            in_flight: *fields.get(8)?,
+            others: optional(11) + optional(15),
+        })
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reads, writes, others, in_flight } = self;
+        write!(f, "it did {reads} reads, {writes} writes and {others} discards and flushes, with {in_flight} in flight")
+    }
+}
+
+/// Watches the devices at `dirs` for `watch`. An error when one moved, `Ok(false)` when one keeps no counters.
+fn moves(dirs: &[&SysDir], watch: Duration) -> Result<bool, Reason> {
+    let read = || dirs.iter().map(|dir| Counters::read(dir)).collect::<Option<Vec<_>>>();
+    let Some(before) = read() else { return Ok(false) };
+    std::thread::sleep(watch);
+    let Some(after) = read() else { return Ok(false) };
+    match before.into_iter().zip(after).find_map(|(before, after)| moved(before, after, watch)) {
+        Some(reason) => Err(reason),
+        None => Ok(true),
+    }
+}
+
+fn moved(before: Counters, after: Counters, watch: Duration) -> Option<Reason> {
+    let done = after.since(before);
+    let Counters { reads, writes, others, in_flight } = done;
+    (!done.is_still()).then_some(Reason::Moving { watched_ms: watch.as_millis(), reads, writes, others, in_flight })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "54410 10239 5301770 32336 9928 15205 1927392 6201 0 12684 39084 4174 15 223680 489 899 56";
+
+    #[test]
+    fn counters_are_the_fields_that_the_kernel_documents() {
+        let counters = Counters::parse(BEFORE).unwrap();
+        assert_eq!(counters, Counters { reads: 54_410, writes: 9_928, in_flight: 0, others: 4_174 + 899 });
+        assert!(Counters::parse("1 2 3").is_none());
+        assert_eq!(Counters::parse("1 2 3 4 5 6 7 8 9 10 11").unwrap().others, 0);
+    }
+
+    #[test]
+    fn one_request_is_a_movement_and_is_counted() {
+        let before = Counters::parse(BEFORE).unwrap();
+        assert!(moved(before, before, Duration::from_secs(1)).is_none());
+        for (after, says) in [
+            (Counters { reads: before.reads + 3, ..before }, "in 1000 ms it did 3 reads, 0 writes"),
+            (Counters { writes: before.writes + 1, ..before }, "0 reads, 1 writes and 0 discards"),
+            (Counters { others: before.others + 2, ..before }, "0 writes and 2 discards and flushes"),
+            (Counters { in_flight: 4, ..before }, "with 4 in flight"),
+        ] {
+            let text = moved(before, after, Duration::from_secs(1)).unwrap().to_string();
+            assert!(text.contains(says), "{text}");
+        }
     }
 }

@@ -13,47 +13,42 @@
 //! What it does not do: protect from a user who answers wrongly, or from one who forges our stamps.
 //! docs/guard.md is the same for the person who is refused.
 
-mod activity;
 mod ask;
 mod claim;
 mod consent;
 mod evidence;
 mod examine;
-mod exports;
 mod in_use;
 #[cfg(test)]
 mod loop_tests;
 mod mark;
-mod names;
-mod outlook;
 mod preparation;
-mod prepared;
 mod processes;
 mod refusal;
-mod signatures;
 pub mod stamp;
 mod subject;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use activity::Counters as IoCounters;
 pub use ask::{Answers, Asker, Question, ask_on_terminal, erase_names};
+pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_direct};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
-pub(crate) use outlook::users_of;
-pub use outlook::{Outlook, Safety};
-pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
-pub(crate) use prepared::Part;
+pub(crate) use examine::Counters as IoCounters;
+pub(crate) use examine::users_of;
+pub use examine::{Outlook, Safety};
+pub(crate) use preparation::Part;
 #[cfg(test)]
-pub(crate) use prepared::tests::prepared as prepared_for_tests;
-pub use prepared::{Prepared, Sampled};
+pub(crate) use preparation::tests::prepared as prepared_for_tests;
+pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
+pub use preparation::{Prepared, Sampled};
 pub use processes::Opener;
 pub use refusal::{Reason, Refusal, Refused};
 
 use crate::discover::{self, Roots};
+use ask::{Match, Names};
 use evidence::Sampling;
 use examine::{Examined, Found};
-use names::{Match, Names};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;

@@ -156,7 +156,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
     let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
-    let half = Prepared { size_bytes: SIZE, used_bytes: SIZE / 2, ..prepared::tests::prepared("ours", 1) };
+    let half = Prepared { size_bytes: SIZE, used_bytes: SIZE / 2, ..preparation::tests::prepared("ours", 1) };
     place.guard().records.keep_prepared(&identity, &half).unwrap();
     let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
     for _ in 0..2 {
@@ -249,7 +249,7 @@ fn a_grant_that_fails_marks_no_device_as_written_to() {
     place.run_once(&place.request("ours"), SIZE as usize);
     let records = place.guard().records;
     let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
-    records.keep_prepared(&identity, &prepared::tests::prepared("ours", 1)).unwrap();
+    records.keep_prepared(&identity, &preparation::tests::prepared("ours", 1)).unwrap();
     let written_since = || records.find(&identity).unwrap().prepared.unwrap().written_since;
 
     fs::write(place.path("theirs"), "precious").unwrap();

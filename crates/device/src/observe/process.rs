@@ -1,15 +1,18 @@
-//! What this program itself uses: CPU time and memory. Below it: which process it is, and whether one
-//! that was recorded still runs.
+//! This process: what it uses of CPU time and memory, which one it is; and whether one that was recorded still
+//! runs.
 //!
 //! A tool that measures others has to say what it costs. CPU time is that of all threads; divided by
 //! the operations done it is the cost of one.
-
-mod alive;
-
-pub use alive::{Alive, is_alive, this_process};
+//!
+//! A number alone does not name a process: the kernel gives it again. Together with the moment at
+//! which the process began and the machine's start it does. Whoever runs in another container sees
+//! other numbers: only within one namespace of them "not there" means "gone". Else whether its files still
+//! grow is the caller's to ask.
 
 use super::procfile::ProcFile;
-use std::io;
+use results::run_dir::Process;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use sys::usage::{page_bytes, usage};
 
@@ -68,9 +71,105 @@ impl ResidentMemory {
     }
 }
 
+/// Where the kernel names the machine's present start. Source: random(4).
+const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+
+/// Which namespace of process numbers this is. Source: pid_namespaces(7), namespaces(7).
+const NAMESPACE: &str = "proc/self/ns/pid";
+
+/// Whether a recorded process still runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alive {
+    /// It does.
+    Running,
+    /// It is there and stopped (SIGSTOP, a debugger): nothing goes on until somebody continues it.
+    Stopped,
+    /// It is not there any more, or its number is another process's now.
+    Gone,
+    /// The same, but its number was given in another container, where it may run.
+    Elsewhere,
+    /// The machine has started since, or this is another machine.
+    OtherBoot,
+    /// `/proc` does not tell: it is not mounted, or hidden from this user.
+    Unknown,
+}
+
+/// The process that calls this; `None` where `/proc` does not tell.
+pub fn this_process() -> Option<Process> {
+    let root = Path::new("/");
+    let pid = std::process::id();
+    let start_ticks = stat(root, pid).ok()??.start_ticks;
+    Some(Process { pid, start_ticks, boot_id: boot_id(root)?, pid_namespace: pid_namespace(root) })
+}
+
+/// Whether `process` still runs on this machine, by `/proc` below `root` (`/` but in tests).
+pub fn is_alive(process: &Process, root: &Path) -> Alive {
+    match boot_id(root) {
+        None => return Alive::Unknown,
+        Some(boot_id) if boot_id != process.boot_id => return Alive::OtherBoot,
+        Some(_) => {}
+    }
+    let same_numbers = process.pid_namespace.is_some() && process.pid_namespace == pid_namespace(root);
+    let gone = if same_numbers { Alive::Gone } else { Alive::Elsewhere };
+    match stat(root, process.pid) {
+        Ok(Some(stat)) if stat.start_ticks != process.start_ticks => gone,
+        // Dead, and only its parent has not asked for its exit code. Source: proc_pid_stat(5), field 3.
+        Ok(Some(Stat { state: 'Z' | 'X' | 'x', .. })) => Alive::Gone,
+        Ok(Some(Stat { state: 'T' | 't', .. })) => Alive::Stopped,
+        Ok(Some(_)) => Alive::Running,
+        Ok(None) => Alive::Unknown,
+        Err(ErrorKind::NotFound) if hides_others(root) => Alive::Unknown,
+        Err(ErrorKind::NotFound) => gone,
+        Err(_) => Alive::Unknown,
+    }
+}
+
+/// With `hidepid` a user does not see the processes of others: what is not there may still run.
+/// The first process is always another user's, unless this is root.
+fn hides_others(root: &Path) -> bool {
+    !root.join("proc/1").exists()
+}
+
+fn boot_id(root: &Path) -> Option<String> {
+    let text = fs::read_to_string(root.join(BOOT_ID)).ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+fn pid_namespace(root: &Path) -> Option<String> {
+    fs::read_link(root.join(NAMESPACE)).ok()?.into_os_string().into_string().ok()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    start_ticks: u64,
+}
+
+/// `None` where the file is there and does not read.
+fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
+    // The name of a program can be any bytes.
+    let bytes = fs::read(root.join(format!("proc/{pid}/stat"))).map_err(|error| match error.raw_os_error() {
+        // The process ended between opening and reading.
+        Some(libc::ESRCH) => ErrorKind::NotFound,
+        _ => error.kind(),
+    })?;
+    Ok(parse_stat(&String::from_utf8_lossy(&bytes)))
+}
+
+/// Source: proc_pid_stat(5). The second field is the program's name in parentheses; it can hold blanks
+/// and parentheses itself, so what follows is found from the last one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // Field 22; the state was the third.
+    let start_ticks = fields.nth(22 - 4)?.parse().ok()?;
+    Some(Stat { state, start_ticks })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn cpu_time_is_a_difference() {
@@ -96,5 +195,75 @@ mod tests {
         assert!(resident.bytes().unwrap() >= 256 << 20);
         assert!(peak_rss_bytes().unwrap() >= 256 << 20);
         drop(memory);
+    }
+
+    const LINE: &str =
+        "77 (a) b (c) R 1 77 77 0 -1 4194304 107 0 0 0 5 6 7 8 20 0 1 0 4242 8192 210 18446744073709551615";
+
+    fn machine(line: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(BOOT_ID, "b00t\n");
+        write("proc/1/stat", "1 (init) S 0");
+        write("proc/77/stat", line);
+        fs::create_dir_all(root.path().join("proc/self/ns")).unwrap();
+        std::os::unix::fs::symlink("pid:[4]", root.path().join(NAMESPACE)).unwrap();
+        root
+    }
+
+    fn process() -> Process {
+        Process { pid: 77, start_ticks: 4242, boot_id: "b00t".to_owned(), pid_namespace: Some("pid:[4]".to_owned()) }
+    }
+
+    #[test]
+    fn a_process_is_its_number_its_beginning_and_the_machines_start() {
+        let root = machine(LINE);
+        let alive = |process: &Process| is_alive(process, root.path());
+        assert_eq!(alive(&process()), Alive::Running);
+        assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), Alive::Gone, "the number was given again");
+        assert_eq!(alive(&Process { pid: 78, ..process() }), Alive::Gone);
+        for pid_namespace in [Some("pid:[5]".to_owned()), None] {
+            let elsewhere = Process { pid_namespace, ..process() };
+            assert_eq!(
+                alive(&Process { pid: 78, ..elsewhere.clone() }),
+                Alive::Elsewhere,
+                "numbers of another container"
+            );
+            assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), Alive::Elsewhere);
+        }
+        assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), Alive::OtherBoot);
+        fs::remove_file(root.path().join("proc/1/stat")).unwrap();
+        fs::remove_dir(root.path().join("proc/1")).unwrap();
+        assert_eq!(alive(&Process { pid: 78, ..process() }), Alive::Unknown, "others are hidden");
+        assert_eq!(is_alive(&process(), Path::new("/nowhere")), Alive::Unknown);
+    }
+
+    #[test]
+    fn a_stopped_process_and_a_dead_one_nobody_has_buried_are_told_apart() {
+        for (state, alive) in [("T", Alive::Stopped), ("t", Alive::Stopped), ("Z", Alive::Gone), ("D", Alive::Running)]
+        {
+            let root = machine(&LINE.replacen(" R ", &format!(" {state} "), 1));
+            assert_eq!(is_alive(&process(), root.path()), alive, "{state}");
+        }
+        let root = machine("77 (torn");
+        assert_eq!(is_alive(&process(), root.path()), Alive::Unknown);
+    }
+
+    #[test]
+    fn this_process_runs_and_a_child_is_gone_once_it_ended() {
+        let Some(this) = this_process() else { return println!("skipped: /proc does not tell of processes here") };
+        let root = Path::new("/");
+        assert_eq!(is_alive(&this, root), Alive::Running);
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let start_ticks = stat(root, child.id()).unwrap().unwrap().start_ticks;
+        let process = Process { pid: child.id(), start_ticks, ..this };
+        assert_eq!(is_alive(&process, root), Alive::Running);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(is_alive(&process, root), Alive::Gone);
     }
 }

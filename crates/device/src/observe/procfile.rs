@@ -1,9 +1,10 @@
-//! A file of /proc that is read again and again: opened once, read into the same memory.
+//! Files of /proc that are read again and again (opened once, into the same memory), and what is counted between two reads.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The open file and the text last read.
 #[derive(Debug)]
@@ -38,6 +39,31 @@ impl ProcFile {
         }
         std::str::from_utf8(&self.text[..filled]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
+}
+
+/// Why telemetry cannot be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot take telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
+pub struct TelemetryError {
+    /// The file that could not be opened.
+    pub path: PathBuf,
+    /// The kernel's answer.
+    pub source: io::Error,
+}
+
+/// Opens a file of /proc that every kernel has.
+pub(super) fn open(root: &Path, name: &str) -> Result<ProcFile, TelemetryError> {
+    ProcFile::open(root, name).map_err(|source| TelemetryError { path: root.join(name), source })
+}
+
+/// `count` in a second of `interval`; `None` for no time at all.
+pub(super) fn per_sec(count: u64, interval: Duration) -> Option<f64> {
+    (!interval.is_zero()).then(|| count as f64 / interval.as_secs_f64())
+}
+
+/// `part_ns` as a share of `interval`, in percent; `None` for no time at all.
+pub(super) fn share_pct(part_ns: u64, interval: Duration) -> Option<f64> {
+    (!interval.is_zero()).then(|| part_ns as f64 * 100.0 / interval.as_nanos() as f64)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! How the host fared: its CPUs, context switches, interrupts, pressure, memory, load.
 
-use super::super::procfile::ProcFile;
-use super::{TelemetryError, open, per_sec, share_pct};
+use super::super::procfile::{ProcFile, TelemetryError, open, per_sec, share_pct};
 use results::telemetry::{Column, ColumnOf};
 use std::path::Path;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::super::DeviceNumber;
 use super::super::interrupts::{ByCpu, Counters, lines_of};
-use super::per_sec;
+use super::super::procfile::per_sec;
 use results::telemetry::Column;
 use std::path::Path;
 use std::time::Duration;

@@ -21,26 +21,16 @@ mod process;
 
 use super::DeviceNumber;
 use super::diskstats::parse_line;
-use super::procfile::ProcFile;
+pub use super::procfile::TelemetryError;
+use super::procfile::{ProcFile, open};
 use disk::Disk;
 use health::Health;
 use host::Host;
 use irq::Irq;
 use process::Process;
 use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// Why telemetry cannot be taken.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot take telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
-pub struct TelemetryError {
-    /// The file that could not be opened.
-    pub path: PathBuf,
-    /// The kernel's answer.
-    pub source: io::Error,
-}
 
 /// The values of one sample, in the order of [`Sampler::columns`].
 ///
@@ -174,21 +164,6 @@ impl Device {
     fn find(root: &Path, number: DeviceNumber) -> Self {
         Self { disk: Disk::new(root, number), health: Health::find(root, number), irq: Irq::find(root, number) }
     }
-}
-
-/// Opens a file of /proc that every kernel has.
-fn open(root: &Path, name: &str) -> Result<ProcFile, TelemetryError> {
-    ProcFile::open(root, name).map_err(|source| TelemetryError { path: root.join(name), source })
-}
-
-/// `count` in a second of `interval`; `None` for no time at all.
-fn per_sec(count: u64, interval: Duration) -> Option<f64> {
-    (!interval.is_zero()).then(|| count as f64 / interval.as_secs_f64())
-}
-
-/// `part_ns` as a share of `interval`, in percent; `None` for no time at all.
-fn share_pct(part_ns: u64, interval: Duration) -> Option<f64> {
-    (!interval.is_zero()).then(|| part_ns as f64 * 100.0 / interval.as_nanos() as f64)
 }
 
 /// The kernel's name of each device, or its number if the statistics do not have it.

@@ -4,8 +4,7 @@
 //! program's other threads only the sum is told, by the CPU time of the whole.
 
 use super::super::process::{CpuTime, ResidentMemory};
-use super::super::procfile::ProcFile;
-use super::{TelemetryError, share_pct};
+use super::super::procfile::{ProcFile, TelemetryError, share_pct};
 use results::telemetry::{Column, ColumnOf};
 use std::fs;
 use std::path::Path;

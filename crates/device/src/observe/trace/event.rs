@@ -1,6 +1,6 @@
 //! What one trace record says of a block request.
 
-use super::format::{Field, FormatError, parse_fields, parse_id};
+use super::tracefs::{Field, FormatError, parse_fields, parse_id};
 use crate::observe::DeviceNumber;
 
 /// The moment in a request's life that an event marks.

@@ -10,14 +10,13 @@
 //! judges.
 
 mod event;
-mod format;
 mod page;
 mod pair;
 mod tracefs;
 
 pub use event::{Event, EventKind, EventOp, sort_by_time};
 pub use pair::{Pairing, Request};
-pub use tracefs::stop_instances;
+pub use tracefs::{TraceError, stop_instances};
 
 use super::DeviceNumber;
 use event::{Decoder, kernel_dev};
@@ -25,7 +24,7 @@ use page::{Gap, PageLayout};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tracefs::{Instance, Tracefs};
 
 /// What to trace.
@@ -67,79 +66,6 @@ impl Lost {
     /// Whether the trace is complete.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-/// Why a trace could not be started or read.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// Nothing to filter by: tracing every device would drown the ones that matter.
-    #[error("cannot trace block requests - no device was given - name at least one block device")]
-    NoDevice,
-    /// The kernel does not let this user trace.
-    #[error(
-        "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or go without the trace",
-        path.display()
-    )]
-    NotPermitted {
-        /// What was refused.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// tracefs is not mounted and cannot be.
-    #[error(
-        "cannot trace block requests - tracefs is not mounted and mounting it failed: {source} - the kernel needs CONFIG_TRACING; before Linux 5.2: mount -t tracefs tracefs /sys/kernel/tracing"
-    )]
-    NoTracefs {
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The kernel has tracing, but not this tracepoint.
-    #[error(
-        "cannot trace block requests - the kernel has no event block:{event} - it needs CONFIG_BLOCK and CONFIG_EVENT_TRACING"
-    )]
-    NoEvent {
-        /// Name of the tracepoint.
-        event: &'static str,
-    },
-    /// The kernel describes its records in a way that this version does not know.
-    #[error("cannot read the trace - {}: {reason} - this kernel is unknown to this version; go without the trace", path.display())]
-    Format {
-        /// The description.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A page of the buffer makes no sense.
-    #[error(
-        "cannot read the trace of CPU {cpu} - the buffer page makes no sense at byte {at_byte} - this kernel is unknown to this version; go without the trace"
-    )]
-    Page {
-        /// Whose buffer.
-        cpu: u32,
-        /// Where in the page.
-        at_byte: usize,
-    },
-    /// Any other system call.
-    #[error("cannot trace block requests - {doing} on {}: {source} - go without the trace if this persists", path.display())]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-}
-
-impl TraceError {
-    fn from_io(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        match source.kind() {
-            io::ErrorKind::PermissionDenied => Self::NotPermitted { path, source },
-            _ => Self::Io { doing, path, source },
-        }
     }
 }
 

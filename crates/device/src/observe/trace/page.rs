@@ -16,7 +16,7 @@
 //! parts of the page header lie is read from `events/header_page`. This module knows nothing of what
 //! the records mean.
 
-use super::format::{Field, FormatError, parse_fields};
+use super::tracefs::{Field, FormatError, parse_fields};
 
 const RECORD_HEADER_BYTES: usize = 4;
 const TYPE_PADDING: u32 = 29;

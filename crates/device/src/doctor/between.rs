@@ -1,0 +1,511 @@
+//! What lies between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
+//!
+//! [`crate::observe::interrupts`] knows the lines of a device and counts what came on each CPU; /proc/irq
+//! tells to which CPUs they go. One CPU that takes all of a fast device's completions is full long before
+//! the device is: the latency then rises with the load and looks like the device's. With a queue for each
+//! CPU the kernel spreads NVMe interrupts itself, and irqbalance has nothing to do there; with few queues,
+//! HBAs and virtual disks it is irqbalance that does it.
+
+use super::device_state::DeviceState;
+use super::device_state::Findings;
+use crate::discover::{Roots, SysDir};
+use crate::observe::interrupts::{ByCpu, lines_of};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::{fmt, fs};
+
+const LINK: &str = "pcie-link";
+const LINK_WHY: &str = "the link bounds the bandwidth, and large-block writes and reads then wait for it";
+
+/// A speed and a width. Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Link {
+    /// Transfers a second on each lane, in thousands of millions.
+    gtps: f64,
+    lanes: u32,
+}
+
+impl Link {
+    /// Reads the attributes `{which}_link_speed` (`16.0 GT/s PCIe`) and `{which}_link_width`. `None` where
+    /// the kernel knows none (`Unknown`, 0 lanes).
+    fn read(dir: &SysDir, which: &str) -> Option<Self> {
+        let speed = dir.text(&format!("{which}_link_speed"))?;
+        let gtps = speed.split_ascii_whitespace().next()?.parse().ok()?;
+        let lanes = dir.number(&format!("{which}_link_width"))?;
+        (gtps > 0.0 && lanes > 0).then_some(Self { gtps, lanes })
+    }
+
+    /// Bytes a second, in thousands of millions, after encoding: 8 of 10 bits up to 5 GT/s, 128 of 130
+    /// from 8 GT/s on, 236 of 256 bytes in the flits of 64 GT/s. Source: PCI Express base specification 6.0.
+    fn gbytes_per_sec(self) -> f64 {
+        let share = match self.gtps {
+            gtps if gtps < 8.0 => 8.0 / 10.0,
+            gtps if gtps < 64.0 => 128.0 / 130.0,
+            _ => 236.0 / 256.0,
+        };
+        self.gtps * f64::from(self.lanes) * share / 8.0
+    }
+
+    fn is_below(self, other: Self) -> bool {
+        self.gtps < other.gtps || self.lanes < other.lanes
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} GT/s x{} ({:.1} GB/s)", self.gtps, self.lanes, self.gbytes_per_sec())
+    }
+}
+
+/// Compares the link with what the drive, and the port above it, can do.
+pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
+    let above = device.above();
+    let Some(dir) = above.iter().find(|dir| dir.text("current_link_speed").is_some()) else {
+        if device.facts.transport.as_deref() == Some("nvme-pcie") {
+            findings.unknown(
+                LINK,
+                "the kernel does not tell the speed of its link",
+                LINK_WHY,
+                "lspci -vv, lines LnkCap and LnkSta",
+            );
+        }
+        return;
+    };
+    let name = dir.name();
+    let (Some(now), Some(can)) = (Link::read(dir, "current"), Link::read(dir, "max")) else {
+        return findings.unknown(
+            LINK,
+            format!("the speed of the link of {name} is unknown"),
+            LINK_WHY,
+            format!("lspci -vv -s {name}"),
+        );
+    };
+    if !now.is_below(can) {
+        return findings.ok(LINK, format!("its link {name} runs at all that it can: {now}"));
+    }
+    let port = dir.parent();
+    let port_can = port.as_ref().and_then(|port| Link::read(port, "max"));
+    let finding = format!("its link {name} runs at {now} and could do {can}");
+    match (port, port_can) {
+        (Some(port), Some(port_can)) if !now.is_below(port_can) => findings.warning(
+            LINK,
+            format!("{finding}; the port above it, {}, can do no more than {port_can}", port.name()),
+            LINK_WHY,
+            "put the drive into a faster slot, or look for a limit in the firmware's settings (bifurcation, \
+             generation)",
+        ),
+        (Some(port), Some(port_can)) => findings.warning(
+            LINK,
+            format!("{finding}, as could the port above it, {} ({port_can})", port.name()),
+            LINK_WHY,
+            format!("reseat drive, riser or cable; lspci -vv -s {name} shows LnkSta; dmesg | grep -i -e aer -e pcie"),
+        ),
+        _ => findings.warning(
+            LINK,
+            finding,
+            LINK_WHY,
+            format!("lspci -vv -s {name}; reseat the drive, or use a faster slot"),
+        ),
+    }
+}
+
+const CONTROLLER: &str = "controller";
+
+/// Drivers of controllers that have caches and arrays of their own.
+const RAID: [&str; 9] =
+    ["megaraid_sas", "megaraid", "aacraid", "hpsa", "smartpqi", "arcmsr", "3w-sas", "3w-9xxx", "ips"];
+
+/// Drivers of adapters that pass commands on, translated.
+const ADAPTERS: [&str; 9] = ["mpt3sas", "mpt2sas", "mpi3mr", "pm80xx", "mvsas", "isci", "esas2r", "qla2xxx", "lpfc"];
+
+/// Names the controller among the drivers above the device.
+pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
+    if device.disk.is_none() {
+        return;
+    }
+    let drivers = device.drivers();
+    let first = |known: &[&str]| drivers.iter().find(|driver| known.contains(&driver.as_str()));
+    if let Some(driver) = first(&RAID) {
+        return findings.warning(
+            CONTROLLER,
+            format!("a RAID controller is between ({driver})"),
+            "its cache and its firmware answer for the drive, its queue is shared with other drives, and it hides \
+             SMART",
+            "attach the drive directly, or set the controller to pass it through (JBOD, HBA mode) with its cache off",
+        );
+    }
+    if let Some(driver) = first(&ADAPTERS) {
+        return findings.note(
+            CONTROLLER,
+            format!("a host bus adapter is between ({driver})"),
+            "its queue is shared by all drives behind it, and it adds tens of microseconds",
+            "test all of its drives at once, too: the adapter may be full before they are",
+        );
+    }
+    if drivers.iter().any(|driver| driver == "vmd") {
+        return findings.note(
+            CONTROLLER,
+            "Intel VMD is between (vmd)",
+            "it shares a few interrupts among its drives, which can put them on few CPUs",
+            "turn VMD off in the firmware's settings unless its RAID is wanted",
+        );
+    }
+    match device.facts.transport.as_deref() {
+        Some("usb") => findings.warning(
+            CONTROLLER,
+            "a USB bridge is between",
+            "it translates commands, often one at a time, and shares its bus",
+            "attach the drive to its own bus",
+        ),
+        _ if drivers.is_empty() => findings.ok(CONTROLLER, "no controller is between"),
+        _ => findings.ok(CONTROLLER, format!("no RAID or bus adapter is between (drivers: {})", drivers.join(", "))),
+    }
+}
+
+const NODE: &str = "numa-node";
+const NODE_WHY: &str =
+    "from another node every operation crosses the link between sockets, and its buffer lies in far memory";
+
+/// Compares the node of the device with the CPUs that this process may use.
+pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
+    let nodes = read(&roots.sys.join("devices/system/node/online")).map_or(1, |nodes| nodes.len());
+    if nodes <= 1 {
+        return findings.ok(NODE, "the host has one NUMA node");
+    }
+    let Some(node) = device.facts.numa_node else {
+        let finding = format!("on which of {nodes} NUMA nodes it is attached is not told");
+        return match device.is_hardware() {
+            true => findings.unknown(NODE, finding, NODE_WHY, "look for the slot in the board's manual"),
+            false => findings.ok(NODE, "it is attached to no NUMA node"),
+        };
+    };
+    let near = read(&roots.sys.join(format!("devices/system/node/node{node}/cpulist")));
+    let (Some(near), Some(allowed)) = (near, allowed(roots)) else {
+        let finding = format!("it is on NUMA node {node}; which CPUs are near cannot be read");
+        return findings.unknown(NODE, finding, NODE_WHY, "numactl --hardware");
+    };
+    let bind = format!("numactl --cpunodebind={node} --membind={node} flashproof ...");
+    let both = near.common(&allowed);
+    if both.is_empty() {
+        let finding = format!("it is on NUMA node {node} (CPUs {near}), and the test may only run on CPUs {allowed}");
+        findings.warning(NODE, finding, NODE_WHY, bind);
+    } else if both == allowed {
+        findings
+            .ok(NODE, format!("it is on NUMA node {node}, and so are all CPUs that the test may run on ({allowed})"));
+    } else {
+        let finding = format!("it is on NUMA node {node} (CPUs {near}), and the test may run on CPUs {allowed}");
+        findings.note(NODE, finding, NODE_WHY, bind);
+    }
+}
+
+fn read(path: &std::path::Path) -> Option<CpuList> {
+    CpuList::parse(&fs::read_to_string(path).ok()?)
+}
+
+/// CPUs that this process may run on. Source: proc_pid_status(5).
+fn allowed(roots: &Roots) -> Option<CpuList> {
+    let status = fs::read_to_string(roots.proc.join("self/status")).ok()?;
+    CpuList::parse(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
+}
+
+const INTERRUPTS: &str = "interrupts";
+const INTERRUPTS_WHY: &str = "one CPU that takes all completions is full before the device is: latency rises with the load \
+                   and looks like the device's";
+
+/// Fewer interrupts than this say nothing about where they go.
+const COUNTED_MIN: u64 = 10_000;
+
+/// Share of all interrupts, percent, on one CPU that is as good as all.
+const ONE_CPU_PCT: f64 = 95.0;
+
+/// Whether the daemon that spreads interrupts runs.
+pub(super) fn check_balancer(roots: &Roots, findings: &mut Findings) {
+    match irqbalance_runs(roots) {
+        Some(true) => findings.ok("irqbalance", "irqbalance is running"),
+        Some(false) => findings.note(
+            "irqbalance",
+            "irqbalance is not running",
+            "interrupts stay where they are; it matters where those of a device sit on one CPU (see `interrupts`)",
+            "systemctl enable --now irqbalance",
+        ),
+        None => {
+            findings.unknown("irqbalance", "the processes cannot be listed", "whether irqbalance runs is unknown", "")
+        }
+    }
+}
+
+fn irqbalance_runs(roots: &Roots) -> Option<bool> {
+    let processes = fs::read_dir(&roots.proc).ok()?;
+    let is_it = |comm: String| comm.trim() == "irqbalance";
+    let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    let mut named = processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_process));
+    Some(named.any(|entry| fs::read_to_string(entry.path().join("comm")).is_ok_and(is_it)))
+}
+
+/// Where the interrupts of one device go.
+pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots, findings: &mut Findings) {
+    let mut lines = device.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
+    if lines.is_empty() {
+        if device.is_hardware() {
+            findings.unknown(
+                INTERRUPTS,
+                "its interrupts are not listed in sysfs",
+                INTERRUPTS_WHY,
+                "cat /proc/interrupts",
+            );
+        }
+        return;
+    }
+    // Those of the administration and of changed configuration complete no reads or writes.
+    lines.retain(|line| !is_administrative(&name_of(*line, roots)));
+    let online = fs::read_to_string(roots.sys.join("devices/system/cpu/online")).ok();
+    let online = online.as_deref().and_then(CpuList::parse).unwrap_or_default();
+    let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
+    let (Some(reached), false) = (reached.filter(|lists| !lists.is_empty()), online.is_empty()) else {
+        return findings.unknown(
+            INTERRUPTS,
+            "where its interrupts go is not told",
+            INTERRUPTS_WHY,
+            "cat /proc/interrupts",
+        );
+    };
+    let mut cpus = CpuList::default();
+    reached.iter().for_each(|list| cpus.add(list));
+    let counted = ByCpu::read(root, &lines).unwrap_or_default();
+    judge(&Ways { lines, cpus, online, counted, balanced: irqbalance_runs(roots) }, findings);
+}
+
+/// What is known of the interrupts of a device.
+struct Ways {
+    /// Their numbers.
+    lines: Vec<u32>,
+    /// CPUs that they go to.
+    cpus: CpuList,
+    /// CPUs that there are.
+    online: CpuList,
+    /// What came on each CPU so far.
+    counted: ByCpu,
+    /// Whether irqbalance runs.
+    balanced: Option<bool>,
+}
+
+fn judge(ways: &Ways, findings: &mut Findings) {
+    let Ways { lines, cpus, online, counted, balanced } = ways;
+    let count = lines.len();
+    if online.len() == 1 {
+        return findings.ok(INTERRUPTS, "there is only one CPU for its interrupts");
+    }
+    if let (Some(cpu), 1) = (cpus.only(), count) {
+        // A single vector is on one CPU at a time, whoever moves it, and however many it may go to.
+        return findings.note(
+            INTERRUPTS,
+            format!("it has a single interrupt, which cannot be spread: CPU {cpu}, of {}, takes it", online.len()),
+            INTERRUPTS_WHY,
+            format!("keep CPU {cpu} free of the test's threads and of other work (taskset)"),
+        );
+    }
+    if let Some(cpu) = cpus.only() {
+        let balance = match balanced {
+            Some(true) => ", though irqbalance runs",
+            Some(false) => ", and irqbalance is off",
+            None => "",
+        };
+        let finding = format!("its interrupts go to CPU {cpu} alone, of {} CPUs{balance}", online.len());
+        // Each its own, for the kernel may keep them on one CPU although all are allowed.
+        let spread =
+            format!("write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list", braces(lines));
+        return match balanced {
+            Some(true) => findings.warning(INTERRUPTS, finding, INTERRUPTS_WHY, spread),
+            _ => findings.warning(
+                INTERRUPTS,
+                finding,
+                INTERRUPTS_WHY,
+                format!("systemctl enable --now irqbalance, or {spread}"),
+            ),
+        };
+    }
+    let total = counted.total();
+    if let Some(busiest) = counted.busiest().filter(|it| total >= COUNTED_MIN && it.share_pct >= ONE_CPU_PCT) {
+        return findings.note(
+            INTERRUPTS,
+            format!(
+                "CPU {} took {:.0} % of its {total} interrupts so far, though they go to CPUs {cpus}",
+                busiest.cpu, busiest.share_pct
+            ),
+            INTERRUPTS_WHY,
+            "watch `irq.cpu_max_share_pct` in telemetry.csv of a run",
+        );
+    }
+    findings
+        .ok(INTERRUPTS, format!("{count} interrupts are spread over {} of {} CPUs ({cpus})", cpus.len(), online.len()));
+}
+
+fn braces(numbers: &[u32]) -> String {
+    let texts: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    if let [one] = &texts[..] { one.clone() } else { format!("{{{}}}", texts.join(",")) }
+}
+
+/// What the driver calls an interrupt: `nvme0q1`, `virtio1-req.0`; empty if it is not told. Source:
+/// `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
+fn name_of(line: u32, roots: &Roots) -> String {
+    let text = fs::read_to_string(roots.sys.join(format!("kernel/irq/{line}/actions"))).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// NVMe's queue 0 takes commands of administration; virtio tells of a changed configuration by one of its own.
+fn is_administrative(name: &str) -> bool {
+    let is_admin_queue = name.starts_with("nvme") && name.ends_with("q0");
+    is_admin_queue || name.ends_with("-config")
+}
+
+/// To which CPUs an interrupt goes: where it really does, or where it may. Source:
+/// `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
+fn affinity(number: u32, roots: &Roots) -> Option<CpuList> {
+    let dir = roots.proc.join("irq").join(number.to_string());
+    let read = |name: &str| CpuList::parse(&fs::read_to_string(dir.join(name)).ok()?).filter(|cpus| !cpus.is_empty());
+    read("effective_affinity_list").or_else(|| read("smp_affinity_list"))
+}
+
+/// Most CPUs that a list is believed to have: the kernel's own limit is 8,192.
+const CPUS_MAX: u32 = 1 << 16;
+
+/// A set of CPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct CpuList(BTreeSet<u32>);
+
+impl CpuList {
+    /// Reads a list; `None` if it is none. An empty text is an empty set.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut cpus = BTreeSet::new();
+        for range in text.trim().split(',').filter(|range| !range.is_empty()) {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
+            if first > last || last >= CPUS_MAX {
+                return None;
+            }
+            cpus.extend(first..=last);
+        }
+        Some(Self(cpus))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The CPU, if it is only one.
+    pub(super) fn only(&self) -> Option<u32> {
+        self.0.first().copied().filter(|_| self.0.len() == 1)
+    }
+
+    /// Those that are in both.
+    pub(super) fn common(&self, other: &Self) -> Self {
+        Self(self.0.intersection(&other.0).copied().collect())
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.0.extend(&other.0);
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for &cpu in &self.0 {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == cpu => *last = cpu,
+                _ => ranges.push((cpu, cpu)),
+            }
+        }
+        let texts: Vec<String> = ranges
+            .into_iter()
+            .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+            .collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::only;
+    use super::*;
+    use results::finding::{Finding, Level};
+
+    #[test]
+    fn bandwidth_is_what_encoding_leaves() {
+        for (gtps, lanes, gbytes) in
+            [(2.5, 1, 0.25), (8.0, 4, 3.938), (16.0, 4, 7.877), (32.0, 4, 15.754), (64.0, 4, 29.5)]
+        {
+            let rate = Link { gtps, lanes }.gbytes_per_sec();
+            assert!((rate - gbytes).abs() < 0.001, "{gtps} x{lanes}: {rate}");
+        }
+    }
+
+    fn judged(lines: &[u32], cpus: &str, online: &str, counts: &[u64], balanced: bool) -> Finding {
+        let list = |text: &str| CpuList::parse(text).unwrap();
+        let ways = Ways {
+            lines: lines.to_vec(),
+            cpus: list(cpus),
+            online: list(online),
+            counted: ByCpu { counts: counts.to_vec() },
+            balanced: Some(balanced),
+        };
+        only(|findings| judge(&ways, findings))
+    }
+
+    #[test]
+    fn interrupts_on_one_cpu_are_told_with_who_should_spread_them() {
+        let off = judged(&[36, 37], "3", "0-7", &[], false);
+        assert_eq!(off.level, Level::Warning);
+        assert_eq!(off.finding, "its interrupts go to CPU 3 alone, of 8 CPUs, and irqbalance is off");
+        assert!(off.remedy.contains("enable --now irqbalance") && off.remedy.contains("/proc/irq/{36,37}/"), "{off:?}");
+        assert_eq!(judged(&[36, 37], "3", "0-7", &[], true).level, Level::Warning);
+        assert_eq!(judged(&[36, 37], "3", "3", &[], false).level, Level::Ok, "there is no other CPU");
+    }
+
+    #[test]
+    fn a_single_interrupt_is_somewhere_and_no_remedy_claims_to_spread_it() {
+        for balanced in [false, true] {
+            let told = judged(&[36], "3", "0-7", &[], balanced);
+            assert_eq!(told.level, Level::Note);
+            assert_eq!(told.finding, "it has a single interrupt, which cannot be spread: CPU 3, of 8, takes it");
+            assert!(!told.remedy.contains("affinity") && !told.remedy.contains("irqbalance"), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn interrupts_that_went_to_one_cpu_so_far_are_worth_a_note() {
+        let told = judged(&[36, 37], "0-3", "0-3", &[0, 0, 10, 99_990], false);
+        assert!(told.level == Level::Note && told.finding.starts_with("CPU 3 took 100 % of its 100000"), "{told:?}");
+        assert_eq!(judged(&[36, 37], "0-3", "0-3", &[60_000, 50_000, 0, 0], false).level, Level::Ok);
+        assert_eq!(judged(&[36, 37], "0-3", "0-3", &[0, 0, 0, 9_999], false).level, Level::Ok, "too few to tell");
+    }
+
+    #[test]
+    fn interrupts_that_complete_nothing_do_not_count() {
+        for (name, is) in [("nvme0q0", true), ("nvme0q10", false), ("virtio1-config", true), ("virtio1-req.0", false)] {
+            assert_eq!(is_administrative(name), is, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_read_and_written_as_the_kernel_does() {
+        for text in ["0", "0-3", "0-3,8,10-11", ""] {
+            assert_eq!(CpuList::parse(&format!("{text}\n")).unwrap().to_string(), text);
+        }
+        assert_eq!(CpuList::parse("0-3,8").unwrap().len(), 5);
+        assert_eq!(CpuList::parse("7").unwrap().only(), Some(7));
+        assert_eq!(CpuList::parse("6-7").unwrap().only(), None);
+    }
+
+    #[test]
+    fn what_is_no_list_is_none() {
+        for text in ["3-1", "x", "0-", "-", "0-4294967295"] {
+            assert_eq!(CpuList::parse(text), None, "{text}");
+        }
+    }
+}
