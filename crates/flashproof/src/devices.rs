@@ -1,7 +1,7 @@
 //! From device names to open targets or simulated drives.
 
 use crate::console;
-use crate::failure::Failure;
+use crate::failure::{Failure, all};
 use device::discover::DeviceFacts;
 use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
 use device::observe::DeviceNumber;
@@ -101,10 +101,7 @@ impl Devices {
 
 /// Devices as an option names them. Errors: simulated drives that cannot be, one a line.
 pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
-    let (parsed, errors): (Vec<_>, Vec<_>) =
-        names.iter().map(|name| name.parse::<DeviceName>()).partition(Result::is_ok);
-    let errors: Vec<_> = errors.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
-    if errors.is_empty() { Ok(parsed.into_iter().flatten().collect()) } else { Err(Failure::usage(errors.join("\n"))) }
+    all(names.iter().map(|name| name.parse()), Failure::usage)
 }
 
 fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {

@@ -34,3 +34,16 @@ impl From<RunError> for Failure {
         Self::environment(error)
     }
 }
+
+/// Values, or all errors, one a line.
+pub fn all<T, E: Display>(
+    results: impl Iterator<Item = Result<T, E>>,
+    failure: impl Fn(String) -> Failure,
+) -> Result<Vec<T>, Failure> {
+    let (mut values, mut errors) = (Vec::new(), Vec::new());
+    results.for_each(|result| match result {
+        Ok(value) => values.push(value),
+        Err(error) => errors.push(error.to_string()),
+    });
+    if errors.is_empty() { Ok(values) } else { Err(failure(errors.join("\n"))) }
+}

@@ -8,7 +8,7 @@ use crate::args::PrepArgs;
 use crate::console;
 use crate::devices::{self, Devices};
 use crate::engine::Engine;
-use crate::failure::Failure;
+use crate::failure::{Failure, all};
 use device::discover::{self, DeviceFacts, Kind, Roots};
 use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
 use device::target::Target;
@@ -64,19 +64,6 @@ fn wanted(args: &PrepArgs) -> Wanted {
         seed: args.seed,
         restart: args.restart,
     }
-}
-
-/// Values, or all errors, one a line.
-fn all<T>(
-    results: impl Iterator<Item = Result<T, String>>,
-    failure: impl Fn(String) -> Failure,
-) -> Result<Vec<T>, Failure> {
-    let (mut values, mut errors) = (Vec::new(), Vec::new());
-    results.for_each(|result| match result {
-        Ok(value) => values.push(value),
-        Err(error) => errors.push(error),
-    });
-    if errors.is_empty() { Ok(values) } else { Err(failure(errors.join("\n"))) }
 }
 
 /// Opens all devices for writing, or none.
@@ -251,7 +238,13 @@ pub fn simulate(args: &PrepArgs, names: &[DeviceName]) -> Result<Vec<Drive>, Fai
         let path = name.to_string();
         let subject = Subject { path: path.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
         let Resume { prepared, .. } = Resume::of(&subject, &wanted(args), &nowhere, beginning)?;
-        Ok(Drive { name, devices: Devices::Simulated(vec![(path, spec)]), prepared, key: 0, identity: None })
+        Ok::<_, String>(Drive {
+            name,
+            devices: Devices::Simulated(vec![(path, spec)]),
+            prepared,
+            key: 0,
+            identity: None,
+        })
     });
     all(drives, Failure::usage)
 }

@@ -18,6 +18,9 @@ const WRITE_HISTOGRAM: &str = "storage-write-histogram";
 pub fn check(config: &ActConfig) -> Vec<Problem> {
     let single = options_of(config.test).filter_map(|spec| {
         let (_, setting) = config.setting(spec.name)?;
+        if spec.is_translated() {
+            return setting.text().map(|_| Problem::OldKey { key: Quoted::new(spec.name) });
+        }
         Some(spec.problem(setting.check(spec).err()?))
     });
     let mut problems: Vec<_> = single.collect();
@@ -197,6 +200,8 @@ mod tests {
             1,
             "a name that no file can hold"
         );
+        let untranslated = texts(&ActConfig { num_queues: Some(8), ..config() });
+        assert!(untranslated[0].starts_with("\"num-queues\" is a key of an older ACT"), "{untranslated:?}");
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! * [`problem`]: everything that can be wrong or worth a warning, one line each
 //! * [`options`], [`table`]: the columns and the rows of the option table; [`config`]: the configuration
 //! * [`check`](mod@check), [`rates`]: the rules that no file may break; what follows from a configuration
-//! * [`parse`]: reads a file, reports every mistake in it
+//! * [`parse`](mod@parse): reads a file, reports every mistake in it
 //! * [`echo`], [`reference`](mod@reference): a configuration in ACT's log and as files; help and documentation
 //! * [`scale`], [`load_summary`]: a load multiplied, and what it means
 //! * `build`, [`workload`]: what the shards run; a test that can be run

@@ -126,7 +126,8 @@ impl Reader {
     /// Reports values that contradict each other, at the line of the first of them that is there,
     /// unless one of them could not be read and was reported already.
     fn conflict(&mut self, problem: Problem) {
-        let lines = problem.conflicting_keys().iter().filter_map(|key| self.seen.get(key));
+        let keys = problem.conflicting_keys();
+        let lines = keys.iter().filter_map(|key| self.seen.get(key));
         if lines.clone().all(|seen| seen.readable) {
             let line = lines.map(|seen| seen.line).next();
             self.problems.push((line, problem));

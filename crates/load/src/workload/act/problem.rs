@@ -230,19 +230,18 @@ pub enum Problem {
 impl Problem {
     /// The keys whose values contradict each other; none for the problem of a single line. The
     /// first is the one to point at.
-    pub(crate) fn conflicting_keys(&self) -> &'static [&'static str] {
+    pub(crate) fn conflicting_keys(&self) -> Vec<&'static str> {
         match self {
-            Self::RecordLargerThanLargeBlock { key: "record-bytes", .. } => &["record-bytes", "large-block-op-kbytes"],
-            Self::RecordLargerThanLargeBlock { .. } => &["record-bytes-range-max", "large-block-op-kbytes"],
-            Self::RangeNotAboveRecord { .. } => &["record-bytes-range-max", "record-bytes"],
-            Self::SimulatedWithReal { .. } => &["device-names"],
-            Self::SimulatedFile { .. } => &["file-size-mbytes", "device-names"],
+            Self::RecordLargerThanLargeBlock { key, .. } => vec![key, "large-block-op-kbytes"],
+            Self::RangeNotAboveRecord { .. } => vec!["record-bytes-range-max", "record-bytes"],
+            Self::SimulatedWithReal { .. } => vec!["device-names"],
+            Self::SimulatedFile { .. } => vec!["file-size-mbytes", "device-names"],
             Self::Sizes(problem) => problem.conflicting_keys(),
-            Self::NoLoad => &["read-reqs-per-sec", "write-reqs-per-sec"],
-            Self::CommitWithoutOdsync => &["disable-odsync", "commit-to-device"],
-            Self::CommitMinLargerThanLargeBlock { .. } => &["commit-min-bytes", "large-block-op-kbytes"],
-            Self::TooManyQueueThreads { .. } => &["num-queues", "threads-per-queue"],
-            _ => &[],
+            Self::NoLoad => vec!["read-reqs-per-sec", "write-reqs-per-sec"],
+            Self::CommitWithoutOdsync => vec!["disable-odsync", "commit-to-device"],
+            Self::CommitMinLargerThanLargeBlock { .. } => vec!["commit-min-bytes", "large-block-op-kbytes"],
+            Self::TooManyQueueThreads { .. } => vec!["num-queues", "threads-per-queue"],
+            _ => Vec::new(),
         }
     }
 }

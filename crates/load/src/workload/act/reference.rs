@@ -26,7 +26,7 @@ const COLUMNS: usize = 100;
 
 /// The options of `test` for `--help`: effect first, then unit, default and range, then advice.
 ///
-/// Shape: paragraphs of at most [`HELP_COLUMNS`], one for each option.
+/// Shape: paragraphs of at most 79 columns, one for each option.
 pub fn help_text(test: Test) -> String {
     let mut text = String::new();
     for spec in options_of(test) {

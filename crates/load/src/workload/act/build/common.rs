@@ -7,7 +7,7 @@ use crate::rate::Rate;
 use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
 use crate::stream::Pattern;
 use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
-use crate::workload::{CannotRun, Choices, DeviceShape, Place};
+use crate::workload::{Choices, DeviceShape, Place};
 use device::random::Random;
 
 /// Memory for the buffers of the operations that clients wait for, over all devices, when the
@@ -33,56 +33,6 @@ const SHARD_IOPS: f64 = 200_000.0;
 
 /// Salted buffers beyond those in flight, so that one is ready while another is salted.
 pub(super) const SALTED_AHEAD: u32 = 8;
-
-/// A configuration that these devices cannot run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(in super::super) enum WorkloadError {
-    /// Not even one large block fits.
-    #[error(
-        "cannot use {device} - its {size_bytes} bytes do not hold one large block of {large_block_bytes} bytes - use a larger device or a smaller large-block-op-kbytes"
-    )]
-    TooSmall {
-        /// The device.
-        device: String,
-        /// Its size.
-        size_bytes: u64,
-        /// What has to fit.
-        large_block_bytes: u32,
-    },
-    /// Not even one page of an index fits.
-    #[error(
-        "cannot use {device} - its {size_bytes} bytes do not hold one index page of 4096 bytes - use a larger device"
-    )]
-    NoPage {
-        /// The device.
-        device: String,
-        /// Its size.
-        size_bytes: u64,
-    },
-    /// A large block is smaller than the device's direct I/O.
-    #[error(
-        "cannot use {device} - its smallest direct I/O is {min_io_bytes} bytes, more than a large block of {large_block_bytes} bytes - raise large-block-op-kbytes"
-    )]
-    BlockTooSmall {
-        /// The device.
-        device: String,
-        /// Its smallest direct I/O.
-        min_io_bytes: u32,
-        /// What is smaller.
-        large_block_bytes: u32,
-    },
-    /// `arrival: closed` keeps record operations going, and there are none.
-    #[error(
-        "cannot run arrival: closed - the configuration has no record reads or commit writes to keep going - set read-reqs-per-sec, or choose another arrival"
-    )]
-    NothingClosed,
-}
-
-impl From<WorkloadError> for CannotRun {
-    fn from(error: WorkloadError) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// What the parts of a builder share.
 pub(super) struct Common<'a> {

@@ -3,7 +3,7 @@
 //! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers)
 //! follows from the stream, the device and the shard. Pure: it sees devices as sizes only.
 //!
-//! * [`storage`], [`index`]: check that the devices are large enough, and add the streams of either test with
+//! * [`storage`](mod@storage), [`index`](mod@index): check that the devices are large enough, and add the streams of either test with
 //!   their limits and buffers, shard by shard
 //! * `common`: how rates become arrivals, limits and shards
 

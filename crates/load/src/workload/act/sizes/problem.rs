@@ -160,41 +160,20 @@ pub enum SizesProblem {
 
 impl SizesProblem {
     /// The keys whose values contradict each other; the first that is there is pointed at.
-    pub(crate) fn conflicting_keys(&self) -> &'static [&'static str] {
-        const BOTH: [&str; 2] = ["storage-read-histogram", "storage-write-histogram"];
-        /// Each key of a list with both histograms after it.
-        macro_rules! with_both {
-            ($key:expr, $($known:literal)+) => {
-                match $key {
-                    $($known => &[$known, BOTH[0], BOTH[1]],)+
-                    _ => &BOTH,
-                }
-            };
-        }
-        match self {
-            Self::NoSize => &["record-bytes", BOTH[0], BOTH[1]],
-            Self::SizedTwice { key, .. } => with_both!(*key, "record-bytes" "record-bytes-range-max"),
-            Self::HistogramMissing { rate_key, .. } => {
-                with_both!(*rate_key, "read-reqs-per-sec" "write-reqs-per-sec")
+    pub(crate) fn conflicting_keys(&self) -> Vec<&'static str> {
+        const READS: &str = "storage-read-histogram";
+        const WRITES: &str = "storage-write-histogram";
+        match *self {
+            Self::NoSize => vec!["record-bytes", READS, WRITES],
+            Self::SizedTwice { key, .. } | Self::AlreadyInside { key, .. } | Self::WithoutHistogram { key } => {
+                vec![key, READS, WRITES]
             }
-            Self::AlreadyInside { key, .. } => {
-                with_both!(*key, "replication-factor" "update-pct" "defrag-lwm-pct")
-            }
-            Self::WithoutHistogram { key } => with_both!(
-                *key,
-                "total-lbw-per-sec" "direct-frees" "lbr-req-offset" "lbw-req-offset" "read-size-offset"
-                "write-size-offset" "size-within-bucket"
-            ),
-            Self::MoreFreesThanBlocks { .. } => &["direct-frees", "total-lbw-per-sec"],
-            Self::BucketLargerThanLargeBlock { key: "storage-read-histogram", .. } => {
-                &["storage-read-histogram", "large-block-op-kbytes"]
-            }
-            Self::BucketLargerThanLargeBlock { .. } => &["storage-write-histogram", "large-block-op-kbytes"],
-            Self::LargestDoesNotFit { key: "read-size-offset", .. } => {
-                &["read-size-offset", "storage-read-histogram", "size-within-bucket", "large-block-op-kbytes"]
-            }
-            Self::LargestDoesNotFit { .. } => {
-                &["write-size-offset", "storage-write-histogram", "size-within-bucket", "large-block-op-kbytes"]
+            Self::HistogramMissing { rate_key, .. } => vec![rate_key, READS, WRITES],
+            Self::MoreFreesThanBlocks { .. } => vec!["direct-frees", "total-lbw-per-sec"],
+            Self::BucketLargerThanLargeBlock { key, .. } => vec![key, "large-block-op-kbytes"],
+            Self::LargestDoesNotFit { key, .. } => {
+                let histogram = if key == "read-size-offset" { READS } else { WRITES };
+                vec![key, histogram, "size-within-bucket", "large-block-op-kbytes"]
             }
         }
     }

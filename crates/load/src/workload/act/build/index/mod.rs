@@ -6,14 +6,14 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, SALTED_AHEAD, WorkloadError, share};
+use super::common::{Common, SALTED_AHEAD, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Pattern, Uniform, Updates};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
-use crate::workload::{Choices, DeviceShape, Place, RunPlan};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan};
 use device::random::Random;
 use device::salt::Salt;
 use results::cell::StreamInfo;
@@ -49,12 +49,11 @@ fn page_writes(index: usize) -> u16 {
 
 struct Builder<'a> {
     common: Common<'a>,
-    config: &'a ActConfig,
     derived: &'a IndexDerived,
 }
 
 /// Adds what `config` asks for on `devices`, which are those of `config.device_names`, to `run`; gives the
-/// service-threads in force, as [`super::storage`] does.
+/// service-threads in force, as that of a storage test does.
 ///
 /// `derived` is that of `config`. Errors: a device that holds no page.
 pub(in super::super) fn index(
@@ -63,9 +62,12 @@ pub(in super::super) fn index(
     devices: &[DeviceShape],
     choices: &Choices,
     run: &mut RunPlan<Pattern>,
-) -> Result<u32, WorkloadError> {
-    if let Some(small) = devices.iter().find(|device| device.size_bytes < u64::from(PAGE_BYTES)) {
-        return Err(WorkloadError::NoPage { device: small.name.clone(), size_bytes: small.size_bytes });
+) -> Result<u32, CannotRun> {
+    if let Some(DeviceShape { name, size_bytes, .. }) = devices.iter().find(|it| it.size_bytes < u64::from(PAGE_BYTES))
+    {
+        return Err(CannotRun(format!(
+            "cannot use {name} - its {size_bytes} bytes do not hold one index page of {PAGE_BYTES} bytes - use a larger device"
+        )));
     }
     let common = Common {
         config,
@@ -76,7 +78,7 @@ pub(in super::super) fn index(
         shards: 1,
         place: Place::default(),
     };
-    let mut builder = Builder { common, config, derived };
+    let mut builder = Builder { common, derived };
     let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
     let service_threads = builder.common.client_slots_total();
     let shards = builder.common.shards_wanted(iops, service_threads);
@@ -110,12 +112,12 @@ impl Builder<'_> {
     fn add_to(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let slots = |plan: &Plan<_>| plan.limits.iter().map(|limit| limit.slots).sum::<u32>();
         let before = slots(plan);
-        match self.config.arrival {
+        match self.common.config.arrival {
             Arrivals::Act => self.service_threads(shard, plan),
             _ => self.service_reads(shard, plan),
         }
         let with_services = slots(plan);
-        match self.config.arrival {
+        match self.common.config.arrival {
             Arrivals::Act => self.cache_threads(shard, plan),
             _ => self.updates(shard, plan),
         }
@@ -138,7 +140,7 @@ impl Builder<'_> {
     fn service_reads(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let common = &self.common;
         for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
-            let arrival = match self.config.arrival {
+            let arrival = match self.common.config.arrival {
                 Arrivals::Closed => Some(common.closed_on(index, shard)),
                 _ => common.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, common.shards),
             };
@@ -152,7 +154,7 @@ impl Builder<'_> {
 
     /// Page updates, by device; `cache-threads` bounds those of all devices together.
     fn updates(&self, shard: u32, plan: &mut Plan<Pattern>) {
-        let threads = self.config.cache_threads;
+        let threads = self.common.config.cache_threads;
         // More shards than threads would make the bound larger.
         let shards = self.common.shards.min(threads);
         if shard >= shards || self.derived.update_rate.is_zero() {
@@ -195,7 +197,7 @@ impl Builder<'_> {
         let name = format!("{}cache-threads", self.common.place.prefix);
         let bundles = self.derived.update_rate.divided(ACT_BUNDLE.into()).unwrap_or(Rate::ZERO);
         let devices: Vec<_> = (0..self.common.devices.len()).collect();
-        self.common.act_threads(shard, self.config.cache_threads, (UPDATES, bundles, name), plan, |thread| {
+        self.common.act_threads(shard, self.common.config.cache_threads, (UPDATES, bundles, name), plan, |thread| {
             let random = self.common.random(UPDATES, thread, shard);
             Pattern::Updates(self.update_stream(&devices, ACT_BUNDLE, random))
         });

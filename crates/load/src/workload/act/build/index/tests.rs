@@ -21,7 +21,7 @@ fn config() -> ActConfig {
     }
 }
 
-fn build_on(config: &ActConfig, devices: &[DeviceShape], shards_max: u32) -> Result<RunPlan<Pattern>, WorkloadError> {
+fn build_on(config: &ActConfig, devices: &[DeviceShape], shards_max: u32) -> Result<RunPlan<Pattern>, CannotRun> {
     let choices = Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None };
     let names = devices.iter().map(|device| device.name.clone()).collect();
     let mut run = RunPlan::new(names, [1_000_000].into());

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, SALTED_AHEAD, WorkloadError, share};
+use super::common::{Common, SALTED_AHEAD, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
@@ -15,7 +15,7 @@ use crate::sizes::SizeTable;
 use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::StorageDerived;
-use crate::workload::{Choices, DeviceShape, Place, RunPlan};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan};
 use device::salt::Salt;
 use results::cell::StreamInfo;
 use std::sync::Arc;
@@ -47,7 +47,6 @@ fn block_writes(index: usize) -> u16 {
 /// What the parts of the builder of a storage test share.
 struct Builder<'a> {
     common: Common<'a>,
-    config: &'a ActConfig,
     derived: &'a StorageDerived,
     /// The streams that the configuration has, in the order in which they are recorded.
     names: Vec<String>,
@@ -66,7 +65,7 @@ pub(in super::super) fn storage(
     devices: &[DeviceShape],
     choices: &Choices,
     run: &mut RunPlan<Pattern>,
-) -> Result<u32, WorkloadError> {
+) -> Result<u32, CannotRun> {
     let common = Common {
         config,
         devices,
@@ -79,7 +78,7 @@ pub(in super::super) fn storage(
     };
     let streams = streams(config, derived);
     let names = streams.iter().map(|stream| stream.name.clone()).collect();
-    let mut builder = Builder { common, config, derived, names, tables: Vec::new() };
+    let mut builder = Builder { common, derived, names, tables: Vec::new() };
     builder.check()?;
     builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
     if builder.has_records() {
@@ -126,19 +125,28 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
 }
 
 impl Builder<'_> {
-    fn check(&self) -> Result<(), WorkloadError> {
-        let large_block_bytes = self.derived.large_block_bytes;
-        for device in self.common.devices {
-            let (name, size_bytes, min_io_bytes) = (device.name.clone(), device.size_bytes, device.min_io_bytes);
-            if min_io_bytes > large_block_bytes {
-                return Err(WorkloadError::BlockTooSmall { device: name, min_io_bytes, large_block_bytes });
+    fn check(&self) -> Result<(), CannotRun> {
+        let block_bytes = self.derived.large_block_bytes;
+        for DeviceShape { name, size_bytes, min_io_bytes, .. } in self.common.devices {
+            if *min_io_bytes > block_bytes {
+                return Err(CannotRun(format!(
+                    "cannot use {name} - its smallest direct I/O is {min_io_bytes} bytes, more than a large block of \
+                     {block_bytes} bytes - raise large-block-op-kbytes"
+                )));
             }
-            if size_bytes < u64::from(large_block_bytes) {
-                return Err(WorkloadError::TooSmall { device: name, size_bytes, large_block_bytes });
+            if *size_bytes < u64::from(block_bytes) {
+                return Err(CannotRun(format!(
+                    "cannot use {name} - its {size_bytes} bytes do not hold one large block of {block_bytes} bytes - use \
+                     a larger device or a smaller large-block-op-kbytes"
+                )));
             }
         }
-        if self.config.arrival == Arrivals::Closed && !self.has_records() {
-            return Err(WorkloadError::NothingClosed);
+        if self.common.config.arrival == Arrivals::Closed && !self.has_records() {
+            return Err(CannotRun(
+                "cannot run arrival: closed - the configuration has no record reads or commit writes to keep going - set \
+                 read-reqs-per-sec, or choose another arrival"
+                    .into(),
+            ));
         }
         Ok(())
     }
@@ -155,7 +163,7 @@ impl Builder<'_> {
     /// Step of the place and size of commit writes on a device: its minimum, or `commit-min-bytes`. Both
     /// are powers of two and no larger than a large block, so a record still fits one when rounded up.
     fn write_step_bytes(&self, device: &DeviceShape) -> u32 {
-        device.min_io_bytes.max(self.config.commit_min_bytes)
+        device.min_io_bytes.max(self.common.config.commit_min_bytes)
     }
 
     /// Once for each device, because the smallest step may differ; its lanes share them.
@@ -190,7 +198,7 @@ impl Builder<'_> {
     fn add_to(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let (first_lane, first_limit) = (plan.lanes.len(), plan.limits.len());
         if self.has_records() {
-            match self.config.arrival {
+            match self.common.config.arrival {
                 Arrivals::Act => self.service_threads(shard, plan),
                 _ => self.records(shard, plan),
             }
@@ -262,7 +270,7 @@ impl Builder<'_> {
     fn records(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let common = &self.common;
         for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
-            if self.config.arrival == Arrivals::Closed {
+            if self.common.config.arrival == Arrivals::Closed {
                 let reads_or_writes = if self.derived.read_rate.is_zero() { WRITES } else { READS };
                 let (stream, name) = (self.mixed(&[index], index, shard), self.name(reads_or_writes, index));
                 plan.lanes.push(Lane { stream, arrival: common.closed_on(index, shard), limit, name });
@@ -310,19 +318,19 @@ impl Builder<'_> {
         for (stream, rate) in rates {
             if let Some(arrival) = self.common.arrival(stream, rate, index as u64, devices) {
                 let limit = plan.limits.len() as u32;
-                let slots = self.config.large_block_concurrency;
+                let slots = self.common.config.large_block_concurrency;
                 // One at a time is the model; any other number is the user's choice.
                 plan.limits.push(Limit { slots, configured: slots > 1 });
                 let (pattern, name) = (self.uniform(stream, index, 0), self.name(stream, index));
                 plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
             }
         }
-        if self.config.tomb_raider {
+        if self.common.config.tomb_raider {
             let limit = plan.limits.len() as u32;
             plan.limits.push(Limit { slots: 1, configured: false });
             let extent = self.blocks_on(TOMB_RAIDER, index);
             let stream = Pattern::Sequential(Sequential { extent, buffers: self.class(BLOCK_READS), next: 0 });
-            let think_ns = u64::from(self.config.tomb_raider_sleep_usec) * 1_000;
+            let think_ns = u64::from(self.common.config.tomb_raider_sleep_usec) * 1_000;
             let arrival = Arrival::Closed { depth: 1, think_ns };
             plan.lanes.push(Lane { stream, arrival, limit, name: self.name(TOMB_RAIDER, index) });
         }
@@ -365,7 +373,7 @@ impl Builder<'_> {
                 [(record_writes(index), record_bytes, commits), (block_writes(index), block_bytes, blocks)]
             {
                 let mut random = self.common.random(STREAMS.len(), class.into(), shard);
-                let salt = Salt::new(random.next_u64(), self.config.compress_pct, device.stamp_key);
+                let salt = Salt::new(random.next_u64(), self.common.config.compress_pct, device.stamp_key);
                 classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
             }
         }
@@ -375,7 +383,7 @@ impl Builder<'_> {
     /// Buffers for the commit writes of a shard to a device.
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
         // When all devices share one limit, all of it can be on one of them.
-        let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
+        let alone = self.common.config.service_threads.is_none() && self.common.config.arrival != Arrivals::Act;
         let slots = if alone {
             share(self.common.client_slots_on(index), self.common.shards, shard).max(1)
         } else {

@@ -39,14 +39,14 @@ fn choices(shards_max: u32) -> Choices {
     Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None }
 }
 
-fn build_on(config: &ActConfig, devices: &[DeviceShape], choices: &Choices) -> Result<RunPlan<Pattern>, WorkloadError> {
+fn build_on(config: &ActConfig, devices: &[DeviceShape], choices: &Choices) -> Result<RunPlan<Pattern>, CannotRun> {
     let names = devices.iter().map(|device| device.name.clone()).collect();
     let mut run = RunPlan::new(names, [1_000_000].into());
     storage(config, &derive_storage(config).unwrap(), devices, choices, &mut run)?;
     Ok(run)
 }
 
-fn build(config: &ActConfig, shards_max: u32) -> Result<RunPlan<Pattern>, WorkloadError> {
+fn build(config: &ActConfig, shards_max: u32) -> Result<RunPlan<Pattern>, CannotRun> {
     build_on(config, &devices(config.device_names.len()), &choices(shards_max))
 }
 
