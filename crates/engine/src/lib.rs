@@ -57,6 +57,9 @@ pub trait IoEngine {
     /// A buffer of `len` bytes for operations in this engine, zeroed; `None` when the engine's memory
     /// is used up. Virtual engines give empty buffers. Not for the hot path.
     fn buffer(&mut self, len: usize) -> Option<sys::buffer::Buf>;
+
+    /// Appends what the drives inside the engine counted so far, drive by drive; nothing where drives are real.
+    fn counters(&self, _counters: &mut Vec<u64>) {}
 }
 
 /// An engine of operations on block devices and files.

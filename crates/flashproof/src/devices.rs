@@ -7,7 +7,7 @@ use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, eras
 use device::observe::DeviceNumber;
 use device::target::Target;
 use engine::DeviceName;
-use engine::sim::{DriveSpec, QueueModel};
+use engine::sim::{DriveModel, DriveSpec, QueueModel};
 use load::workload::{DeviceShape, RunSpec, Workload};
 use results::run_dir::DeviceKind;
 use serde_json::{Value, json};
@@ -80,6 +80,16 @@ impl Devices {
     /// Simulated drives, each with a seed of its own unless it names one.
     pub fn drives(specs: &[(String, DriveSpec)], seed: u64) -> Vec<QueueModel> {
         specs.iter().zip(seed..).map(|((_, spec), seed)| QueueModel::new(spec, seed)).collect()
+    }
+
+    /// Names of the columns of what simulated drives count, drive by drive.
+    pub fn counter_columns(&self) -> Vec<String> {
+        let Self::Simulated(specs) = self else { return Vec::new() };
+        let of = |((name, _), drive): (&(String, _), QueueModel)| {
+            let columns = drive.counters().into_iter();
+            columns.map(|(column, _)| column.of(name).to_string()).collect::<Vec<_>>()
+        };
+        specs.iter().zip(Self::drives(specs, 0)).flat_map(of).collect()
     }
 
     /// Major and minor numbers of the block devices.

@@ -10,11 +10,12 @@ use crate::progress::Progress;
 use crate::runner::Watch;
 use crate::signals;
 use crate::tracing::{self, Tracing};
-use device::observe::telemetry::Sampler;
+use device::observe::telemetry::{Row, Sampler};
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
 use results::cell::Interval;
 use results::judge::{End, Judge, Verdict};
 use results::run_dir::{self, Manifest, Writer};
+use results::telemetry::Column;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -23,6 +24,9 @@ use sys::ioctl;
 /// How long a run that was ended may take to come home, beyond its own drain, before it is left
 /// behind: an operation can hang in the kernel for good.
 const COME_HOME: Duration = Duration::from_secs(20);
+
+/// Runs of io_uring's workers a second from which on they are told; a few come with setting up.
+const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
 /// Failed operations told on the screen; all are counted, and more are in the log.
 const FAILURES_TOLD_MAX: u32 = 5;
@@ -47,6 +51,7 @@ pub struct Recording<'a> {
     /// ACT's log on standard output, for ACT's scripts.
     act_log: bool,
     failures_told: u32,
+    workers_told: bool,
     stopped: Option<Instant>,
     watch: &'a mut dyn Watch,
 }
@@ -84,6 +89,7 @@ impl<'a> Recording<'a> {
             writer: None,
             sampler: None,
             failures_told: 0,
+            workers_told: false,
             stopped: None,
             watch,
         }
@@ -191,8 +197,11 @@ impl Sink for Recording<'_> {
         }
         self.watch.begins(&self.manifest);
         let plan = tracing::plan(self.devices, self.trace, &mut self.manifest.unmeasured);
-        let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
-        let writer = Writer::create(&self.dir, &self.manifest, columns)?;
+        let columns = match &self.sampler {
+            Some(sampler) => sampler.columns().to_vec(),
+            None => self.devices.counter_columns(),
+        };
+        let writer = Writer::create(&self.dir, &self.manifest, &columns)?;
         // Beside ACT's log it is told at the end, if at all.
         if !self.act_log {
             console::note(&format!("run directory: {}", self.dir.display()));
@@ -205,8 +214,12 @@ impl Sink for Recording<'_> {
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         let telemetry: Vec<_> = match &mut self.sampler {
-            Some(sampler) => sampler.sample().cells(),
-            None => Vec::new(),
+            Some(sampler) => {
+                let row = sampler.sample();
+                self.workers_told = self.workers_told || warn_of_workers(sampler.columns(), &row, interval);
+                row.cells()
+            }
+            None => interval.counters.iter().map(u64::to_string).collect(),
         };
         self.judge.add(interval);
         self.progress.interval(interval);
@@ -253,6 +266,24 @@ impl Sink for Recording<'_> {
             leave::now(3);
         }
     }
+}
+
+/// Says it when io_uring's workers issue operations in our stead; tells whether it did.
+fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
+    let column = Column::RingWorkerRunsPerSec.of("").to_string();
+    let at = columns.iter().position(|name| *name == column);
+    let Some(runs_per_sec) = at.and_then(|at| row.values()[at]) else { return false };
+    let in_flight_max = interval.in_flight_max;
+    if runs_per_sec < RING_WORKER_RUNS_TOLD {
+        return false;
+    }
+    console::warning(&format!(
+        "io_uring's workers issue operations in our stead, about {runs_per_sec:.0} a second with up to {in_flight_max} in flight: \
+         the queue of the device is full, and handing over would block - times are right, but it costs CPU and \
+         evenness - lower service-threads, or raise queue/nr_requests of the device; {column} in telemetry.csv has \
+         each interval"
+    ));
+    true
 }
 
 /// What ACT prints when it stops.

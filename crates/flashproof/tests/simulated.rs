@@ -158,3 +158,35 @@ fn configurations_that_cannot_be_one_run_are_refused() {
     run("b.conf").expect_error(2, &["cannot run these together", "the duration is 10 in the first and 20 in number 2"]);
     run("c.conf").expect_error(2, &["cannot run these together", "simulated and real drives do not mix"]);
 }
+
+#[test]
+fn what_drives_counted_is_in_telemetry_and_agrees_with_what_was_recorded() {
+    let bench = Bench::new();
+    // A name with a point, which columns have, too.
+    let drives = ["sim:read-us=90", "sim:error-rate=0.001"];
+    let config = format!(
+        "device-names: {}\ntest-duration-sec: 20\nreport-interval-sec: 5\nread-reqs-per-sec: 1000\n\
+         write-reqs-per-sec: 300\nrecord-bytes: 1536\n",
+        drives.join(",")
+    );
+    bench.storage(&config, &["--max-errors", "100000"]);
+    let json = bench.flashproof(&["report", OUT, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let changes = json["reports"][0]["counters"].as_array().unwrap();
+    let counted = |drive: &str, column: &str| {
+        let found = changes.iter().find(|it| it["device"] == drive && it["column"] == column);
+        let change = found.unwrap_or_else(|| panic!("{column} of {drive}"));
+        assert_eq!(change["first"], 0.0, "{change}");
+        change["last"].as_f64().unwrap() as u64
+    };
+    let run = bench.run();
+    let sum = |column| drives.iter().map(|drive| counted(drive, column)).sum::<u64>();
+    let done = |stream| totals(&run, stream).0;
+    assert_eq!(sum("sim.host_reads"), done("reads") + done("large-block-reads"));
+    assert_eq!(sum("sim.host_writes"), done("large-block-writes"));
+    assert_eq!(sum("sim.host_write_bytes"), done("large-block-writes") * 131_072);
+    let failed = ["reads", "large-block-reads", "large-block-writes"].map(|stream| totals(&run, stream).1);
+    assert_eq!(sum("sim.failed"), failed.iter().sum::<u64>());
+    assert_eq!(counted(drives[0], "sim.failed"), 0);
+    assert!(counted(drives[1], "sim.failed") > 0);
+}

@@ -311,6 +311,8 @@ pub struct Interval {
     pub run_delay_ns: u64,
     /// Most operations in flight at once.
     pub in_flight_max: u64,
+    /// What simulated drives counted since the run began, drive by drive.
+    pub counters: Vec<u64>,
 }
 
 impl Interval {
@@ -328,6 +330,7 @@ impl Interval {
             cpu_ns: 0,
             run_delay_ns: 0,
             in_flight_max: 0,
+            counters: Vec::new(),
         }
     }
 
@@ -368,12 +371,14 @@ impl Interval {
         self.cpu_ns += other.cpu_ns;
         self.run_delay_ns += other.run_delay_ns;
         self.in_flight_max += other.in_flight_max;
+        self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
     }
 
     /// Forgets everything recorded.
     pub fn clear(&mut self) {
         self.cells.iter_mut().for_each(Cell::clear);
         self.gap.reset();
+        self.counters.clear();
         (self.index, self.end_ns, self.cpu_ns, self.run_delay_ns, self.in_flight_max) = (0, 0, 0, 0, 0);
     }
 }

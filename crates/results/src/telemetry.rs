@@ -23,6 +23,8 @@ pub enum Source {
     Process,
     /// One of this program's issuing threads.
     Thread,
+    /// A simulated drive.
+    Simulated,
 }
 
 macro_rules! columns {
@@ -96,7 +98,16 @@ columns! {
     ProcessResidentBytes = Process "rss_bytes" "bytes",
     ProcessCpuPct = Process "cpu_pct" "percent",
     RunqueueWaitPct = Process "runqueue_wait_pct" "percent",
+    RingWorkerRunsPerSec = Process "io_worker_runs/s" "1/s",
     ThreadCpuPct = Thread "cpu_pct" "percent",
+    SimReads = Simulated "sim.host_reads" "operations",
+    SimReadBytes = Simulated "sim.host_read_bytes" "bytes",
+    SimWrites = Simulated "sim.host_writes" "operations",
+    SimWriteBytes = Simulated "sim.host_write_bytes" "bytes",
+    SimFlushes = Simulated "sim.host_flushes" "operations",
+    SimDeallocates = Simulated "sim.host_deallocates" "operations",
+    SimDeallocatedBytes = Simulated "sim.host_deallocated_bytes" "bytes",
+    SimFailed = Simulated "sim.failed" "operations",
 }
 
 /// What columns of no device begin with.
@@ -107,7 +118,7 @@ const THREAD: &str = "thread";
 impl Column {
     /// Whether each device has one.
     pub const fn is_of_device(self) -> bool {
-        matches!(self.source(), Source::Disk | Source::Interrupts | Source::Smart | Source::Ocp)
+        !matches!(self.source(), Source::Host | Source::Process | Source::Thread)
     }
 
     /// The column of a device, by the kernel's name of it, or of a thread; `of` is empty for host and process.
@@ -122,13 +133,18 @@ impl Column {
 pub struct ColumnOf {
     /// Which.
     pub column: Column,
-    /// Kernel name of the device, or name of the thread; empty for host and process.
+    /// Kernel name of the device, spec of the simulated drive, or name of the thread; empty for host and process.
     pub of: String,
 }
 
 impl ColumnOf {
     /// The column of that name in telemetry.csv; `None` of one that this version does not know.
     pub fn parse(name: &str) -> Option<Self> {
+        if name.starts_with("sim:") {
+            // Its spec can have points, too.
+            let of = |column: &Column| Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?));
+            return Column::ALL.iter().filter(|column| column.source() == Source::Simulated).find_map(of);
+        }
         let (first, rest) = name.split_once('.')?;
         let find = |name: &str, is_it: fn(Column) -> bool| {
             Column::ALL.iter().copied().find(|column| is_it(*column) && column.name() == name)
@@ -167,6 +183,7 @@ mod tests {
             let of = match column.source() {
                 Source::Host | Source::Process => "",
                 Source::Thread => "issue-0",
+                Source::Simulated => "sim:jitter-pct=0.5+read-us=80",
                 _ => "nvme0n1",
             };
             let named = column.of(of);

@@ -10,7 +10,7 @@ mod model;
 mod queue;
 mod spec;
 
-pub use model::{Counter, Done, DriveModel};
+pub use model::{Done, DriveModel};
 pub use queue::QueueModel;
 pub use spec::{DriveSpec, SIM_PREFIX, SpecError, size_bytes};
 
@@ -33,11 +33,6 @@ impl<M: DriveModel> SimEngine<M> {
     /// An engine of `drives` at instant 0.
     pub fn new(drives: Vec<M>) -> Self {
         Self { now_ns: 0, next_ns: drives.iter().map(M::next_event_ns).collect(), drives, in_flight: 0 }
-    }
-
-    /// The drives.
-    pub fn drives(&self) -> &[M] {
-        &self.drives
     }
 
     /// The drive in which something happens next, and when; `u64::MAX` if nothing will.
@@ -106,11 +101,16 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
     fn buffer(&mut self, _len: usize) -> Option<Buf> {
         Some(Buf::empty())
     }
+
+    fn counters(&self, counters: &mut Vec<u64>) {
+        counters.extend(self.drives.iter().flat_map(|drive| drive.counters()).map(|(_, value)| value));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::telemetry::Column;
     use sys::op::{OpKind, Outcome};
 
     fn read(offset: u64, token: u32) -> Op {
@@ -178,8 +178,8 @@ mod tests {
             if self.turns.is_multiple_of(3) { self.taken.pop() } else { None }
         }
 
-        fn counters(&self) -> Vec<Counter> {
-            vec![Counter { name: "turns", unit: "turns", value: self.turns }]
+        fn counters(&self) -> Vec<(Column, u64)> {
+            vec![(Column::SimFlushes, self.turns)]
         }
     }
 
@@ -196,7 +196,9 @@ mod tests {
         engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
         let ends: Vec<_> = out.iter().map(|done| (done.token, done.issued_ns, done.completed_ns)).collect();
         assert_eq!(ends, [(0, 25_000, 30_000), (1, 25_000, 30_000)], "of one instant, in the order of the drives");
-        assert_eq!(engine.drives().iter().map(|drive| drive.counters()[0].value).collect::<Vec<_>>(), [3, 3]);
+        let mut counters = Vec::new();
+        engine.counters(&mut counters);
+        assert_eq!(counters, [3, 3]);
         engine.reap(Wait { until_ns: 45_000, completions: 1 }, &mut out).unwrap();
         assert_eq!((out.len(), engine.now(), engine.in_flight()), (2, 45_000, 0));
     }
@@ -246,18 +248,19 @@ mod tests {
                 (1, 130, Outcome::Done)
             ]
         );
-        let counters: Vec<_> = engine.drives()[0].counters().iter().map(|it| (it.name, it.value)).collect();
+        let counters: Vec<_> =
+            engine.drives[0].counters().iter().map(|(column, value)| (column.name(), *value)).collect();
         assert_eq!(
             counters,
             [
-                ("host_reads", 1),
-                ("host_read_bytes", 4096),
-                ("host_writes", 1),
-                ("host_write_bytes", 512),
-                ("host_flushes", 1),
-                ("host_deallocates", 1),
-                ("host_deallocated_bytes", 1 << 20),
-                ("failed", 2)
+                ("sim.host_reads", 1),
+                ("sim.host_read_bytes", 4096),
+                ("sim.host_writes", 1),
+                ("sim.host_write_bytes", 512),
+                ("sim.host_flushes", 1),
+                ("sim.host_deallocates", 1),
+                ("sim.host_deallocated_bytes", 1 << 20),
+                ("sim.failed", 2)
             ]
         );
     }

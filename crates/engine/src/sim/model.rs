@@ -1,5 +1,6 @@
 //! What a simulated drive is made of: a model of its inside, without a clock.
 
+use results::telemetry::Column;
 use sys::op::{Op, Outcome};
 
 /// The inside of a simulated drive: what becomes of the operations that it is given, and when.
@@ -34,8 +35,9 @@ pub trait DriveModel {
     /// instant are further events. Only called when there is a next event.
     fn advance(&mut self) -> Option<Done>;
 
-    /// What it counted since it was made, always the same counters in the same order.
-    fn counters(&self) -> Vec<Counter>;
+    /// What it counted since it was made, each under its column of telemetry.csv; always the same ones in the
+    /// same order.
+    fn counters(&self) -> Vec<(Column, u64)>;
 }
 
 /// An operation that ended.
@@ -47,15 +49,4 @@ pub struct Done {
     pub submitted_ns: u64,
     /// How it ended.
     pub outcome: Outcome,
-}
-
-/// A number that a drive counts, such as the bytes that it was given and those that it wrote to its medium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counter {
-    /// What is counted, for a column of a table: `host_write_bytes`.
-    pub name: &'static str,
-    /// Its unit: `bytes`, `operations`.
-    pub unit: &'static str,
-    /// How many so far. Only grows.
-    pub value: u64,
 }

@@ -6,10 +6,11 @@
 //! Because operations are served in order and everything that will happen to the drive is known from
 //! the start, an operation's end can be computed the moment it arrives; no event is needed but that one.
 
-use super::model::{Counter, Done, DriveModel};
+use super::model::{Done, DriveModel};
 use super::spec::DriveSpec;
 use crate::event_queue::EventQueue;
 use device::random::Random;
+use results::telemetry::Column;
 use sys::op::{Op, OpKind, Outcome};
 
 /// A drive in use.
@@ -75,21 +76,19 @@ impl DriveModel for QueueModel {
         self.ends.pop().map(|(_, done)| done)
     }
 
-    fn counters(&self) -> Vec<Counter> {
+    fn counters(&self) -> Vec<(Column, u64)> {
         let Counted { reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed } =
             self.counted;
-        let counter = |(name, unit, value)| Counter { name, unit, value };
-        let counters = [
-            ("host_reads", "operations", reads),
-            ("host_read_bytes", "bytes", read_bytes),
-            ("host_writes", "operations", writes),
-            ("host_write_bytes", "bytes", write_bytes),
-            ("host_flushes", "operations", flushes),
-            ("host_deallocates", "operations", deallocates),
-            ("host_deallocated_bytes", "bytes", deallocated_bytes),
-            ("failed", "operations", failed),
-        ];
-        counters.map(counter).into()
+        vec![
+            (Column::SimReads, reads),
+            (Column::SimReadBytes, read_bytes),
+            (Column::SimWrites, writes),
+            (Column::SimWriteBytes, write_bytes),
+            (Column::SimFlushes, flushes),
+            (Column::SimDeallocates, deallocates),
+            (Column::SimDeallocatedBytes, deallocated_bytes),
+            (Column::SimFailed, failed),
+        ]
     }
 }
 

@@ -272,7 +272,13 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.stop_ns = self.stop_ns.min(self.now_ns);
         self.note_end();
         self.count_unissued();
-        self.recorder.rotate(self.stop_ns);
+        self.rotate(self.stop_ns);
+    }
+
+    /// Sends the current interval out, as ended at `end_ns`.
+    fn rotate(&mut self, end_ns: u64) {
+        self.engine.counters(self.recorder.counters());
+        self.recorder.rotate(end_ns);
     }
 
     /// Lets the time until instant 0 pass. Nothing is in flight yet.
@@ -293,7 +299,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
             self.note_backlog(end_ns);
-            self.recorder.rotate(end_ns);
+            self.rotate(end_ns);
             if W::VIRTUAL {
                 self.look_at_control();
             }

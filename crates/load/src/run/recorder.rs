@@ -184,6 +184,11 @@ impl Recorder {
         self.current.in_flight_max = self.current.in_flight_max.max(in_flight as u64);
     }
 
+    /// Takes what the engine's drives counted so far.
+    pub(super) fn counters(&mut self) -> &mut Vec<u64> {
+        &mut self.current.counters
+    }
+
     /// Sends the current interval out, as ended at `end_ns`, and starts the next.
     pub(super) fn rotate(&mut self, end_ns: u64) {
         let next_index = self.current.index + 1;

@@ -7,7 +7,7 @@ use super::{Axis, Chart, Line, Style};
 use results::telemetry::{Column, ColumnOf};
 use results::units;
 
-const HOST: [Quantity; 4] = [
+const HOST: [Quantity; 5] = [
     Quantity {
         id: "cpu",
         title: "CPU of the host",
@@ -53,6 +53,14 @@ const HOST: [Quantity; 4] = [
             Part { label: "waiting for a CPU", column: Column::RunqueueWaitPct, factor: 1.0 },
         ],
         look: "Waiting for a CPU makes us issue late; it shows in the lag above.",
+    },
+    Quantity {
+        id: "io-workers",
+        title: "Runs of io_uring's workers, 1/s",
+        unit: "1/s",
+        stat: Stat::Max,
+        parts: &[Part { label: "runs", column: Column::RingWorkerRunsPerSec, factor: 1.0 }],
+        look: "About one for each operation that the issuing thread could not hand over without blocking: a full queue.",
     },
 ];
 

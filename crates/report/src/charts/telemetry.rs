@@ -4,7 +4,7 @@ use super::Chart;
 use super::bins::Stat;
 use super::quantity::{Part, Quantity};
 use super::timeline::Timeline;
-use results::telemetry::{Column, ColumnOf};
+use results::telemetry::{Column, ColumnOf, Source};
 use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -112,7 +112,7 @@ const QUANTITIES: [Quantity; 9] = [
 ];
 
 /// Columns whose first and last value say more than a line, with their names in words.
-const CHANGES: [(Column, &str); 9] = [
+const CHANGES: [(Column, &str); 17] = [
     (Column::SmartPercentageUsed, "rated endurance used, %"),
     (Column::SmartCriticalWarning, "critical warning, bits"),
     (Column::SmartMediaErrors, "media errors"),
@@ -122,6 +122,14 @@ const CHANGES: [(Column, &str); 9] = [
     (Column::SmartThrottleCount, "times throttled"),
     (Column::SmartThrottleSec, "seconds throttled"),
     (Column::IrqCpu, "CPU that took most interrupts"),
+    (Column::SimReads, "reads"),
+    (Column::SimReadBytes, "bytes read"),
+    (Column::SimWrites, "writes"),
+    (Column::SimWriteBytes, "bytes written by the host"),
+    (Column::SimFlushes, "flushes"),
+    (Column::SimDeallocates, "deallocations"),
+    (Column::SimDeallocatedBytes, "bytes deallocated"),
+    (Column::SimFailed, "operations that failed"),
 ];
 
 /// How a counter of a drive changed during the run.
@@ -171,6 +179,8 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
         for (column, name) in CHANGES {
             let ends = timeline.column(column, &device).and_then(|column| column.ends);
             let Some((first, last)) = ends else { continue };
+            // The first row is of the end of the first interval, and a simulated drive is made for the run.
+            let first = if column.source() == Source::Simulated { 0.0 } else { first };
             all.push(Change { device: device.clone(), column: column.name().into(), name: name.into(), first, last });
         }
     }

@@ -6,16 +6,24 @@
 use super::super::process::{CpuTime, ResidentMemory};
 use super::super::procfile::{ProcFile, TelemetryError, share_pct};
 use results::telemetry::{Column, ColumnOf};
+use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Names of issuing threads begin so: `issue-0`.
 pub(super) const ISSUING_PREFIX: &str = "issue-";
 
+/// Names of the kernel's threads that carry out what io_uring cannot without blocking the issuing one:
+/// `iou-wrk-4711`, after the number of that.
+const RING_WORKER_PREFIX: &str = "iou-wrk-";
+
 /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to
 /// run and had no CPU, over all of them together, as a share of the interval; empty without such threads.
-const COLUMNS: [Column; 3] = [Column::ProcessResidentBytes, Column::ProcessCpuPct, Column::RunqueueWaitPct];
+///
+/// `io_worker_runs/s`: how often io_uring's workers ran, about once for each operation that was left to them.
+const COLUMNS: [Column; 4] =
+    [Column::ProcessResidentBytes, Column::ProcessCpuPct, Column::RunqueueWaitPct, Column::RingWorkerRunsPerSec];
 
 /// This program.
 #[derive(Debug)]
@@ -23,6 +31,7 @@ pub(super) struct Process {
     resident: ResidentMemory,
     cpu: Option<CpuTime>,
     threads: Vec<Thread>,
+    workers: RingWorkers,
 }
 
 impl Process {
@@ -30,7 +39,8 @@ impl Process {
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
         let failed = |source| TelemetryError { path: root.join("proc/self/statm"), source };
         let resident = ResidentMemory::open(root).map_err(failed)?;
-        Ok(Self { resident, cpu: None, threads: issuing_threads(root) })
+        let workers = RingWorkers { tasks: root.join("proc/self/task"), known: HashMap::new() };
+        Ok(Self { resident, cpu: None, threads: issuing_threads(root), workers })
     }
 
     pub(super) fn columns(&self) -> impl Iterator<Item = ColumnOf> {
@@ -50,6 +60,8 @@ impl Process {
         values.push(self.resident.bytes().ok().map(|bytes| bytes as f64));
         values.push(used_ns.and_then(|ns| share_pct(ns, interval)));
         values.push(waited_ns.and_then(|ns| share_pct(ns, interval)));
+        let runs = self.workers.runs();
+        values.push(Some(runs as f64 / interval.as_secs_f64()).filter(|rate| rate.is_finite()));
         values.extend(used.iter().map(|used| used.and_then(|used| share_pct(used.ran_ns, interval))));
     }
 }
@@ -68,6 +80,37 @@ fn issuing_threads(root: &Path) -> Vec<Thread> {
     threads.into_iter().map(|(_, thread)| thread).collect()
 }
 
+/// The workers of io_uring. They come and go, so they are looked for at every sample; a thread's name is read once.
+#[derive(Debug)]
+struct RingWorkers {
+    tasks: PathBuf,
+    /// By number, of all threads that are there: the counter of a worker and how often it had run.
+    known: HashMap<u32, Option<(ProcFile, u64)>>,
+}
+
+impl RingWorkers {
+    /// How often they ran since the last sample. What one did after that and before it ended is lost.
+    fn runs(&mut self) -> u64 {
+        let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten();
+        let ids: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+        self.known.retain(|id, _| ids.contains(id));
+        let mut runs = 0;
+        for id in ids {
+            let worker = self.known.entry(id).or_insert_with(|| {
+                let task = self.tasks.join(id.to_string());
+                let name = fs::read_to_string(task.join("comm")).ok()?;
+                name.starts_with(RING_WORKER_PREFIX).then(|| Some((ProcFile::open(&task, "schedstat").ok()?, 0)))?
+            });
+            let Some((schedstat, before)) = worker else { continue };
+            if let Some(Scheduled { runs: now, .. }) = schedstat.read().ok().and_then(Scheduled::parse) {
+                runs += now - (*before).min(now);
+                *before = now;
+            }
+        }
+        runs
+    }
+}
+
 /// One issuing thread.
 #[derive(Debug)]
 struct Thread {
@@ -83,6 +126,8 @@ struct Scheduled {
     ran_ns: u64,
     /// Time ready to run and without a CPU.
     waited_ns: u64,
+    /// How often it got a CPU.
+    runs: u64,
 }
 
 impl Thread {
@@ -92,6 +137,7 @@ impl Thread {
         let since = now.zip(self.before).map(|(now, before)| Scheduled {
             ran_ns: now.ran_ns.saturating_sub(before.ran_ns),
             waited_ns: now.waited_ns.saturating_sub(before.waited_ns),
+            runs: now.runs.saturating_sub(before.runs),
         });
         self.before = now;
         since
@@ -99,11 +145,11 @@ impl Thread {
 }
 
 impl Scheduled {
-    /// The first two numbers of schedstat, nanoseconds (Documentation/scheduler/sched-stats.rst).
+    /// The numbers of schedstat: two in nanoseconds and a count (Documentation/scheduler/sched-stats.rst).
     fn parse(schedstat: &str) -> Option<Self> {
         let mut words = schedstat.split_ascii_whitespace();
         let mut next = || words.next()?.parse().ok();
-        Some(Self { ran_ns: next()?, waited_ns: next()? })
+        Some(Self { ran_ns: next()?, waited_ns: next()?, runs: next()? })
     }
 }
 
@@ -126,18 +172,46 @@ mod tests {
         task(root.path(), 11, "issue-2", "2000000000 0 7\n");
         fs::write(root.path().join("proc/self/statm"), "900 100 50 1 0 80 0\n").unwrap();
         let mut process = Process::open(root.path()).unwrap();
-        let columns: Vec<_> = process.columns().skip(2).map(|column| column.to_string()).collect();
-        assert_eq!(columns, ["process.runqueue_wait_pct", "thread.issue-2.cpu_pct", "thread.issue-10.cpu_pct"]);
+        let columns: Vec<_> = process.columns().map(|column| column.to_string()).collect();
+        assert_eq!(
+            columns[2..],
+            [
+                "process.runqueue_wait_pct",
+                "process.io_worker_runs/s",
+                "thread.issue-2.cpu_pct",
+                "thread.issue-10.cpu_pct"
+            ]
+        );
         process.sample(Duration::ZERO, &mut Vec::new());
         task(root.path(), 12, "issue-10", "1500000000 105000000 9\n");
         task(root.path(), 11, "issue-2", "2100000000 20000000 9\n");
         let mut values = Vec::new();
         process.sample(Duration::from_secs(1), &mut values);
-        assert_eq!(values[2..], [Some(12.0), Some(10.0), Some(50.0)]);
+        assert_eq!(values[2..], [Some(12.0), Some(0.0), Some(10.0), Some(50.0)]);
         task(root.path(), 11, "issue-2", "");
         values.clear();
         process.sample(Duration::from_secs(1), &mut values);
-        assert_eq!(values[2..], [None, None, Some(0.0)], "a thread that ended is unknown");
+        assert_eq!(values[2..], [None, Some(0.0), None, Some(0.0)], "a thread that ended is unknown");
+    }
+
+    #[test]
+    fn what_the_workers_of_the_ring_did_is_counted_from_their_first_run() {
+        let root = tempfile::tempdir().unwrap();
+        task(root.path(), 11, "issue-0", "2000000000 0 700\n");
+        fs::write(root.path().join("proc/self/statm"), "900 100 50 1 0 80 0\n").unwrap();
+        let mut process = Process::open(root.path()).unwrap();
+        let mut runs = |seconds| {
+            let mut values = Vec::new();
+            process.sample(Duration::from_secs(seconds), &mut values);
+            values[3].unwrap()
+        };
+        assert_eq!(runs(1), 0.0);
+        task(root.path(), 20, "iou-wrk-11", "5000 0 30\n");
+        task(root.path(), 21, "iou-wrk-11", "5000 0 12\n");
+        assert_eq!(runs(2), 21.0);
+        fs::remove_dir_all(root.path().join("proc/self/task/21")).unwrap();
+        task(root.path(), 20, "iou-wrk-11", "9000 0 40\n");
+        assert_eq!(runs(1), 10.0);
     }
 
     #[test]

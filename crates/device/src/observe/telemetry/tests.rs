@@ -84,7 +84,7 @@ fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
     let mut sampler = host.sampler(&[(8, 0), (259, 3)]);
     let header = sampler.header();
     assert!(header.starts_with("sda.r/s,sda.w/s,sda.rkB/s,sda.wkB/s,sda.r_await,sda.w_await,sda.f/s,"), "{header}");
-    assert!(header.ends_with(",process.rss_bytes,process.cpu_pct,process.runqueue_wait_pct"), "{header}");
+    assert!(header.ends_with(",process.cpu_pct,process.runqueue_wait_pct,process.io_worker_runs/s"), "{header}");
     host.write("diskstats", "   8       0 sda 1001 0 8024 7 0 0 0 0 0 1 1 0 0 0 0 0 0\n");
     let row = sampler.sample_over(3 * SECOND).to_string();
     assert_eq!(row.split(',').count(), header.split(',').count());
@@ -145,7 +145,7 @@ fn a_drive_with_a_monitor_tells_its_temperature() {
 fn without_devices_the_host_is_still_sampled() {
     let mut sampler = FakeHost::new().sampler(&[]);
     let row = sampler.sample_over(SECOND);
-    assert_eq!(row.values().len(), 13);
+    assert_eq!(row.values().len(), 14);
     assert_eq!(value(&sampler, &row, "host.load_1min"), Some(1.25));
 }
 
