@@ -127,12 +127,11 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// A signal's name; one that ended a run in older versions included.
+/// A signal's name.
 pub fn name(signal: i32) -> String {
     match signal {
         SIGINT => "SIGINT".to_owned(),
         SIGTERM => "SIGTERM".to_owned(),
-        SIGHUP => "SIGHUP".to_owned(),
         other => format!("signal {other}"),
     }
 }

@@ -261,7 +261,6 @@ pub struct StreamInfo {
     /// Operations a second over all devices; 0 for a closed stream, which has no rate of its own.
     pub offered_iops: f64,
     /// Index of the workload that it is of, among those of the run.
-    #[serde(default)]
     pub workload: usize,
     /// How it stands in a log of ACT's format; `None`: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

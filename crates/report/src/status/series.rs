@@ -44,7 +44,7 @@ pub struct SeriesStatus {
     pub outcome: Option<Outcome>,
     /// What came of it, one sentence; empty until then.
     pub conclusion: String,
-    /// Whether its process is there: that of the series, or of an earlier version's newest run.
+    /// Whether its process is there: `None` where the series names none.
     pub seen: Option<Seen>,
     /// What a reader should know, each one sentence.
     pub remarks: Vec<String>,
@@ -96,7 +96,7 @@ impl SeriesStatus {
             ends_unix_ms: None,
             outcome: ended.map(|ended| ended.outcome),
             conclusion: ended.map(|ended| ended.sentence.clone()).unwrap_or_default(),
-            seen: series.process.as_ref().map(look).or_else(|| process(dir, begun, look)),
+            seen: series.process.as_ref().map(look),
             run,
             remarks,
         };
@@ -136,9 +136,4 @@ impl SeriesStatus {
             (None, _) => 0,
         }
     }
-}
-
-/// What is known of the process of a step's run, whether that ended or not: it is the series' own.
-fn process(dir: &Path, step: Option<&results::series::Step>, look: &dyn Fn(&Process) -> Seen) -> Option<Seen> {
-    results::run_dir::manifest(&dir.join(&step?.dir)).ok()?.process.as_ref().map(look)
 }

@@ -37,7 +37,6 @@ mod input;
 mod read;
 mod totals;
 mod write;
-mod zstd;
 
 pub use input::{Compression, Input};
 pub use read::{Chunk, Entry, Part, ReadError, Reader, Truncation};

@@ -1,13 +1,21 @@
 //! The accumulator: eats intervals, telemetry and samples of the trace, live or from a directory, and
 //! keeps of them what explains slices. Its memory grows with the slices, not with the intervals.
+//!
+//! A device takes a limited number of requests (`nr_requests`; 32 on SATA). While it holds them all, the
+//! kernel keeps further operations back before it makes requests of them, just as a cgroup's limit does;
+//! but it is the device that they wait for, so that time is the device's.
+//!
+//! The one idea: a full device shows in the kernel's statistics (requests held at the end of an interval,
+//! or in its mean), and how long it was full can be bounded: of T seconds that all requests together
+//! existed, N at once, no more than T / N. Nothing else can have waited longer behind it than all other
+//! operations in flight did in that time. A device that a limit feeds in bursts is full for moments, and
+//! gets no more than these.
 
-use super::full::{Fill, Full};
 use super::samples::{Samples, SliceSamples};
 use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
-use super::{Blame, explain};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::judge::{IntervalCounts, Judge, Plan};
-use crate::run_dir::{TraceKind, TraceLine};
+use crate::run_dir::{Manifest, TraceKind, TraceLine};
 use crate::slow::SlowTimes;
 
 /// What host and drive did while operations of one stream on one device were over one threshold:
@@ -154,6 +162,14 @@ impl Blamer {
         }
     }
 
+    /// A blamer of the run that has seen nothing. `columns` name the telemetry values.
+    pub fn of_run(manifest: &Manifest, judge: &Judge, columns: &[String]) -> Self {
+        let name = |device: usize| Some(manifest.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
+        let kernel_names: Vec<_> = (0..manifest.devices.len()).map(name).collect();
+        let requests_max: Vec<_> = (0..manifest.devices.len()).map(|device| manifest.requests_max(device)).collect();
+        Self::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
+    }
+
     /// The same, with the number of requests that each device holds at once, `None` where it is not known.
     #[must_use]
     pub fn with_requests_max(mut self, requests_max: &[Option<u64>]) -> Self {
@@ -188,12 +204,6 @@ impl Blamer {
         if line.device < self.devices {
             self.samples.line(line, &mut self.slice_samples);
         }
-    }
-
-    /// The blame for each judged slice over a limit, the worst first; empty if there was none. `judge`
-    /// has seen the same intervals.
-    pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
-        explain::blame(self, judge)
     }
 
     fn begin_slice(&mut self, slice: usize) {
@@ -324,5 +334,52 @@ impl Blamer {
     /// A judged cell before its drive first throttled itself.
     pub(super) fn calm(&self, position: usize) -> Calm {
         self.calm[position]
+    }
+}
+
+/// From this part of its requests on a device is full: some are always on their way in or out.
+const FULL_MIN: f64 = 0.9;
+
+/// What was seen of a device while it was full.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Full {
+    /// Sum of the times of the requests that it held, seconds.
+    pub(super) requests_sec: f64,
+    /// Most that other operations in flight can have waited behind those, the sum of their times, seconds.
+    pub(super) waited_sec_max: f64,
+    /// Most requests that it holds.
+    pub(super) requests_max: u64,
+}
+
+impl Full {
+    /// Adds what was seen at another time, or of another device.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.requests_sec += other.requests_sec;
+        self.waited_sec_max += other.waited_sec_max;
+        self.requests_max = self.requests_max.max(other.requests_max);
+    }
+}
+
+/// Whether a device is full, from interval to interval.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Fill {
+    /// Most requests that it holds; without that nothing is known.
+    pub(super) requests_max: Option<u64>,
+    /// In the last interval, or at one of its ends.
+    pub(super) is_full: bool,
+    ended_full: bool,
+}
+
+impl Fill {
+    /// Takes in an interval of so many seconds; what was seen of the device, if it was full.
+    pub(super) fn interval(&mut self, row: &DeviceRow, seconds: f64, in_flight_max: u64) -> Option<Full> {
+        let requests_max = self.requests_max?;
+        let most = requests_max as f64;
+        let is_full = |held: Option<f64>| held.is_some_and(|held| held >= most * FULL_MIN);
+        let began_full = std::mem::replace(&mut self.ended_full, is_full(row.in_flight));
+        self.is_full = began_full || self.ended_full || is_full(row.queue_mean);
+        let requests_sec = row.queue_mean.filter(|_| self.is_full)? * seconds;
+        let others = in_flight_max.saturating_sub(requests_max) as f64;
+        Some(Full { requests_sec, waited_sec_max: requests_sec / most * others, requests_max })
     }
 }

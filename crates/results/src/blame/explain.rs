@@ -1,4 +1,4 @@
-//! From sums to parts: which share of the time of slow operations each cause has.
+//! From sums to parts, and to a sentence: which share of the time of slow operations each cause has.
 //!
 //! ```text
 //! operations over the threshold
@@ -8,123 +8,16 @@
 //!   failed                                                the device's
 //!   never issued, or never back                           as what waited or was late meanwhile
 //! ```
+//!
+//! Host and heat say why time went where it went. They have no share of their own, because what was
+//! measured of them (CPU time, degrees) is not time of operations.
 
-use super::accumulate::Blamer;
-use super::{Blame, Cause, Part, circumstances, sentence, service};
+use super::accumulate::{Blamer, While};
+use super::subject::{Shares, Subject};
+use super::{Blame, Cause, Part, service};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::{CellCounts, GroupCounts, Judge, Limit, Plan};
-
-/// A slice of a judged stream that was over a threshold's limit.
-pub(super) struct Subject<'a> {
-    pub(super) blamer: &'a Blamer,
-    pub(super) plan: &'a Plan,
-    pub(super) group: &'a GroupCounts,
-    /// From 0.
-    pub(super) slice: usize,
-    pub(super) counts: &'a CellCounts,
-    /// Index of the threshold.
-    pub(super) threshold: usize,
-    pub(super) limit: &'a Limit,
-}
-
-impl Subject<'_> {
-    /// The devices that it is about.
-    pub(super) fn devices(&self) -> std::ops::Range<usize> {
-        match self.group.device {
-            Some(device) => device..device + 1,
-            None => 0..self.plan.devices.len(),
-        }
-    }
-
-    /// The value at the threshold.
-    pub(super) fn at(&self, values: &[u64; THRESHOLDS_MAX]) -> u64 {
-        values[self.threshold]
-    }
-
-    /// Operations over it: by what the device answers for, or by that and our lag, where only the two
-    /// together are too many.
-    pub(super) fn over(&self) -> u64 {
-        let judged = self.at(&self.counts.judged_over);
-        if self.limit.is_exceeded(judged, self.counts.wanted()) { judged } else { self.at(&self.counts.response_over) }
-    }
-
-    /// Operations over it of which the times are known.
-    pub(super) fn with_times(&self) -> u64 {
-        let CellCounts { errors, unissued, .. } = self.counts;
-        self.at(&self.counts.response_over).saturating_sub(*errors).saturating_sub(*unissued)
-    }
-
-    /// The mean over those of one of their sums, nanoseconds.
-    pub(super) fn mean_ns(&self, sums: &[u64; THRESHOLDS_MAX]) -> u64 {
-        self.at(sums).checked_div(self.with_times()).unwrap_or(0)
-    }
-
-    /// The mean service time of those whose service alone was over the threshold, at least.
-    ///
-    /// Known is the sum with that of the others, which were served in less than the threshold; how many
-    /// of these were over a smaller threshold is known, too.
-    pub(super) fn served_slowly_ns(&self) -> u64 {
-        let over = &self.counts.service_over;
-        let limits = self.plan.sla.limits();
-        let mut others = self.with_times().saturating_sub(self.at(over));
-        let mut others_ns = 0_u64;
-        for index in (0..=self.threshold).rev() {
-            let in_band = if index == 0 { others } else { over[index - 1].saturating_sub(over[index]).min(others) };
-            others_ns = others_ns.saturating_add(in_band.saturating_mul(limits[index].threshold_ns));
-            others -= in_band;
-        }
-        let sum_ns = self.at(&self.counts.slow.service_ns).saturating_sub(others_ns);
-        sum_ns.checked_div(self.at(over)).map_or(0, |mean_ns| mean_ns.max(self.limit.threshold_ns))
-    }
-}
-
-/// The blame for each judged slice over a limit, the worst first.
-pub(super) fn blame(blamer: &Blamer, judge: &Judge) -> Vec<Blame> {
-    let mut found = Vec::new();
-    for group in &judge.groups {
-        for (slice, counts) in group.slices.iter().enumerate().take(judge.judged_slices()) {
-            for (threshold, limit) in judge.plan.sla.limits().iter().enumerate() {
-                let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.wanted());
-                if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
-                    let subject = Subject { blamer, plan: &judge.plan, group, slice, counts, threshold, limit };
-                    let rank = subject.over() as f64 / counts.wanted() as f64 / limit.share_max();
-                    found.push((rank, one(&subject)));
-                }
-            }
-        }
-    }
-    found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    found.into_iter().map(|(_, blame)| blame).collect()
-}
-
-fn one(subject: &Subject<'_>) -> Blame {
-    let parts = parts(subject);
-    Blame {
-        stream: subject.plan.streams[subject.group.stream].name.clone(),
-        device: subject.group.device.map(|device| subject.plan.devices[device].clone()),
-        slice: subject.slice as u64 + 1,
-        threshold_ns: subject.limit.threshold_ns,
-        over: subject.over(),
-        wanted: subject.counts.wanted(),
-        sentence: sentence::whole(subject, &parts),
-        parts,
-    }
-}
-
-/// What the operations over the threshold spent their time on, as fractions of all of it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Shares {
-    /// In this program: issued late, or seen late.
-    pub(super) ours: f64,
-    /// Waiting for a slot that others held who were not slow themselves.
-    pub(super) wait: f64,
-    /// In service; or waiting for a slot that others held who were slow in service.
-    pub(super) service: f64,
-    /// The part of `service` that was such a wait.
-    pub(super) behind: f64,
-    /// Failed.
-    pub(super) failed: f64,
-}
+use crate::judge::{CellCounts, Judge, ThresholdText};
+use crate::units::{Grouped, count, duration, percent, percent_exact, percent_whole};
 
 impl Shares {
     fn of(subject: &Subject<'_>) -> Self {
@@ -157,6 +50,46 @@ impl Shares {
     }
 }
 
+impl Blamer {
+    /// The blame for each judged slice over a limit, the worst first; empty if there was none. `judge` has seen the
+    /// same intervals.
+    pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
+        blame(self, judge)
+    }
+}
+
+fn blame(blamer: &Blamer, judge: &Judge) -> Vec<Blame> {
+    let mut found = Vec::new();
+    for group in &judge.groups {
+        for (slice, counts) in group.slices.iter().enumerate().take(judge.judged_slices()) {
+            for (threshold, limit) in judge.plan.sla.limits().iter().enumerate() {
+                let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.wanted());
+                if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
+                    let subject = Subject { blamer, plan: &judge.plan, group, slice, counts, threshold, limit };
+                    let rank = subject.over() as f64 / counts.wanted() as f64 / limit.share_max();
+                    found.push((rank, one(&subject)));
+                }
+            }
+        }
+    }
+    found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    found.into_iter().map(|(_, blame)| blame).collect()
+}
+
+fn one(subject: &Subject<'_>) -> Blame {
+    let parts = parts(subject);
+    Blame {
+        stream: subject.plan.streams[subject.group.stream].name.clone(),
+        device: subject.group.device.map(|device| subject.plan.devices[device].clone()),
+        slice: subject.slice as u64 + 1,
+        threshold_ns: subject.limit.threshold_ns,
+        over: subject.over(),
+        wanted: subject.counts.wanted(),
+        sentence: whole(subject, &parts),
+        parts,
+    }
+}
+
 /// Whether the slots that operations waited for were held by operations slow in service: most of the
 /// slow ones were so in service alone, or those that were took as long as the others waited (a stall
 /// that fills the slots). Else the slots were too few for a device that was quick.
@@ -175,18 +108,18 @@ fn parts(subject: &Subject<'_>) -> Vec<Part> {
         }
     };
     let shares = Shares::of(subject);
-    add(Cause::OurLag, shares.ours, sentence::ours(subject));
-    add(Cause::SlotWait, shares.wait, sentence::wait(subject));
+    add(Cause::OurLag, shares.ours, ours(subject));
+    add(Cause::SlotWait, shares.wait, wait(subject));
     for (cause, fraction, evidence) in service::split(subject, &shares) {
         add(cause, shares.service * fraction, evidence);
     }
-    add(Cause::Device, shares.failed, sentence::failed(subject));
+    add(Cause::Device, shares.failed, failed(subject));
     merge(&mut parts);
     parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     if let Some(largest) = parts.first_mut() {
         add_what_is_over_without(subject, largest);
     }
-    parts.extend(circumstances::all(subject, &shares));
+    parts.extend(all(subject, &shares));
     if parts.is_empty() {
         let evidence = "not told apart because nothing is recorded of it".to_owned();
         parts.push(Part { cause: Cause::Unknown, share: None, evidence });
@@ -203,7 +136,7 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut Part) {
         _ => return,
     };
     if subject.limit.is_exceeded(without, subject.counts.wanted()) {
-        largest.evidence = format!("{}; {}", largest.evidence, sentence::over_without(subject, without));
+        largest.evidence = format!("{}; {}", largest.evidence, over_without(subject, without));
     }
 }
 
@@ -220,4 +153,209 @@ fn merge(parts: &mut Vec<Part>) {
         }
     }
     *parts = merged;
+}
+
+/// Stolen CPU time that is evidence. When 5 % of the time is stolen, every twentieth operation meets a
+/// stolen moment: as many as the default limit allows over its tightest threshold.
+const STEAL_PCT_MIN: f64 = 5.0;
+
+/// Time for which our threads wanted to run and had no CPU: likewise.
+const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
+
+/// All CPUs together are full from here on: what becomes runnable mostly finds none idle.
+const BUSY_PCT_MIN: f64 = 90.0;
+
+/// A single CPU is full from here on: what queues for it waits some twenty times as long as it runs.
+const BUSIEST_PCT_MIN: f64 = 95.0;
+
+/// Nearly all interrupts of a device on one CPU.
+const IRQ_SHARE_PCT_MIN: f64 = 90.0;
+
+/// Fewer interrupts than this fill no CPU, wherever they go: at 5 us each, 0.5 % of one.
+const IRQS_PER_SEC_MIN: f64 = 1_000.0;
+
+/// Below this no drive throttles itself: the warning temperatures of NVMe drives begin about here.
+const HOT_CELSIUS: f64 = 70.0;
+
+/// So much hotter than while operations were fast must a drive have been while they were slow: twice
+/// the resolution of most sensors, and more than a load alone makes in minutes.
+const HOTTER_CELSIUS: f64 = 3.0;
+
+/// Heat slows the drive and nothing else: service has to be the larger part.
+const SERVICE_SHARE_MIN: f64 = 0.5;
+
+/// The parts without a share.
+pub(super) fn all(subject: &Subject<'_>, shares: &Shares) -> Vec<Part> {
+    let part = |cause, evidence| Part { cause, share: None, evidence };
+    let host = host(subject).map(|evidence| part(Cause::Host, evidence));
+    let heat = heat(subject, shares).map(|evidence| part(Cause::Heat, evidence));
+    host.into_iter().chain(heat).collect()
+}
+
+fn host(subject: &Subject<'_>) -> Option<String> {
+    let mut meanwhile = While::default();
+    for device in subject.devices() {
+        if let Some(position) = subject.blamer.position(subject.group.stream, device) {
+            meanwhile.merge(&subject.blamer.meanwhile(subject.slice, position, subject.threshold));
+        }
+    }
+    let at_least = |mean: &super::telemetry::Mean, min: f64| mean.value().filter(|value| *value >= min);
+    let mut evidence = Vec::new();
+    if let Some(pct) = at_least(&meanwhile.steal_pct, STEAL_PCT_MIN) {
+        evidence.push(format!("the hypervisor stole {pct:.0} % of the CPU time"));
+    }
+    if let Some(pct) = at_least(&meanwhile.runqueue_wait_pct, RUNQUEUE_WAIT_PCT_MIN) {
+        evidence.push(format!("this program's threads wanted to run for {pct:.0} % of the time and had no CPU"));
+    }
+    if let Some(pct) = at_least(&meanwhile.busy_pct, BUSY_PCT_MIN) {
+        evidence.push(format!("all CPUs were {pct:.0} % busy"));
+    }
+    let busiest = at_least(&meanwhile.busiest_pct, BUSIEST_PCT_MIN);
+    let many = at_least(&meanwhile.irqs_per_sec, IRQS_PER_SEC_MIN);
+    if let (Some(share), Some(busiest), Some(_)) =
+        (at_least(&meanwhile.irq_share_pct, IRQ_SHARE_PCT_MIN), busiest, many)
+    {
+        evidence.push(format!(
+            "{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy"
+        ));
+    }
+    (!evidence.is_empty()).then(|| format!("while they were slow, {}", evidence.join(", ")))
+}
+
+fn heat(subject: &Subject<'_>, shares: &Shares) -> Option<String> {
+    if shares.service < SERVICE_SHARE_MIN {
+        return None;
+    }
+    let found = subject.devices().filter_map(|device| {
+        let evidence = heat_of(subject, device)?;
+        let name = if subject.plan.devices.len() > 1 { &subject.plan.devices[device] } else { "drive" };
+        Some(format!("{name} {evidence}"))
+    });
+    let found: Vec<_> = found.collect();
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// What speaks for heat on one device: it says that it throttled itself, and service was slower than
+/// before; or it was hot, and hotter while operations were slow than while they were fast.
+fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
+    let Subject { blamer, slice, threshold, counts, .. } = subject;
+    let position = blamer.position(subject.group.stream, device)?;
+    let slice_facts = blamer.device(*slice, device);
+    let celsius = blamer.meanwhile(*slice, position, *threshold).celsius.value();
+    let at = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
+    let calm = blamer.calm(position);
+    // Across multiplied: of the slice more than of the time before, if there was any.
+    let grew = u128::from(subject.at(&counts.service_over)) * u128::from(calm.ops)
+        > u128::from(calm.service_over[*threshold]) * u128::from(counts.ops);
+    if slice_facts.throttled > 0.0 || slice_facts.throttled_sec > 0.0 {
+        if calm.ops > 0 && !grew {
+            return None;
+        }
+        let mut words = Vec::from_iter((!at.is_empty()).then_some(at));
+        if slice_facts.throttled > 0.0 {
+            let times = if slice_facts.throttled < 1.5 { "time" } else { "times" };
+            words.push(format!("throttled {:.0} {times}", slice_facts.throttled));
+        }
+        if slice_facts.throttled_sec > 0.0 {
+            words.push(format!("throttled for {:.0} s", slice_facts.throttled_sec));
+        }
+        return Some(words.join(", "));
+    }
+    let (celsius, fast) = (celsius?, blamer.fast_celsius(position, *threshold)?);
+    (celsius >= HOT_CELSIUS && celsius >= fast + HOTTER_CELSIUS)
+        .then(|| format!("{at} while operations were slow and {fast:.0} C while they were fast"))
+}
+
+/// Parts below this share of the time are left out of the sentence; they are in the data.
+const SHARE_TOLD_MIN: f64 = 0.01;
+
+/// `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...), ...; drive at 78 C`.
+pub(super) fn whole(subject: &Subject<'_>, parts: &[Part]) -> String {
+    let mut text = format!("slice {}", subject.slice + 1);
+    if subject.plan.devices.len() > 1 {
+        let device = subject.group.device.map(|device| subject.plan.devices[device].as_str());
+        text = format!("{text} on {}", device.unwrap_or("all devices together"));
+    }
+    let (over, wanted) = (subject.over(), subject.counts.wanted());
+    let lag = if over > subject.at(&subject.counts.judged_over) { ", with our own lag" } else { "" };
+    text = format!(
+        "{text}: {} of {} over {:#}{lag} (limit {}): ",
+        percent(over as f64 / wanted.max(1) as f64),
+        subject.plan.streams[subject.group.stream].name,
+        ThresholdText(subject.limit.threshold_ns),
+        percent_exact(subject.limit.share_max())
+    );
+    let mut separator = "";
+    for part in parts {
+        match part.share {
+            Some(share) if share >= SHARE_TOLD_MIN => {
+                let of_the_time = if separator.is_empty() { " of the time" } else { "" };
+                text = format!("{text}{separator}{}{of_the_time} {}", percent_whole(share), told(part));
+                separator = ", ";
+            }
+            Some(_) => {}
+            None => {
+                text = format!("{text}{}{}", if separator.is_empty() { "" } else { "; " }, part.evidence);
+                separator = "; ";
+            }
+        }
+    }
+    text
+}
+
+fn told(part: &Part) -> String {
+    let evidence = &part.evidence;
+    match part.cause {
+        Cause::OurLag => format!("in this program ({evidence})"),
+        Cause::SlotWait => format!("waiting for a slot ({evidence})"),
+        Cause::KernelQueue => format!("in the kernel before the device ({evidence})"),
+        Cause::Device => format!("in the device ({evidence})"),
+        Cause::Unknown | Cause::Host | Cause::Heat => evidence.clone(),
+    }
+}
+
+/// What this program did.
+pub(super) fn ours(subject: &Subject<'_>) -> String {
+    let slow = &subject.counts.slow;
+    let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
+    let parts = [
+        mean(&slow.lag_ns).map(|time| format!("issued {time} late")),
+        mean(&slow.unseen_ns).map(|time| format!("completions may have lain unseen for {time}")),
+        mean(&slow.held_ns).map(|time| format!("slots may have been held by completions unseen for {time}")),
+    ];
+    format!("{} on average", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// How long slots were waited for, and how quick service was.
+pub(super) fn wait(subject: &Subject<'_>) -> String {
+    let slow = &subject.counts.slow;
+    let mut text = format!(
+        "{} on average under the limit of operations in flight, while service took {}",
+        duration(subject.mean_ns(&slow.wait_ns).saturating_sub(subject.mean_ns(&slow.held_ns))),
+        duration(subject.mean_ns(&slow.service_ns))
+    );
+    let holder = subject.blamer.holder(subject.slice, subject.devices());
+    if let Some((stream, part)) = holder.filter(|(stream, _)| *stream != subject.group.stream) {
+        let name = &subject.plan.streams[stream].name;
+        text = format!("{text}, and {name} held the slots: {} of the operations in flight", percent(part));
+    }
+    if subject.counts.unissued > 0 {
+        let were = if subject.counts.unissued == 1 { "was" } else { "were" };
+        text = format!("{text}, and {} {were} never issued or never came back", Grouped(subject.counts.unissued));
+    }
+    text
+}
+
+/// How many would be over the threshold without the largest part.
+pub(super) fn over_without(subject: &Subject<'_>, over: u64) -> String {
+    format!(
+        "without it {} would be over {:#}, which reaches the limit as well",
+        percent(over as f64 / subject.counts.wanted().max(1) as f64),
+        ThresholdText(subject.limit.threshold_ns)
+    )
+}
+
+/// What failed.
+pub(super) fn failed(subject: &Subject<'_>) -> String {
+    format!("{} failed", count(subject.counts.errors, "operation"))
 }

@@ -18,12 +18,10 @@
 //! their own: they are why one of the others is large.
 
 mod accumulate;
-mod circumstances;
 mod explain;
-mod full;
 mod samples;
-mod sentence;
 mod service;
+mod subject;
 mod telemetry;
 
 pub use accumulate::Blamer;

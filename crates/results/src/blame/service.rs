@@ -10,12 +10,12 @@
 //! * the trace shows, in samples, both stretches of each request.
 //!
 //! What was spent before the device while it held all the requests that it can is the device's again: see
-//! [`super::full`].
+//! [`Full`].
 
 use super::Cause;
-use super::explain::{Shares, Subject};
-use super::full;
+use super::accumulate::Full;
 use super::samples::{Touched, Traced};
+use super::subject::{Shares, Subject};
 use crate::judge::CellCounts;
 use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
@@ -42,7 +42,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
         return vec![(Cause::Device, 1.0, simulated(subject) + &behind)];
     }
     let outside = Outside::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
-    let (full, behind_full) = full::behind(subject).unwrap_or_default();
+    let (full, behind_full) = behind_full(subject).unwrap_or_default();
     match Sampled::of(subject) {
         Ok(sampled) => {
             let proven = outside.as_ref().map_or(0.0, |outside| outside.fraction);
@@ -250,4 +250,31 @@ impl Sampled {
             lost => format!(" ({} events were lost)", Grouped(lost)),
         }
     }
+}
+
+/// Of the service time of slow operations, the fraction that they waited behind a full device before they
+/// were requests, and the evidence; `None` where there was no such time.
+fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
+    let slow = &subject.counts.slow;
+    let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
+    let (mut behind_sec, mut all) = (0.0, Full::default());
+    for device in subject.devices() {
+        let full = subject.blamer.device(subject.slice, device).full;
+        let Some(position) = subject.blamer.position(subject.group.stream, device) else { continue };
+        let meanwhile = subject.blamer.meanwhile(subject.slice, position, subject.threshold);
+        let beyond_requests_sec = meanwhile.full_service_ns as f64 / 1e9 - full.requests_sec;
+        behind_sec += beyond_requests_sec.min(full.waited_sec_max).max(0.0);
+        all.merge(&full);
+    }
+    if service_ns == 0 || behind_sec <= 0.0 {
+        return None;
+    }
+    let fraction = (behind_sec * 1e9 / service_ns as f64).min(1.0);
+    let evidence = format!(
+        "of {} of service up to {} was spent before it, while it held all {} requests that it takes at once",
+        duration(service_ns),
+        percent_whole(fraction),
+        Grouped(all.requests_max),
+    );
+    Some((fraction, evidence))
 }

@@ -16,18 +16,15 @@
 //! Nothing is run here, and no load is computed: the multiples are those of a load of 1x, which the
 //! crate `load` knows.
 
-mod claim;
 mod conclude;
 mod linearity;
-mod outline;
-mod resume;
 mod stage;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use claim::{Claim, STAGE_SEC};
 pub use conclude::conclude;
+pub use conclude::{begin, next};
 pub use linearity::{ACHIEVED_MIN, DeviceNumbers, Linearity, P99_RATIO_MAX, Ratio, device_numbers, linearity};
-pub use outline::Outline;
-pub use resume::{begin, next};
+pub use stage::Outline;
+pub use stage::{Claim, STAGE_SEC};
 pub use stage::{Judged, judge_stage};

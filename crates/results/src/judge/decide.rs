@@ -10,8 +10,8 @@
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**.
 
-use super::parts::Part;
 use super::sla::ThresholdText;
+use super::slices::Part;
 use super::slices::{GroupCounts, Judge};
 use super::text::deciding_sentence;
 use super::verdict::{
@@ -52,7 +52,14 @@ struct Findings {
     notes: Vec<String>,
 }
 
-pub(super) fn verdict(judge: &Judge, end: &End) -> Verdict {
+impl Judge {
+    /// The verdict on what was seen up to now, given that the run ended like `end`.
+    pub fn verdict(&self, end: &End) -> Verdict {
+        verdict(self, end)
+    }
+}
+
+fn verdict(judge: &Judge, end: &End) -> Verdict {
     let slices = || 0..judge.judged_slices();
     let judged = worst(judge, end, slices(), |counts| &counts.judged_over);
     let bounds = Bounds {

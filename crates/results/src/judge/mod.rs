@@ -24,16 +24,13 @@
 
 mod counts;
 mod decide;
-mod end;
 mod load;
-mod parts;
 mod sla;
 mod slices;
 mod text;
 mod verdict;
 
 pub use counts::{CellCounts, IntervalCounts};
-pub use end::{End, Whose};
 pub use load::Undone;
 pub(crate) use load::{LoadPart, Shortfall, shortfall};
 pub(crate) use sla::ThresholdText;
@@ -46,6 +43,7 @@ pub use verdict::{
     Class, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
     VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
+pub use verdict::{End, Whose};
 
 #[cfg(test)]
 mod tests;

@@ -13,10 +13,9 @@
 //!
 //! The checksum is CRC-32 as zlib and gzip have it: it finds damage, and no forgery.
 
-use super::file::AppendFile;
-use super::hlog::HlogKind;
-use super::lines::WholeLines;
-use super::{CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, VERDICT, json};
+use super::file::WholeLines;
+use super::file::{AppendFile, HlogKind, Sum};
+use super::{CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, VERDICT, file};
 use crate::files::{self, Links};
 use crate::judge::VERDICT_FORMAT_VERSION;
 use crc32fast::Hasher;
@@ -26,18 +25,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Length and checksum of the beginning of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Sum {
-    pub(super) bytes: u64,
-    pub(super) crc32: u32,
-}
-
 impl Sum {
-    pub(super) fn of(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.len() as u64, crc32: crc32fast::hash(bytes) }
-    }
-
     /// Of a whole file.
     fn of_file(path: &Path) -> io::Result<Self> {
         let mut running = Running { file: files::open(path, Links::Refused)?, hasher: Hasher::new(), bytes: 0 };
@@ -201,7 +189,7 @@ impl Recorded {
         struct Seal {
             files: Vec<FileSum>,
         }
-        let seal = json::read::<Seal>(&dir.join(VERDICT), VERDICT_FORMAT_VERSION).ok().flatten();
+        let seal = file::read::<Seal>(&dir.join(VERDICT), VERDICT_FORMAT_VERSION).ok().flatten();
         let mut this = Self { dir: dir.to_owned(), sealed: None, foreign_verdict: false };
         let Some(seal) = seal else { return this };
         // Of the manifest and the verdict the one is foreign that the checksums do not know.

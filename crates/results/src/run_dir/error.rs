@@ -103,7 +103,7 @@ pub enum RunDirError {
 impl RunDirError {
     /// An error of the system, with the free space when that is what is short.
     pub(super) fn io(tried: impl Into<String>, path: &Path, source: io::Error) -> Self {
-        let free_bytes = if is_full(&source) { super::space::free_bytes(path).ok() } else { None };
+        let free_bytes = if is_full(&source) { super::write::free_bytes(path).ok() } else { None };
         Self::Io { tried: tried.into(), path: path.to_owned(), source, free_bytes }
     }
 

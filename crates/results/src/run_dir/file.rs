@@ -1,12 +1,59 @@
-//! The two ways in which a run directory is written: by appending, and whole or not at all.
+//! Files of a run directory: appended to and read by whole lines, wherever they were cut; or (JSON, of a series
+//! too) written whole or not at all, with a checksum in their first field.
+//!
+//! ```text
+//! {
+//!   "crc32": "9c2f4d01",        CRC-32, as zlib and gzip have it, of every byte after this line
+//!   "format_version": 1,
+//!   ...
+//! ```
 
 use super::RunDirError;
-use super::checksums::Sum;
-use crate::files::{self, Over};
+use crate::files::{self, Links, Over};
 use crc32fast::Hasher;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Take, Write};
 use std::path::{Path, PathBuf};
+
+/// Which of the three durations a log is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HlogKind {
+    /// From hand-over to completion.
+    Service,
+    /// For a free slot.
+    Wait,
+    /// Our own lateness.
+    Lag,
+}
+
+impl HlogKind {
+    /// All three.
+    pub const ALL: [Self; 3] = [Self::Service, Self::Wait, Self::Lag];
+
+    /// The file in the run directory.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Service => "service.hlog",
+            Self::Wait => "wait.hlog",
+            Self::Lag => "lag.hlog",
+        }
+    }
+}
+
+/// Length and checksum of the beginning of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Sum {
+    pub(super) bytes: u64,
+    pub(super) crc32: u32,
+}
+
+impl Sum {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.len() as u64, crc32: crc32fast::hash(bytes) }
+    }
+}
 
 /// A file that only grows, and the checksum of what is in it.
 #[derive(Debug)]
@@ -65,9 +112,156 @@ pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Ru
     files::replace(&path, bytes, Over::Own).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
+/// Largest file that is read: the verdict of a year on eight devices has a tenth of it.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// What stands around the checksum.
+const BEFORE: &str = "{\n  \"crc32\": \"";
+const AFTER: &str = "\",\n";
+const DIGITS: usize = 8;
+
+/// Writes `value` to `dir/name`, whole or not at all.
+pub(crate) fn write<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
+    write_whole(dir, name, &to_bytes(value))
+}
+
+/// Pretty, because people read these files; with an end of line, because tools want it.
+pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    let text = serde_json::to_string_pretty(value).expect("maps have text keys and a vector takes any bytes");
+    let rest = text.strip_prefix("{\n").unwrap_or(&text);
+    let rest = format!("{rest}\n");
+    format!("{BEFORE}{:08x}{AFTER}{rest}", crc32fast::hash(rest.as_bytes())).into_bytes()
+}
+
+/// A file of a known version; `None` when there is none.
+///
+/// Errors: it is damaged, of a later version, or the system refuses.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
+    let bytes = match files::read(path, Links::Refused, BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(RunDirError::io("reading", path, error)),
+    };
+    let damaged = |why: String| RunDirError::Damaged { path: path.to_owned(), why };
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        format_version: u64,
+    }
+    let Versioned { format_version } = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    if format_version > u64::from(known) {
+        return Err(RunDirError::Newer { path: path.to_owned(), found: format_version, known });
+    }
+    check(&bytes).map_err(damaged)?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
+}
+
+/// Whether the bytes are those that were written; `Err` says why not.
+fn check(bytes: &[u8]) -> Result<(), String> {
+    let rest = bytes.strip_prefix(BEFORE.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
+    let recorded = rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
+    let (digits, rest) = recorded.ok_or("it does not begin with its checksum")?;
+    let found = format!("{:08x}", crc32fast::hash(rest));
+    match found.as_bytes() == digits {
+        true => Ok(()),
+        false => {
+            Err(format!("its bytes have the checksum {found}, and it begins with {}", String::from_utf8_lossy(digits)))
+        }
+    }
+}
+
+/// Longest line accepted: something else is given up before it fills the memory.
+const LINE_BYTES_MAX: u64 = 256 * 1024;
+
+/// How the lines ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// After a whole line.
+    Clean,
+    /// In the middle of a line, which was dropped.
+    Torn,
+}
+
+/// Gives the lines of a file one by one, without their ends, and drops a torn last one.
+#[derive(Debug)]
+pub(super) struct WholeLines {
+    path: PathBuf,
+    input: Option<BufReader<Take<File>>>,
+    bytes: Vec<u8>,
+    line: u64,
+    tail: Tail,
+}
+
+impl WholeLines {
+    /// Opens the file; one that is missing has no lines.
+    pub(super) fn open(path: PathBuf) -> Result<Self, RunDirError> {
+        match files::open(&path, Links::Refused) {
+            Ok(file) => Ok(Self::of(path, file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(Self { path, input: None, bytes: Vec::new(), line: 0, tail: Tail::Clean })
+            }
+            Err(error) => Err(RunDirError::io("reading", &path, error)),
+        }
+    }
+
+    /// The lines of `file`, which is at `path`.
+    pub(super) fn of(path: PathBuf, file: File) -> Self {
+        Self { path, input: Some(BufReader::new(file.take(u64::MAX))), bytes: Vec::new(), line: 0, tail: Tail::Clean }
+    }
+
+    /// Ends after so many bytes. Nothing may have been read before.
+    pub(super) fn limited(mut self, bytes: u64) -> Self {
+        if let Some(input) = &mut self.input {
+            input.get_mut().set_limit(bytes);
+        }
+        self
+    }
+
+    /// The next whole line, with an end only if it was carriage return and newline.
+    pub(super) fn next(&mut self) -> Result<Option<&str>, RunDirError> {
+        let Some(input) = &mut self.input else { return Ok(None) };
+        self.bytes.clear();
+        let read = input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.bytes);
+        let length = read.map_err(|error| RunDirError::io("reading", &self.path, error))?;
+        if length == 0 {
+            self.input = None;
+            return Ok(None);
+        }
+        self.line += 1;
+        if self.bytes.pop_if(|last| *last == b'\n').is_none() {
+            if length as u64 == LINE_BYTES_MAX {
+                let expected = format!("a line of less than {LINE_BYTES_MAX} bytes");
+                return Err(RunDirError::line(&self.path, self.line, expected, "a longer one"));
+            }
+            self.input = None;
+            self.tail = Tail::Torn;
+            return Ok(None);
+        }
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(RunDirError::line(&self.path, self.line, "text", &String::from_utf8_lossy(&self.bytes))),
+        }
+    }
+
+    /// How the lines ended; known once [`Self::next`] has given `None`.
+    pub(super) fn tail(&self) -> Tail {
+        self.tail
+    }
+
+    /// An error about the line given last.
+    pub(super) fn error(&self, expected: impl Into<String>) -> RunDirError {
+        RunDirError::line(&self.path, self.line, expected, &String::from_utf8_lossy(&self.bytes))
+    }
+
+    /// Name of the file.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or(Path::new("").as_os_str()).to_string_lossy().into_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde::Deserialize;
 
     #[test]
     fn a_full_disk_is_named_with_the_path_the_bytes_and_what_to_do() {
@@ -90,5 +284,40 @@ mod tests {
         write_whole(dir.path(), "x.json", b"{}").unwrap();
         let error = AppendFile::create(dir.path().join("x.json")).unwrap_err().to_string();
         assert!(error.contains("File exists"), "{error}");
+    }
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Thing {
+        format_version: u32,
+        name: String,
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_was_written_and_every_changed_byte_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let thing = Thing { format_version: 1, name: "a \"b\"\nc".into() };
+        write(dir.path(), "thing.json", &thing).unwrap();
+        let path = dir.path().join("thing.json");
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(read::<Thing>(&path, 1).unwrap(), Some(thing));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            std::fs::write(&path, &changed).unwrap();
+            let error = read::<Thing>(&path, 1).unwrap_err().to_string();
+            // The version may have become another one.
+            assert!(error.contains("damaged or edited") || error.contains("format version"), "byte {at}: {error}");
+            std::fs::write(&path, &bytes[..at]).unwrap();
+            assert!(read::<Thing>(&path, 1).is_err(), "cut at {at}");
+        }
+        assert_eq!(read::<Thing>(&dir.path().join("none.json"), 1).unwrap(), None);
+    }
+
+    #[test]
+    fn any_tool_reads_it_and_can_check_it() {
+        let text = String::from_utf8(to_bytes(&Thing { format_version: 1, name: "x".into() })).unwrap();
+        let rest = "  \"format_version\": 1,\n  \"name\": \"x\"\n}\n";
+        assert_eq!(text, format!("{{\n  \"crc32\": \"{:08x}\",\n{rest}", crc32fast::hash(rest.as_bytes())));
+        assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
     }
 }

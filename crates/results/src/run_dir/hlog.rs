@@ -13,8 +13,8 @@
 
 use super::RunDirError;
 use super::checksums::{Checked, Recorded};
-use super::file::AppendFile;
-use super::lines::WholeLines;
+use super::file::WholeLines;
+use super::file::{AppendFile, HlogKind};
 use crate::cell::{Cell, DURATION_MAX_NS, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
 use crate::files::{self, Links};
 use base64::Engine;
@@ -47,30 +47,7 @@ pub(super) fn window_intervals(report_interval_sec: u64, round_sec: u64) -> u64 
     }
 }
 
-/// Which of the three durations a log is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HlogKind {
-    /// From hand-over to completion.
-    Service,
-    /// For a free slot.
-    Wait,
-    /// Our own lateness.
-    Lag,
-}
-
 impl HlogKind {
-    /// All three.
-    pub const ALL: [Self; 3] = [Self::Service, Self::Wait, Self::Lag];
-
-    /// The file in the run directory.
-    pub fn file_name(self) -> &'static str {
-        match self {
-            Self::Service => "service.hlog",
-            Self::Wait => "wait.hlog",
-            Self::Lag => "lag.hlog",
-        }
-    }
-
     /// Significant digits of the histograms in the file.
     pub fn digits(self) -> u8 {
         match self {

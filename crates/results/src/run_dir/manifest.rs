@@ -2,7 +2,6 @@
 
 use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
-use crate::blame::Blamer;
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
 use crate::judge::{Judge, Plan, Sla};
@@ -105,24 +104,17 @@ pub struct Manifest {
     pub host_facts: Value,
     /// What carried out the operations (engine, why it was chosen, shards...).
     pub engine_facts: Value,
-    /// Length of a round, seconds: what steadiness is looked at in. Whole report intervals; 0 in
-    /// directories that do not say.
-    #[serde(default)]
+    /// Length of a round, seconds: what steadiness is looked at in. Whole report intervals.
     pub round_sec: u64,
     /// What the run was for, if it was part of a series: `stage 1`, `30x`.
-    #[serde(default)]
     pub purpose: Option<String>,
     /// The load as a multiple of 1x, where the run was part of a series.
-    #[serde(default)]
     pub multiple: Option<f64>,
     /// What was found about host and devices before the run.
-    #[serde(default)]
     pub findings: Vec<Finding>,
     /// What could not be measured, and why, each one sentence.
-    #[serde(default)]
     pub unmeasured: Vec<String>,
     /// The process that runs it, for whoever asks whether it still does.
-    #[serde(default)]
     pub process: Option<Process>,
 }
 
@@ -161,7 +153,7 @@ impl Manifest {
             device_facts: Vec::new(),
             host_facts: Value::Null,
             engine_facts: Value::Null,
-            round_sec: 0,
+            round_sec: 10,
             purpose: None,
             multiple: None,
             findings: Vec::new(),
@@ -183,17 +175,9 @@ impl Manifest {
         Judge::new(Plan { simulated: self.simulated, workloads, ..plan })
     }
 
-    /// A blamer of the run that has seen nothing. `columns` name the telemetry values.
-    pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
-        let name = |device: usize| Some(self.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
-        let kernel_names: Vec<_> = (0..self.devices.len()).map(name).collect();
-        let requests_max: Vec<_> = (0..self.devices.len()).map(|device| self.requests_max(device)).collect();
-        Blamer::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
-    }
-
     /// Requests that a device holds at once of those that this program's threads give it: a thread's go to
     /// the hardware queue of its CPU. `None` where that was not recorded, or where there are no such queues.
-    fn requests_max(&self, device: usize) -> Option<u64> {
+    pub(crate) fn requests_max(&self, device: usize) -> Option<u64> {
         let facts = self.device_facts.get(device)?;
         let queues = facts.get("hardware_queues")?.as_u64()?;
         let threads = self.engine_facts.get("issuing_threads").and_then(Value::as_u64).unwrap_or(queues);

@@ -26,26 +26,23 @@ mod checksums;
 mod error;
 mod file;
 mod hlog;
-mod json;
-mod lines;
 mod manifest;
 mod place;
 mod read;
-mod replay;
-mod space;
 mod tables;
 mod trace;
 mod write;
 
 pub use error::RunDirError;
-pub use hlog::{HlogKind, Window, each_window, last_windows};
-pub(crate) use json::{read as read_json, write as write_json};
+pub use file::HlogKind;
+pub(crate) use file::{read as read_json, write as write_json};
+pub use hlog::{Window, each_window, last_windows};
 pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, Process, WorkloadRecord};
 pub use place::{Holds, holds, is_run_dir, run_dirs_below};
+pub use read::blame;
 pub use read::{IntervalRecord, Intervals, Run, manifest, read};
-pub use replay::blame;
-pub use space::space_needed_bytes;
 pub use trace::{LARGE_BYTES, Samples, Spread, TraceKind, TraceLine, TraceSize, TraceWriter, read_trace};
+pub use write::space_needed_bytes;
 pub use write::{Writer, check_usable};
 
 /// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when

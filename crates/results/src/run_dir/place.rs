@@ -3,7 +3,7 @@
 //! For whoever gave the wrong directory at two in the morning: the message says what is there instead,
 //! and names the runs one level below.
 
-use super::hlog::HlogKind;
+use super::file::HlogKind;
 use super::{ACT_LOG, CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::files::dir_of;
 use crate::series::SERIES;

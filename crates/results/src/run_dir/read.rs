@@ -6,13 +6,14 @@
 
 use super::cells::{self, Columns};
 use super::checksums::{Checked, Recorded};
-use super::lines::{Tail, WholeLines};
+use super::file::{self, Tail, WholeLines};
 use super::place::no_run;
-use super::replay::{Replay, replay};
 use super::tables::{self, TelemetryLine};
-use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, json};
+use super::trace::{Samples, read_trace};
+use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
+use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
-use crate::judge::{CellCounts, End, IntervalCounts, Outcome, Sla, VERDICT_FORMAT_VERSION, Verdict};
+use crate::judge::{CellCounts, End, IntervalCounts, Judge, Outcome, Sla, VERDICT_FORMAT_VERSION, Verdict};
 use std::path::{Path, PathBuf};
 
 /// A run as its directory tells it.
@@ -57,7 +58,7 @@ impl Run {
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let manifest = manifest(dir)?;
     let mut damage = Vec::new();
-    let written: Option<Verdict> = match json::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
+    let written: Option<Verdict> = match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
         Err(RunDirError::Damaged { why, .. }) => {
             damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is not known"));
             None
@@ -113,7 +114,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
 /// Reads what was run in `dir`. Errors: it is no run directory (which says what it is instead), the
 /// manifest is damaged or of a later version.
 pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
-    match json::read(&dir.join(MANIFEST), FORMAT_VERSION) {
+    match file::read(&dir.join(MANIFEST), FORMAT_VERSION) {
         Ok(Some(manifest)) => Ok(manifest),
         Ok(None) => Err(no_run(dir)),
         Err(RunDirError::Io { .. }) if dir.is_file() => Err(no_run(dir)),
@@ -319,4 +320,45 @@ enum Read {
     Whole,
     /// The end of a table; within the interval after `cut_sec`, if that was begun.
     End { cut_sec: Option<u64> },
+}
+
+/// A judge and a blamer that have seen all of a run that is whole.
+pub(super) struct Replay {
+    pub(super) judge: Judge,
+    pub(super) blamer: Blamer,
+    /// The tables, read to their end.
+    pub(super) records: Intervals,
+    /// Intervals that were recorded completely.
+    pub(super) intervals: u64,
+    /// What was wrong with the samples. They only explain, so a run is read without them.
+    pub(super) remarks: Vec<String>,
+}
+
+/// Feeds the run in `dir`. Memory does not grow with its intervals. Errors: the system refuses.
+pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirError> {
+    let mut records = Intervals::open(dir, manifest)?;
+    let mut judge = manifest.judge();
+    let mut blamer = Blamer::of_run(manifest, &judge, records.columns());
+    let Samples { lines, remarks } = read_trace(dir, manifest)
+        .unwrap_or_else(|error| Samples { lines: Vec::new(), remarks: vec![error.to_string()] });
+    let mut lines = lines.iter().peekable();
+    let mut intervals = 0;
+    while let Some(record) = records.next()? {
+        // Each sample with the intervals that it lies in, as if both came live.
+        while let Some(line) = lines.next_if(|line| line.at_sec * 1e9 < record.counts.end_ns as f64) {
+            blamer.trace(line);
+        }
+        judge.add_counts(&record.counts);
+        blamer.interval(&record.counts, &record.telemetry);
+        intervals += 1;
+    }
+    Ok(Replay { judge, blamer, records, intervals, remarks })
+}
+
+/// Where the time went in the slices over a limit of the run recorded in `dir`, finished or not.
+///
+/// Errors: no manifest or a damaged one, a later format, or the system refuses.
+pub fn blame(dir: &Path) -> Result<Vec<Blame>, RunDirError> {
+    let Replay { judge, blamer, .. } = replay(dir, &manifest(dir)?)?;
+    Ok(blamer.blame(&judge))
 }

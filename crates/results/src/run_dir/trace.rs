@@ -6,7 +6,7 @@
 
 use super::checksums::{Checked, Recorded};
 use super::file::AppendFile;
-use super::lines::{Tail, WholeLines};
+use super::file::{Tail, WholeLines};
 use super::{Manifest, RunDirError, TRACE};
 use crate::judge::Sla;
 use std::fmt::Write;

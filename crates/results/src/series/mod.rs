@@ -106,7 +106,6 @@ pub struct Step {
     /// When its latest attempt ended.
     pub ended_unix_ms: Option<u64>,
     /// What else is known, by purpose (shares of a step of a search, linearity of a stage).
-    #[serde(default)]
     pub details: Value,
 }
 
@@ -124,7 +123,6 @@ pub struct Conclusion {
     /// Whether it may be laid beside published ratings.
     pub comparable: bool,
     /// What else is known, by purpose.
-    #[serde(default)]
     pub details: Value,
 }
 
@@ -154,8 +152,7 @@ pub struct Series {
     pub steps: Vec<Step>,
     /// What came of it; `None` while it goes on.
     pub conclusion: Option<Conclusion>,
-    /// The process that runs it, or ran it last; `None` in series of earlier versions.
-    #[serde(default)]
+    /// The process that runs it, or ran it last; `None` where /proc does not tell.
     pub process: Option<Process>,
 }
 

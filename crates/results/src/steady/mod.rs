@@ -82,7 +82,6 @@ pub struct Steadiness {
     /// The round, from 1, at whose end every metric was first steady; `None`: it never was.
     pub reached_round: Option<usize>,
     /// The round, from 1, from which on every metric was steady up to the end; `None`: it is not at the end.
-    #[serde(default)]
     pub steady_since_round: Option<usize>,
     /// Whether every metric was steady over the last rounds.
     pub steady_at_end: bool,

@@ -6,7 +6,7 @@
 use super::{Group, Metric};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Backlog, Interval, Latencies, latencies};
-use crate::judge::{CellCounts, IntervalCounts, LoadPart, Shortfall, Sla, round_sec, shortfall};
+use crate::judge::{CellCounts, IntervalCounts, LoadPart, Shortfall, Sla, shortfall};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
 use std::path::Path;
 
@@ -121,11 +121,7 @@ impl Rounds {
             .collect();
         Self {
             sla: manifest.sla.clone(),
-            round_sec: match manifest.round_sec {
-                // Of a directory that does not say.
-                0 => round_sec(None, manifest.slice_sec, manifest.report_interval_sec),
-                round_sec => round_sec,
-            },
+            round_sec: manifest.round_sec.max(1),
             devices: devices.len(),
             current: series.iter().map(|_| (CellCounts::default(), latencies())).collect(),
             series,

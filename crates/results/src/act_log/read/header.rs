@@ -1,8 +1,8 @@
 //! Reading what stands before the first chunk.
 
-use super::dialect::Dialect;
+use super::error::{LINE_OVERHEAD_BYTES, Messages};
+use super::lines::Dialect;
 use super::lines::{self, Line, Lines};
-use super::messages::{LINE_OVERHEAD_BYTES, Messages};
 use super::{HISTOGRAMS_MAX, Header, Part, ReadError};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
 use std::io::Read;

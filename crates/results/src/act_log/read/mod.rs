@@ -11,21 +11,19 @@
 //! those only the line with the time is looked at, so that a day of a large log takes a tenth of a
 //! second. The last report is always read, because it is the one that can be torn.
 
-mod dialect;
 mod error;
 mod header;
 mod lines;
-mod messages;
 mod report;
 
 pub use error::{Part, ReadError};
 
 use super::Header;
 use crate::buckets::{ActBuckets, ActScale};
-use dialect::Dialect;
 use error::Fault;
+use error::Messages;
+use lines::Dialect;
 use lines::Lines;
-use messages::Messages;
 use std::io::Read;
 
 /// What one report added to the log: counts since the run began.
@@ -224,11 +222,6 @@ impl<R: Read> Iterator for Reader<R> {
     fn next(&mut self) -> Option<Self::Item> {
         self.step(&|_| true)
     }
-}
-
-/// A decimal number of digits only: no sign, no blanks.
-fn number(text: &str) -> Option<u64> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]

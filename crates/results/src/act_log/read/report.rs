@@ -4,8 +4,9 @@
 //! mistake but the end.
 
 use super::error::{Fault, ReadError};
+use super::lines::number;
 use super::lines::{self, Line};
-use super::{Chunk, HISTOGRAMS_MAX, Reader, number};
+use super::{Chunk, HISTOGRAMS_MAX, Reader};
 use crate::buckets::{ACT_BUCKETS, ActBuckets};
 use std::io::Read;
 

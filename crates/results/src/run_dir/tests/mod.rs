@@ -127,7 +127,7 @@ fn begin(dir: &Path, manifest: &Manifest) -> Writer {
 fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
     let mut writer = begin(dir, manifest);
     let mut judge = manifest.judge();
-    let mut blamer = manifest.blamer(&judge, &telemetry_columns());
+    let mut blamer = crate::blame::Blamer::of_run(manifest, &judge, &telemetry_columns());
     let mut counts = IntervalCounts::default();
     for index in 0..intervals {
         counts.set(&interval(manifest, index), manifest.sla.tightest_ns());

@@ -191,7 +191,7 @@ fn interval_logs_are_read_by_the_tools_of_their_format_and_match_the_sorted_samp
 #[test]
 fn windows_last_at_least_ten_seconds_and_lose_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let manifest = manifest(2, 32, 4);
+    let manifest = Manifest { round_sec: 60, ..manifest(2, 32, 4) };
     write_run(dir.path(), &manifest, 8);
     let mut wanted = Interval::new(&manifest.layout());
     (0..8).for_each(|index| wanted.merge(&Interval { index: 0, ..interval(&manifest, index) }));
