@@ -7,7 +7,7 @@
 //! the start, an operation's end can be computed the moment it arrives; no event is needed but that one.
 
 use super::model::{Done, DriveModel};
-use super::spec::DriveSpec;
+use super::spec::{DriveSpec, Stalls};
 use crate::event_queue::EventQueue;
 use device::random::Random;
 use results::telemetry::Column;
@@ -174,17 +174,6 @@ impl QueueModel {
         let unlucky = self.spec.error_rate > 0.0 && self.random.unit() < self.spec.error_rate;
         if bad || unlucky { Outcome::Errno(libc::EIO) } else { Outcome::Done }
     }
-}
-
-/// When the drive is frozen: nothing starts, nothing goes on, everything resumes afterwards.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
-pub struct Stalls {
-    /// Length of each stall.
-    pub length_ns: u64,
-    /// Stalls begin at every multiple of this, the first after one period; 0: none such.
-    pub every_ns: u64,
-    /// Stalls begin at these instants too, ascending.
-    pub at_ns: Vec<u64>,
 }
 
 impl Stalls {

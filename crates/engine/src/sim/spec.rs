@@ -2,7 +2,6 @@
 //!
 //! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
 
-use super::queue::Stalls;
 use std::ops::Range;
 use std::str::FromStr;
 use thiserror::Error;
@@ -43,6 +42,17 @@ pub struct DriveSpec {
     pub gone_at_ns: Option<u64>,
     /// Seed of its own; none: the run's.
     pub seed: Option<u64>,
+}
+
+/// When the drive is frozen: nothing starts, nothing goes on, everything resumes afterwards.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
+pub struct Stalls {
+    /// Length of each stall.
+    pub length_ns: u64,
+    /// Stalls begin at every multiple of this, the first after one period; 0: none such.
+    pub every_ns: u64,
+    /// Stalls begin at these instants too, ascending.
+    pub at_ns: Vec<u64>,
 }
 
 impl Default for DriveSpec {
