@@ -12,7 +12,7 @@ use crate::recording::{Options, Recording};
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
 use load::run::{Control, Run, Settings};
-use load::workload::{Choices, RunPlan, RunSpec, Workload};
+use load::workload::{Choices, DeviceShape, RunPlan, RunSpec, Workload};
 use results::cell::Interval;
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
@@ -198,7 +198,9 @@ fn plan<W: Workload>(
     seed: u64,
     sla: &Sla,
 ) -> Result<(RunPlan<W::Stream>, Vec<WorkloadRecord>), Failure> {
-    let shapes = devices.shapes();
+    let mut shapes = devices.shapes();
+    let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
+    share_queues(&mut shapes, &specs);
     let names = shapes.iter().map(|shape| shape.name.clone()).collect();
     let (cpus, several) = (cpus(), workloads.len() as u32);
     let mut plan = RunPlan::new(names, sla.thresholds_ns());
@@ -219,6 +221,14 @@ fn plan<W: Workload>(
         records.push(WorkloadRecord { name, config, ..record });
     }
     Ok((plan, records))
+}
+
+/// Leaves each of several workloads on a device its part of the device's queue.
+fn share_queues(shapes: &mut [DeviceShape], specs: &[RunSpec]) {
+    for shape in shapes {
+        let sharers = specs.iter().filter(|spec| spec.names().contains(&shape.name)).count() as u32;
+        shape.queue_requests = shape.queue_requests.map(|all| (all / sharers.max(1)).max(1));
+    }
 }
 
 /// What the doctor finds about the host and the devices of `spec`; nothing where they are simulated.

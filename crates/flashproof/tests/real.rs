@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::{Child, Command};
-use support::{Bench, CONFIG, LoopDevice, Nobody, OUT, Running, skip, tool, totals};
+use support::{Bench, CONFIG, FLASHPROOF, LoopDevice, Nobody, OUT, Running, skip, tool, totals};
 
 const MIB: u64 = 1 << 20;
 
@@ -255,12 +255,16 @@ fn the_largest_records_and_blocks_run() {
     assert_eq!(totals(&run, "large-block-writes"), (4, 0, 0));
 }
 
-/// Processes that take all the CPU time they get, until they are dropped.
+/// Processes that take all the CPU time they get, until they are dropped. They are [`NICE`], so that what the
+/// kernel does for a device has its CPU at once; a program that is to lack one is as nice as they are.
 struct Busy(Vec<Child>);
+
+/// Arguments of `nice` for those who fight for the CPU.
+const NICE: [&str; 2] = ["-n", "10"];
 
 impl Busy {
     fn new(count: usize) -> Self {
-        let start = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let start = || Command::new("nice").args(NICE).args(["sh", "-c", "while :; do :; done"]).spawn().unwrap();
         Self((0..count).map(|_| start()).collect())
     }
 }
@@ -275,11 +279,12 @@ impl Drop for Busy {
     }
 }
 
-/// The column of this name, added up, in a run's telemetry.
-fn telemetry_sum(bench: &Bench, name: &str) -> f64 {
+/// The column of this name in a run's telemetry.
+fn telemetry(bench: &Bench, name: &str) -> impl Iterator<Item = f64> {
     let text = bench.text("run/telemetry.csv");
     let column = text.lines().next().unwrap().split(',').position(|column| column == name).unwrap();
-    text.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().parse::<f64>().unwrap()).sum()
+    let values = text.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().parse().unwrap());
+    values.collect::<Vec<f64>>().into_iter()
 }
 
 #[test]
@@ -293,8 +298,10 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
         Ok(trace) => trace,
         Err(error) => return skip(&error.to_string()).unwrap_or_default(),
     };
-    let config = load(&device.name, SECONDS, "read-reqs-per-sec: 20000\nservice-threads: 10");
-    let ended = bench.storage(&config, &[]);
+    bench.write(CONFIG, load(&device.name, SECONDS, "read-reqs-per-sec: 20000\nservice-threads: 10"));
+    let mut nice = bench.command("nice");
+    nice.args(NICE).args([FLASHPROOF, "storage", CONFIG, "--out", OUT]);
+    let ended = Running::start(nice).end();
     drop(busy);
     let stopped = trace.stop().unwrap();
     let (mut events, mut pairing) = (Vec::new(), Pairing::default());
@@ -308,11 +315,27 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
         let over = requests.iter().filter(|request| request.queue_ns() + request.device_ns() >= limit.threshold_ns);
         !limit.is_exceeded(2 * over.count() as u64, requests.len() as u64)
     });
-    let without_cpu = telemetry_sum(&bench, "run_delay_ns") / (f64::from(SECONDS) * 1e9);
+    let without_cpu = telemetry(&bench, "run_delay_ns").sum::<f64>() / (f64::from(SECONDS) * 1e9);
     let outcome = bench.run().verdict.outcome;
     println!("{} requests, quick: {is_quick}; {:.0} % without a CPU; {outcome}", requests.len(), without_cpu * 100.0);
     if !is_whole || !is_quick || without_cpu < 0.2 {
         return skip("the device was slow as well, or this program had its CPU").unwrap_or_default();
     }
     assert_ne!(outcome, Outcome::Fail, "{ended:?}");
+}
+
+#[test]
+fn several_workloads_share_the_queue_of_their_device() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let kernel_name = device.name.trim_start_matches("/dev/");
+    let queue: f64 =
+        fs::read_to_string(format!("/sys/block/{kernel_name}/queue/nr_requests")).unwrap().trim().parse().unwrap();
+    // More than any device does, so that all of their slots are taken.
+    for name in ["one.conf", "two.conf"] {
+        bench.write(name, load(&device.name, 2, "read-reqs-per-sec: 2000000\nmax-lag-sec: 1"));
+    }
+    bench.flashproof(&["storage", "one.conf", "two.conf", "--out", OUT]);
+    let most = telemetry(&bench, "in_flight_max").fold(0.0, f64::max);
+    assert!((queue / 2.0..=queue).contains(&most), "{most} in flight, and the queue holds {queue}");
 }
