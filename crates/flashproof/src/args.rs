@@ -16,7 +16,7 @@ pub use certify::CertifyArgs;
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
-pub use latency::{Format, LatencyArgs};
+pub use latency::{ACT_USAGE, Format, LatencyArgs};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use report::ReportArgs;
@@ -270,7 +270,7 @@ fn parse_as_act(name: &'static str, test: Test, arguments: Vec<OsString>) -> Tes
 fn exit_as_act(error: &clap::Error) -> ! {
     // Who closed the terminal does not want to read it.
     let _ = error.print();
-    std::process::exit(if error.use_stderr() { crate::ACT_FAILURE.into() } else { 0 })
+    std::process::exit(if error.use_stderr() { crate::failure::ACT_FAILURE.into() } else { 0 })
 }
 
 /// Adds the examples, and to the long help the option table of the configuration.

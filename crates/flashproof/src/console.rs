@@ -1,7 +1,6 @@
 //! Talking to the user. Nothing here can fail: who closed the terminal does not want to hear of it.
 
 use crate::failure::Failure;
-use crate::leave;
 use crate::stderr::StderrWriter;
 use results::units::printable;
 use std::fs::File;
@@ -109,19 +108,7 @@ fn is_character_device(out: &impl AsFd) -> bool {
     file.and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
-/// A bug ends in one line that says so, not in a trace of our insides.
-pub fn tame_panics() {
-    // Its thread is no offspring of one that runs behind all others, and is there when memory is short.
+/// Starts the thread that writes to standard error.
+pub fn open() {
     LazyLock::force(&STDERR);
-    std::panic::set_hook(Box::new(|info| {
-        let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
-        let payload = info.payload();
-        let why = payload.downcast_ref::<&str>().copied();
-        let why = why.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
-        error(&format!(
-            "this is a bug in flashproof{place}: {} - what was recorded before can be read with \"flashproof report DIR\"; please report the bug",
-            why.lines().next().unwrap_or_default()
-        ));
-        leave::now(3);
-    }));
 }

@@ -47,3 +47,6 @@ pub fn all<T, E: Display>(
     });
     if errors.is_empty() { Ok(values) } else { Err(failure(errors.join("\n"))) }
 }
+
+/// What ACT's programs exit with when they cannot do their work.
+pub const ACT_FAILURE: u8 = 255;

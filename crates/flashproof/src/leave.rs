@@ -1,4 +1,4 @@
-//! The way out of the program from the middle of a run, where nothing is unwound.
+//! The way out of the program from the middle of a run, where nothing is unwound; by a bug, too.
 
 use crate::console;
 use device::observe::trace;
@@ -19,4 +19,21 @@ pub fn now(code: i32) -> ! {
     trace::stop_instances();
     console::flush();
     std::process::exit(code)
+}
+
+/// A bug ends in one line that says so, not in a trace of our insides.
+pub fn tame_panics() {
+    // Its thread is no offspring of one that runs behind all others, and is there when memory is short.
+    console::open();
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let payload = info.payload();
+        let why = payload.downcast_ref::<&str>().copied();
+        let why = why.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
+        console::error(&format!(
+            "this is a bug in flashproof{place}: {} - what was recorded before can be read with \"flashproof report DIR\"; please report the bug",
+            why.lines().next().unwrap_or_default()
+        ));
+        now(3);
+    }));
 }

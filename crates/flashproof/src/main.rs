@@ -27,13 +27,11 @@ mod tracing;
 
 use args::{Invocation, Task, parse};
 use commands::Manner;
+use failure::ACT_FAILURE;
 use std::process::ExitCode;
 
-/// What ACT's programs exit with when they cannot do their work.
-const ACT_FAILURE: u8 = 255;
-
 fn main() -> ExitCode {
-    console::tame_panics();
+    leave::tame_panics();
     signals::outlive_file_size_limit();
     let Invocation { task, manner } = parse();
     if task.is_quiet() {

@@ -7,7 +7,6 @@ use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::leave;
 use crate::progress::Progress;
-use crate::runner::Watch;
 use crate::signals;
 use crate::tracing::{self, Tracing};
 use device::observe::telemetry::{Row, Sampler};
@@ -20,6 +19,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::ioctl;
+
+/// Sees a run while it goes on, and can end it.
+pub trait Watch {
+    /// The run begins that `manifest` describes.
+    fn begins(&mut self, manifest: &Manifest);
+
+    /// An interval is over; gives a phrase that says what was seen once that is enough.
+    fn interval(&mut self, interval: &Interval) -> Option<String>;
+}
+
+/// Nobody watches: the run lasts its time.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn begins(&mut self, _: &Manifest) {}
+
+    fn interval(&mut self, _: &Interval) -> Option<String> {
+        None
+    }
+}
 
 /// How long a run that was ended may take to come home, beyond its own drain, before it is left
 /// behind: an operation can hang in the kernel for good.

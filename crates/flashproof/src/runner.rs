@@ -8,12 +8,11 @@ use crate::console;
 use crate::devices::{Consents, Devices};
 use crate::engine::{Engine, EngineFacts};
 use crate::failure::Failure;
-use crate::recording::{Options, Recording};
+use crate::recording::{Options, Recording, Watch};
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
 use load::run::{Control, Run, Settings};
 use load::workload::{Choices, DeviceShape, RunPlan, RunSpec, Workload};
-use results::cell::Interval;
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
@@ -30,26 +29,6 @@ const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 /// How long a run goes on after its end for operations that are late or in flight, when max-lag-sec
 /// sets no bound.
 const DRAIN_NS: u64 = 10 * NS_PER_SEC;
-
-/// Sees a run while it goes on, and can end it.
-pub trait Watch {
-    /// The run begins that `manifest` describes.
-    fn begins(&mut self, manifest: &Manifest);
-
-    /// An interval is over; gives a phrase that says what was seen once that is enough.
-    fn interval(&mut self, interval: &Interval) -> Option<String>;
-}
-
-/// Nobody watches: the run lasts its time.
-pub struct Unwatched;
-
-impl Watch for Unwatched {
-    fn begins(&mut self, _: &Manifest) {}
-
-    fn interval(&mut self, _: &Interval) -> Option<String> {
-        None
-    }
-}
 
 /// What to run, and how.
 pub struct RunRequest<'a, W> {

@@ -2,12 +2,15 @@
 //!
 //! Read back from the interval logs, whose resolution they have: 1 % for service times, 6 % for wait
 //! and lag, and never finer than a microsecond. What a verdict needs exactly is counted elsewhere.
+//! With the verdict they are what a run directory says in one page ([`Summary`]).
 
 use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
-use results::run_dir::{HlogKind, RunDirError, each_window};
+use results::judge::Verdict;
+use results::run_dir::{self, HlogKind, RunDirError, each_window};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::fmt;
 use std::path::Path;
 
 /// The durations of one stream.
@@ -120,6 +123,43 @@ pub(crate) fn below_verdict(streams: &[StreamLatencies]) -> String {
     match streams {
         [] => String::new(),
         streams => format!("\n{}", in_milliseconds(streams, 20, &["p50", "p99", "p99.9", "max"])),
+    }
+}
+
+/// A run in one page.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// The program that ran it.
+    pub tool: String,
+    /// Whether the run came to its end and said so.
+    pub complete: bool,
+    /// What a reader should know, each one sentence.
+    pub remarks: Vec<String>,
+    /// The verdict as it follows from the recorded counts now.
+    pub verdict: Verdict,
+    /// Quantiles of each stream.
+    pub latencies: Vec<StreamLatencies>,
+}
+
+impl Summary {
+    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`]; a damaged
+    /// interval log only costs the quantiles, and is remarked.
+    pub fn read(dir: &Path) -> Result<Self, RunDirError> {
+        let run = run_dir::read(dir)?;
+        let mut remarks = run.remarks.clone();
+        let latencies = latencies(dir, &run.manifest.layout()).unwrap_or_else(|error| {
+            remarks.push(format!("no quantiles of latencies: {error}"));
+            Vec::new()
+        });
+        let complete = run.is_complete();
+        Ok(Self { tool: run.manifest.tool, complete, remarks, verdict: run.verdict, latencies })
+    }
+}
+
+impl fmt::Display for Summary {
+    /// The page for a terminal, without the remarks.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.verdict, below_verdict(&self.latencies))
     }
 }
 

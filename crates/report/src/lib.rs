@@ -5,9 +5,8 @@
 //! * [`charts`]: what is drawn, as data
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
-//! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
+//! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs; with the verdict of a run that just ended, as text
 //! * [`status`]: how a run or a series stands, while it goes on too
-//! * [`summary`]: verdict and latencies of a run that just ended, as text
 //! * [`table`]: a table, as text, Markdown, HTML or CSV: also those of the commands
 
 #![forbid(unsafe_code)]
@@ -22,7 +21,6 @@ mod markdown;
 mod method;
 mod rejudge;
 pub mod status;
-pub mod summary;
 pub mod table;
 mod tables;
 mod text;

@@ -1,13 +1,20 @@
 //! The document as Markdown, for tickets and wikis: all but the pictures, of which the key numbers stay.
 
 use crate::document::{Document, Report, RunReport, SeriesReport};
-use crate::table::Table;
+use crate::table::{Table, escaped};
 use crate::tables;
 use results::finding::Level;
-use results::units::{self, is_unprintable, printable};
+use results::units::{self, printable};
+
+impl Document {
+    /// For tickets and wikis: all but the pictures.
+    pub fn markdown(&self) -> String {
+        markdown(self)
+    }
+}
 
 /// All reports, one below the other.
-pub(crate) fn markdown(document: &Document) -> String {
+fn markdown(document: &Document) -> String {
     let of = |report: &Report| match report {
         Report::Run(run) => run_text(run, 1),
         Report::Series(series) => series_text(series),
@@ -103,19 +110,6 @@ fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{}\n{fence}\n\n", printable(text))
-}
-
-/// Text of which no character is taken for markup, on one line.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' | '|' | '*' | '_' | '`' | '<' | '>' | '[' | ']' | '#' => safe.extend(['\\', c]),
-            c if is_unprintable(c) || c.is_control() => safe.push(' '),
-            c => safe.push(c),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

@@ -1,8 +1,18 @@
 //! How a report's numbers came about, and what they do not say: the same words in every form.
 
-use crate::document::Part;
 use results::run_dir::Manifest;
 use results::units;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A text under a heading.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Part {
+    /// The heading.
+    pub title: String,
+    /// One paragraph.
+    pub text: String,
+}
 
 /// The explanations for a run, in the order in which a doubt would come up.
 pub(crate) fn parts(manifest: &Manifest) -> Vec<Part> {

@@ -3,8 +3,10 @@
 //! Who has something to show fills one, and every form lays out the same cells. (JSON has the numbers that
 //! the cells were made of, unrounded and by name.)
 
+use crate::words;
 use maud::{Markup, Render, html};
 use results::judge::Outcome;
+use results::units::is_unprintable;
 use std::fmt;
 
 /// Columns and rows of text under a title.
@@ -94,7 +96,7 @@ impl Table {
         }
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let rules = self.columns.iter().map(|column| if column.right { "---:|" } else { "---|" });
-        line(self.columns.iter().map(|column| crate::markdown::escaped(&column.heading)).collect())
+        line(self.columns.iter().map(|column| escaped(&column.heading)).collect())
             + &format!("|{}\n", rules.collect::<String>())
             + &self.rows.iter().map(|row| line(row.iter().map(Cell::markdown).collect())).collect::<String>()
     }
@@ -188,11 +190,11 @@ impl Cell {
 
     /// An outcome; `None` of what is not at its end.
     pub fn outcome(outcome: Option<Outcome>) -> Self {
-        Self { text: crate::words::outcome(outcome), look: Look::Badge(outcome) }
+        Self { text: words::outcome(outcome), look: Look::Badge(outcome) }
     }
 
     fn markdown(&self) -> String {
-        let text = crate::markdown::escaped(&self.text);
+        let text = escaped(&self.text);
         if let Look::Strong = self.look { format!("**{text}**") } else { text }
     }
 }
@@ -211,9 +213,41 @@ impl Render for Cell {
             Look::Bad => html! { span.over { (self.text) } },
             Look::Code => html! { code { (self.text) } },
             Look::Link(id) => html! { a href={ "#" (id) } { (self.text) } },
-            Look::Badge(outcome) => crate::html::badge(*outcome),
+            Look::Badge(outcome) => badge(*outcome),
         }
     }
+}
+
+/// Text of which no character is taken for markup, on one line.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '|' | '*' | '_' | '`' | '<' | '>' | '[' | ']' | '#' => safe.extend(['\\', c]),
+            c if is_unprintable(c) || c.is_control() => safe.push(' '),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// The class of an outcome, which colours it, and its sign.
+pub(crate) fn look(outcome: Option<Outcome>) -> (&'static str, &'static str) {
+    match outcome {
+        Some(Outcome::Pass) => ("pass", "✔"),
+        Some(Outcome::Fail) => ("fail", "✘"),
+        Some(Outcome::Invalid) => ("invalid", "?"),
+        None => ("invalid", "…"),
+    }
+}
+
+/// An outcome as a word with a sign, coloured; `None` of what is not at its end.
+fn badge(outcome: Option<Outcome>) -> Markup {
+    html! { span class={ "badge " (look(outcome).0) } { (signed(outcome)) } }
+}
+
+pub(crate) fn signed(outcome: Option<Outcome>) -> Markup {
+    html! { span aria-hidden="true" { (look(outcome).1) } " " (words::outcome(outcome)) }
 }
 
 #[cfg(test)]

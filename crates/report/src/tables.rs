@@ -133,7 +133,7 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
             devices.map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ").into(),
             match (step.step.state, step.step.outcome) {
                 (State::Done, Some(outcome)) => Cell::outcome(Some(outcome)),
-                _ => words::step_outcome(step, &report.series).into(),
+                _ => words::step_outcome(&step.step, &report.series).into(),
             },
             step.step.reason.clone().into(),
             format!("{ran} of {}", units::span(step.step.duration_sec)).into(),

@@ -12,8 +12,15 @@ use std::fmt::Write;
 /// Most slices of a step of a series of which it is told where the time went.
 const BLAME_TOLD_MAX: usize = 2;
 
+impl Document {
+    /// For a terminal: verdicts, shares and latencies.
+    pub fn text(&self) -> String {
+        text(self)
+    }
+}
+
 /// All reports, the ones below others under a line with their directory.
-pub(crate) fn text(document: &Document) -> String {
+fn text(document: &Document) -> String {
     let several = document.reports.len() > 1;
     let mut text = String::new();
     for report in &document.reports {
@@ -44,7 +51,7 @@ fn series_page(report: &SeriesReport) -> String {
         None => text += "no conclusion yet\n",
     }
     let rows = report.steps.iter().map(|step| {
-        let outcome = words::step_outcome(step, &report.series);
+        let outcome = words::step_outcome(&step.step, &report.series);
         let (load, length) = (units::multiple(step.step.multiple), units::span(step.step.duration_sec));
         [step.step.name.clone(), load, length, outcome, step.step.reason.clone()]
     });

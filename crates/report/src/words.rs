@@ -1,8 +1,7 @@
 //! Names in words: how all forms of a report say an outcome, a device, a class.
 
-use crate::document::StepReport;
 use results::judge::{Class, Outcome};
-use results::series::{Series, State};
+use results::series::{Series, State, Step};
 use results::units::span_of;
 
 /// Device of a group or share: its name, or all together.
@@ -16,8 +15,8 @@ pub(crate) fn outcome(outcome: Option<Outcome>) -> String {
 }
 
 /// How a step of `series` ended, or how far it is.
-pub(crate) fn step_outcome(step: &StepReport, series: &Series) -> String {
-    let state = match (step.step.state, step.step.outcome) {
+pub(crate) fn step_outcome(step: &Step, series: &Series) -> String {
+    let state = match (step.state, step.outcome) {
         (State::Done, Some(outcome)) => return outcome.to_string(),
         (State::Done, None) => "done",
         (State::Planned, _) if series.conclusion.is_some() => "not run",

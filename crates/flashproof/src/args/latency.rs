@@ -101,6 +101,26 @@ struct ActCli {
     args: LatencyArgs,
 }
 
+/// How ACT's script explains its options.
+pub const ACT_USAGE: &str = "\
+Usage:
+ -l act_storage or act_index output file
+    MANDATORY - NO DEFAULT
+    e.g. act_out.txt
+ -h histogram to analyse
+    default: depends on config read from output file
+ -t analysis slice interval in seconds
+    default: 3600
+ -s start display from this bucket
+    default: 0
+ -n number of buckets to display
+    default: 7
+ -e show start bucket then every n-th bucket
+    default: 1
+ -x (show extra information for each slice)
+    default: not set
+";
+
 const EXAMPLES: &str = "\
 Examples:
   flashproof latency -l act_out.txt                       the shares of each hour
@@ -142,9 +162,9 @@ fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
         "{}{}\n{}",
         report::latency::table::echo(typed),
         in_acts_words(error, typed),
-        crate::commands::latency::ACT_USAGE
+        ACT_USAGE
     ));
-    std::process::exit(crate::ACT_FAILURE.into())
+    std::process::exit(crate::failure::ACT_FAILURE.into())
 }
 
 fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {

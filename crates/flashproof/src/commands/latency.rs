@@ -3,10 +3,10 @@
 //! What ACT's script would have printed is on standard output, its complaints included; what it would
 //! not have known (what was left out, what is damaged, what to do) is on standard error.
 
-use crate::args::{Format, LatencyArgs};
+use crate::args::{ACT_USAGE, Format, LatencyArgs};
 use crate::console;
 use crate::failure::Failure;
-use report::latency::choice::BUCKETS;
+use report::latency::log::BUCKETS;
 use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement};
 use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, csv, json, markdown, table};
@@ -18,26 +18,6 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::process::ExitCode;
-
-/// How ACT's script explains its options.
-pub const ACT_USAGE: &str = "\
-Usage:
- -l act_storage or act_index output file
-    MANDATORY - NO DEFAULT
-    e.g. act_out.txt
- -h histogram to analyse
-    default: depends on config read from output file
- -t analysis slice interval in seconds
-    default: 3600
- -s start display from this bucket
-    default: 0
- -n number of buckets to display
-    default: 7
- -e show start bucket then every n-th bucket
-    default: 1
- -x (show extra information for each slice)
-    default: not set
-";
 
 /// Why there is no table, or none to the end.
 struct Stop {

@@ -6,13 +6,12 @@
 
 mod drives;
 mod kept;
-mod prepare;
 mod step;
 
 pub use drives::Drives;
 pub use kept::{Kept, default_name};
-pub use prepare::prepare;
 pub use step::StepRun;
+pub use step::prepare;
 
 use crate::commands::config;
 use crate::console;

@@ -1,15 +1,18 @@
-//! The run of one step of a series: what every step's order has in common, and what is kept of one that
-//! did not come to a verdict.
+//! The run of one step of a series: what all have in common, and what is kept of one that did not come to a
+//! verdict. And what comes before the first: preparing the drives that are not on record as prepared.
 
-use super::Kept;
-use crate::args::SeriesArgs;
+use super::{Drives, Kept};
+use crate::args::{PrepArgs, SeriesArgs};
+use crate::commands::{Manner, prep};
 use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::runner::{self, Ended, Named, Part, RunRequest, Watch};
+use crate::recording::Watch;
+use crate::runner::{self, Ended, Named, Part, RunRequest};
 use crate::signals::Switch;
 use load::workload::{Load, Workload};
 use results::judge::{Sla, Verdict};
+use std::process::ExitCode;
 
 /// What to run for a step.
 pub struct StepRun<'a, W> {
@@ -70,5 +73,30 @@ impl Kept {
                 self.save().and(Err(failure))
             }
         }
+    }
+}
+
+/// Prepares the drives that are not on record as prepared; `begun`: whether the series made a run before.
+/// Gives an exit code where that did not come to its end.
+pub fn prepare(
+    drives: &Drives,
+    begun: bool,
+    erase: &[String],
+    quiet: bool,
+    switch: &Switch,
+) -> Result<Option<ExitCode>, Failure> {
+    let names = drives.to_prepare(begun);
+    if names.is_empty() {
+        return Ok(None);
+    }
+    console::note(&format!(
+        "not on record as prepared: {}; preparing first, because an empty drive is faster than it will be in use",
+        names.join(", ")
+    ));
+    let erase: Vec<_> = erase.iter().filter(|name| names.contains(name)).cloned().collect();
+    let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
+    match prep::prepare(&PrepArgs::usual(names, &erase, others, quiet), Manner::Own, switch)? {
+        0 => Ok(None),
+        code => Ok(Some(ExitCode::from(code))),
     }
 }

@@ -1,7 +1,7 @@
 //! Samples of the block layer while a run goes on: half a second in every thirty.
 //!
 //! ```text
-//! plan -> Tracing (a thread behind all others) -> sample -> summary -> trace.csv
+//! plan -> Tracing (a thread behind all others) -> sample -> trace.csv
 //! ```
 //!
 //! Tracing all the time would cost more than the run itself at high rates; a sample now and then shows where
@@ -9,21 +9,18 @@
 //! seen enough, and any failure ends the tracing and not the run.
 
 mod sample;
-mod summary;
 
 use crate::console;
 use crate::devices::Devices;
 use device::discover::{DevNum, Partition};
-use device::observe::DeviceNumber;
 use device::observe::trace::has_requests;
 use results::run_dir::{Manifest, TraceWriter};
-use sample::Sample;
-use std::ops::Range;
+use sample::lines;
+use sample::{Place, SECTOR_BYTES, Sample};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use summary::lines;
 use sys::process;
 
 /// From the beginning of the run to its first sample; of a short run a quarter at most.
@@ -33,24 +30,8 @@ const PERIOD: Duration = Duration::from_secs(30);
 /// Length of a sample; of a short run a quarter at most.
 const LENGTH: Duration = Duration::from_millis(500);
 
-/// Bytes in a sector of the block layer.
-const SECTOR_BYTES: u64 = 512;
-
 /// What is not known without samples.
 const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
-
-/// What of the block layer belongs to a device of the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
-    /// Number of the device in the manifest.
-    index: usize,
-    /// The device's own number, which bios carry.
-    own: DeviceNumber,
-    /// That of the disk that it lies on, which requests carry.
-    disk: DeviceNumber,
-    /// Its sectors on the disk.
-    sectors: Range<u64>,
-}
 
 /// What can be traced in a run.
 #[derive(Debug)]

@@ -1,12 +1,14 @@
-//! One sample: the events of half a second, paired into requests.
+//! One sample: the events of half a second, paired into requests, and as lines of trace.csv.
 //!
 //! Counted are the requests that were queued within the sample. Those still under way at its end are
 //! waited for a little, so that slow ones are not the ones that are missing; what takes longer than
 //! that is not seen here, but in the run's own times.
 
-use super::Place;
 use device::observe::DeviceNumber;
-use device::observe::trace::{Event, Options, Pairing, Request, Trace, TraceError, sort_by_time};
+use device::observe::trace::{Event, EventOp, Options, Pairing, Request, Trace, TraceError, sort_by_time};
+use results::run_dir::{LARGE_BYTES, Spread, TraceKind, TraceLine, TraceSize};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 use sys::usage::monotonic_ns;
 
@@ -26,6 +28,22 @@ const BUFFER_BYTES: u64 = 16 << 20;
 pub(super) struct Sample<'a> {
     places: &'a [Place],
     events: Vec<Event>,
+}
+
+/// Bytes in a sector of the block layer.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// What of the block layer belongs to a device of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Number of the device in the manifest.
+    pub(super) index: usize,
+    /// The device's own number, which bios carry.
+    pub(super) own: DeviceNumber,
+    /// That of the disk that it lies on, which requests carry.
+    pub(super) disk: DeviceNumber,
+    /// Its sectors on the disk.
+    pub(super) sectors: Range<u64>,
 }
 
 /// What a sample brought.
@@ -101,4 +119,137 @@ fn start(places: &[Place]) -> Result<Trace, TraceError> {
     numbers.sort_unstable();
     numbers.dedup();
     Trace::start(&numbers, Options { buffer_bytes: BUFFER_BYTES, complete: true, queue: true })
+}
+
+/// Queue and device times of requests of one device, kind and size.
+#[derive(Default)]
+struct Times {
+    queue_ns: Vec<u64>,
+    device_ns: Vec<u64>,
+    queue_over: Vec<u64>,
+    device_over: Vec<u64>,
+    total_over: Vec<u64>,
+}
+
+/// The lines of one sample that began `at_sec` into the run: by device, kind and size.
+///
+/// A request on a disk outside the run's own sectors is somebody else's and is left out.
+pub(super) fn lines(taken: &Taken, at_sec: f64, places: &[Place], thresholds_ns: &[u64]) -> Vec<TraceLine> {
+    let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
+    for request in &taken.requests {
+        let own = |place: &&Place| place.disk == request.device && place.sectors.contains(&request.sector);
+        let Some(place) = places.iter().find(own) else { continue };
+        groups.entry((place.index, kind(request), size(request))).or_default().add(request, thresholds_ns);
+    }
+    let line = |((device, kind, size), mut times): ((usize, TraceKind, TraceSize), Times)| TraceLine {
+        at_sec,
+        length_ms: taken.length.as_millis() as u64,
+        device,
+        kind,
+        size,
+        requests: times.queue_ns.len() as u64,
+        lost: taken.lost,
+        queue: spread(&mut times.queue_ns),
+        device_time: spread(&mut times.device_ns),
+        queue_over: times.queue_over,
+        device_over: times.device_over,
+        total_over: times.total_over,
+    };
+    groups.into_iter().map(line).collect()
+}
+
+fn kind(request: &Request) -> TraceKind {
+    match request.op {
+        EventOp::Read => TraceKind::Read,
+        _ => TraceKind::Write,
+    }
+}
+
+fn size(request: &Request) -> TraceSize {
+    if u64::from(request.sectors) * SECTOR_BYTES < LARGE_BYTES { TraceSize::Small } else { TraceSize::Large }
+}
+
+impl Times {
+    fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
+        let (queue_ns, device_ns) = (request.queue_ns(), request.device_ns());
+        self.queue_ns.push(queue_ns);
+        self.device_ns.push(device_ns);
+        let counts = [&mut self.queue_over, &mut self.device_over, &mut self.total_over];
+        for (over, ns) in counts.into_iter().zip([queue_ns, device_ns, queue_ns + device_ns]) {
+            over.resize(thresholds_ns.len(), 0);
+            // Reaching a threshold is over it, as everywhere in a run.
+            over.iter_mut().zip(thresholds_ns).for_each(|(over, threshold)| *over += u64::from(ns >= *threshold));
+        }
+    }
+}
+
+/// Median, 99th percentile (by nearest rank) and the longest.
+fn spread(times_ns: &mut [u64]) -> Spread {
+    times_ns.sort_unstable();
+    let rank = |percent: usize| times_ns.get((times_ns.len() * percent).div_ceil(100).saturating_sub(1));
+    let at = |percent| rank(percent).copied().unwrap_or(0);
+    Spread { p50_ns: at(50), p99_ns: at(99), max_ns: at(100) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
+        let (queued_ns, issued_ns) = (1_000, 1_000 + queue_ns);
+        Request { device: (8, 0), sector, sectors, op, queued_ns, issued_ns, completed_ns: issued_ns + device_ns }
+    }
+
+    fn place(index: usize, sectors: std::ops::Range<u64>) -> Place {
+        Place { index, own: (8, 1 + index as u32), disk: (8, 0), sectors }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_times() {
+        let mut times: Vec<u64> = (1..=200).rev().collect();
+        assert_eq!(spread(&mut times), Spread { p50_ns: 100, p99_ns: 198, max_ns: 200 });
+        assert_eq!(spread(&mut [7]), Spread { p50_ns: 7, p99_ns: 7, max_ns: 7 });
+        assert_eq!(spread(&mut []), Spread::default());
+    }
+
+    #[test]
+    fn requests_are_told_apart_by_device_kind_and_size() {
+        let requests = vec![
+            request(10, 127, EventOp::Read, 5, 50),
+            request(20, 128, EventOp::Read, 6, 60),
+            request(30, 8, EventOp::Write, 7, 70),
+            request(1_000, 8, EventOp::Read, 8, 80),
+            request(9_000, 8, EventOp::Read, 9, 90),
+        ];
+        let taken = Taken { length: Duration::from_millis(250), requests, lost: 4 };
+        let lines = lines(&taken, 31.5, &[place(0, 0..1_000), place(1, 1_000..2_000)], &[100]);
+        let seen: Vec<_> = lines
+            .iter()
+            .map(|line| (line.device, line.kind, line.size, line.requests, line.device_time.max_ns))
+            .collect();
+        let expected = [
+            (0, TraceKind::Read, TraceSize::Small, 1, 50),
+            (0, TraceKind::Read, TraceSize::Large, 1, 60),
+            (0, TraceKind::Write, TraceSize::Small, 1, 70),
+            (1, TraceKind::Read, TraceSize::Small, 1, 80),
+        ];
+        assert_eq!(seen, expected, "and what lies on no device of the run is left out");
+        assert!(lines.iter().all(|line| (line.at_sec, line.length_ms, line.lost) == (31.5, 250, 4)));
+    }
+
+    #[test]
+    fn a_request_is_over_where_its_part_reaches_the_threshold() {
+        let requests = vec![
+            request(0, 8, EventOp::Read, 600, 500),
+            request(0, 8, EventOp::Read, 1_000, 10),
+            request(0, 8, EventOp::Read, 10, 9_000),
+            request(0, 8, EventOp::Read, 10, 10),
+        ];
+        let taken = Taken { requests, ..Taken::default() };
+        let lines = lines(&taken, 0.0, &[place(0, 0..8)], &[1_000, 8_000]);
+        assert_eq!(lines[0].queue_over, [1, 0]);
+        assert_eq!(lines[0].device_over, [1, 1]);
+        assert_eq!(lines[0].total_over, [3, 1]);
+    }
 }

@@ -1,8 +1,8 @@
 //! The host and this program: whether either was in the way.
 
-use super::bins::{Bins, Stat};
-use super::quantity::{Part, Quantity};
+use super::telemetry::{Part, Quantity};
 use super::timeline::Timeline;
+use super::timeline::{Bins, Stat};
 use super::{Axis, Chart, Line, Style};
 use results::telemetry::{Column, ColumnOf};
 use results::units;

@@ -7,15 +7,13 @@
 //! The one idea: a chart here knows nothing of a plotting library. It is lines, limits and marks with
 //! names and units, or the reason why there is nothing to draw; forms do with it what they can.
 //!
-//! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points by [`bins`]
+//! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
 //! * one file for each section of charts: [`shares`], [`heat_map`], [`percentiles`], [`rates`],
 //!   [`telemetry`], [`host`], [`trace`], [`steady`], [`rating`]
 
-pub(crate) mod bins;
 pub(crate) mod heat_map;
 pub(crate) mod host;
 pub(crate) mod percentiles;
-pub(crate) mod quantity;
 pub(crate) mod rates;
 pub(crate) mod rating;
 pub(crate) mod shares;

@@ -1,6 +1,6 @@
 //! What was asked for and what was done: a chart for each stream.
 
-use super::bins::Stat;
+use super::timeline::Stat;
 use super::timeline::Timeline;
 use super::{Axis, Chart, Line, Points, Style};
 use results::run_dir::Manifest;

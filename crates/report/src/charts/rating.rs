@@ -1,9 +1,9 @@
 //! The rating curve of a search: what each load did to the shares and to the 99th percentile.
 
 use super::{Axis, Chart, Limit, Line, Points, Style};
-use crate::document::{RunReport, StepReport};
+use crate::document::RunReport;
 use results::judge::Outcome;
-use results::series::Rule;
+use results::series::{Rule, Step};
 use results::units;
 
 /// How a step ended, as lines tell it: by colour, symbol and name.
@@ -14,10 +14,8 @@ const ENDS: [(Outcome, &str, usize); 3] =
 const DRAWN_OF_LIMIT: f64 = 100.0;
 
 /// A chart for each threshold, then one of the 99th percentile, against the multiple of 1x.
-pub(crate) fn charts(steps: &[StepReport]) -> Vec<Chart> {
-    let judged = steps.iter().filter(|step| step.step.rule == Rule::Limits);
-    let judged: Vec<(&StepReport, &RunReport)> =
-        judged.filter_map(|step| Some((step, step.report.as_ref()?))).collect();
+pub(crate) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>) -> Vec<Chart> {
+    let judged: Vec<_> = steps.filter(|(step, _)| step.rule == Rule::Limits).collect();
     let Some((_, first)) = judged.first() else {
         let chart = over_multiple("rating", "Shares against the load", Axis::linear("share", "%"));
         return vec![chart.without_data("no step that is judged has a run that can be read")];
@@ -58,12 +56,12 @@ fn over_multiple(id: &str, title: &str, y: Axis) -> Chart {
 
 fn with_points(
     mut chart: Chart,
-    judged: &[(&StepReport, &RunReport)],
+    judged: &[(&Step, &RunReport)],
     value: impl Fn(&RunReport) -> Option<f64>,
     unit: &str,
 ) -> Chart {
     let mut points: Vec<(f64, Option<f64>, Option<Outcome>)> =
-        judged.iter().map(|(step, run)| (step.step.multiple, value(run), step.step.outcome)).collect();
+        judged.iter().map(|(step, run)| (step.multiple, value(run), step.outcome)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (x, y) = points.iter().map(|(x, y, _)| (*x, *y)).unzip();
     let style = Style { symbols: false, ..Style::line(6) };

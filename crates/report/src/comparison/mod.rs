@@ -12,41 +12,23 @@
 
 mod candidate;
 mod cell;
-mod differences;
-mod given;
-mod margins;
 mod published;
 mod source;
 mod table;
 mod wear;
 
 pub use candidate::{Candidate, Load, Quantile, Rate, Test};
+pub use candidate::{Margin, Worst};
 pub use cell::Cell;
-pub use given::{Endurance, Given, UnknownName};
-pub use margins::{Margin, Worst};
 pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as read_published};
 pub use wear::DeviceWear;
+pub use wear::{Endurance, Given, UnknownName};
 
-use results::run_dir::RunDirError;
 use serde::Serialize;
 use source::Source;
+pub use source::{CompareError, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use thiserror::Error;
-
-/// What a candidate's directory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// One run.
-    Run,
-    /// A certification.
-    Certify,
-    /// A search for the highest rating.
-    Rate,
-    /// A series that cannot be read.
-    Series,
-}
 
 /// Candidates side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,42 +53,10 @@ pub struct Named {
     pub dir: PathBuf,
 }
 
-/// Why nothing was compared.
-#[derive(Debug, Error)]
-pub enum CompareError {
-    /// A directory holds neither a run nor a series.
-    #[error("{source}")]
-    Read {
-        /// The candidate.
-        name: String,
-        /// Why.
-        source: RunDirError,
-    },
-    /// The same run twice.
-    #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
-    Twice {
-        /// One name.
-        first: String,
-        /// The other.
-        second: String,
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// The same name twice.
-    #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
-    SameName {
-        /// The name.
-        name: String,
-    },
-    /// Something was said of nobody.
-    #[error(transparent)]
-    Given(#[from] UnknownName),
-}
-
-impl CompareError {
-    /// Whether the user asked for something that cannot be, and not a file is at fault.
-    pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::Read { .. })
+impl Comparison {
+    /// Whether any of it must not be taken at its face: tests that differ, something damaged.
+    pub fn is_doubtful(&self) -> bool {
+        !self.warnings.is_empty()
     }
 }
 
@@ -139,7 +89,7 @@ pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<C
     let runs = sources.iter().filter_map(|source| source.run.value());
     known.extend(runs.flat_map(|run| &run.manifest.devices).map(String::as_str));
     given.check(&known)?;
-    let mut warnings = differences::differences(&sources);
+    let mut warnings = source::differences(&sources);
     let mut remarks = Vec::new();
     for source in &sources {
         let named = |text: &String| format!("{}: {text}", source.name);

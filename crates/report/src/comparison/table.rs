@@ -5,8 +5,7 @@
 use super::Cell;
 use super::published::Published;
 use super::{Candidate, Comparison, DeviceWear, Kind};
-use crate::markdown::escaped;
-use crate::table::Table;
+use crate::table::{Table, escaped};
 use results::judge::{Class, Outcome};
 use results::units;
 use std::fmt::{self, Write};

@@ -7,26 +7,25 @@
 //! The one idea: forms only lay out. What is judged, reduced, put into words or missing is decided
 //! here, so no form can say something that another does not know.
 
-mod error;
 mod run;
-mod section;
 mod series;
 
-pub use error::ReportError;
-pub use run::{Banner, Pair, Part, RunReport};
-pub use section::Section;
+pub use crate::method::Part;
+pub use run::{Banner, Pair, RunReport};
 pub use series::{SeriesReport, StepReport};
 
-use crate::charts::Detail;
+use crate::charts::{Chart, Detail};
 use results::judge::Outcome;
+use results::run_dir::RunDirError;
 use results::series::Series;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use std::path::Path;
+use thiserror::Error;
 
 /// What a page of HTML has within its first kilobyte, and no other file does.
-pub const HTML_MARK: &str = crate::html::MARK;
+pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
 
 /// Version of the document's fields. Raised when one changes its meaning.
 pub const DOCUMENT_FORMAT_VERSION: u32 = 1;
@@ -110,21 +109,6 @@ impl Document {
         let settings = SchemaSettings::draft2020_12().for_serialize();
         Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<Self>())? + "\n")
     }
-
-    /// One page of HTML that needs nothing else: no network, no other file.
-    pub fn html(&self) -> String {
-        crate::html::page(self)
-    }
-
-    /// For tickets and wikis: all but the pictures.
-    pub fn markdown(&self) -> String {
-        crate::markdown::markdown(self)
-    }
-
-    /// For a terminal: verdicts, shares and latencies.
-    pub fn text(&self) -> String {
-        crate::text::text(self)
-    }
 }
 
 impl Report {
@@ -150,4 +134,31 @@ impl Report {
             Self::Series(series) => series.banners.iter().map(|banner| banner.text.clone()).collect(),
         }
     }
+}
+
+/// Charts under a heading, and what they are for.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Section {
+    /// A name for programs: `latency`.
+    pub id: String,
+    /// The heading.
+    pub title: String,
+    /// What the section answers, one sentence.
+    pub intro: String,
+    /// Its charts.
+    pub charts: Vec<Chart>,
+}
+
+impl Section {
+    pub(crate) fn new(id: &str, title: &str, intro: &str, charts: Vec<Chart>) -> Self {
+        Self { id: id.to_owned(), title: title.to_owned(), intro: intro.to_owned(), charts }
+    }
+}
+
+/// Why a report could not be made.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// A directory cannot be read as a run or a series.
+    #[error(transparent)]
+    Directory(#[from] RunDirError),
 }

@@ -6,7 +6,7 @@ use crate::charts::timeline::Timeline;
 use crate::charts::windows::Windows;
 use crate::charts::{Chart, Detail, heat_map, host, percentiles, rates, shares, steady, trace};
 use crate::latencies::StreamLatencies;
-use crate::method;
+use crate::method::{self, Part};
 use crate::rejudge::doubt_of;
 use crate::words;
 use results::cell::Layout;
@@ -34,15 +34,6 @@ pub struct Pair {
     pub name: String,
     /// The value with its unit.
     pub value: String,
-}
-
-/// A text under a heading.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Part {
-    /// The heading.
-    pub title: String,
-    /// One paragraph.
-    pub text: String,
 }
 
 /// What one run directory says.

@@ -64,7 +64,7 @@ impl SeriesReport {
                 "rating",
                 "The rating curve",
                 "What each load did to the shares and to the 99th percentile.",
-                rating::charts(&steps),
+                rating::charts(steps.iter().filter_map(|step| Some((&step.step, step.report.as_ref()?)))),
             )],
         };
         let mut this = Self { dir: dir.display().to_string(), title: title(&series), banners, series, sections, steps };

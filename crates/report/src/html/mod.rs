@@ -9,26 +9,29 @@ mod plot;
 mod run;
 mod series;
 
-use crate::document::{Document, Report};
+use crate::document::{Document, HTML_MARK, Report};
 use crate::table::{Cell, Table};
 use crate::words;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use results::units::is_unprintable;
-
-pub(crate) use parts::badge;
 
 const STYLE: &str = include_str!("page.css");
 /// Counts errors from the first moment on.
 const GUARD: &str = include_str!("guard.js");
 /// Draws the charts.
 const DRAW: &str = include_str!("draw.js");
-/// What every page has near its beginning, so that one is told from other files.
-pub(crate) const MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
 /// The page may run what is in it, and fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
+impl Document {
+    /// One page of HTML that needs nothing else: no network, no other file.
+    pub fn html(&self) -> String {
+        page(self)
+    }
+}
+
 /// The page.
-pub(crate) fn page(document: &Document) -> String {
+fn page(document: &Document) -> String {
     let mut plots = plot::Plots::default();
     let several = document.reports.len() > 1;
     let articles: Vec<Markup> = document
@@ -52,7 +55,7 @@ pub(crate) fn page(document: &Document) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
-                (PreEscaped(MARK))
+                (PreEscaped(HTML_MARK))
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light";

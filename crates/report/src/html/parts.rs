@@ -3,33 +3,14 @@
 use super::plot::Plots;
 use crate::charts::Chart;
 use crate::document::{Banner, Section};
+use crate::table::{look, signed};
 use crate::tables::named_values;
-use crate::words;
 use maud::{Markup, html};
 use results::judge::Outcome;
 use serde_json::Value;
 
 /// Deepest nesting of facts that is taken apart; deeper values are shown as they are.
 const DEPTH_MAX: usize = 4;
-
-/// The class of an outcome, which colours it, and its sign.
-fn look(outcome: Option<Outcome>) -> (&'static str, &'static str) {
-    match outcome {
-        Some(Outcome::Pass) => ("pass", "✔"),
-        Some(Outcome::Fail) => ("fail", "✘"),
-        Some(Outcome::Invalid) => ("invalid", "?"),
-        None => ("invalid", "…"),
-    }
-}
-
-/// An outcome as a word with a sign, coloured; `None` of what is not at its end.
-pub(crate) fn badge(outcome: Option<Outcome>) -> Markup {
-    html! { span class={ "badge " (look(outcome).0) } { (signed(outcome)) } }
-}
-
-fn signed(outcome: Option<Outcome>) -> Markup {
-    html! { span aria-hidden="true" { (look(outcome).1) } " " (words::outcome(outcome)) }
-}
 
 /// The outcome in a box, what decided it, and what more is to be said of it.
 pub(super) fn verdict(outcome: Option<Outcome>, word: Markup, decided: &str, more: Markup) -> Markup {

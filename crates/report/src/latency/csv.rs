@@ -4,9 +4,9 @@
 //! log is damaged: lines are cut out and put together, and a warning beside them is lost then.
 
 use super::Log;
+use super::log::unit;
 use super::run::RunLatencies;
 use crate::table::Table;
-use results::buckets::ActScale;
 
 /// Names of the columns.
 const COLUMNS: [&str; 12] = [
@@ -55,12 +55,4 @@ pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Re
         }
     }
     table.csv()
-}
-
-/// Short name of the unit of thresholds.
-pub(super) fn unit(scale: ActScale) -> &'static str {
-    match scale {
-        ActScale::Milliseconds => "ms",
-        ActScale::Microseconds => "us",
-    }
 }

@@ -1,6 +1,6 @@
 //! Everything as JSON, nothing rounded. `docs/latency.md` lists the fields.
 
-use super::csv::unit;
+use super::log::unit;
 use super::markdown::mean;
 use super::run::RunLatencies;
 use super::sla::Judgement;

@@ -2,12 +2,13 @@
 //!
 //! A slice ends at a report whose time is a multiple of its length and begins at the one before; it
 //! can be formed when the log has both. What stands behind the last complete slice is left out.
+//! What is shown is chosen as by ACT's script, with its defaults and its bounds; or it is said why there is nothing.
 
-use super::LatencyError;
-use results::act_log::{Chunk, Header, ReadError, Reader, Truncation};
+use results::act_log::{Chunk, Header, Part, ReadError, Reader, Truncation};
 use results::buckets::{ActBuckets, ActScale};
 use std::io::Read;
 use std::ops::RangeInclusive;
+use thiserror::Error;
 
 /// Histograms shown when none is named, by generation of ACT; the first that a log has.
 const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
@@ -292,6 +293,153 @@ impl Slice<'_> {
     }
 }
 
+/// Short name of the unit of thresholds.
+pub(super) fn unit(scale: ActScale) -> &'static str {
+    match scale {
+        ActScale::Milliseconds => "ms",
+        ActScale::Microseconds => "us",
+    }
+}
+
+/// Buckets that ACT's script knows, of the 65 that a log can have: up to "longer than 65,536 units".
+pub const BUCKETS: usize = 17;
+
+/// What to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// Length of a slice as it was asked for, seconds, at least 1.
+    pub slice_sec: u64,
+    /// Names of the histograms; empty for the log's reads.
+    pub histograms: Vec<String>,
+    /// The first bucket shown, below [`BUCKETS`].
+    pub first_bucket: usize,
+    /// How many buckets are shown at most, at least 1.
+    pub buckets_max: usize,
+    /// Distance between two buckets shown, at least 1.
+    pub every_nth: usize,
+    /// Whether rates are shown, too.
+    pub extra: bool,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { slice_sec: 3600, histograms: Vec::new(), first_bucket: 0, buckets_max: 7, every_nth: 1, extra: false }
+    }
+}
+
+impl Choice {
+    /// The buckets shown, ascending. Bucket `b` stands for "longer than 2^b units".
+    pub fn buckets(&self) -> Vec<usize> {
+        (self.first_bucket..BUCKETS).step_by(self.every_nth.max(1)).take(self.buckets_max).collect()
+    }
+}
+
+/// A log that gives no table. Messages name the log.
+#[derive(Debug, Error)]
+pub enum LatencyError {
+    /// The log does not read.
+    #[error("reading {log}, {source}; give a whole log of act_storage, act_index or flashproof")]
+    Read {
+        /// The log as it was named.
+        log: String,
+        /// What is wrong with it, and where.
+        source: ReadError,
+    },
+    /// The configuration does not say how long a report interval is.
+    #[error(
+        "reading {log} - its configuration has report-interval-sec {found}, and slices need a whole number of seconds \
+         above 0; give a log with its whole header"
+    )]
+    Interval {
+        /// The log as it was named.
+        log: String,
+        /// The version of the log.
+        version: String,
+        /// The value in quotes, or `missing`.
+        found: String,
+    },
+    /// A name fits several histograms.
+    #[error("reading {log} - {wanted:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
+    Ambiguous {
+        /// The log as it was named.
+        log: String,
+        /// The name that was asked for.
+        wanted: String,
+        /// The histograms that it fits.
+        fits: Vec<String>,
+    },
+    /// Logs whose intervals have no multiple in common that could be counted.
+    #[error(
+        "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; look at the logs one by one"
+    )]
+    Slices {
+        /// The length asked for.
+        slice_sec: u64,
+        /// The intervals, as text.
+        intervals: String,
+    },
+    /// A limit lies between two edges of the log's buckets.
+    #[error(
+        "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}, so it cannot be \
+         said how many took over the threshold; choose one of those, or judge a run directory whose run had this limit in its --sla"
+    )]
+    Edge {
+        /// The log as it was named.
+        log: String,
+        /// The limit.
+        limit: String,
+        /// Unit of the buckets.
+        unit: &'static str,
+        /// The edges on both sides.
+        edges: String,
+    },
+    /// There is no histogram to judge.
+    #[error("judging {log} - it has neither reads nor writes; name what to judge with -h: it has {}", .has.join(", "))]
+    NothingToJudge {
+        /// The log as it was named.
+        log: String,
+        /// The histograms of the log.
+        has: Vec<String>,
+    },
+}
+
+impl LatencyError {
+    /// What ACT's script says on standard output of such a log before it gives up: for programs that
+    /// wait for these words. Empty where it would not give up, or crash.
+    pub fn in_acts_words(&self) -> String {
+        match self {
+            Self::Read { log, source: ReadError::Version { version, .. } } => {
+                format!("{}{log} ACT version not compatible\n", version_line(log, version))
+            }
+            Self::Read { log, source: ReadError::Header { part: Part::Version, .. } } => {
+                format!("{log} ACT version not found\n")
+            }
+            Self::Read { log, source: ReadError::Header { part, version, .. } } => {
+                let lacks = match part {
+                    Part::Version | Part::Configuration => "report interval",
+                    Part::Derived => "derived configuration",
+                    Part::Names => "histogram names",
+                };
+                format!("{}can't find {lacks}\n", version_line(log, version))
+            }
+            Self::Interval { log, version, found } => {
+                let says = if found == "\"0\"" {
+                    "reporting interval must be more than 0"
+                } else {
+                    "can't find report interval"
+                };
+                format!("{}{says}\n", version_line(log, version))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The second line: which log of which version. An empty line follows.
+pub fn version_line(name: &str, version: &str) -> String {
+    format!("{name} is ACT version {version}\n\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,5 +490,16 @@ mod tests {
         let error = common_slice_sec(1, &[u64::MAX, u64::MAX - 1]).unwrap_err().to_string();
         assert!(error.contains("common multiple is too long"), "{error}");
         assert!(common_slice_sec(u64::MAX, &[2]).is_err());
+    }
+
+    #[test]
+    fn buckets_begin_at_the_first_and_end_with_the_seventeenth() {
+        let buckets = |first_bucket, buckets_max, every_nth| {
+            Choice { first_bucket, buckets_max, every_nth, ..Choice::default() }.buckets()
+        };
+        assert_eq!(buckets(0, 7, 1), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(buckets(0, 3, 3), [0, 3, 6]);
+        assert_eq!(buckets(15, usize::MAX, 1), [15, 16]);
+        assert_eq!(buckets(16, 3, usize::MAX), [16]);
     }
 }

@@ -1,9 +1,8 @@
 //! The table as Markdown, one for each log and histogram: for tickets and wikis.
 
-use super::csv::unit;
+use super::log::unit;
 use super::{Choice, Histogram, Log, Slice};
-use crate::markdown::escaped;
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Table, escaped};
 
 /// A table for each histogram of each log: a line for each slice, then average and maximum.
 ///

@@ -10,13 +10,11 @@
 //! the byte, what ACT's `act_latency.py` prints; where that script is wrong this module is not, and
 //! `docs/act-differences.md` lists the cases.
 //!
-//! * [`choice`]: what to show; [`log`]: the counts; [`error`]: why there are none
+//! * [`log`]: what to show, the counts, or why there are none
 //! * [`table`], [`csv`], [`json`], [`markdown`]: the forms; [`sla`]: judging; [`run`]: what only a run
 //!   directory knows
 
-pub mod choice;
 pub mod csv;
-pub mod error;
 pub mod json;
 pub mod log;
 pub mod markdown;
@@ -24,8 +22,8 @@ pub mod run;
 pub mod sla;
 pub mod table;
 
-pub use choice::Choice;
-pub use error::LatencyError;
+pub use log::Choice;
+pub use log::LatencyError;
 pub use log::{Histogram, Log, Slice, Source, common_slice_sec};
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
     if limit.threshold_ns.is_multiple_of(unit_ns) && units.is_power_of_two() {
         return Ok(units.ilog2() as usize);
     }
-    let unit = super::csv::unit(scale);
+    let unit = super::log::unit(scale);
     let edges = match units.checked_ilog2() {
         None => format!("1 {unit}"),
         Some(below) => format!("{} and {} {unit}", 1_u64 << below, 2_u64 << below),

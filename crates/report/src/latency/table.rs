@@ -5,6 +5,7 @@
 //! in the other forms. What cannot be known is a dash: a histogram that the log does not have, or a
 //! percentage of no operations, both of which ACT's script prints as 0.00.
 
+use super::log::version_line;
 use super::{Choice, Histogram, Log, Slice};
 use results::act_log::{DERIVED_TITLE, NAMES_TITLE};
 use results::buckets::ActScale;
@@ -16,11 +17,6 @@ const SLICE: &str = "slice";
 /// The first line: the arguments, as they were typed.
 pub fn echo(arguments: &[String]) -> String {
     format!("act_latency.py {}\n", arguments.join(" "))
-}
-
-/// The second line: which log of which version. An empty line follows.
-pub fn version_line(name: &str, version: &str) -> String {
-    format!("{name} is ACT version {version}\n\n")
 }
 
 /// What stands between the echo and the table: the log, its configuration, derived rates and names.

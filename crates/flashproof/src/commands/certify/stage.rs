@@ -6,7 +6,7 @@ use super::request::Request;
 use crate::args::CertifyArgs;
 use crate::console;
 use crate::failure::Failure;
-use crate::runner::Unwatched;
+use crate::recording::Unwatched;
 use crate::series::{StepRun, now_unix_ms};
 use crate::signals::Switch;
 use load::workload::Scalable;

@@ -24,10 +24,10 @@ use load::workload::act::legacy::{self, Reading, Translation};
 use load::workload::act::load_summary::LoadSummary;
 use load::workload::act::reference::Document;
 use load::workload::act::{ActConfig, Arrival, check, scale};
-use request::{ConfigRequest, Rates};
+pub use request::several;
+use request::{ConfigRequest, Rates, all};
 use results::files::{self, Links};
 use results::units::{self, Grouped};
-use std::fmt::Display;
 use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
@@ -376,15 +376,4 @@ fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Res
         }
         Some(Rates::Set) | None => Ok(Notes::new()),
     }
-}
-
-/// Nothing, or a failure with a line for each problem.
-fn all<T: Display>(problems: Vec<T>) -> Result<(), Failure> {
-    if problems.is_empty() { Ok(()) } else { Err(several(problems)) }
-}
-
-/// A failure with a line for each problem.
-pub fn several<T: Display>(problems: Vec<T>) -> Failure {
-    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    Failure::usage(lines.join("\n"))
 }

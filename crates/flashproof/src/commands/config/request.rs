@@ -1,11 +1,11 @@
 //! What is wanted of a configuration, whether options or answers said so.
 
-use super::all;
 use crate::args::ConfigArgs;
 use crate::failure::Failure;
 use load::factor::Factor;
 use load::workload::act::options::Test;
 use load::workload::act::scale::LOAD_1X;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 /// What is wanted. What is not said is left as it is.
@@ -103,4 +103,15 @@ fn twice(args: &ConfigArgs) -> Vec<String> {
         Some(format!("{key:?} is set by {first} and again by {option}, and only one of them can hold - drop one"))
     });
     again.collect()
+}
+
+/// Nothing, or a failure with a line for each problem.
+pub(super) fn all<T: Display>(problems: Vec<T>) -> Result<(), Failure> {
+    if problems.is_empty() { Ok(()) } else { Err(several(problems)) }
+}
+
+/// A failure with a line for each problem.
+pub fn several<T: Display>(problems: Vec<T>) -> Failure {
+    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    Failure::usage(lines.join("\n"))
 }

@@ -4,14 +4,11 @@
 //! What to do on each device is decided, and every device's consent had, before anything is written to
 //! any. Then each goes its own way, on a thread of its own.
 
-mod bars;
 mod job;
 mod ledger;
 mod open;
-mod read_back;
 mod resume;
 mod status;
-mod tracker;
 
 use crate::args::PrepArgs;
 use crate::commands::Manner;
@@ -21,14 +18,14 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::leave;
 use crate::signals::Switch;
-use bars::{Bars, Style};
 use device::guard::{Prepared, unix_s};
+use job::Verified;
 use job::{Done, Job};
 use ledger::Broken;
 use load::workload::act::Engine as WantedEngine;
 use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
-use read_back::Verified;
 use results::units::clock;
+use status::{Bars, Style};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;

@@ -5,7 +5,7 @@ use super::request::Request;
 use crate::args::RateArgs;
 use crate::console;
 use crate::failure::Failure;
-use crate::runner::Watch;
+use crate::recording::Watch;
 use crate::series::{Kept, StepRun, now_unix_ms};
 use crate::signals::Switch;
 use results::cell::Interval;
