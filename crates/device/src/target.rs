@@ -5,7 +5,9 @@
 //! do no I/O: that is the engines' ([`crate::uring`], [`crate::threads`]).
 
 use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
-use crate::guard::{Opened, Part, Reason, Records, STAT_BLOCK_BYTES, WriteConsent, check_size, finish, open_direct};
+use crate::guard::{
+    Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish, open_direct,
+};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -168,7 +170,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
         Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
     };
     // What a preparation left discarded would be read without asking the medium.
-    let part = Part::of(&facts, &Records::open(None));
+    let part = UsedPart::of(&facts, &Records::open(None));
     notes.extend(part.as_ref().map(ToString::to_string));
     let size_bytes = part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
     check_size(size_bytes, min_size_bytes)?;

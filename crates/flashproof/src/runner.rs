@@ -47,7 +47,7 @@ pub struct RunRequest<'a, W> {
     /// Most I/O errors before it stops.
     pub max_errors: u64,
     /// What it is part of.
-    pub part: Part,
+    pub part: SeriesContext,
     /// Do not tell progress.
     pub quiet: bool,
     /// Print ACT's log on standard output.
@@ -75,7 +75,7 @@ impl<W> Named<W> {
 
 /// What a run is part of, for its manifest. Of a single run: nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Part {
+pub struct SeriesContext {
     /// Its name in the series: `stage 1`.
     pub purpose: Option<String>,
     /// Its load as a multiple of 1x.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// A text under a heading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Part {
+pub struct Paragraph {
     /// The heading.
     pub title: String,
     /// One paragraph.
@@ -15,8 +15,8 @@ pub struct Part {
 }
 
 /// The explanations for a run, in the order in which a doubt would come up.
-pub(crate) fn parts(manifest: &Manifest) -> Vec<Part> {
-    let part = |title: &str, text: String| Part { title: title.to_owned(), text };
+pub(crate) fn parts(manifest: &Manifest) -> Vec<Paragraph> {
+    let part = |title: &str, text: String| Paragraph { title: title.to_owned(), text };
     let slice = units::span(manifest.slice_sec);
     let interval = units::span(manifest.report_interval_sec);
     let mut parts = vec![

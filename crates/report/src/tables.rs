@@ -5,7 +5,7 @@ use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
 use crate::words;
-use results::blame::{Blame, Part};
+use results::blame::{Blame, BlamePart};
 use results::finding::{Finding, Level};
 use results::judge::{Group, SliceShares};
 use results::series::State;
@@ -74,7 +74,7 @@ pub(crate) fn counters(run: &RunReport) -> Table {
 
 /// The parts of one slice's blame.
 pub(crate) fn blame(blame: &Blame) -> Table {
-    let share = |part: &Part| part.share.map_or_else(|| "evidence, no number".to_owned(), units::percent);
+    let share = |part: &BlamePart| part.share.map_or_else(|| "evidence, no number".to_owned(), units::percent);
     let device = words::device(blame.device.as_deref());
     let over = units::duration(blame.threshold_ns);
     Table::new(format!("Slice {} of {} on {device}, over {over}", blame.slice, blame.stream))

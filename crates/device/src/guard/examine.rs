@@ -16,7 +16,7 @@
 use super::ask::Names;
 use super::claim::{self, Manner, STAT_BLOCK_BYTES, check_size};
 use super::evidence::{self, Evidence, Known, Sampling};
-use super::preparation::{Part, random_key};
+use super::preparation::{UsedPart, random_key};
 use super::refusal::{Findings, Reason};
 use super::subject::{Relation, Subject};
 use super::{Guard, Request};
@@ -165,9 +165,9 @@ fn check_from_outside(
     guard: &Guard,
     request: &Request,
     found: &Found,
-) -> Result<(Option<Part>, Findings), Vec<Reason>> {
+) -> Result<(Option<UsedPart>, Findings), Vec<Reason>> {
     let mut findings = Findings::default();
-    let prepared = if request.whole { None } else { Part::of(&found.facts, &guard.records) };
+    let prepared = if request.whole { None } else { UsedPart::of(&found.facts, &guard.records) };
     check_fit(request, found, prepared.as_ref(), &mut findings);
     if let Some(subject) = found.door.subject() {
         subject.check_kernel_users(&guard.roots, &mut findings);
@@ -177,7 +177,7 @@ fn check_from_outside(
 }
 
 /// Finds what is too small, read-only or does not fit, and a file that would grow out of its record.
-fn check_fit(request: &Request, found: &Found, prepared: Option<&Part>, findings: &mut Findings) {
+fn check_fit(request: &Request, found: &Found, prepared: Option<&UsedPart>, findings: &mut Findings) {
     let size_bytes = match &found.door {
         Door::Device { .. } => found.facts.size_bytes,
         Door::File { size_bytes, .. } | Door::NewFile { size_bytes } => *size_bytes,
@@ -267,7 +267,7 @@ fn look(
     file: &File,
     found: &Found,
     size_bytes: u64,
-    prepared: Option<Part>,
+    prepared: Option<UsedPart>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Evidence>, Reason> {
     let failed = |source| Reason::io("read samples of it", source);

@@ -37,7 +37,7 @@ pub use evidence::Evidence;
 pub(crate) use examine::Counters as IoCounters;
 pub(crate) use examine::users_of;
 pub use examine::{Outlook, Safety};
-pub(crate) use preparation::Part;
+pub(crate) use preparation::UsedPart;
 #[cfg(test)]
 pub(crate) use preparation::tests::prepared as prepared_for_tests;
 pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};

@@ -341,13 +341,13 @@ impl Prepared {
 
 /// The part of a device that a preparation left for use.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct UsedPart {
     /// Bytes, from 0.
     pub(crate) used_bytes: u64,
     use_pct: f64,
 }
 
-impl Part {
+impl UsedPart {
     /// The part of the device that `facts` describe; `None` when all of it may be used.
     pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
         let prepared = records.prepared(&facts.identity()?, facts.size_bytes)?;
@@ -356,7 +356,7 @@ impl Part {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for UsedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { used_bytes, use_pct } = self;
         write!(

@@ -11,7 +11,7 @@ use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::leave;
 use crate::recording::Unwatched;
-use crate::runner::{Ended, Named, Part, RunRequest, run as run_request};
+use crate::runner::{Ended, Named, RunRequest, SeriesContext, run as run_request};
 use crate::signals::Switch;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
@@ -60,7 +60,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         slice_sec: args.slice,
         round_sec: None,
         max_errors: args.max_errors,
-        part: Part::default(),
+        part: SeriesContext::default(),
         // Among the reports of ACT's log a line of progress would be in the way.
         quiet: args.quiet || (manner == Manner::Act && !is_shown_beside_log()),
         act_log: manner == Manner::Act,

@@ -8,7 +8,7 @@ use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::recording::Watch;
-use crate::runner::{self, Ended, Named, Part, RunRequest};
+use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
 use crate::signals::Switch;
 use load::workload::{Load, Workload};
 use results::judge::{Sla, Verdict};
@@ -56,7 +56,7 @@ impl Kept {
             slice_sec,
             round_sec,
             max_errors,
-            part: Part {
+            part: SeriesContext {
                 purpose: Some(step.name.clone()),
                 multiple: Some(step.multiple),
                 findings: Some(self.series.findings.clone()),

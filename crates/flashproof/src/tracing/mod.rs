@@ -35,14 +35,14 @@ const UNMEASURED: &str = "which part of a latency was the kernel's queue and whi
 
 /// What can be traced in a run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct TracePlan {
     places: Vec<Place>,
 }
 
 /// What to trace on `devices`; `None` if nothing can be, or it is not `wanted`.
 ///
 /// What cannot be is said aloud and added to `unmeasured`. Of simulated drives there is nothing to say.
-pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<Plan> {
+pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<TracePlan> {
     let facts = devices.real_facts();
     if facts.is_empty() {
         return None;
@@ -63,7 +63,7 @@ pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Op
     }
     // A trial, so that a run says at its beginning what it will not have at its end.
     match Sample::trial(&places) {
-        Ok(()) => Some(Plan { places }),
+        Ok(()) => Some(TracePlan { places }),
         Err(error) => {
             told(unmeasured, format!("{UNMEASURED}: {error}"));
             None
@@ -109,7 +109,7 @@ pub struct Tracing {
 
 impl Tracing {
     /// Begins with the run whose directory is `dir`; `None`, said aloud, if it cannot.
-    pub fn start(plan: Plan, dir: &Path, manifest: &Manifest) -> Option<Self> {
+    pub fn start(plan: TracePlan, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
         let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run goes on: {why}"));
         let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;

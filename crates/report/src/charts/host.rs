@@ -1,6 +1,6 @@
 //! The host and this program: whether either was in the way.
 
-use super::telemetry::{Part, Quantity};
+use super::telemetry::{Curve, Quantity};
 use super::timeline::Timeline;
 use super::timeline::{Bins, Stat};
 use super::{Axis, Chart, Line, Style};
@@ -14,10 +14,10 @@ const HOST: [Quantity; 5] = [
         unit: "%",
         stat: Stat::Max,
         parts: &[
-            Part { label: "busy, of all CPUs", column: Column::CpuBusyPct, factor: 1.0 },
-            Part { label: "busiest single CPU", column: Column::CpuBusiestPct, factor: 1.0 },
-            Part { label: "waiting for I/O", column: Column::CpuIowaitPct, factor: 1.0 },
-            Part { label: "stolen by the hypervisor", column: Column::CpuStealPct, factor: 1.0 },
+            Curve { label: "busy, of all CPUs", column: Column::CpuBusyPct, factor: 1.0 },
+            Curve { label: "busiest single CPU", column: Column::CpuBusiestPct, factor: 1.0 },
+            Curve { label: "waiting for I/O", column: Column::CpuIowaitPct, factor: 1.0 },
+            Curve { label: "stolen by the hypervisor", column: Column::CpuStealPct, factor: 1.0 },
         ],
         look: "Stolen time and a full CPU make any drive look slow.",
     },
@@ -27,8 +27,8 @@ const HOST: [Quantity; 5] = [
         unit: "%",
         stat: Stat::Max,
         parts: &[
-            Part { label: "some task", column: Column::PsiIoSomePct, factor: 1.0 },
-            Part { label: "all tasks", column: Column::PsiIoFullPct, factor: 1.0 },
+            Curve { label: "some task", column: Column::PsiIoSomePct, factor: 1.0 },
+            Curve { label: "all tasks", column: Column::PsiIoFullPct, factor: 1.0 },
         ],
         look: "The kernel's PSI: share of the time in which tasks of the whole host stood still for I/O.",
     },
@@ -38,8 +38,8 @@ const HOST: [Quantity; 5] = [
         unit: "/s",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "context switches", column: Column::ContextSwitchesPerSec, factor: 1.0 },
-            Part { label: "interrupts", column: Column::HostInterruptsPerSec, factor: 1.0 },
+            Curve { label: "context switches", column: Column::ContextSwitchesPerSec, factor: 1.0 },
+            Curve { label: "interrupts", column: Column::HostInterruptsPerSec, factor: 1.0 },
         ],
         look: "A level that changes while the load stays the same: something else runs here.",
     },
@@ -49,8 +49,8 @@ const HOST: [Quantity; 5] = [
         unit: "% of one CPU",
         stat: Stat::Max,
         parts: &[
-            Part { label: "CPU", column: Column::ProcessCpuPct, factor: 1.0 },
-            Part { label: "waiting for a CPU", column: Column::RunqueueWaitPct, factor: 1.0 },
+            Curve { label: "CPU", column: Column::ProcessCpuPct, factor: 1.0 },
+            Curve { label: "waiting for a CPU", column: Column::RunqueueWaitPct, factor: 1.0 },
         ],
         look: "Waiting for a CPU makes us issue late; it shows in the lag above.",
     },
@@ -59,7 +59,7 @@ const HOST: [Quantity; 5] = [
         title: "Runs of io_uring's workers, 1/s",
         unit: "1/s",
         stat: Stat::Max,
-        parts: &[Part { label: "runs", column: Column::RingWorkerRunsPerSec, factor: 1.0 }],
+        parts: &[Curve { label: "runs", column: Column::RingWorkerRunsPerSec, factor: 1.0 }],
         look: "About one for each operation that the issuing thread could not hand over without blocking: a full queue.",
     },
 ];

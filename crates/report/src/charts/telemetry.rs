@@ -19,9 +19,9 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "/s",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "reads", column: Column::ReadsPerSec, factor: 1.0 },
-            Part { label: "writes", column: Column::WritesPerSec, factor: 1.0 },
-            Part { label: "flushes", column: Column::FlushesPerSec, factor: 1.0 },
+            Curve { label: "reads", column: Column::ReadsPerSec, factor: 1.0 },
+            Curve { label: "writes", column: Column::WritesPerSec, factor: 1.0 },
+            Curve { label: "flushes", column: Column::FlushesPerSec, factor: 1.0 },
         ],
         look: "Counted by the kernel, whoever asked: more than this test offered means that somebody else uses the \
                drive.",
@@ -32,8 +32,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "MB/s",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "read", column: Column::ReadKibPerSec, factor: MB_PER_KIB },
-            Part { label: "written", column: Column::WriteKibPerSec, factor: MB_PER_KIB },
+            Curve { label: "read", column: Column::ReadKibPerSec, factor: MB_PER_KIB },
+            Curve { label: "written", column: Column::WriteKibPerSec, factor: MB_PER_KIB },
         ],
         look: "The kernel's count; a level near the link's or the drive's rated throughput is a limit of its own.",
     },
@@ -43,9 +43,9 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "ms",
         stat: Stat::Max,
         parts: &[
-            Part { label: "reads", column: Column::ReadAwaitMs, factor: 1.0 },
-            Part { label: "writes", column: Column::WriteAwaitMs, factor: 1.0 },
-            Part { label: "flushes", column: Column::FlushAwaitMs, factor: 1.0 },
+            Curve { label: "reads", column: Column::ReadAwaitMs, factor: 1.0 },
+            Curve { label: "writes", column: Column::WriteAwaitMs, factor: 1.0 },
+            Curve { label: "flushes", column: Column::FlushAwaitMs, factor: 1.0 },
         ],
         look: "Time in the kernel's queue and in the device, as iostat shows it: a mean, which hides rare slow ones.",
     },
@@ -55,8 +55,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "",
         stat: Stat::Max,
         parts: &[
-            Part { label: "mean of an interval (aqu-sz)", column: Column::AverageQueue, factor: 1.0 },
-            Part { label: "at its end (in flight)", column: Column::InFlight, factor: 1.0 },
+            Curve { label: "mean of an interval (aqu-sz)", column: Column::AverageQueue, factor: 1.0 },
+            Curve { label: "at its end (in flight)", column: Column::InFlight, factor: 1.0 },
         ],
         look: "A queue that grows while the rate stays the same: the device falls behind.",
     },
@@ -65,7 +65,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Time with a request in flight",
         unit: "%",
         stat: Stat::Max,
-        parts: &[Part { label: "%util", column: Column::UtilPct, factor: 1.0 }],
+        parts: &[Curve { label: "%util", column: Column::UtilPct, factor: 1.0 }],
         look: "An SSD works on many requests at once, so 100 % does not mean that it can do no more.",
     },
     Quantity {
@@ -74,8 +74,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "kB",
         stat: Stat::Mean,
         parts: &[
-            Part { label: "reads", column: Column::ReadRequestKib, factor: 1.024 },
-            Part { label: "writes", column: Column::WriteRequestKib, factor: 1.024 },
+            Curve { label: "reads", column: Column::ReadRequestKib, factor: 1.024 },
+            Curve { label: "writes", column: Column::WriteRequestKib, factor: 1.024 },
         ],
         look: "Requests smaller than this test makes were split on their way to the device.",
     },
@@ -85,8 +85,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "°C",
         stat: Stat::Max,
         parts: &[
-            Part { label: "sensor", column: Column::Celsius, factor: 1.0 },
-            Part { label: "SMART", column: Column::SmartCelsius, factor: 1.0 },
+            Curve { label: "sensor", column: Column::Celsius, factor: 1.0 },
+            Curve { label: "SMART", column: Column::SmartCelsius, factor: 1.0 },
         ],
         look: "Many drives slow down from about 70 °C on: compare its rise with that of the latencies.",
     },
@@ -96,8 +96,8 @@ const QUANTITIES: [Quantity; 9] = [
         unit: "",
         stat: Stat::Max,
         parts: &[
-            Part { label: "times", column: Column::SmartThrottleCount, factor: 1.0 },
-            Part { label: "seconds", column: Column::SmartThrottleSec, factor: 1.0 },
+            Curve { label: "times", column: Column::SmartThrottleCount, factor: 1.0 },
+            Curve { label: "seconds", column: Column::SmartThrottleSec, factor: 1.0 },
         ],
         look: "The drive's own counters since it was made: a step during the run is throttling during the run.",
     },
@@ -106,7 +106,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Interrupts on the busiest CPU for it",
         unit: "%",
         stat: Stat::Max,
-        parts: &[Part { label: "share on one CPU", column: Column::IrqCpuSharePct, factor: 1.0 }],
+        parts: &[Curve { label: "share on one CPU", column: Column::IrqCpuSharePct, factor: 1.0 }],
         look: "Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit.",
     },
 ];
@@ -200,14 +200,14 @@ pub(crate) struct Quantity {
     pub(crate) unit: &'static str,
     /// What a point is.
     pub(crate) stat: Stat,
-    pub(crate) parts: &'static [Part],
+    pub(crate) parts: &'static [Curve],
     /// What to look for.
     pub(crate) look: &'static str,
 }
 
 /// One line of it.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct Curve {
     pub(crate) label: &'static str,
     pub(crate) column: Column,
     /// What makes it the chart's unit.
@@ -250,7 +250,7 @@ impl Quantity {
     fn found<'a>(&self, owners: &[String], timeline: &'a Timeline) -> Vec<Found<'a>> {
         let mut all = Vec::new();
         for (number, owner) in owners.iter().enumerate() {
-            for (part, Part { label, column, factor }) in self.parts.iter().enumerate() {
+            for (part, Curve { label, column, factor }) in self.parts.iter().enumerate() {
                 let Some(column) = timeline.column(*column, owner) else { continue };
                 // One device: colours tell its lines apart. Several: colours tell devices, dashes lines.
                 let several = owners.len() > 1;

@@ -10,7 +10,7 @@
 mod run;
 mod series;
 
-pub use crate::method::Part;
+pub use crate::method::Paragraph;
 pub use run::{Banner, Pair, RunReport};
 pub use series::{SeriesReport, StepReport};
 

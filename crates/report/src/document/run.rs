@@ -6,7 +6,7 @@ use crate::charts::timeline::Timeline;
 use crate::charts::windows::Windows;
 use crate::charts::{Chart, Detail, heat_map, host, percentiles, rates, shares, steady, trace};
 use crate::latencies::StreamLatencies;
-use crate::method::{self, Part};
+use crate::method::{self, Paragraph};
 use crate::rejudge::doubt_of;
 use crate::words;
 use results::cell::Layout;
@@ -90,7 +90,7 @@ pub struct RunReport {
     /// What carried out the operations.
     pub engine_facts: Value,
     /// How all of this came about, and what it does not say.
-    pub method: Vec<Part>,
+    pub method: Vec<Paragraph>,
     /// Its load as a multiple of 1x.
     #[serde(skip)]
     pub(crate) multiple: Option<f64>,

@@ -4,7 +4,7 @@
 //! can be formed when the log has both. What stands behind the last complete slice is left out.
 //! What is shown is chosen as by ACT's script, with its defaults and its bounds; or it is said why there is nothing.
 
-use results::act_log::{Chunk, Header, Part, ReadError, Reader, Truncation};
+use results::act_log::{Chunk, Header, HeaderPart, ReadError, Reader, Truncation};
 use results::buckets::{ActBuckets, ActScale};
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -411,14 +411,14 @@ impl LatencyError {
             Self::Read { log, source: ReadError::Version { version, .. } } => {
                 format!("{}{log} ACT version not compatible\n", version_line(log, version))
             }
-            Self::Read { log, source: ReadError::Header { part: Part::Version, .. } } => {
+            Self::Read { log, source: ReadError::Header { part: HeaderPart::Version, .. } } => {
                 format!("{log} ACT version not found\n")
             }
             Self::Read { log, source: ReadError::Header { part, version, .. } } => {
                 let lacks = match part {
-                    Part::Version | Part::Configuration => "report interval",
-                    Part::Derived => "derived configuration",
-                    Part::Names => "histogram names",
+                    HeaderPart::Version | HeaderPart::Configuration => "report interval",
+                    HeaderPart::Derived => "derived configuration",
+                    HeaderPart::Names => "histogram names",
                 };
                 format!("{}can't find {lacks}\n", version_line(log, version))
             }

@@ -3,7 +3,7 @@
 use super::sla::Judgement;
 use crate::latencies::{QUANTILES, StreamLatencies, in_milliseconds, latencies};
 use crate::table::Table;
-use results::judge::{IntervalCounts, Judge, Outcome, Plan, Sla, StreamTotals, whole_slice_sec};
+use results::judge::{IntervalCounts, Judge, JudgePlan, Outcome, Sla, StreamTotals, whole_slice_sec};
 use results::run_dir::{self, Intervals, Run, RunDirError};
 use serde::Serialize;
 use std::fmt;
@@ -77,8 +77,8 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     let Some(columns): Option<Vec<usize>> = columns else { return Ok(None) };
     let (interval_sec, duration_sec) = (manifest.report_interval_sec, manifest.duration_sec);
     let slice_sec = whole_slice_sec(slice_sec, duration_sec, interval_sec);
-    let plan = Plan::new(&manifest.layout(), sla.clone(), interval_sec, slice_sec, duration_sec);
-    let mut judge = Judge::new(Plan { simulated: manifest.simulated, ..plan });
+    let plan = JudgePlan::new(&manifest.layout(), sla.clone(), interval_sec, slice_sec, duration_sec);
+    let mut judge = Judge::new(JudgePlan { simulated: manifest.simulated, ..plan });
     let mut records = Intervals::open(dir, &manifest)?;
     while let Some(record) = records.next()? {
         judge.add_counts(&with_columns(&record.counts, &columns));

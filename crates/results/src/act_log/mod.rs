@@ -39,7 +39,7 @@ mod totals;
 mod write;
 
 pub use input::{Compression, Input};
-pub use read::{Chunk, Entry, Part, ReadError, Reader, Truncation};
+pub use read::{Chunk, Entry, HeaderPart, ReadError, Reader, Truncation};
 use schemars::JsonSchema;
 pub use totals::{Totals, histogram_names};
 pub use write::{write_chunk, write_error_line, write_header};

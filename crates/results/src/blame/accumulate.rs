@@ -14,7 +14,7 @@
 use super::samples::{Samples, SliceSamples};
 use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::{IntervalCounts, Judge, Plan};
+use crate::judge::{IntervalCounts, Judge, JudgePlan};
 use crate::run_dir::{Manifest, TraceKind, TraceLine};
 use crate::slow::SlowTimes;
 
@@ -141,7 +141,7 @@ impl Blamer {
     ///
     /// `columns` name the telemetry values; `kernel_names` are what the columns of each device begin
     /// with, `None` for a device without any.
-    pub fn new(plan: &Plan, columns: &[String], kernel_names: &[Option<String>]) -> Self {
+    pub fn new(plan: &JudgePlan, columns: &[String], kernel_names: &[Option<String>]) -> Self {
         let devices = plan.devices.len();
         let streams = plan.streams.iter().enumerate().filter(|(_, info)| info.judged);
         let judged: Vec<_> =

@@ -14,7 +14,7 @@
 
 use super::accumulate::{Blamer, While};
 use super::subject::{Shares, Subject};
-use super::{Blame, Cause, Part, service};
+use super::{Blame, BlamePart, Cause, service};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::judge::{CellCounts, Judge, ThresholdText};
 use crate::units::{Grouped, count, duration, percent, percent_exact, percent_whole};
@@ -100,11 +100,11 @@ fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
 }
 
 /// The causes, the largest first, those without a number last.
-fn parts(subject: &Subject<'_>) -> Vec<Part> {
+fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
     let mut add = |cause, share: f64, evidence: String| {
         if share > 0.0 {
-            parts.push(Part { cause, share: Some(share.min(1.0)), evidence });
+            parts.push(BlamePart { cause, share: Some(share.min(1.0)), evidence });
         }
     };
     let shares = Shares::of(subject);
@@ -122,14 +122,14 @@ fn parts(subject: &Subject<'_>) -> Vec<Part> {
     parts.extend(all(subject, &shares));
     if parts.is_empty() {
         let evidence = "not told apart because nothing is recorded of it".to_owned();
-        parts.push(Part { cause: Cause::Unknown, share: None, evidence });
+        parts.push(BlamePart { cause: Cause::Unknown, share: None, evidence });
     }
     parts
 }
 
 /// Says of the largest part when the limit is reached without it, too: shares are of time, and a few
 /// long operations can have most of that.
-fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut Part) {
+fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     let without = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
         Cause::SlotWait => subject.at(&subject.counts.service_over),
@@ -141,8 +141,8 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut Part) {
 }
 
 /// One part for each cause.
-fn merge(parts: &mut Vec<Part>) {
-    let mut merged: Vec<Part> = Vec::new();
+fn merge(parts: &mut Vec<BlamePart>) {
+    let mut merged: Vec<BlamePart> = Vec::new();
     for part in parts.drain(..) {
         match merged.iter_mut().find(|known| known.cause == part.cause) {
             Some(known) => {
@@ -185,8 +185,8 @@ const HOTTER_CELSIUS: f64 = 3.0;
 const SERVICE_SHARE_MIN: f64 = 0.5;
 
 /// The parts without a share.
-pub(super) fn all(subject: &Subject<'_>, shares: &Shares) -> Vec<Part> {
-    let part = |cause, evidence| Part { cause, share: None, evidence };
+pub(super) fn all(subject: &Subject<'_>, shares: &Shares) -> Vec<BlamePart> {
+    let part = |cause, evidence| BlamePart { cause, share: None, evidence };
     let host = host(subject).map(|evidence| part(Cause::Host, evidence));
     let heat = heat(subject, shares).map(|evidence| part(Cause::Heat, evidence));
     host.into_iter().chain(heat).collect()
@@ -270,7 +270,7 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
 const SHARE_TOLD_MIN: f64 = 0.01;
 
 /// `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...), ...; drive at 78 C`.
-pub(super) fn whole(subject: &Subject<'_>, parts: &[Part]) -> String {
+pub(super) fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
     let mut text = format!("slice {}", subject.slice + 1);
     if subject.plan.devices.len() > 1 {
         let device = subject.group.device.map(|device| subject.plan.devices[device].as_str());
@@ -303,7 +303,7 @@ pub(super) fn whole(subject: &Subject<'_>, parts: &[Part]) -> String {
     text
 }
 
-fn told(part: &Part) -> String {
+fn told(part: &BlamePart) -> String {
     let evidence = &part.evidence;
     match part.cause {
         Cause::OurLag => format!("in this program ({evidence})"),

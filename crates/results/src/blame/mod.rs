@@ -51,8 +51,7 @@ pub enum Cause {
 
 /// One cause with its part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "BlamePart")]
-pub struct Part {
+pub struct BlamePart {
     /// Who or what.
     pub cause: Cause,
     /// Its part of the time of the operations over the threshold, a fraction in [0, 1]: their times are
@@ -81,7 +80,7 @@ pub struct Blame {
     /// Operations wanted.
     pub wanted: u64,
     /// Causes, the largest part first, those without a number last; never empty.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BlamePart>,
     /// All of it in one sentence, for a verdict.
     pub sentence: String,
 }

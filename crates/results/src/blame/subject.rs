@@ -2,12 +2,12 @@
 
 use super::accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::{CellCounts, GroupCounts, Limit, Plan};
+use crate::judge::{CellCounts, GroupCounts, JudgePlan, Limit};
 
 /// A slice of a judged stream that was over a threshold's limit.
 pub(super) struct Subject<'a> {
     pub(super) blamer: &'a Blamer,
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a JudgePlan,
     pub(super) group: &'a GroupCounts,
     /// From 0.
     pub(super) slice: usize,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::buckets::ActScale;
 use crate::cell::{ActHistograms, Backlog, Interval, Layout, StreamInfo};
-use crate::judge::{End, IntervalCounts, Judge, Plan, Sla};
+use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla};
 use crate::run_dir::{Spread, TraceKind, TraceLine, TraceSize};
 use crate::times::Times;
 
@@ -39,7 +39,7 @@ impl Run {
             devices: (0..devices).map(|device| format!("/dev/d{device}")).collect(),
             thresholds_ns: Sla::default().thresholds_ns(),
         };
-        let plan = Plan { simulated, ..Plan::new(&layout, Sla::default(), 1, slice_sec, 3600) };
+        let plan = JudgePlan { simulated, ..JudgePlan::new(&layout, Sla::default(), 1, slice_sec, 3600) };
         let columns: Vec<_> = columns.iter().map(|&name| name.to_owned()).collect();
         let kernel_names: Vec<_> = (0..devices).map(|device| Some(format!("nvme{device}n1"))).collect();
         let blamer = Blamer::new(&plan, &columns, &kernel_names);
@@ -182,7 +182,7 @@ fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
         let mut run = Run::new(1, 1, true, &[]);
         let writes = StreamInfo { name: "writes".into(), judged: false, ..run.layout.streams[0].clone() };
         run.layout.streams.push(writes);
-        let plan = Plan { simulated: true, ..Plan::new(&run.layout, Sla::default(), 1, 1, 3600) };
+        let plan = JudgePlan { simulated: true, ..JudgePlan::new(&run.layout, Sla::default(), 1, 1, 3600) };
         run.blamer = Blamer::new(&plan, &[], &[None]);
         run.judge = Judge::new(plan);
         run.second_with(&[], |interval| {

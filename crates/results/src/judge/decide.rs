@@ -11,7 +11,7 @@
 //! 5. Else **pass**.
 
 use super::sla::ThresholdText;
-use super::slices::Part;
+use super::slices::WorkloadJudge;
 use super::slices::{GroupCounts, Judge};
 use super::text::deciding_sentence;
 use super::verdict::{
@@ -344,7 +344,7 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
 }
 
 /// What is said of one of several workloads.
-fn of_workload(part: &Part, end: &End) -> WorkloadVerdict {
+fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
     let Verdict { outcome, reasons, .. } = verdict(&part.judge, end);
     WorkloadVerdict { name: part.name.clone(), outcome, reasons }
 }

@@ -36,7 +36,7 @@ pub(crate) use load::{LoadPart, Shortfall, shortfall};
 pub(crate) use sla::ThresholdText;
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;
-pub use slices::{Judge, Plan, round_sec, whole_slice_sec};
+pub use slices::{Judge, JudgePlan, round_sec, whole_slice_sec};
 #[cfg(test)]
 pub(crate) use verdict::NOT_JUDGED;
 pub use verdict::{

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// What the judge must know before the first interval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct JudgePlan {
     /// The limits. Its thresholds are those of the cells.
     pub sla: Sla,
     /// The streams, in the order of the cells.
@@ -64,7 +64,7 @@ pub(crate) struct GroupCounts {
 /// Eats intervals, gives a verdict at any time.
 #[derive(Debug, Clone)]
 pub struct Judge {
-    pub(crate) plan: Plan,
+    pub(crate) plan: JudgePlan,
     pub(crate) groups: Vec<GroupCounts>,
     /// Over all devices and the whole run, by stream, judged or not.
     pub(super) totals: Vec<CellCounts>,
@@ -83,7 +83,7 @@ pub struct Judge {
     whole_intervals: u64,
     scratch: IntervalCounts,
     /// Each of several workloads alone.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<WorkloadJudge>,
 }
 
 impl Judge {
@@ -91,7 +91,7 @@ impl Judge {
     ///
     /// Groups: each judged stream over all devices, then on each device; with a single device, only
     /// on that.
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: JudgePlan) -> Self {
         let mut groups = Vec::new();
         for (stream, _) in plan.streams.iter().enumerate().filter(|(_, info)| info.judged) {
             if plan.devices.len() > 1 {
@@ -119,7 +119,7 @@ impl Judge {
     }
 
     /// What the judge was told before the first interval.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &JudgePlan {
         &self.plan
     }
 
@@ -248,7 +248,7 @@ impl Judge {
     }
 }
 
-impl Plan {
+impl JudgePlan {
     /// Operations a second of a stream on each device; 0 for a closed one.
     fn per_sec(&self, stream: usize) -> f64 {
         self.streams[stream].offered_iops / self.devices.len().max(1) as f64
@@ -271,7 +271,7 @@ impl Plan {
 
 /// One workload of several.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct WorkloadJudge {
     pub(super) name: String,
     pub(super) judge: Judge,
     /// Its cells among those of the run.
@@ -279,7 +279,7 @@ pub(super) struct Part {
 }
 
 /// The parts of a run by `plan`; none where there is one workload.
-pub(super) fn parts(plan: &Plan) -> Vec<Part> {
+pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
     }
@@ -290,13 +290,13 @@ pub(super) fn parts(plan: &Plan) -> Vec<Part> {
         let count = (0..plan.streams.len()).filter(is_own).count();
         let streams = plan.streams[first..first + count].to_vec();
         let devices = plan.devices.len();
-        let judge = Judge::new(Plan { streams, workloads: Vec::new(), ..plan.clone() });
-        Part { name: name.clone(), judge, cells: first * devices..(first + count) * devices }
+        let judge = Judge::new(JudgePlan { streams, workloads: Vec::new(), ..plan.clone() });
+        WorkloadJudge { name: name.clone(), judge, cells: first * devices..(first + count) * devices }
     };
     plan.workloads.iter().enumerate().map(part).collect()
 }
 
-impl Part {
+impl WorkloadJudge {
     /// Judges its part of one more interval of the run.
     pub(super) fn add(&mut self, counts: &IntervalCounts) {
         let cells = counts.cells.get(self.cells.clone()).unwrap_or_default().to_vec();
@@ -346,7 +346,7 @@ mod tests {
             devices: vec!["x".into(), "y".into()],
             thresholds_ns: sla.thresholds_ns(),
         };
-        let plan = Plan { workloads: vec!["a".into(), "b".into()], ..Plan::new(&layout, sla, 1, 1, 1) };
+        let plan = JudgePlan { workloads: vec!["a".into(), "b".into()], ..JudgePlan::new(&layout, sla, 1, 1, 1) };
         let mut judge = Judge::new(plan);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 1_000_000_000;

@@ -33,7 +33,7 @@ struct Run {
 impl Run {
     fn new(devices: usize, slice_sec: u64, duration_sec: u64) -> Self {
         let layout = layout(devices);
-        let judge = Judge::new(Plan::new(&layout, Sla::default(), 1, slice_sec, duration_sec));
+        let judge = Judge::new(JudgePlan::new(&layout, Sla::default(), 1, slice_sec, duration_sec));
         Self { layout, judge, next: 0 }
     }
 

@@ -4,7 +4,7 @@ use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
-use crate::judge::{Judge, Plan, Sla};
+use crate::judge::{Judge, JudgePlan, Sla};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -170,9 +170,9 @@ impl Manifest {
     /// A judge of the run that has seen nothing.
     pub fn judge(&self) -> Judge {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
-        let plan = Plan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
+        let plan = JudgePlan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
         let workloads = self.workloads.iter().map(|workload| workload.name.clone()).collect();
-        Judge::new(Plan { simulated: self.simulated, workloads, ..plan })
+        Judge::new(JudgePlan { simulated: self.simulated, workloads, ..plan })
     }
 
     /// Requests that a device holds at once of those that this program's threads give it: a thread's go to

@@ -28,7 +28,7 @@ use place::Place;
 use request::Request;
 use results::certify;
 use results::judge::Outcome;
-use stage::Ended;
+use stage::StageEnd;
 use std::process::ExitCode;
 
 /// Certifies devices, from where the state on disk says that it is.
@@ -66,9 +66,9 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         }
         match stage::run(args, &request, &mut place, index, &switch)? {
             // Nothing would be other in another run now; the same command tries again.
-            Ended::Judged(Outcome::Invalid) => break,
-            Ended::Judged(_) => {}
-            Ended::Interrupted => return messages::interruption(&place, index),
+            StageEnd::Judged(Outcome::Invalid) => break,
+            StageEnd::Judged(_) => {}
+            StageEnd::Interrupted => return messages::interruption(&place, index),
         }
     }
     place.kept.series.conclusion = Some(certify::conclude(&place.kept.series, &place.claim));

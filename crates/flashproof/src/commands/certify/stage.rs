@@ -17,7 +17,7 @@ use results::series::{Rule, State, Step};
 use serde_json::{Value, json};
 
 /// How a stage ended.
-pub enum Ended {
+pub enum StageEnd {
     /// With an outcome.
     Judged(Outcome),
     /// By a signal.
@@ -32,7 +32,7 @@ pub fn run(
     place: &mut Place,
     index: usize,
     switch: &Switch,
-) -> Result<Ended, Failure> {
+) -> Result<StageEnd, Failure> {
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
     messages::stage_begins(place, index);
@@ -50,7 +50,7 @@ pub fn run(
     let verdict = place.kept.run_step(index, what, switch, &mut Unwatched)?;
     let ended = take(place, index, &verdict, now_unix_ms());
     place.kept.save()?;
-    if let Ended::Judged(_) = ended {
+    if let StageEnd::Judged(_) = ended {
         messages::stage_ended(place, index);
     }
     Ok(ended)
@@ -77,12 +77,12 @@ pub fn settle(place: &mut Place) {
 }
 
 /// Takes in the verdict on the run of a stage.
-fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Ended {
+fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> StageEnd {
     let step = &mut place.kept.series.steps[index];
     step.ended_unix_ms = Some(ended_unix_ms);
     if let End::Interrupted { signal } = &verdict.end {
         step.interrupt(&format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
-        return Ended::Interrupted;
+        return StageEnd::Interrupted;
     }
     let Judged { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
     step.state = State::Done;
@@ -93,7 +93,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
         console::note(&format!("\n{linearity}"));
         place.kept.series.steps[index].details["linearity"] = json!(linearity);
     }
-    Ended::Judged(outcome)
+    StageEnd::Judged(outcome)
 }
 
 /// What the conclusion and a report want to know of a run without reading its directory.

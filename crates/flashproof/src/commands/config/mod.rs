@@ -54,7 +54,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         ask::ask(&mut request, io::stdin().lock(), io::stderr())?;
     }
     let output = output(&request, args);
-    let plan = Plan::new(base, &request, args)?;
+    let plan = Draft::new(base, &request, args)?;
     let text = plan.document(args)?;
     if let Err(failure) = output.write(&text) {
         // Nobody answers all of it twice: what cannot be saved is shown.
@@ -145,7 +145,7 @@ pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<
 }
 
 /// A configuration that can be written, and what led to it.
-struct Plan {
+struct Draft {
     config: ActConfig,
     drives: Vec<Drive>,
     source: Option<(String, Translation)>,
@@ -159,7 +159,7 @@ struct Plan {
 /// What is to be said at a key.
 type Notes = Vec<(&'static str, String)>;
 
-impl Plan {
+impl Draft {
     /// Puts everything together. Errors: everything that is wrong with it.
     fn new(base: Option<(String, Translation)>, request: &ConfigRequest, args: &ConfigArgs) -> Result<Self, Failure> {
         let mut config = match &base {

@@ -86,10 +86,10 @@ pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, F
 }
 
 /// How a device's job ended, and after how many seconds.
-type Ended = (Result<Done, Broken>, u64);
+type JobEnd = (Result<Done, Broken>, u64);
 
 /// Runs all jobs at once, and draws how they go.
-fn work(jobs: Vec<Job>, args: &PrepArgs, style: Style, simulated: bool) -> Result<Vec<Ended>, Failure> {
+fn work(jobs: Vec<Job>, args: &PrepArgs, style: Style, simulated: bool) -> Result<Vec<JobEnd>, Failure> {
     let status = jobs.iter().map(|job| job.status.clone()).collect();
     let mut bars = Bars::new(style, &args.devices, status, simulated);
     let begun = Instant::now();
@@ -115,7 +115,7 @@ fn work(jobs: Vec<Job>, args: &PrepArgs, style: Style, simulated: bool) -> Resul
 }
 
 /// Tells what came of it, and with which exit code: a device that failed outweighs the rest.
-fn tell(args: &PrepArgs, ended: &[Ended]) -> Result<u8, Failure> {
+fn tell(args: &PrepArgs, ended: &[JobEnd]) -> Result<u8, Failure> {
     let mut code = 0;
     for ((ended, seconds), name) in ended.iter().zip(&args.devices) {
         let severer = |now: u8| [1, 3, 4].into_iter().find(|severe| code == *severe || now == *severe).unwrap_or(0);

@@ -23,7 +23,7 @@ use crate::signals::Switch;
 use request::Request;
 use results::judge::Outcome;
 use results::rating::conclude;
-use search::{Ended, SearchRun};
+use search::{SearchRun, StepEnd};
 use std::process::ExitCode;
 
 /// Rates devices, from where the state on disk says that it is.
@@ -60,8 +60,8 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
             Err(finding) => break finding,
         };
         match search.run(moved, args, &request, &mut kept, &switch)? {
-            Ended::Judged => {}
-            Ended::Interrupted => return messages::interruption(&kept),
+            StepEnd::Judged => {}
+            StepEnd::Interrupted => return messages::interruption(&kept),
         }
     };
     let standing = request.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);

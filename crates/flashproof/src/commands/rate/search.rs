@@ -22,7 +22,7 @@ const ERRORS_MAX: u64 = 100;
 const OUR_LIMIT_MAX: u32 = 3;
 
 /// How a step ended.
-pub enum Ended {
+pub enum StepEnd {
     /// It showed something.
     Judged,
     /// By a signal.
@@ -76,7 +76,7 @@ impl SearchRun {
         request: &Request,
         kept: &mut Kept,
         switch: &Switch,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<StepEnd, Failure> {
         let step = self.step(moved, request, &kept.series);
         let duration_sec = step.duration_sec;
         let load = match request.load(moved.multiple(), duration_sec) {
@@ -84,7 +84,7 @@ impl SearchRun {
             Err(failure) => {
                 console::warning(&failure.message);
                 self.search.out_of_range();
-                return Ok(Ended::Judged);
+                return Ok(StepEnd::Judged);
             }
         };
         messages::step_begins(&step);
@@ -104,7 +104,7 @@ impl SearchRun {
         let mut watched = Watched { target: self.target(moved, request), watcher: None };
         let verdict = kept.run_step(index, what, switch, &mut watched)?;
         // It has begun, or there were no verdict.
-        let Some(watcher) = watched.watcher else { return Ok(Ended::Interrupted) };
+        let Some(watcher) = watched.watcher else { return Ok(StepEnd::Interrupted) };
         let judged = watcher.judge(&verdict);
         let step = &mut kept.series.steps[index];
         step.ended_unix_ms = Some(now_unix_ms());
@@ -116,13 +116,13 @@ impl SearchRun {
             step.interrupt(why);
             step.details = json!({ "ran_sec": verdict.ran_sec });
             kept.save()?;
-            return Ok(if self.time_up { Ended::Judged } else { Ended::Interrupted });
+            return Ok(if self.time_up { StepEnd::Judged } else { StepEnd::Interrupted });
         }
         end(step, moved, &judged, verdict.ran_sec);
         kept.save()?;
         messages::step_ended(&kept.series.steps[index]);
         self.take(moved, &judged);
-        Ok(Ended::Judged)
+        Ok(StepEnd::Judged)
     }
 
     fn target(&self, moved: Move, request: &Request) -> Target {

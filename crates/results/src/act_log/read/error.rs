@@ -30,7 +30,7 @@ pub enum ReadError {
         /// Line number, from 1.
         line: u64,
         /// The part of the header that the line should belong to.
-        part: Part,
+        part: HeaderPart,
         /// The version of the log; empty when the line with it was not found.
         version: String,
         /// What should stand there.
@@ -54,7 +54,7 @@ pub enum ReadError {
 
 /// The parts of a header, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum HeaderPart {
     /// The line with the version.
     Version,
     /// The banner and the configuration.

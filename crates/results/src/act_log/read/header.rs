@@ -3,7 +3,7 @@
 use super::error::{LINE_OVERHEAD_BYTES, Messages};
 use super::lines::Dialect;
 use super::lines::{self, Line, Lines};
-use super::{HISTOGRAMS_MAX, Header, Part, ReadError};
+use super::{HISTOGRAMS_MAX, Header, HeaderPart, ReadError};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
 use std::io::Read;
 
@@ -20,7 +20,7 @@ const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 struct HeaderLines<'a, R> {
     lines: &'a mut Lines<R>,
     messages: &'a mut Messages,
-    part: Part,
+    part: HeaderPart,
     version: String,
     /// What its lines took up to now.
     bytes: usize,
@@ -81,9 +81,9 @@ impl<R: Read> HeaderLines<'_, R> {
 }
 
 pub(super) fn read<R: Read>(lines: &mut Lines<R>, messages: &mut Messages) -> Result<(Header, Dialect), ReadError> {
-    let mut lines = HeaderLines { lines, messages, part: Part::Version, version: String::new(), bytes: 0 };
+    let mut lines = HeaderLines { lines, messages, part: HeaderPart::Version, version: String::new(), bytes: 0 };
     let (version, dialect) = version(&mut lines)?;
-    (lines.part, lines.version) = (Part::Configuration, version.clone());
+    (lines.part, lines.version) = (HeaderPart::Configuration, version.clone());
     let mut header = Header { act_version: version, ..Header::default() };
     if dialect == Dialect::Act3 {
         read_old(&mut lines, &mut header)?;
@@ -99,10 +99,10 @@ fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> 
     header.written_by = written_by(lines)?;
     lines.title(header.test.configuration_title())?;
     header.configuration = lines.block()?;
-    lines.part = Part::Derived;
+    lines.part = HeaderPart::Derived;
     lines.title(DERIVED_TITLE)?;
     header.derived = lines.block()?;
-    lines.part = Part::Names;
+    lines.part = HeaderPart::Names;
     loop {
         let line = lines.next(NAMES_TITLE)?;
         match line.text.as_str() {
@@ -131,9 +131,9 @@ fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Res
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;
     header.configuration = lines.block()?;
-    lines.part = Part::Derived;
+    lines.part = HeaderPart::Derived;
     header.derived = lines.block()?;
-    lines.part = Part::Names;
+    lines.part = HeaderPart::Names;
     loop {
         let line = lines.next("a device's size or an empty line")?;
         if line.text.is_empty() {

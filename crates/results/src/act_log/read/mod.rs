@@ -16,7 +16,7 @@ mod header;
 mod lines;
 mod report;
 
-pub use error::{Part, ReadError};
+pub use error::{HeaderPart, ReadError};
 
 use super::Header;
 use crate::buckets::{ActBuckets, ActScale};
