@@ -36,5 +36,7 @@ pub mod series;
 pub mod slow;
 pub mod steady;
 pub mod telemetry;
+#[doc(hidden)]
+pub mod testing;
 pub mod times;
 pub mod units;

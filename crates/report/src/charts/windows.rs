@@ -177,6 +177,9 @@ fn whole_windows(window_sec: f64, ran_sec: f64, points_max: usize) -> f64 {
 fn damage(kind: HlogKind, error: &RunDirError, read: &Windows) -> String {
     let points = read.streams.iter().map(|stream| stream.moments.len()).max().unwrap_or(0);
     let until_sec = points as f64 * read.point_sec;
+    if let RunDirError::Missing { .. } = error {
+        return format!("no latencies from {}: {error}", kind.file_name());
+    }
     format!("{} could be read up to about {until_sec:.0} s only: {error}", kind.file_name())
 }
 

@@ -1,11 +1,11 @@
 //! Candidates with known numbers, compared.
 
 use super::*;
-use results::buckets::ActScale;
-use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use results::cell::Interval;
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, Writer};
 use results::series::{Conclusion, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::testing::layout;
 use results::times::Times;
 use serde_json::json;
 use std::fs;
@@ -25,18 +25,8 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 /// As `--as-act` of the standard mix at `x`, on a drive of 1 GB.
 fn bench(x: u64) -> Bench {
-    let stream = |name: &str, judged| StreamInfo {
-        name: name.into(),
-        judged,
-        offered_iops: 100.0,
-        workload: 0,
-        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
-    };
-    let layout = Layout {
-        streams: vec![stream("reads", true), stream("large-block-reads", false), stream("large-block-writes", false)],
-        devices: vec!["/dev/nvme1n1".into()],
-        thresholds_ns: Sla::default().thresholds_ns(),
-    };
+    let streams = [("reads", true), ("large-block-reads", false), ("large-block-writes", false)];
+    let layout = layout(&streams, 100.0, ["/dev/nvme1n1"]);
     let (reads, writes) = ((2000 * x).to_string(), (1000 * x).to_string());
     let mut resolved = pairs(&[("read-reqs-per-sec", &reads), ("write-reqs-per-sec", &writes)]);
     resolved.extend(pairs(&[

@@ -1,11 +1,11 @@
 //! Runs at several moments, and what their directories tell.
 
 use super::*;
-use results::buckets::ActScale;
-use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use results::cell::Interval;
 use results::judge::{End, Outcome, Sla};
 use results::run_dir::{Manifest, Writer};
 use results::series::{Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::testing::layout;
 use results::times::Times;
 use std::fs;
 use std::time::Duration;
@@ -13,18 +13,7 @@ use std::time::Duration;
 const SEC: u64 = 1_000_000_000;
 
 fn manifest() -> Manifest {
-    let reads = StreamInfo {
-        name: "reads".into(),
-        judged: true,
-        offered_iops: 12.0,
-        workload: 0,
-        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-    };
-    let layout = Layout {
-        streams: vec![reads],
-        devices: vec!["/dev/nvme1n1".into()],
-        thresholds_ns: Sla::default().thresholds_ns(),
-    };
+    let layout = layout(&[("reads", true)], 12.0, ["/dev/nvme1n1"]);
     let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None });
     Manifest { duration_sec: 40, slice_sec: 10, process, ..Manifest::new(&layout, Sla::default()) }
 }

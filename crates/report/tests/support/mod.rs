@@ -2,8 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)] // every test file is a crate that uses its part of this
 
-use results::buckets::ActScale;
-use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use results::cell::{Interval, Layout};
 use results::finding::{Finding, Level};
 use results::judge::{End, Outcome, Sla};
 use results::run_dir::{Manifest, WorkloadRecord, Writer};
@@ -47,18 +46,7 @@ pub const SHORT: Shape<'_> =
     Shape { intervals: 60, interval_sec: 1, devices: &["/dev/loop0"], slow_every: 0, telemetry: true };
 
 fn layout(devices: &[&str]) -> Layout {
-    let stream = |name: &str, judged| StreamInfo {
-        name: name.into(),
-        judged,
-        offered_iops: 100.0,
-        workload: 0,
-        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-    };
-    Layout {
-        streams: vec![stream("reads", true), stream("large-block-writes", false)],
-        devices: devices.iter().map(|&device| device.to_owned()).collect(),
-        thresholds_ns: Sla::default().thresholds_ns(),
-    }
+    results::testing::layout(&[("reads", true), ("large-block-writes", false)], 100.0, devices.iter().copied())
 }
 
 /// Writes a run into `dir`, which does not exist.

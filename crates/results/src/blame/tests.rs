@@ -1,10 +1,10 @@
 //! Causes whose answer is known beforehand: what was done to the operations is what is blamed.
 
 use super::*;
-use crate::buckets::ActScale;
-use crate::cell::{ActHistograms, Backlog, Interval, Layout, StreamInfo};
+use crate::cell::{Backlog, Interval, Layout, StreamInfo};
 use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla};
 use crate::run_dir::{Spread, TraceKind, TraceLine, TraceSize};
+use crate::testing::layout;
 use crate::times::Times;
 
 const US: u64 = 1_000;
@@ -27,18 +27,7 @@ fn times(wait_ns: u64, lag_ns: u64, service_ns: u64) -> Times {
 impl Run {
     /// `columns` of telemetry, for devices that the kernel calls nvme0n1, nvme1n1...
     fn new(devices: usize, slice_sec: u64, simulated: bool, columns: &[&str]) -> Self {
-        let reads = StreamInfo {
-            name: "reads".to_owned(),
-            judged: true,
-            offered_iops: 1000.0,
-            workload: 0,
-            act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-        };
-        let layout = Layout {
-            streams: vec![reads],
-            devices: (0..devices).map(|device| format!("/dev/d{device}")).collect(),
-            thresholds_ns: Sla::default().thresholds_ns(),
-        };
+        let layout = layout(&[("reads", true)], 1000.0, (0..devices).map(|device| format!("/dev/d{device}")));
         let plan = JudgePlan { simulated, ..JudgePlan::new(&layout, Sla::default(), 1, slice_sec, 3600) };
         let columns: Vec<_> = columns.iter().map(|&name| name.to_owned()).collect();
         let kernel_names: Vec<_> = (0..devices).map(|device| Some(format!("nvme{device}n1"))).collect();

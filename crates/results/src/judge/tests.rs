@@ -1,26 +1,15 @@
 //! Verdicts whose answer is known beforehand.
 
 use super::*;
-use crate::buckets::ActScale;
-use crate::cell::{ActHistograms, Backlog, Interval, Layout, StreamInfo};
+use crate::cell::{Backlog, Interval, Layout};
 use crate::times::Times;
 
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1_000_000_000;
 
 fn layout(devices: usize) -> Layout {
-    let stream = |name: &str, judged| StreamInfo {
-        name: name.to_owned(),
-        judged,
-        offered_iops: 1000.0,
-        workload: 0,
-        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
-    };
-    Layout {
-        streams: vec![stream("reads", true), stream("large-block-writes", false)],
-        devices: (0..devices).map(|device| format!("/dev/d{device}")).collect(),
-        thresholds_ns: Sla::default().thresholds_ns(),
-    }
+    let streams = [("reads", true), ("large-block-writes", false)];
+    crate::testing::layout(&streams, 1000.0, (0..devices).map(|device| format!("/dev/d{device}")))
 }
 
 /// A run of 1 s intervals in slices of `slice_sec`.

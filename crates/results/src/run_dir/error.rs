@@ -75,6 +75,12 @@ pub enum RunDirError {
         /// The newest version known here.
         known: u32,
     },
+    /// A file is not there.
+    #[error("reading {} - it is missing; copy the whole directory of the run from where it was recorded", .path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file is not what it should be.
     #[error("reading {} - {why}; it was damaged or edited after the run: use an untouched copy", .path.display())]
     Damaged {

@@ -250,7 +250,11 @@ pub fn each_window(dir: &Path, layout: &Layout, kind: HlogKind, each: impl FnMut
     let path = dir.join(kind.file_name());
     let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(kind.file_name())?;
     windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, each)?;
-    damage.map_or(Ok(()), |why| Err(RunDirError::Damaged { path, why: format!("it {why}") }))
+    match damage {
+        None => Ok(()),
+        Some(_) if !path.exists() => Err(RunDirError::Missing { path }),
+        Some(why) => Err(RunDirError::Damaged { path, why: format!("it {why}") }),
+    }
 }
 
 /// The lines of the newest window of one of the logs, from the end of the file alone: cheap, whatever

@@ -1,26 +1,15 @@
 //! A run with a cliff, live and from its directory.
 
 use super::*;
-use crate::buckets::ActScale;
-use crate::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use crate::cell::Interval;
 use crate::judge::Sla;
 use crate::run_dir::{Manifest, Writer};
+use crate::testing::layout;
 use crate::times::Times;
 use std::path::Path;
 
 fn manifest(devices: usize) -> Manifest {
-    let stream = |name: &str, judged| StreamInfo {
-        name: name.into(),
-        judged,
-        offered_iops: 100.0,
-        workload: 0,
-        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-    };
-    let layout = Layout {
-        streams: vec![stream("writes", false), stream("reads", true)],
-        devices: (0..devices).map(|device| format!("d{device}")).collect(),
-        thresholds_ns: Sla::default().thresholds_ns(),
-    };
+    let layout = layout(&[("writes", false), ("reads", true)], 100.0, (0..devices).map(|device| format!("d{device}")));
     Manifest { duration_sec: 600, slice_sec: 600, round_sec: 20, ..Manifest::new(&layout, Sla::default()) }
 }
 

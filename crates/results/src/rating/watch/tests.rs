@@ -1,23 +1,14 @@
 //! Steps that are held, fail, move, or are cut short, interval by interval.
 
 use super::*;
-use crate::buckets::ActScale;
-use crate::cell::{ActHistograms, Layout, StreamInfo};
 use crate::judge::Sla;
+use crate::testing::layout;
 use crate::times::Times;
 
 const RATE: u64 = 1000;
 
 fn manifest() -> Manifest {
-    let reads = StreamInfo {
-        name: "reads".into(),
-        judged: true,
-        offered_iops: RATE as f64,
-        workload: 0,
-        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-    };
-    let layout =
-        Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: Sla::default().thresholds_ns() };
+    let layout = layout(&[("reads", true)], RATE as f64, ["d"]);
     Manifest { duration_sec: 1000, slice_sec: 50, round_sec: 1, ..Manifest::new(&layout, Sla::default()) }
 }
 

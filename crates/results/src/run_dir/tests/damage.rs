@@ -305,3 +305,15 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
     assert!(!run.is_complete());
     assert_eq!(run.intervals, written);
 }
+
+#[test]
+fn an_interval_log_that_is_missing_was_not_edited_but_left_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1, 20, 1);
+    write_run(dir.path(), &manifest, 20);
+    fs::remove_file(dir.path().join("wait.hlog")).unwrap();
+    let error = each_window(dir.path(), &manifest.layout(), HlogKind::Wait, |_| {}).unwrap_err().to_string();
+    assert!(
+        error.ends_with("wait.hlog - it is missing; copy the whole directory of the run from where it was recorded")
+    );
+}

@@ -1,0 +1,26 @@
+//! What tests of several crates share.
+
+use crate::buckets::ActScale;
+use crate::cell::{ActHistograms, Layout, StreamInfo};
+use crate::judge::Sla;
+
+/// A layout judged by ACT's limits: streams by name and by whether they are judged, each of `offered_iops` and in
+/// ACT's log.
+pub fn layout<D: Into<String>>(
+    streams: &[(&str, bool)],
+    offered_iops: f64,
+    devices: impl IntoIterator<Item = D>,
+) -> Layout {
+    let stream = |&(name, judged): &(&str, bool)| StreamInfo {
+        name: name.to_owned(),
+        judged,
+        offered_iops,
+        workload: 0,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
+    };
+    Layout {
+        streams: streams.iter().map(stream).collect(),
+        devices: devices.into_iter().map(Into::into).collect(),
+        thresholds_ns: Sla::default().thresholds_ns(),
+    }
+}
