@@ -116,6 +116,21 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
+/// Units of a threshold, largest first. `s` is looked for last: the others end in it too.
+pub(crate) const UNITS_NS: [(&str, u64); 4] = [("ms", 1_000_000), ("us", 1_000), ("ns", 1), ("s", 1_000_000_000)];
+
+/// A threshold in the largest unit that needs no fraction: `8ms`, `500us`; with `{:#}` as `8 ms`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThresholdText(pub(crate) u64);
+
+impl fmt::Display for ThresholdText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let largest = UNITS_NS.into_iter().filter(|(_, unit_ns)| self.0.is_multiple_of(*unit_ns));
+        let (unit, unit_ns) = largest.max_by_key(|(_, unit_ns)| *unit_ns).unwrap_or(("ns", 1));
+        write!(f, "{}{}{unit}", self.0 / unit_ns, if f.alternate() { " " } else { "" })
+    }
+}
+
 /// A length of time: `24 h`, `1 h 30 min`, `90 s`.
 pub fn span(sec: u64) -> String {
     if sec < 120 {

@@ -1,7 +1,7 @@
 //! The rating curve of a search: what each load did to the shares and to the 99th percentile.
 
 use super::{Axis, Chart, Limit, Line, Points, Style};
-use crate::document::RunReport;
+use crate::document::run::RunReport;
 use results::judge::Outcome;
 use results::series::{Rule, Step};
 use results::units;

@@ -7,7 +7,7 @@
 //! The one idea: forms only lay out. What is judged, reduced, put into words or missing is decided
 //! here, so no form can say something that another does not know.
 
-mod run;
+pub(crate) mod run;
 mod series;
 
 pub use crate::method::Paragraph;

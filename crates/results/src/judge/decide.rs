@@ -10,7 +10,6 @@
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**.
 
-use super::sla::ThresholdText;
 use super::slices::WorkloadJudge;
 use super::slices::{GroupCounts, Judge};
 use super::text::deciding_sentence;
@@ -21,6 +20,7 @@ use super::verdict::{
 use super::{CellCounts, End, Undone};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::StreamInfo;
+use crate::units::ThresholdText;
 use crate::units::{self, Grouped, percent};
 use std::ops::Range;
 

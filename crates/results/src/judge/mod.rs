@@ -33,7 +33,6 @@ mod verdict;
 pub use counts::{CellCounts, IntervalCounts};
 pub use load::Undone;
 pub(crate) use load::{LoadPart, Shortfall, shortfall};
-pub(crate) use sla::ThresholdText;
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;
 pub use slices::{Judge, JudgePlan, round_sec, whole_slice_sec};

@@ -5,6 +5,7 @@
 //! below 5 %, whatever floating point makes of it.
 
 use crate::buckets::THRESHOLDS_MAX;
+use crate::units::{ThresholdText, UNITS_NS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,8 +16,7 @@ use thiserror::Error;
 /// Parts per billion in the whole.
 const WHOLE_PPB: u64 = 1_000_000_000;
 const PERCENT_PPB: u64 = WHOLE_PPB / 100;
-/// Units of a threshold, largest first. `s` is looked for last: the others end in it too.
-const UNITS_NS: [(&str, u64); 4] = [("ms", 1_000_000), ("us", 1_000), ("ns", 1), ("s", 1_000_000_000)];
+
 /// Largest threshold: the longest duration that histograms keep apart.
 const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
 
@@ -63,18 +63,6 @@ impl Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}%>{}", self.percent(), ThresholdText(self.threshold_ns))
-    }
-}
-
-/// A threshold in the largest unit that needs no fraction: `8ms`, `500us`; with `{:#}` as `8 ms`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ThresholdText(pub(crate) u64);
-
-impl fmt::Display for ThresholdText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let largest = UNITS_NS.into_iter().filter(|(_, unit_ns)| self.0.is_multiple_of(*unit_ns));
-        let (unit, unit_ns) = largest.max_by_key(|(_, unit_ns)| *unit_ns).unwrap_or(("ns", 1));
-        write!(f, "{}{}{unit}", self.0 / unit_ns, if f.alternate() { " " } else { "" })
     }
 }
 

@@ -1,8 +1,8 @@
 //! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
 //! decided it, then the rest, with fewer digits than are known.
 
-use super::sla::ThresholdText;
 use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Verdict};
+use crate::units::ThresholdText;
 use crate::units::{self, Grouped, percent, percent_exact};
 use std::fmt;
 

@@ -45,7 +45,7 @@ impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ShareOver { threshold_ns } => {
-                write!(f, "share over {:#}", crate::judge::ThresholdText(*threshold_ns))
+                write!(f, "share over {:#}", crate::units::ThresholdText(*threshold_ns))
             }
             Self::P99 => f.write_str("p99 of service times"),
             Self::AchievedIops => f.write_str("achieved rate"),
