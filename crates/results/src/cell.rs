@@ -155,11 +155,10 @@ impl Cell {
         self.response.record_over_all(n);
     }
 
-    /// Takes the part `share` (at most 1) of what was wanted off the least that can be held against the device:
-    /// operations that may have been slow because this program's thread had no CPU for that part of the
-    /// interval.
-    pub fn excuse(&mut self, share: f64) {
-        self.judged_least.take_off((self.wanted() as f64 * share.clamp(0.0, 1.0)).ceil() as u64);
+    /// Takes so many operations off the least that can be held against the device: those that may have been slow
+    /// because this program was late, or because its thread had no CPU.
+    pub fn excuse(&mut self, ops: u64) {
+        self.judged_least.take_off(ops);
     }
 
     /// Operations that the verdict counts: succeeded, failed and never issued.

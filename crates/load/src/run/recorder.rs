@@ -25,6 +25,8 @@ struct Missed {
     ops: f64,
     /// What was outstanding at the end of the last interval.
     backlog: u64,
+    /// How much of that this program had kept back.
+    late: u64,
 }
 
 /// What a shard sends out.
@@ -199,7 +201,9 @@ impl Recorder {
         self.current.close();
         self.cpu_ns = cpu_ns;
         self.current.run_delay_ns = self.run_delay.as_mut().map_or(0, RunDelay::since_last_ns);
-        self.excuse();
+        let length_ns = end_ns.saturating_sub(self.current.index * self.interval_ns).max(1);
+        let share = (self.current.run_delay_ns as f64 / length_ns as f64).min(1.0);
+        self.excuse(if share >= RUN_DELAY_MIN { share } else { 0.0 });
         self.failures_told = 0;
         let mut clean = self.take_clean();
         clean.index = next_index;
@@ -208,12 +212,10 @@ impl Recorder {
         let _ = self.messages.send(Message::Interval(full));
     }
 
-    /// Where the thread had no CPU for a part of the interval, so large a part of its operations can have met
-    /// that: it is not held against the device. Nor is as much of what waits since then.
-    fn excuse(&mut self) {
-        let length_ns = self.current.end_ns.saturating_sub(self.current.index * self.interval_ns).max(1);
-        let share = (self.current.run_delay_ns as f64 / length_ns as f64).min(1.0);
-        let share = if share >= RUN_DELAY_MIN { share } else { 0.0 };
+    /// Where the thread had no CPU for the part `share` of the interval, so large a part of its operations can
+    /// have met that: it is not held against the device. Nor is as much of what waits since then, nor the
+    /// operations, done first, that were late when the interval began.
+    fn excuse(&mut self, share: f64) {
         for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
             let wanted = cell.wanted().saturating_add(cell.backlog.total()).saturating_sub(missed.backlog);
             missed.backlog = cell.backlog.total();
@@ -221,9 +223,9 @@ impl Recorder {
             let ours = cell.backlog.waiting.min(missed.ops as u64);
             cell.backlog.waiting -= ours;
             cell.backlog.late += ours;
-            if share > 0.0 {
-                cell.excuse(share);
-            }
+            let late_before = std::mem::replace(&mut missed.late, cell.backlog.late).min(cell.wanted());
+            let excused = cell.wanted() as f64 * share + late_before as f64 * (1.0 - share);
+            cell.excuse(excused.ceil() as u64);
         }
     }
 
@@ -238,5 +240,36 @@ impl Recorder {
             self.extra += 1;
             Box::new(Interval::new(&self.layout))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::cell::StreamInfo;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn what_was_late_when_an_interval_began_is_not_held_against_the_device() {
+        let reads = StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, act: None };
+        let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
+        let (mut recorder, _feed) = Recorder::new(&layout, 1_000 * MS, 9_000 * MS, false);
+        // Slow by waiting for 10 ms, in each of three intervals; at the end of the first so many are late or wait.
+        let mut least = |backlog: Backlog, share: f64| {
+            let times = Times::new(0, 10 * MS, 10 * MS, 11 * MS);
+            (0..100).for_each(|_| recorder.done(0, &times, 512, 0, false));
+            recorder.outstanding(0, &backlog);
+            recorder.excuse(share);
+            let least = recorder.current.cells[0].judged_least.counts()[0];
+            recorder.current.clear();
+            least
+        };
+        let none = Backlog::default();
+        assert_eq!(least(Backlog { late: 60, ..none }, 0.0), 100);
+        assert_eq!(least(Backlog { waiting: 60, ..none }, 0.0), 40, "sixty of these were late");
+        assert_eq!(least(Backlog { late: 300, ..none }, 0.0), 100, "and what waited for a slot is the device's");
+        assert_eq!(least(none, 0.0), 0, "all of these were");
+        assert_eq!(least(none, 0.25), 75);
     }
 }

@@ -60,6 +60,7 @@ impl Judge {
 }
 
 fn verdict(judge: &Judge, end: &End) -> Verdict {
+    let end = &judge.settled(end);
     let slices = || 0..judge.judged_slices();
     let judged = worst(judge, end, slices(), |counts| &counts.judged_over);
     let bounds = Bounds {

@@ -178,8 +178,13 @@ impl LoadWatch {
                 self.worst = Some((slice, found));
             }
         }
-        self.before = self.parts.iter().rev().find(|part| part.ends > 0).map_or(self.before, |part| part.end);
+        self.before = self.end();
         self.parts = Default::default();
+    }
+
+    /// What was outstanding at the end of the last interval.
+    pub(super) fn end(&self) -> Backlog {
+        self.parts.iter().rev().find(|part| part.ends > 0).map_or(self.before, |part| part.end)
     }
 
     /// The slice in which most was left undone, and in how many some was.

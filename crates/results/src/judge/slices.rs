@@ -4,7 +4,7 @@
 //! Whose load it was that was not held is what the parts say.
 
 use super::load::{LoadWatch, Shortfall};
-use super::{CellCounts, End, IntervalCounts, Sla, Undone};
+use super::{CellCounts, End, IntervalCounts, Sla, Undone, Whose};
 use crate::cell::{Interval, Layout, StreamInfo, harmless_gap_ns};
 use std::ops::Range;
 
@@ -190,6 +190,24 @@ impl Judge {
             let only = || load.now(per_sec).filter(|_| alone).map(|found| (1, 1, found));
             load.worst().or_else(only)
         })
+    }
+
+    /// How the run ended, as far as the counts bear it out. Whoever stops it for its lag looks at the slots at that
+    /// moment; where most of what was outstanding had been kept back by this program, they were full because of
+    /// it.
+    pub(super) fn settled(&self, end: &End) -> End {
+        let mut settled = end.clone();
+        if let End::LagExceeded { lane, whose, .. } = &mut settled {
+            let devices = &self.plan.devices;
+            let name = |cell: usize| {
+                format!("{}@{}", self.plan.streams[cell / devices.len()].name, devices[cell % devices.len()])
+            };
+            let of_lane = self.loads.iter().enumerate().filter(|(cell, _)| name(*cell) == *lane);
+            if of_lane.map(|(_, load)| load.end()).any(|end| end.late > end.waiting) {
+                *whose = Whose::Ours;
+            }
+        }
+        settled
     }
 
     /// Likewise of the slice under way, with whose beginning a run that is over ended.

@@ -348,6 +348,17 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
     };
     assert_eq!(run.stopped(lag(Whose::Device)).outcome, Outcome::Fail);
     assert_eq!(run.stopped(lag(Whose::Limit)).outcome, Outcome::Fail);
+    // What the counts say of who kept it back stands, whatever the slots looked like at that moment.
+    for (waiting, late, outcome) in [(900, 100, Outcome::Fail), (100, 900, Outcome::Invalid)] {
+        let mut run = Run::new(1, 1, 60);
+        let mut interval = run.interval();
+        interval.cells[0].backlog = Backlog { in_flight: 128, waiting, late };
+        run.judge.add(&interval);
+        let verdict = run.stopped(lag(Whose::Limit));
+        assert_eq!(verdict.outcome, outcome);
+        let is_ours = matches!(verdict.end, End::LagExceeded { whose: Whose::Ours, .. });
+        assert_eq!(is_ours, outcome == Outcome::Invalid, "and the verdict says so");
+    }
     let verdict = run.stopped(lag(Whose::Ours));
     assert_eq!(verdict.outcome, Outcome::Invalid);
     assert_eq!(
