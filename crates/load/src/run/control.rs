@@ -70,11 +70,6 @@ impl Control {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Whether somebody outside asked for the end.
-    pub fn is_asked(&self) -> bool {
-        matches!(self.cause(), Some(Cause::Asked { .. }))
-    }
-
     /// Why the run ended early, if it did.
     pub fn cause(&self) -> Option<Cause> {
         self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()

@@ -299,9 +299,11 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
             self.note_backlog(end_ns);
+            // Asked before this interval is sent, so that nothing can have come of it yet.
+            let cause = if W::VIRTUAL { self.recorder.await_taken(&self.control) } else { None };
             self.rotate(end_ns);
-            if W::VIRTUAL {
-                self.look_at_control();
+            if let Some(cause) = cause {
+                self.end(&cause);
             }
         }
         if self.now_ns >= self.stop_ns {
@@ -320,15 +322,11 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             self.check_lag();
             // In virtual time only a user is heeded in between: what comes of an interval is known at the end of
             // another, and a moment that depends on threads would give other results each time.
-            if !W::VIRTUAL || self.control.is_asked() {
-                self.look_at_control();
+            if let Some(cause) = self.control.cause()
+                && (!W::VIRTUAL || matches!(cause, Cause::Asked { .. }))
+            {
+                self.end(&cause);
             }
-        }
-    }
-
-    fn look_at_control(&mut self) {
-        if let Some(cause) = self.control.cause() {
-            self.end(&cause);
         }
     }
 

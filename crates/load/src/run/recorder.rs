@@ -1,6 +1,7 @@
 //! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
 //! clean one comes back.
 
+use super::{Cause, Control};
 use crate::stream::Request;
 use results::cell::{Backlog, Interval, Layout};
 use results::times::Times;
@@ -85,6 +86,8 @@ pub struct Recorder {
     /// is simulated while the one before is taken in, and a stop that this brings is known at the same instant
     /// each time, the end of the next.
     patient: bool,
+    /// A clean interval that came back already.
+    spare: Option<Box<Interval>>,
     failures_told: u32,
     cpu_ns: u64,
     /// Of the issuing thread, from when the run begins; none in virtual time.
@@ -115,6 +118,7 @@ impl Recorder {
             duration_ns,
             end_ns: 0,
             patient,
+            spare: None,
             failures_told: 0,
             cpu_ns: 0,
             run_delay: None,
@@ -186,6 +190,14 @@ impl Recorder {
         self.current.in_flight_max = self.current.in_flight_max.max(in_flight as u64);
     }
 
+    /// Waits until all intervals that were sent are taken in, in virtual time; what came of them.
+    pub(super) fn await_taken(&mut self, control: &Control) -> Option<Cause> {
+        if self.patient {
+            self.spare = self.clean.recv().ok();
+        }
+        control.cause()
+    }
+
     /// Takes what the engine's drives counted so far.
     pub(super) fn counters(&mut self) -> &mut Vec<u64> {
         &mut self.current.counters
@@ -230,7 +242,7 @@ impl Recorder {
     }
 
     fn take_clean(&mut self) -> Box<Interval> {
-        let clean = if self.patient { self.clean.recv().ok() } else { self.clean.try_recv().ok() };
+        let clean = self.spare.take().or_else(|| self.clean.try_recv().ok());
         if clean.is_some() && self.extra > 0 && self.clean.try_recv().is_ok() {
             // The disk is quick again: what was made beyond the spares goes, one at a time.
             self.extra -= 1;

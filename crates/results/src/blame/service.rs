@@ -30,10 +30,10 @@ const COUNTED_MIN: f64 = 0.5;
 /// Fewer slow operations than this in the samples say nothing of the others.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
-/// So many samples, or such a share of their intervals, must have been looked at before what they did
-/// not show is taken for something that does not happen in requests: bursts fall between samples.
+/// What samples did not show is taken for something that does not happen in requests only after so many, or
+/// where they cover so much of their intervals that a burst in each is unlikely to have been missed by all.
 const SAMPLES_MIN: u64 = 8;
-const COVERED_MIN: f64 = 0.25;
+const MISSED_MAX: f64 = 0.1;
 
 /// The causes of service time with their fractions of it, and the evidence.
 pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
@@ -47,7 +47,8 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
         Ok(sampled) => {
             let proven = outside.as_ref().map_or(0.0, |outside| outside.fraction);
             let device = sampled.device.min(1.0 - proven);
-            let mut kernel = (1.0 - device - sampled.unseen).max(0.0);
+            let unseen = sampled.unseen.min(1.0 - proven - device);
+            let mut kernel = (1.0 - device - unseen).max(0.0);
             if kernel < sampled.noise && proven == 0.0 {
                 kernel = 0.0;
             }
@@ -63,7 +64,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
             }
             let device = device + full;
             let unknown = (1.0 - device - kernel).max(0.0);
-            let (unseen, device) = if sampled.unseen > 0.0 { (unknown, device) } else { (0.0, device + unknown) };
+            let (unseen, device) = if unseen > 0.0 { (unknown, device) } else { (0.0, device + unknown) };
             vec![
                 (Cause::Device, device, device_evidence + &behind),
                 (Cause::KernelQueue, kernel, evidence),
@@ -210,7 +211,8 @@ impl Sampled {
         let device = (subject.at(&traced.device_over) as f64 / expected).min(1.0);
         let total = (subject.at(&traced.total_over) as f64 / expected).min(1.0);
         let covered = traced.length_ms / touched.length_ms.max(1.0);
-        let trusted = covered >= COVERED_MIN || traced.samples >= SAMPLES_MIN;
+        let missed = (1.0 - covered).max(0.0).powf(traced.samples as f64);
+        let trusted = missed <= MISSED_MAX || traced.samples >= SAMPLES_MIN;
         let unseen = if trusted { 0.0 } else { (1.0 - total).max(0.0) };
         // Two standard deviations of a count of this size.
         Ok(Self { traced, device, unseen, noise: 2.0 / expected.sqrt() })
