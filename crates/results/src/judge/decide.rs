@@ -247,8 +247,8 @@ impl Findings {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
             (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(format!(
-                "this program may have made what it measured: {}, but not without the operations that it issued over \
-                 {:#} late and the time for which completions may have lain unseen (over {limit_us} us){}; use a less busy \
+                "this program may have made what it measured: {}, but not without the operations that it had kept back \
+                 or issued over {:#} late, and the time for which completions may have lain unseen (over {limit_us} us){}; use a less busy \
                  machine or \"pacing: spin\"",
                 deciding_sentence(&judged.deciding),
                 ThresholdText(judge.plan.sla.tightest_ns()),
