@@ -2,7 +2,8 @@
 //!
 //! A path is typed at two in the morning: `report DIR --html DIR/manifest.json`, `config --out /dev/nvme0n1`.
 //! What is there is looked at first. A report takes the place of a report of this program; a configuration takes
-//! the place of a file by `--force` alone; neither is ever put into the directory of a run.
+//! the place of a file by `--force` alone; neither is ever put into the directory of a run. What is no regular
+//! file is written to only where it was opened already, as `/dev/stdout` is: a FIFO may wait for its reader for ever.
 
 use crate::console;
 use crate::failure::Failure;
@@ -11,6 +12,7 @@ use results::files::{self, Links, Over, name_of};
 use results::run_dir::is_run_dir;
 use std::fs;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// A report begins like this: its mark is among the first bytes.
@@ -34,13 +36,9 @@ impl Output {
     /// Whether writing could work, as far as it can be told before.
     pub fn check(&self) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return Ok(()) };
-        match look(path, "leave --out away for standard output")? {
+        match look(path, "name another file, or leave --out away for standard output")? {
             There::Nothing => Ok(()),
-            There::Special(what) => Err(refused(
-                path,
-                &format!("it is {what}, and only regular files are replaced"),
-                "name another file, or leave --out away for standard output",
-            )),
+            There::Open => Err(refused(path, "it is no file", "leave --out away for standard output")),
             There::File if *force => Ok(()),
             There::File => Err(exists(path)),
         }
@@ -61,14 +59,10 @@ impl Output {
     }
 }
 
-/// Writes the page of a report to `path`; a terminal or a pipe is written to, too.
+/// Writes the page of a report to `path`; one of [`OPEN`] is written to, too.
 pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    let name_another = "give --html another file";
-    let written = match look(path, name_another)? {
-        There::Special("a drive") => {
-            return Err(refused(path, "it is a drive", name_another));
-        }
-        There::Special(_) => fs::write(path, page),
+    let written = match look(path, "give --html another file")? {
+        There::Open => files::write_to_open(path, page.as_bytes()),
         There::File if !is_report(path) => {
             let why = "it is there already and is no report of flashproof";
             return Err(refused(path, why, "give --html another file, or move that one away"));
@@ -88,11 +82,16 @@ enum There {
     Nothing,
     /// A regular file.
     File,
-    /// What else, in words.
-    Special(&'static str),
+    /// One of [`OPEN`].
+    Open,
 }
 
-/// Looks what is at `path`. Errors: it is a directory, or in the directory of a run; `advice` says what to do.
+/// What can be written to although it is no regular file: what is open already (`/dev/fd/63` is a pipe of the
+/// shell), the terminal, and nowhere.
+const OPEN: [&str; 5] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/dev/null"];
+
+/// Looks what is at `path`. Errors: it is neither a regular file nor one of [`OPEN`], or in the directory of a
+/// run; `advice` says what to do.
 fn look(path: &Path, advice: &str) -> Result<There, Failure> {
     // By both names: the path may be a link into a run.
     let real = fs::canonicalize(path).ok();
@@ -108,7 +107,8 @@ fn look(path: &Path, advice: &str) -> Result<There, Failure> {
             Err(Failure::usage(format!("cannot write to {} - it is a directory - name a file in it", path.display())))
         }
         _ if kind.is_file() => Ok(There::File),
-        _ => Ok(There::Special(name_of(kind))),
+        _ if !kind.is_block_device() && OPEN.iter().any(|open| path.starts_with(open)) => Ok(There::Open),
+        _ => Err(refused(path, &format!("it is {}, and only regular files are written", name_of(kind)), advice)),
     }
 }
 
@@ -132,7 +132,9 @@ fn exists(path: &Path) -> Failure {
 mod tests {
     use super::*;
     use results::run_dir::{INTERVALS, MANIFEST};
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
+    use std::process::Command;
 
     const PAGE: &str =
         "<!DOCTYPE html><html><head><meta charset=\"utf-8\"><meta name=\"generator\" content=\"flashproof\">";
@@ -179,6 +181,33 @@ mod tests {
         }
         write_page(Path::new("/dev/null"), PAGE).unwrap();
         assert!(message(write_page(dir.path(), PAGE)).contains("it is a directory"));
+    }
+
+    #[test]
+    fn neither_a_fifo_without_a_reader_nor_a_device_is_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let link = dir.path().join("link.html");
+        symlink(&fifo, &link).unwrap();
+        for (path, what) in [(fifo, "a pipe"), (link, "a pipe"), ("/dev/zero".into(), "a character device")] {
+            for written in [write_page(&path, PAGE), Output::File { path: path.clone(), force: true }.write("x")] {
+                let text = message(written);
+                assert!(text.contains(&format!("it is {what}, and only regular files are written")), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pipe_of_the_shell_is_written_to_and_without_a_reader_it_is_an_error() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let path = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
+        write_page(&path, PAGE).unwrap();
+        let mut first = vec![0; PAGE.len()];
+        reader.read_exact(&mut first).unwrap();
+        assert_eq!(first, PAGE.as_bytes());
+        drop(reader);
+        assert!(message(write_page(&path, PAGE)).starts_with("cannot write the page to /dev/fd/"));
     }
 
     #[test]

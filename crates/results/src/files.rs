@@ -120,6 +120,15 @@ pub fn replace(path: &Path, bytes: &[u8], over: Over) -> io::Result<()> {
     sync_dir(dir)
 }
 
+/// Writes to what is open already and named by a path: `/dev/stdout`, `/dev/fd/63`. Errors: the system refuses; it
+/// is a pipe whose reader went away, which is not waited for.
+pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    // Only opening must not wait; a reader that is there may be slow.
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    (&file).write_all(bytes)
+}
+
 /// The directory that `path` is in.
 pub fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
