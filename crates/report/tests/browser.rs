@@ -168,6 +168,23 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
 }
 
 #[test]
+fn no_title_of_an_axis_is_longer_than_its_chart() {
+    let Some(browser) = browser() else { return };
+    let _one = ONE.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    write_run(&run, SHORT);
+    let (page, _) = write_page(dir.path(), "page.html", &[run]);
+    let script = "
+        const titles = [...inside.document.querySelectorAll('.plot > svg > text[transform]')];
+        const cut = titles.filter((title) => title.getBBox().width > title.ownerSVGElement.clientHeight - 20);
+        return `${titles.length} titles; cut: ${cut.map((title) => title.textContent).join()}`;";
+    let seen = beside(browser, &page, script);
+    let (count, cut) = seen.split_once(" titles; cut: ").unwrap();
+    assert!(count.parse::<u32>().unwrap() > 15 && cut.is_empty(), "{seen}");
+}
+
+#[test]
 fn a_day_stays_small() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");

@@ -45,7 +45,7 @@ const HOST: [Quantity; 5] = [
     },
     Quantity {
         id: "process",
-        title: "This program, % of one CPU",
+        title: "CPU of this program",
         unit: "% of one CPU",
         stat: Stat::Max,
         parts: &[
@@ -56,8 +56,8 @@ const HOST: [Quantity; 5] = [
     },
     Quantity {
         id: "io-workers",
-        title: "Runs of io_uring's workers, 1/s",
-        unit: "1/s",
+        title: "Runs of io_uring's workers",
+        unit: "/s",
         stat: Stat::Max,
         parts: &[Curve { label: "runs", column: Column::RingWorkerRunsPerSec, factor: 1.0 }],
         look: "About one for each operation that the issuing thread could not hand over without blocking: a full queue.",
@@ -92,7 +92,7 @@ pub(crate) fn charts(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
 
 /// CPU of each issuing thread; of all together where the run has only that.
 fn threads(timeline: &Timeline) -> Option<Chart> {
-    let title = "CPU of the issuing threads, % of one CPU";
+    let title = "CPU of the issuing threads";
     let mut chart = Chart::over_time("host-threads", title, Axis::linear("CPU", "% of one CPU"));
     for column in &timeline.columns {
         let known = column.known.as_ref().filter(|known| known.column == Column::ThreadCpuPct && column.bins.any());

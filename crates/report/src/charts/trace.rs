@@ -19,9 +19,15 @@ const DRAWN: [(&str, Value); 4] = [
 /// What samples are of: number of the device, kind and size of the requests.
 type Of = (usize, TraceKind, TraceSize);
 
-/// A chart for each device and kind of request that was sampled, and one that says why there is none;
-/// with it what a reader should know.
-pub(crate) fn charts(dir: &Path, manifest: &Manifest, limits: &[Limit], detail: Detail) -> (Vec<Chart>, Vec<String>) {
+/// A chart for each device and kind of request that was sampled in a run of `ran_sec`, and one that says why
+/// there is none; with it what a reader should know.
+pub(crate) fn charts(
+    dir: &Path,
+    manifest: &Manifest,
+    ran_sec: f64,
+    limits: &[Limit],
+    detail: Detail,
+) -> (Vec<Chart>, Vec<String>) {
     let why = match read_trace(dir, manifest) {
         _ if !dir.join(TRACE).exists() && manifest.simulated => {
             "simulated drives do not go through the kernel".to_owned()
@@ -41,7 +47,7 @@ pub(crate) fn charts(dir: &Path, manifest: &Manifest, limits: &[Limit], detail: 
             groups.sort_by_key(|(of, _)| *of);
             let charts = groups.iter().map(|((device, kind, size), lines)| {
                 let device = manifest.devices.get(*device).map_or("an unknown device", String::as_str);
-                chart(&format!("{} {}s on {device}", size.name(), kind.name()), lines, limits, detail)
+                chart(&format!("{} {}s on {device}", size.name(), kind.name()), lines, ran_sec, limits, detail)
             });
             return (charts.collect(), samples.remarks);
         }
@@ -53,9 +59,11 @@ fn empty(id: &str, title: &str) -> Chart {
     Chart::over_time(id, title, Axis::log("time of a request", "ms"))
 }
 
-fn chart(of: &str, samples: &[TraceLine], limits: &[Limit], detail: Detail) -> Chart {
+fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: Detail) -> Chart {
     let title = format!("Queue and device: {of}");
     let mut chart = empty(&format!("trace-{of}"), &title);
+    // A sample says nothing of the time up to the next one, or to the end.
+    chart.x.max = Some(ran_sec);
     let each = samples.len().div_ceil(detail.points_max.max(1)).max(1);
     let chunks: Vec<&[TraceLine]> = samples.chunks(each).collect();
     let x: Vec<f64> = chunks.iter().filter_map(|chunk| chunk.last()).map(|line| line.at_sec).collect();
@@ -104,9 +112,10 @@ mod tests {
             total_over: Vec::new(),
         };
         let lines = [line(30.0, 5_000_000), line(60.0, 70_000_000), line(90.0, 1)];
-        let drawn = chart("x", &lines, &[], Detail { points_max: 2, columns_max: 1 });
+        let drawn = chart("x", &lines, 100.0, &[], Detail { points_max: 2, columns_max: 1 });
         assert_eq!(drawn.lines[0].y, [Some(70.0), Some(0.000_001)]);
         assert_eq!(drawn.lines[0].x, Points::Each(vec![60.0, 90.0]));
+        assert_eq!(drawn.x.max, Some(100.0), "the axis is that of the run, not of its samples");
         assert!(drawn.key.contains("device 70 ms, kernel's queue 2 ms"), "{}", drawn.key);
     }
 }

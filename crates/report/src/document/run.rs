@@ -152,7 +152,7 @@ impl RunReport {
             (None, Err(error)) => vec![format!("steadiness cannot be told: {error}")],
             (None, Ok(_)) => Vec::new(),
         };
-        let (device_charts, trace_remarks) = devices(dir, &manifest, &timeline, detail);
+        let (device_charts, trace_remarks) = devices(dir, &manifest, verdict.ran_sec, &timeline, detail);
         remarks.extend(trace_remarks);
         let simulated = manifest.simulated;
         Ok(Self {
@@ -269,9 +269,15 @@ fn in_words(steadiness: &Steadiness) -> Vec<String> {
 }
 
 /// Telemetry, then tracing, with what a reader should know of it.
-fn devices(dir: &Path, manifest: &Manifest, timeline: &Timeline, detail: Detail) -> (Vec<Chart>, Vec<String>) {
+fn devices(
+    dir: &Path,
+    manifest: &Manifest,
+    ran_sec: f64,
+    timeline: &Timeline,
+    detail: Detail,
+) -> (Vec<Chart>, Vec<String>) {
     let mut charts = telemetry::charts(timeline, manifest.simulated);
-    let (traced, remarks) = trace::charts(dir, manifest, &percentiles::thresholds(manifest), detail);
+    let (traced, remarks) = trace::charts(dir, manifest, ran_sec, &percentiles::thresholds(manifest), detail);
     charts.extend(traced);
     (charts, remarks)
 }

@@ -45,6 +45,12 @@
   ruler.font = `${FONT_PX}px system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif`;
   const widest = (texts) => Math.max(0, ...texts.map((text) => ruler.measureText(text).width));
 
+  // The words of `text` in lines that are as long as `length` at most, where words allow it.
+  const lines = (text, length) => text.split(' ').reduce((made, word) => {
+    const longer = `${made.at(-1)} ${word}`;
+    return widest([longer]) <= length ? [...made.slice(0, -1), longer] : [...made, word];
+  }, ['']).map((line) => line.trim()).filter(Boolean);
+
   // A number with at most `digits` digits and thousands grouped: 1,234 or 0.00125.
   const number = (value, digits) => value === 0 ? '0'
     : Math.abs(value) < 1e-6 ? value.toExponential(1)
@@ -165,7 +171,8 @@
       const y = axisOf(chart.y.log, ...range.y, bottom, top);
       const yTicks = ticksOf(y, Math.max(2, (bottom - top) / 38), false);
       const yTexts = yTicks.map((tick) => number(tick, 12));
-      const left = Math.ceil(widest(yTexts)) + 30, right = width - 12 - bar;
+      const yTitle = lines(chart.y.title, bottom - top);
+      const left = Math.ceil(widest(yTexts)) + 16 + 14 * yTitle.length, right = width - 12 - bar;
       const x = axisOf(false, ...range.x, left, right);
       const xTicks = ticksOf(x, Math.max(2, (right - left) / 75), chart.x.whole);
       Object.assign(this, {x, y, box: {left, right, top, bottom}, width, height});
@@ -182,11 +189,13 @@
         add(svg, 'text', {x: px, y: bottom + 16, 'text-anchor': 'middle'}, number(tick, 12));
       });
       add(svg, 'text', {x: middle(left, right), y: height - 6, 'text-anchor': 'middle'}, chart.x.title);
-      add(svg, 'text', {transform: `translate(12,${middle(top, bottom)}) rotate(-90)`, 'text-anchor': 'middle'},
-        chart.y.title);
+      yTitle.forEach((text, at) => add(svg, 'text', {
+        transform: `translate(${12 + 14 * at},${middle(top, bottom)}) rotate(-90)`, 'text-anchor': 'middle'}, text));
 
       const clip = `clip-${chart.id}`;
-      add(add(svg, 'clipPath', {id: clip}), 'rect', {x: left, y: top, width: right - left, height: bottom - top});
+      // A symbol at the very end is seen whole.
+      const spare = zoom ? 0 : 5;
+      add(add(svg, 'clipPath', {id: clip}), 'rect', {x: left, y: top, width: right - left + spare, height: bottom - top});
       const inside = add(svg, 'g', {'clip-path': `url(#${clip})`});
       if (chart.heat) {
         this.heat(inside);

@@ -103,14 +103,14 @@ fn time_unit(span_sec: f64) -> (&'static str, f64) {
     }
 }
 
-/// Largest place on the horizontal axis.
+/// Largest place on the horizontal axis: of what is drawn, or of what there could be.
 fn span(chart: &Chart) -> f64 {
     let of = |line: &Line| match &line.x {
         Points::Even { first, step } => first + step * line.y.len().saturating_sub(1) as f64,
         Points::Each(points) => points.iter().copied().fold(0.0, f64::max),
     };
     let heat = chart.heat.iter().filter_map(|heat| heat.x_edges.last().copied());
-    chart.lines.iter().map(of).chain(heat).fold(0.0, f64::max)
+    chart.lines.iter().map(of).chain(heat).chain(chart.x.max).fold(0.0, f64::max)
 }
 
 fn plot(id: String, chart: &Chart) -> Plot {
@@ -207,5 +207,8 @@ mod tests {
             (&parsed[0]["x"]["end"], &parsed[0]["x"]["title"]),
             (&json!(30.0), &json!("time since the run began (s)"))
         );
+        chart.x.max = Some(6_000.0);
+        let plot = serde_json::to_value(super::plot("b".into(), &chart)).unwrap();
+        assert_eq!((&plot["x"]["end"], &plot["x"]["unit"]), (&json!(100.0), &json!("min")), "as long as the run");
     }
 }
