@@ -163,13 +163,13 @@ pub struct TestArgs {
     #[arg(long)]
     pub shared: bool,
     /// What the verdict allows: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), value_parser = Sla::wanted)]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
-    /// Length of a slice of the verdict, in seconds; the worst slice decides
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
-    pub slice: u64,
+    /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
+    #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
+    pub slice: u32,
     /// Stop after more I/O errors than this; any I/O error fails the run
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
     pub max_errors: u64,
     /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
@@ -184,6 +184,11 @@ pub struct TestArgs {
     /// Say the verdict, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// A number of things, from none.
+fn count(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
 const STORAGE_EXAMPLES: &str = "\

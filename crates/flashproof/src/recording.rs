@@ -298,9 +298,9 @@ fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
     }
     console::warning(&format!(
         "io_uring's workers issue operations in our stead, about {runs_per_sec:.0} a second with up to {in_flight_max} in flight: \
-         the queue of the device is full, and handing over would block - times are right, but it costs CPU and \
-         evenness - lower service-threads, or raise queue/nr_requests of the device; {column} in telemetry.csv has \
-         each interval"
+         the kernel could not take them without blocking, as the queue of the device is full, or its driver works in the \
+         caller's thread (zram) - times are right, but it costs CPU and evenness - lower service-threads, or raise \
+         queue/nr_requests where the driver has a queue; {column} in telemetry.csv has each interval"
     ));
     true
 }

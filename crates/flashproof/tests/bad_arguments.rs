@@ -31,7 +31,7 @@ fn a_limit_that_is_none_is_told_with_its_reason_and_the_form_of_one() {
         refused(&["--sla", sla], form);
     }
     for sla in ["5%>", ">1ms", "-5%>1ms", "5>1ms", "5%>1parsec", "5%>-1ms", "5%>0ms", "nan%>1ms", "5%>1e400s"] {
-        refused(&[&format!("--sla={sla}")], form);
+        refused(&["--sla", sla], form);
     }
 }
 
@@ -42,10 +42,26 @@ fn two_limits_for_one_threshold_contradict() {
 
 #[test]
 fn numbers_of_options_are_checked() {
-    refused(&["--slice", "0"], "invalid value '0' for '--slice <SECONDS>'");
-    refused(&["--slice", "1h"], "invalid value '1h' for '--slice <SECONDS>'");
-    refused(&["--max-errors=-1"], "invalid value '-1' for '--max-errors <N>'");
-    refused(&["--max-errors", "18446744073709551616"], "invalid value '18446744073709551616'");
+    refused(&["--slice", "0"], "'--slice <TIME>': that is no time at all - give something like 24h, 90m or 3600");
+    refused(&["--slice", "-1"], "'--slice <TIME>': ");
+    for wrong in ["-1", "1.5", "18446744073709551616"] {
+        refused(&["--max-errors", wrong], "'--max-errors <N>': give a whole number from 0 to 18446744073709551615");
+    }
+    let bench = Bench::new();
+    bench.flashproof(&["rate", "sim:", "--max-hours", "-1"]).expect_error(2, &["no number of hours above 0"]);
+    bench.flashproof(&["rate", "sim:", "--slice", "11s"]).expect_error(2, &["confirmed for 12 s at least"]);
+    bench.flashproof(&["prep", ""]).expect_error(2, &["a value is required for '<DEVICE>...'"]);
+}
+
+#[test]
+fn a_slice_is_a_time_in_seconds_or_in_words() {
+    for slice in ["5", "5s"] {
+        let bench = Bench::new();
+        bench
+            .storage("device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 100\n", &["--slice", slice])
+            .expect(0);
+        assert_eq!(bench.json("manifest.json")["slice_sec"], 5);
+    }
 }
 
 #[test]

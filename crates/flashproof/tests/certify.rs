@@ -133,7 +133,7 @@ fn what_cannot_be_certified_is_refused_before_anything_is_made() {
         (&["--load", "999999999"], "stage 1 (999999999x): read-reqs-per-sec"),
         (&["--sla", "5>1ms"], "does not end in \"%\""),
         (&["--sla", "1%>1ms,5%>8ms"], "5%>8ms allows more than 1%>1ms"),
-        (&["--stage-duration", "0"], "measures nothing"),
+        (&["--stage-duration", "0"], "no time at all"),
         (&["--screen", "--stage-duration", "1h"], "cannot be used with"),
         (&["sim:", "--single", "/dev/other"], "cannot test /dev/other alone"),
         (&["--config", "missing.conf"], "cannot read the configuration missing.conf"),

@@ -420,6 +420,23 @@ fn a_slice_in_which_nothing_ended_or_a_histogram_that_is_missing_is_no_pass() {
 }
 
 #[test]
+fn the_logs_of_several_configurations_are_named_and_shown_in_the_slices_of_their_run() {
+    let bench = Bench::new();
+    for name in ["A.conf", "B.conf"] {
+        bench.write(name, "device-names: sim:\ntest-duration-sec: 12\nread-reqs-per-sec: 500\n");
+    }
+    bench.flashproof(&["storage", "A.conf", "B.conf", "--out", OUT, "--slice", "6"]).expect(0);
+    let several = "several configurations, each with its log - give one of -l run/act-A.log, -l run/act-B.log, or all";
+    let refused = latency(&bench, &["-l", OUT]).expect(2);
+    assert!(refused.stderr.contains("reading run - this run has ") && refused.stderr.contains(several), "{refused:?}");
+    let ended = latency(&bench, &["-l", "run/act-A.log", "-l", "run/act-B.log", "--format", "json"]).expect(0);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    for log in json["logs"].as_array().unwrap() {
+        assert_eq!((&log["slice_sec"], &log["complete_sec"]), (&6.into(), &12.into()), "{json}");
+    }
+}
+
+#[test]
 fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     let bench = Bench::new();
     let config = "device-names: sim: sim:read-us=3000\ntest-duration-sec: 20\nread-reqs-per-sec: 1000\n";

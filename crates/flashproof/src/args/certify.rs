@@ -1,8 +1,9 @@
 //! The options of `flashproof certify`.
 
-use super::SeriesArgs;
 use super::config::seconds;
+use super::{SeriesArgs, count};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use load::factor::Factor;
 use results::judge::Sla;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub struct CertifyArgs {
     /// Devices to certify: ALL that is on them is erased [default: those of CONFIG, or a simulated drive]
-    #[arg(value_name = "DEVICE")]
+    #[arg(value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// N times the load of 1x: 2000 reads and 1000 writes a second on each device, or what CONFIG says
     /// [default: 30 on real devices; 1 for CONFIG and for simulated drives]
@@ -24,7 +25,7 @@ pub struct CertifyArgs {
     #[arg(long, conflicts_with = "stage_duration")]
     pub screen: bool,
     /// Length of a stage [default: 24h; 1h of simulated time on simulated drives]; below 24h a screening
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub stage_duration: Option<u32>,
     /// Of several devices, the one that is tested alone in stages 1 and 2 [default: the first]
     #[arg(long, value_name = "DEVICE")]
@@ -33,15 +34,15 @@ pub struct CertifyArgs {
     #[arg(long)]
     pub all_stages: bool,
     /// What the verdicts allow: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), value_parser = Sla::wanted)]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
-    /// Length of a slice of the verdict, in seconds; the worst slice decides
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..))]
-    pub slice: u64,
+    /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
+    #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
+    pub slice: u32,
     #[command(flatten)]
     pub series: SeriesArgs,
     /// Stop a stage after more I/O errors than this; any I/O error fails it
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
     pub max_errors: u64,
     /// Do not prepare devices; one that is not on record as prepared is then screened, not certified
     #[arg(long)]

@@ -49,7 +49,7 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "RATE", conflicts_with = "load", allow_hyphen_values = true)]
     pub writes: Option<String>,
     /// How long the test runs: 24h, 90m, or a number of seconds [default: 24h]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub duration: Option<u32>,
     /// Size of a record
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
@@ -67,10 +67,10 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "N", requires = "source", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cpus: Option<u32>,
     /// Size of each drive that cannot be asked, for the drive writes a day
-    #[arg(long, value_name = "SIZE", value_parser = capacity)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = capacity)]
     pub capacity: Option<u64>,
     /// Drive writes a day for which the drives are rated, to compare with
-    #[arg(long, value_name = "N", value_parser = rated)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = rated)]
     pub dwpd: Option<f64>,
     /// Ask for what is not given, even when standard input is no terminal
     #[arg(long, conflicts_with_all = ["config", "from"])]
@@ -95,17 +95,15 @@ pub fn seconds(text: &str) -> Result<u32, String> {
         Err(_) => {
             let span = humantime::parse_duration(text.trim()).map_err(|error| format!("{error} - {expected}"))?;
             if span.subsec_nanos() > 0 {
-                return Err(format!("a test takes whole seconds - {expected}"));
+                return Err(format!("only whole seconds are counted - {expected}"));
             }
             span.as_secs()
         }
     };
     match u32::try_from(seconds) {
-        Ok(0) => Err(format!("a test of no length measures nothing - {expected}")),
+        Ok(0) => Err(format!("that is no time at all - {expected}")),
         Ok(seconds) => Ok(seconds),
-        Err(_) => {
-            Err(format!("a test of {seconds} s is longer than {} s, the most that is counted - {expected}", u32::MAX))
-        }
+        Err(_) => Err(format!("{seconds} s is longer than {} s, the most that is counted - {expected}", u32::MAX)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The options of `flashproof prep`.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 
@@ -14,7 +15,7 @@ const CHECKPOINT_SEC: u64 = 5;
 #[derive(Args, Debug)]
 pub struct PrepArgs {
     /// Devices or files to prepare: ALL that is on them is erased
-    #[arg(required = true, value_name = "DEVICE")]
+    #[arg(required = true, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]

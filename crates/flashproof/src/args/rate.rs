@@ -1,7 +1,9 @@
 //! The options of `flashproof rate`.
 
 use super::SeriesArgs;
+use super::config::seconds;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use load::factor::Factor;
 use results::judge::Sla;
 use std::path::PathBuf;
@@ -10,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub struct RateArgs {
     /// Device to rate (several: all get the load at once): ALL that is on it is erased
-    #[arg(value_name = "DEVICE", required_unless_present = "config")]
+    #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// A configuration of any ACT as the load of 1x [default: ACT's, 2000 reads and 1000 writes a second on each device]
     #[arg(long, value_name = "CONFIG")]
@@ -22,17 +24,17 @@ pub struct RateArgs {
     #[arg(long, value_name = "N", default_value = "1000", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub up_to: Factor,
     /// Most hours under load; what is known by then is the result [default: no bound]
-    #[arg(long, value_name = "HOURS", value_parser = hours)]
+    #[arg(long, value_name = "HOURS", allow_hyphen_values = true, value_parser = hours)]
     pub max_hours: Option<f64>,
     /// How near the load that is held and the one that is not must be, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = percent)]
     pub resolution: f64,
     /// Limits that a load must meet: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), value_parser = Sla::wanted)]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
-    /// How long the rating is confirmed at the end, in seconds; a round, in which steadiness is looked at, is
-    /// a twelfth of it and at most 60 s [default: 3600, on simulated drives 120]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(12..))]
+    /// How long the rating is confirmed at the end: 1h, 30m, or a number of seconds; a round, in which steadiness
+    /// is looked at, is a twelfth of it and at most 60 s [default: 3600, on simulated drives 120]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
     pub slice: Option<u32>,
     #[command(flatten)]
     pub series: SeriesArgs,
@@ -43,6 +45,14 @@ pub struct RateArgs {
     /// [default: flashproof-rate-SERIAL here, which the same command finds again]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// A time that has twelve rounds of a second at least.
+fn confirmation(text: &str) -> Result<u32, String> {
+    match seconds(text)? {
+        seconds if seconds < 12 => Err("a rating is confirmed for 12 s at least".to_owned()),
+        seconds => Ok(seconds),
+    }
 }
 
 /// A number above 0, of hours.

@@ -13,7 +13,7 @@ use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, csv, 
 use results::act_log::{Input, ReadError};
 use results::files::{self, Links};
 use results::judge::Outcome;
-use results::run_dir::{self, ACT_LOG};
+use results::run_dir::{self, ACT_LOG, Manifest};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -148,8 +148,8 @@ fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
     })
 }
 
-/// The length of a slice when none is given: an hour, as ACT's script has it; of run directories that of the
-/// run's own slices, the shortest of several.
+/// The length of a slice when none is given: an hour, as ACT's script has it; of run directories, and of the logs
+/// of a run of several configurations, that of the run's own slices, the shortest of several.
 fn default_slice_sec(logs: &[String]) -> u64 {
     let own = logs.iter().map(|name| run::slice_sec(Path::new(name))).collect::<Option<Vec<_>>>();
     own.and_then(|own| own.into_iter().min()).unwrap_or(3_600)
@@ -192,7 +192,10 @@ fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
     }
     let (file, links) = match path.is_dir() {
         true => {
-            run_dir::manifest(path).map_err(Failure::usage)?;
+            let manifest = run_dir::manifest(path).map_err(Failure::usage)?;
+            if manifest.workloads.len() > 1 {
+                return Err(Failure::usage(several_logs(path, &manifest)));
+            }
             (path.join(ACT_LOG), Links::Refused)
         }
         false => (path.to_owned(), Links::Followed),
@@ -215,6 +218,16 @@ fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
             Err(Failure::usage(format!("reading {} - {error} - {advice}", file.display())))
         }
     }
+}
+
+fn several_logs(dir: &Path, manifest: &Manifest) -> String {
+    let logs = (0..manifest.workloads.len()).map(|at| dir.join(manifest.act_log_name(at)));
+    let logs: Vec<String> = logs.map(|log| format!("-l {}", log.display())).collect();
+    format!(
+        "reading {} - this run has several configurations, each with its log - give one of {}, or all of them",
+        dir.display(),
+        logs.join(", ")
+    )
 }
 
 /// Reads a log to its end, in one pass for the table and the judgement.

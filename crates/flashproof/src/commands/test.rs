@@ -57,7 +57,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         dir: dir.clone(),
         consents: Consents { erase: &args.erase, others: &[], shared: args.shared },
         sla: args.sla.clone(),
-        slice_sec: args.slice,
+        slice_sec: args.slice.into(),
         round_sec: None,
         max_errors: args.max_errors,
         part: SeriesContext::default(),

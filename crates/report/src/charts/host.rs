@@ -60,7 +60,8 @@ const HOST: [Quantity; 5] = [
         unit: "/s",
         stat: Stat::Max,
         parts: &[Curve { label: "runs", column: Column::RingWorkerRunsPerSec, factor: 1.0 }],
-        look: "About one for each operation that the issuing thread could not hand over without blocking: a full queue.",
+        look: "About one for each operation that the issuing thread could not hand over without blocking: a full queue, or a driver \
+               that works in the caller's thread.",
     },
 ];
 

@@ -3,6 +3,7 @@
 use super::sla::Judgement;
 use crate::latencies::{QUANTILES, StreamLatencies, in_milliseconds, latencies};
 use crate::table::Table;
+use results::files::dir_of;
 use results::judge::{IntervalCounts, Judge, JudgePlan, Outcome, Sla, StreamTotals, whole_slice_sec};
 use results::run_dir::{self, Intervals, Run, RunDirError};
 use serde::Serialize;
@@ -59,10 +60,18 @@ impl fmt::Display for RunLatencies {
     }
 }
 
-/// The length of a slice that suits the run in `dir`: its own, or all of it where it was over sooner. `None` if
-/// there is no run that can be read.
-pub fn slice_sec(dir: &Path) -> Option<u64> {
+/// The length of a slice that suits the run in the directory `log`, or of whose configurations `log` is one of
+/// several logs: the run's own, or all of it where it was over sooner. `None` if there is no run that can be read.
+pub fn slice_sec(log: &Path) -> Option<u64> {
+    let dir = if log.is_dir() { log } else { dir_of(log) };
     let Run { manifest, verdict, .. } = run_dir::read(dir).ok()?;
+    let mut logs = (0..manifest.workloads.len()).map(|at| manifest.act_log_name(at));
+    let mut is_one_of_several =
+        || logs.len() > 1 && logs.any(|name| log.file_name().is_some_and(|log| log == name.as_str()));
+    // A single act.log, which ACT's script may have been given, keeps to its hour.
+    if log != dir && !is_one_of_several() {
+        return None;
+    }
     let interval_sec = manifest.report_interval_sec.max(1);
     let ran_sec = verdict.ran_sec as u64 / interval_sec * interval_sec;
     Some(manifest.slice_sec.min(ran_sec).max(interval_sec))

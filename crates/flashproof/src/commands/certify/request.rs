@@ -67,7 +67,7 @@ impl Request {
             config: args.config.as_deref().filter(|_| !base.is_standard()).map(file_name),
             sla: args.sla.clone(),
             // What its runs will have: CONFIG may report more seldom than a slice is long.
-            slice_sec: whole_slice_sec(args.slice, stage_sec.into(), spec.report_interval_sec),
+            slice_sec: whole_slice_sec(args.slice.into(), stage_sec.into(), spec.report_interval_sec),
             stage_sec: stage_sec.into(),
             simulated,
             files: spec.file_size_bytes.is_some(),
@@ -80,7 +80,7 @@ impl Request {
             ("load".to_owned(), claim.load()),
             ("limits".to_owned(), args.sla.to_string()),
             ("length of a stage".to_owned(), span(stage_sec.into())),
-            ("length of a slice".to_owned(), span(args.slice)),
+            ("length of a slice".to_owned(), span(args.slice.into())),
             ("tested alone".to_owned(), (single + 1).to_string()),
             (
                 "preparation".to_owned(),

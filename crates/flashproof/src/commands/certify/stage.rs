@@ -42,7 +42,7 @@ pub fn run(
         options: &args.series,
         others: &devices,
         sla: &args.sla,
-        slice_sec: args.slice,
+        slice_sec: args.slice.into(),
         round_sec: None,
         max_errors: args.max_errors,
         heading: messages::heading(place, index),

@@ -83,7 +83,8 @@ impl ActConfig {
     /// Bound on the operations in flight that clients wait for, over all devices.
     ///
     /// ACT's service threads each do one operation at a time, so their number bounds the queue depth
-    /// that a drive can see. When the configuration names no number, 1024 for each device.
+    /// that a drive can see. When the configuration names no number, 1024 for each device:
+    /// the most, of which a run takes as many as queue and memory carry.
     pub fn service_threads_or_default(&self) -> u32 {
         // At most 128 devices, so this saturates only for a configuration that no check let through.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);

@@ -10,6 +10,7 @@
 //! space, tab and `\r` are white space; `#` starts a comment anywhere. What follows the value is part
 //! of the value: whoever parses it calls it junk. ACT drops it silently.
 
+use results::units::printable;
 use std::fmt;
 use thiserror::Error;
 
@@ -39,13 +40,15 @@ impl Quoted {
 
     /// The same without the quotes, for a comment.
     pub fn bare(&self) -> impl fmt::Display {
-        self.0.escape_debug()
+        printable(&self.0).replace('\n', "\\u000a").replace('\t', "\\u0009")
     }
 }
 
 impl fmt::Display for Quoted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        // Quotes of the file stay as they are there.
+        let quote = if self.0.contains('"') { '\'' } else { '"' };
+        write!(f, "{quote}{}{quote}", self.bare())
     }
 }
 
@@ -63,6 +66,14 @@ pub enum LineProblem {
     /// A line that starts with the colon.
     #[error("no key before the colon - write \"name: value\"")]
     NoKey,
+    /// A line of `name = value`.
+    #[error("a key is followed by a colon, not by = - write \"{}: {}\"", .key.bare(), .value.bare())]
+    Equals {
+        /// Before it.
+        key: Quoted,
+        /// After it.
+        value: Quoted,
+    },
 }
 
 /// One line that says something.
@@ -119,6 +130,12 @@ fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, LineProblem> {
         return Err(LineProblem::NoKey);
     }
     let rest = rest.trim_start_matches(WHITE_SPACE);
+    if let Some((key, value)) = text.split_once('=')
+        && (key.len() < key_len || rest.starts_with('='))
+    {
+        let [key, value] = [key, value].map(|part| Quoted::new(part.trim_matches(WHITE_SPACE)));
+        return Err(LineProblem::Equals { key, value });
+    }
     let value = rest.strip_prefix(':').unwrap_or(rest).trim_start_matches(WHITE_SPACE);
     Ok(Some(Line { number, key, value }))
 }
@@ -178,6 +195,16 @@ mod tests {
     }
 
     #[test]
+    fn a_key_with_an_equals_sign_is_told_of_its_colon() {
+        for line in ["device-names = sim:channels=4", "device-names=sim:channels=4"] {
+            let problem = lines(line.as_bytes()).next().unwrap().unwrap_err();
+            let told = "a key is followed by a colon, not by = - write \"device-names: sim:channels=4\"";
+            assert_eq!(problem.1.to_string(), told);
+        }
+        assert_eq!(pairs("device-names sim:channels=4"), [(1, "device-names", "sim:channels=4")]);
+    }
+
+    #[test]
     fn device_names_are_split_like_act_splits_them() {
         let names: Vec<_> = device_names("/dev/a,/dev/b;/dev/c /dev/d,, ;\t/dev/e,").collect();
         assert_eq!(names, ["/dev/a", "/dev/b", "/dev/c", "/dev/d", "/dev/e"]);
@@ -186,7 +213,9 @@ mod tests {
 
     #[test]
     fn quoted_text_stays_on_one_line_and_is_cut() {
-        assert_eq!(Quoted::new("a\r\n\tb\u{1b}[2J").to_string(), r#""a\r\n\tb\u{1b}[2J""#);
+        assert_eq!(Quoted::new("a\r\n\tb\u{1b}[2J").to_string(), r#""a\u000d\u000a\u0009b\u001b[2J""#);
+        assert_eq!(Quoted::new(r#""sim:""#).to_string(), r#"'"sim:"'"#);
+        assert_eq!(Quoted::new(r#"a\b"#).to_string(), r#""a\b""#);
         assert_eq!(Quoted::new(&"é".repeat(100)).to_string(), format!("\"{}...\"", "é".repeat(60)));
     }
 }

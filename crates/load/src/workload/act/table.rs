@@ -114,7 +114,7 @@ options! {
     }
     "service-threads" => service_threads: Option<u32> [
         kind: from(1, SERVICE_THREADS_MAX),
-        default: Default::Unset { word: Some("0"), what: "1024 for each device" }, tests: BOTH,
+        default: Default::Unset { word: Some("0"), what: "1024 for each device, or what its queue or memory can carry where that is fewer" }, tests: BOTH,
     ] {
         help: "Largest number of operations that clients wait for in flight, over all devices: of record operations, or in \
                the index test of index reads.",

@@ -188,7 +188,7 @@ fn what_an_old_act_ignored_is_dropped_and_what_is_ours_stays() {
     for line in [
         "|foo: 1 was dropped: ACT 3 did not know that key and ignored it\n",
         "|update-pc: 20 was dropped: ACT 3 did not know that key and ignored it; if update-pct was meant, set that\n",
-        "|foo: \\u{1b}[2J was dropped: ACT 3 did not know",
+        "|foo: \\u001b[2J was dropped: ACT 3 did not know",
     ] {
         assert!(said.contains(line), "{line}\n{said}");
     }
