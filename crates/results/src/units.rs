@@ -218,6 +218,17 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// `text` for a message, in quotes and on one line: as it was written, but for what is not printable.
+pub fn quoted(text: &str) -> String {
+    let quote = if text.contains('"') { '\'' } else { '"' };
+    format!("{quote}{}{quote}", in_one_line(text))
+}
+
+/// [`printable`], with `\u000a` and `\u0009` for newline and tab.
+pub fn in_one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\u000a").replace('\t', "\\u0009")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,6 +295,7 @@ mod tests {
         let plain = "reads on /dev/nvme0n1: 5 % é 日本\n\tnext";
         assert!(matches!(printable(plain), Cow::Borrowed(same) if same == plain));
         assert_eq!(printable("a\x1b[2J\r\u{9b}b\u{202e}c\u{7f}"), "a\\u001b[2J\\u000d\\u009bb\\u202ec\\u007f");
+        assert_eq!(quoted("a \"b\"\\\n\u{1b}\t"), r#"'a "b"\\u000a\u001b\u0009'"#);
         // As a string of JSON it still says the same.
         let name = "x\u{85}y\u{202e}z";
         let json = serde_json::to_string(name).unwrap();

@@ -2,6 +2,7 @@
 //!
 //! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
 
+use results::units::quoted;
 use std::ops::Range;
 use std::str::FromStr;
 use thiserror::Error;
@@ -82,10 +83,10 @@ impl Default for DriveSpec {
 #[derive(Debug, Error, PartialEq)]
 pub enum SpecError {
     /// The name does not begin with `sim:`.
-    #[error("cannot simulate {0:?}: its name does not begin with \"sim:\"")]
+    #[error("cannot simulate {}: its name does not begin with \"sim:\"", quoted(.0))]
     NoPrefix(String),
     /// A parameter that is none.
-    #[error("cannot simulate {spec:?}: unknown parameter {name:?} - known are {}", NAMES.join(", "))]
+    #[error("cannot simulate {}: unknown parameter {} - known are {}", quoted(.spec), quoted(.name), NAMES.join(", "))]
     Unknown {
         /// The whole description.
         spec: String,
@@ -93,10 +94,13 @@ pub enum SpecError {
         name: String,
     },
     /// Nothing stands between two signs, or before the end.
-    #[error("cannot simulate {0:?}: a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400")]
+    #[error(
+        "cannot simulate {}: a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400",
+        quoted(.0)
+    )]
     Empty(String),
     /// A parameter that is given again: only one of its values could be meant.
-    #[error("cannot simulate {spec:?}: {name} is given twice - leave one of them")]
+    #[error("cannot simulate {}: {name} is given twice - leave one of them", quoted(.spec))]
     Twice {
         /// The whole description.
         spec: String,
@@ -104,7 +108,7 @@ pub enum SpecError {
         name: &'static str,
     },
     /// A parameter that changes nothing as things stand.
-    #[error("cannot simulate {spec:?}: {name} has no effect {why} - {advice}")]
+    #[error("cannot simulate {}: {name} has no effect {why} - {advice}", quoted(.spec))]
     NoEffect {
         /// The whole description.
         spec: String,
@@ -116,7 +120,7 @@ pub enum SpecError {
         advice: &'static str,
     },
     /// A value that does not fit.
-    #[error("cannot simulate {spec:?}: {name} is {value:?} - give {expected}")]
+    #[error("cannot simulate {}: {name} is {} - give {expected}", quoted(.spec), quoted(.value))]
     Value {
         /// The whole description.
         spec: String,

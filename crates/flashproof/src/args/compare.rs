@@ -64,7 +64,7 @@ fn number(text: &str) -> Result<(String, f64), String> {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!("{text:?} is no number above 0")),
+        _ => Err(format!("{} is no number above 0", results::units::quoted(text))),
     }
 }
 

@@ -14,6 +14,7 @@ use results::act_log::{Input, ReadError};
 use results::files::{self, Links};
 use results::judge::Outcome;
 use results::run_dir::{self, ACT_LOG, Manifest};
+use results::units::quoted;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -106,8 +107,9 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Sto
 fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
     let refused = |words: &str, why: String| Stop { in_acts_words: words.to_owned(), failure: Failure::usage(why) };
     let number = |option: &str, text: &str| {
-        integer(text)
-            .ok_or_else(|| Failure::usage(format!("reading {option} {text:?} - it is no whole number; give one")))
+        integer(text).ok_or_else(|| {
+            Failure::usage(format!("reading {option} {} - it is no whole number; give one", quoted(text)))
+        })
     };
     let slice = args.slice.as_ref().map(|text| number("-t", text)).transpose()?;
     let first = number("-s", &args.start_bucket)?;

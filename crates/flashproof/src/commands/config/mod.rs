@@ -349,8 +349,9 @@ fn hundredths(number: f64) -> String {
 fn device_list(devices: &[String]) -> Result<String, Failure> {
     match devices.iter().find(|name| name.contains(|c: char| c.is_whitespace() || c == ';')) {
         Some(name) => Err(Failure::usage(format!(
-            "cannot name the device {name:?} in a configuration - white space and semicolons separate names there - give \
-             another path to it, or --device for each"
+            "cannot name the device {} in a configuration - white space and semicolons separate names there - give \
+             another path to it, or --device for each",
+            results::units::quoted(name)
         ))),
         None => Ok(devices.join(" ")),
     }

@@ -10,7 +10,7 @@
 //! space, tab and `\r` are white space; `#` starts a comment anywhere. What follows the value is part
 //! of the value: whoever parses it calls it junk. ACT drops it silently.
 
-use results::units::printable;
+use results::units::{in_one_line, quoted};
 use std::fmt;
 use thiserror::Error;
 
@@ -40,15 +40,13 @@ impl Quoted {
 
     /// The same without the quotes, for a comment.
     pub fn bare(&self) -> impl fmt::Display {
-        printable(&self.0).replace('\n', "\\u000a").replace('\t', "\\u0009")
+        in_one_line(&self.0)
     }
 }
 
 impl fmt::Display for Quoted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Quotes of the file stay as they are there.
-        let quote = if self.0.contains('"') { '\'' } else { '"' };
-        write!(f, "{quote}{}{quote}", self.bare())
+        f.write_str(&quoted(&self.0))
     }
 }
 
