@@ -91,13 +91,15 @@ fn one(subject: &Subject<'_>) -> Blame {
     }
 }
 
-/// Whether the slots that operations waited for were held by operations slow in service: most of the
-/// slow ones were so in service alone, or those that were took as long as the others waited (a stall
-/// that fills the slots). Else the slots were too few for a device that was quick.
+/// Whether the slots that operations waited for were held by operations slow in service: these had most of the
+/// time of the slots, however few they were (a limit of the kernel lets the others through in bursts), or they
+/// took as long as the others waited (a stall that fills the slots). Else the slots were too few for a device
+/// that was quick.
 fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
-    let wait_ns = subject.mean_ns(&subject.counts.slow.wait_ns);
-    slowly > 0 && (slowly.saturating_mul(2) >= subject.with_times() || subject.served_slowly_ns() >= wait_ns)
+    let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
+    let held_ns = slowly.saturating_mul(mean_ns);
+    slowly > 0 && (held_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns) || mean_ns >= wait_ns)
 }
 
 /// The causes, the largest first, those without a number last.

@@ -150,6 +150,19 @@ fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_onl
 }
 
 #[test]
+fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
+    // Ten slots and a limit of 3,000 operations a second, let through ten times a second: one in thirty waits for
+    // that in its slot, for 100 ms, and all others wait for its slot.
+    let throttled = |held_ms| {
+        let mut run = Run::new(1, 1, true, &[]);
+        run.second(&[(100, times(2_500 * MS, 0, held_ms * MS)), (2_900, times(2_500 * MS, 0, MS / 2))], &[]);
+        causes(&run.blame()[0])[0].0
+    };
+    assert_eq!(throttled(100), Cause::Device);
+    assert_eq!(throttled(9), Cause::SlotWait, "nine tenths of a second in slots, and the others had 1.5");
+}
+
+#[test]
 fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_others() {
     let mut run = Run::new(1, 1, true, &[]);
     run.second_with(&[], |interval| {
