@@ -25,10 +25,11 @@ impl Case {
         Some(Self { device: LoopDevice::new(&bench, 32 * MIB, &[])?, bench })
     }
 
-    /// One with a file system on it.
+    /// One with a file system on it, to which the kernel writes nothing by itself once it is mounted and synced.
     fn with_file_system() -> Option<Self> {
         let case = Self::new()?;
-        tool("mkfs.ext4", &["-q", "-F", &case.device.name])?;
+        let whole = "lazy_itable_init=0,lazy_journal_init=0";
+        tool("mkfs.ext4", &["-q", "-F", "-E", whole, &case.device.name])?;
         Some(case)
     }
 
@@ -83,6 +84,7 @@ fn a_mounted_device_is_refused_whatever_is_said() {
     std::fs::create_dir(at).unwrap();
     let Some(_) = tool("mount", &[&case.device.name, at]) else { return };
     let _unmount = Undo::with("umount", &[at]);
+    tool("sync", &["--file-system", at]);
     case.refused_whatever_is_said(&[&format!("it is mounted at {at}"), "unmount it, or name another device"]);
 }
 
@@ -97,6 +99,7 @@ fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said
     std::fs::create_dir(at).unwrap();
     let Some(_) = tool("mount", &[&other, at]) else { return };
     let _unmount = Undo::with("umount", &[at]);
+    tool("sync", &["--file-system", at]);
     let other = other.trim_start_matches("/dev/");
     case.refused_whatever_is_said(&[
         &format!("its backing file {image} is held by the loop device {other} (mounted at {at})"),
