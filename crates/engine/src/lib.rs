@@ -14,6 +14,10 @@ pub mod uring;
 pub use device_name::DeviceName;
 use sys::op::{Completion, Op};
 
+/// Operations handed to the kernel at once, and issued between two looks at the clock. The kernel works through a
+/// batch before the call returns, so the last of a long one would be issued later than it is stamped.
+pub const BATCH: usize = 8;
+
 /// How long [`IoEngine::reap`] may sleep.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {

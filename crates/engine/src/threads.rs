@@ -113,22 +113,12 @@ impl Level {
 }
 
 impl Threads {
-    /// A engine for `targets` with at most `in_flight_max` operations out and `memory_bytes` of buffers.
+    /// An engine for `targets` with at most `in_flight_max` operations out, `workers_max` of them with workers (no
+    /// more than [`WORKERS_MAX`]), and `memory_bytes` of buffers.
     ///
     /// `epoch` is instant 0 of its clock; a completion may lie unseen for `harmless_gap_ns` without raising a doubt.
     /// Errors: descriptors, memory or threads that cannot be had.
     pub fn new(
-        targets: &[Arc<Target>],
-        in_flight_max: usize,
-        memory_bytes: usize,
-        epoch: Instant,
-        harmless_gap_ns: u64,
-    ) -> io::Result<Self> {
-        Self::with_workers(WORKERS_MAX, targets, in_flight_max, memory_bytes, epoch, harmless_gap_ns)
-    }
-
-    /// The same with at most `workers_max` workers.
-    pub(crate) fn with_workers(
         workers_max: usize,
         targets: &[Arc<Target>],
         in_flight_max: usize,
@@ -149,7 +139,7 @@ impl Threads {
             long_ns: LONG_GAPS * harmless_gap_ns,
             stop: AtomicBool::new(false),
         });
-        let most = in_flight_max.clamp(1, workers_max);
+        let most = in_flight_max.clamp(1, workers_max.min(WORKERS_MAX));
         let least = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(most);
         let level = Level { workers: least, least, most, adjusted_ns: 0, completed: 0, progress_ns: 0 };
         let (workers, pool) = (Vec::new(), Pool::new(memory_bytes)?);

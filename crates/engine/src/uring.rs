@@ -1,7 +1,7 @@
 //! The engine of io_uring: registered files and buffers, one ring a shard, one wait for all targets.
 
 use crate::threads::Threads;
-use crate::{IoEngine, Wait};
+use crate::{BATCH, IoEngine, Wait};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
@@ -11,10 +11,6 @@ use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::process::RunDelay;
 use sys::ring::{Reaped, Ring, RingFacts, Sleep};
 use sys::usage::monotonic_ns;
-
-/// Operations handed over at once. The kernel works through a batch before the call returns, so the
-/// last of a long one would be issued later than it is stamped.
-const BATCH: usize = 8;
 
 /// Time between two looks at what a thread does in the ring's stead.
 const LOOK_NS: u64 = 100_000;
@@ -81,7 +77,7 @@ impl Uring {
     fn submit_beside(&mut self, op: Op) {
         let issued_ns = self.clock_ns();
         if self.beside.is_none() {
-            match Threads::with_workers(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
+            match Threads::new(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
                 Ok(threads) => self.beside = Some(threads),
                 Err(error) => return self.refuse(op, issued_ns, error.raw_os_error().unwrap_or(libc::EAGAIN)),
             }

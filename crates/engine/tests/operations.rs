@@ -3,7 +3,7 @@
 
 use device::guard::{Answers, Guard, Request};
 use device::target::Target;
-use engine::threads::Threads;
+use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::Uring;
 use engine::{BlockEngine, Wait};
 use std::fs::{self, File};
@@ -126,7 +126,7 @@ impl<E: BlockEngine> Perform for E {
 fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn Perform)) {
     let epoch = Instant::now();
     if let Some(bench) = bench() {
-        let mut engine = Threads::new(&[bench.writable()], OUT_MAX, MEMORY, epoch, 0).unwrap();
+        let mut engine = Threads::new(WORKERS_MAX, &[bench.writable()], OUT_MAX, MEMORY, epoch, 0).unwrap();
         test(&bench, &mut engine);
     }
     if let Some(bench) = bench() {
@@ -204,7 +204,7 @@ fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
         assert_eq!(engine.perform(OpKind::Deallocate, 0, 0, None), Outcome::Errno(libc::EBADF));
         assert_eq!(bench.byte_of_block(0), 0x55);
     };
-    refused(&mut Threads::new(std::slice::from_ref(&target), OUT_MAX, MEMORY, epoch, 0).unwrap());
+    refused(&mut Threads::new(WORKERS_MAX, std::slice::from_ref(&target), OUT_MAX, MEMORY, epoch, 0).unwrap());
     if let Ok((mut engine, _)) = Uring::new(vec![target], OUT_MAX, MEMORY, epoch, 0) {
         refused(&mut engine);
     }

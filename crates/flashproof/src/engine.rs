@@ -128,7 +128,7 @@ fn threads<S: Stream>(
     epoch: Instant,
     harmless_gap_ns: u64,
 ) -> io::Result<Threads> {
-    Threads::new(targets, plan.in_flight_max(), plan.buffer_bytes(), epoch, harmless_gap_ns)
+    Threads::new(WORKERS_MAX, targets, plan.in_flight_max(), plan.buffer_bytes(), epoch, harmless_gap_ns)
 }
 
 fn uring<S: Stream>(

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::recording::{Options, Recording, Watch};
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
+use engine::DeviceName;
 use load::run::{Control, Run, Settings};
 use load::workload::{Choices, DeviceShape, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
@@ -124,7 +125,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let findings = part.findings.unwrap_or_else(|| findings(&spec, &dir));
     let devices = Devices::open(&spec, workloads.iter().map(|named| &named.workload), &consents)?;
     let engine = Engine::choose(spec.engine, &devices)?;
-    let (plan, records) = plan(workloads, &engine, &devices, seed, &sla)?;
+    let (plan, records) = plan(workloads, &specs, &engine, &devices, seed, &sla)?;
     let iops = plan.layout.streams.iter().map(|stream| stream.offered_iops).sum();
     let facts = EngineFacts::new(&engine, &spec, plan.shards.len(), iops);
     let control = Arc::new(Control::default());
@@ -169,31 +170,30 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     }
 }
 
-/// What all `workloads` run and record on `devices`, and what is to be recorded of each.
+/// What all `workloads`, whose `specs` these are, run and record on `devices`, and what is to be recorded of each.
 fn plan<W: Workload>(
     workloads: Vec<Named<W>>,
+    specs: &[RunSpec],
     engine: &Engine,
     devices: &Devices,
     seed: u64,
     sla: &Sla,
 ) -> Result<(RunPlan<W::Stream>, Vec<WorkloadRecord>), Failure> {
     let mut shapes = devices.shapes();
-    let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
-    share_queues(&mut shapes, &specs);
+    share_queues(&mut shapes, specs);
     let names = shapes.iter().map(|shape| shape.name.clone()).collect();
     let (cpus, several) = (cpus(), workloads.len() as u32);
     let mut plan = RunPlan::new(names, sla.thresholds_ns());
     let mut records = Vec::new();
-    for (number, Named { name, workload, text }) in workloads.into_iter().enumerate() {
+    for (number, (Named { name, workload, text }, spec)) in workloads.into_iter().zip(specs).enumerate() {
         let choices = Choices {
             seed: seed.wrapping_add((number as u64).wrapping_mul(SEEDS_APART)),
             cpus,
             shards_max: engine.shards_max(cpus),
             in_flight_max: engine.in_flight_max().map(|most| most / several),
         };
-        let own = workload.spec().device_names;
-        let own: Vec<_> =
-            own.iter().filter_map(|name| shapes.iter().find(|shape| shape.name == name.as_str()).cloned()).collect();
+        let shape = |name: &DeviceName| shapes.iter().find(|shape| shape.name == name.as_str()).cloned();
+        let own: Vec<_> = spec.device_names.iter().filter_map(shape).collect();
         plan.begin(number, &name);
         let record = workload.build(&own, &choices, &mut plan).map_err(Failure::usage)?;
         let config = Config { as_written: text, ..record.config };
@@ -205,7 +205,8 @@ fn plan<W: Workload>(
 /// Leaves each of several workloads on a device its part of the device's queue.
 fn share_queues(shapes: &mut [DeviceShape], specs: &[RunSpec]) {
     for shape in shapes {
-        let sharers = specs.iter().filter(|spec| spec.names().contains(&shape.name)).count() as u32;
+        let sharers =
+            specs.iter().flat_map(|spec| &spec.device_names).filter(|name| name.as_str() == shape.name).count() as u32;
         shape.queue_requests = shape.queue_requests.map(|all| (all / sharers.max(1)).max(1));
     }
 }

@@ -105,6 +105,17 @@ fn beside(browser: &str, page: &Path, script: &str) -> String {
     attribute(&String::from_utf8_lossy(&output.stdout), "data-result").to_owned()
 }
 
+/// What `script` returns beside the page of a short run; `None` without a browser.
+fn beside_short_run(script: &str) -> Option<String> {
+    let browser = browser()?;
+    let _one = ONE.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    write_run(&run, SHORT);
+    let (page, _) = write_page(dir.path(), "page.html", &[run]);
+    Some(beside(browser, &page, script))
+}
+
 fn write_page(dir: &Path, name: &str, of: &[PathBuf]) -> (PathBuf, usize) {
     let html = Document::read(of).unwrap().html();
     let page = dir.join(name);
@@ -130,12 +141,6 @@ fn a_run_is_drawn_whole_and_fits_a_phone_and_paper() {
 
 #[test]
 fn a_chart_tells_values_zooms_and_hides_lines() {
-    let Some(browser) = browser() else { return };
-    let _one = ONE.lock();
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    write_run(&run, SHORT);
-    let (page, _) = write_page(dir.path(), "page.html", &[run]);
     // The pointer goes to the middle; drags from a third to two thirds along x; double clicks; hides the first line.
     let script = "
         const plot = inside.document.querySelector('[id*=percentiles-service-reads]');
@@ -157,7 +162,7 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
         plot.querySelector('.legend button').click();
         seen.push(lines());
         return seen.join(' | ');";
-    let seen = beside(browser, &page, script);
+    let Some(seen) = beside_short_run(script) else { return };
     let seen: Vec<&str> = seen.split(" | ").collect();
     let [tip, all, zoomed, again, lines, fewer] = seen[..] else { panic!("{seen:?}") };
     assert!(tip.starts_with("30 s p50: 0.09472 ms p90: ") && tip.contains(" max: "), "{tip}");
@@ -169,17 +174,11 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
 
 #[test]
 fn no_title_of_an_axis_is_longer_than_its_chart() {
-    let Some(browser) = browser() else { return };
-    let _one = ONE.lock();
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    write_run(&run, SHORT);
-    let (page, _) = write_page(dir.path(), "page.html", &[run]);
     let script = "
         const titles = [...inside.document.querySelectorAll('.plot > svg > text[transform]')];
         const cut = titles.filter((title) => title.getBBox().width > title.ownerSVGElement.clientHeight - 20);
         return `${titles.length} titles; cut: ${cut.map((title) => title.textContent).join()}`;";
-    let seen = beside(browser, &page, script);
+    let Some(seen) = beside_short_run(script) else { return };
     let (count, cut) = seen.split_once(" titles; cut: ").unwrap();
     assert!(count.parse::<u32>().unwrap() > 15 && cut.is_empty(), "{seen}");
 }

@@ -275,6 +275,11 @@ pub struct ActHistograms {
     pub per_device: bool,
 }
 
+/// What a cell of `streams` on `devices` is called: `reads@/dev/nvme0n1`.
+pub(crate) fn cell_name(streams: &[StreamInfo], devices: &[String], cell: usize) -> String {
+    format!("{}@{}", streams[cell / devices.len()].name, devices[cell % devices.len()])
+}
+
 impl Layout {
     /// Index of the cell of a stream on a device.
     pub fn cell(&self, stream: usize, device: usize) -> usize {
@@ -283,7 +288,7 @@ impl Layout {
 
     /// What a cell is called: `reads@/dev/nvme0n1`.
     pub fn cell_name(&self, cell: usize) -> String {
-        format!("{}@{}", self.streams[cell / self.devices.len()].name, self.devices[cell % self.devices.len()])
+        cell_name(&self.streams, &self.devices, cell)
     }
 
     /// Number of cells.

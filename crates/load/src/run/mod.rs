@@ -22,7 +22,7 @@ use crate::stream::{Request, Stream};
 use backlog::Arrived;
 use buffers::Buffers;
 use engine::event_queue::EventQueue;
-use engine::{BlockEngine, Wait};
+use engine::{BATCH, BlockEngine, Wait};
 use results::times::Times;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -66,9 +66,6 @@ const TURNS_UNCHECKED_MAX: u32 = 1 << 16;
 
 /// Time between two looks when somebody waits for one of many operations.
 const LOOK_NS: u64 = 30_000;
-
-/// Operations issued between two looks at the clock. The engine hands batches over at this size too.
-const BATCH: u32 = 8;
 
 /// An operation that was issued, by token.
 #[derive(Debug, Clone, Copy)]

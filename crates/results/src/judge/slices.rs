@@ -5,7 +5,7 @@
 
 use super::load::{LoadWatch, Shortfall};
 use super::{CellCounts, End, IntervalCounts, Sla, Undone, Whose};
-use crate::cell::{Interval, Layout, StreamInfo, harmless_gap_ns};
+use crate::cell::{Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
 use std::ops::Range;
 
 /// What the judge must know before the first interval.
@@ -192,27 +192,24 @@ impl Judge {
         })
     }
 
+    /// Likewise of the slice under way, with whose beginning a run that is over ended.
+    pub(super) fn undone_in_tail(&self) -> Vec<Undone> {
+        self.shortfalls(|load, per_sec| load.now(per_sec).map(|found| (self.complete_slices + 1, 1, found)))
+    }
+
     /// How the run ended, as far as the counts bear it out. Whoever stops it for its lag looks at the slots at that
     /// moment; where most of what was outstanding had been kept back by this program, they were full because of
     /// it.
     pub(super) fn settled(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
-            let devices = &self.plan.devices;
-            let name = |cell: usize| {
-                format!("{}@{}", self.plan.streams[cell / devices.len()].name, devices[cell % devices.len()])
-            };
+            let name = |cell| cell_name(&self.plan.streams, &self.plan.devices, cell);
             let of_lane = self.loads.iter().enumerate().filter(|(cell, _)| name(*cell) == *lane);
             if of_lane.map(|(_, load)| load.end()).any(|end| end.late > end.waiting) {
                 *whose = Whose::Ours;
             }
         }
         settled
-    }
-
-    /// Likewise of the slice under way, with whose beginning a run that is over ended.
-    pub(super) fn undone_in_tail(&self) -> Vec<Undone> {
-        self.shortfalls(|load, per_sec| load.now(per_sec).map(|found| (self.complete_slices + 1, 1, found)))
     }
 
     fn shortfalls(&self, found: impl Fn(&LoadWatch, f64) -> Option<(u64, u64, Shortfall)>) -> Vec<Undone> {

@@ -92,6 +92,16 @@ fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
     (parent, dir, other)
 }
 
+/// The run in `dir`, of which the file `name` is damaged; `None` where that is the manifest, without which nothing
+/// is read.
+fn read_damaged(dir: &Path, name: &str, case: &str) -> Option<Run> {
+    let read = read(dir);
+    if let Err(error) = &read {
+        assert!(name == MANIFEST && error.to_string().contains(MANIFEST), "{case}: {error}");
+    }
+    read.ok()
+}
+
 #[test]
 fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
     let (_parent, dir, other) = dirs(SECONDS);
@@ -103,12 +113,7 @@ fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
         for damage in DAMAGES {
             with(damage, &dir.join(name), &other.join(name), || {
                 let case = format!("{name} {damage:?}");
-                let run = match read(&dir) {
-                    Ok(run) => run,
-                    Err(error) => {
-                        return assert!(name == MANIFEST && error.to_string().contains(MANIFEST), "{case}: {error}");
-                    }
-                };
+                let Some(run) = read_damaged(&dir, name, &case) else { return };
                 assert_ne!(run.verdict.outcome, Outcome::Pass, "{case}");
                 let of_file = |text: &String| text.starts_with(name.as_str());
                 if name == VERDICT && damage == Damage::Missing {
@@ -142,12 +147,7 @@ fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
         for damage in DAMAGES {
             with(damage, &dir.join(name), &other.join(name), || {
                 let case = format!("{name} {damage:?}");
-                let run = match read(&dir) {
-                    Ok(run) => run,
-                    Err(error) => {
-                        return assert!(name == MANIFEST && error.to_string().contains(MANIFEST), "{case}: {error}");
-                    }
-                };
+                let Some(run) = read_damaged(&dir, name, &case) else { return };
                 let seen = run.damage.iter().any(|text| text.starts_with(name.as_str()));
                 match damage {
                     // As a kill or a power cut leaves it.
