@@ -1,0 +1,21 @@
+//! What a live cluster says of the load on its drives, and the load profile that follows.
+//!
+//! ```text
+//! server logs  --server_log--> ServerLog  \
+//! iostat       --iostat------> Iostat      >--derive--> Profile --configuration--> ACT's dialect
+//! info replies --info--------> InfoReplies /               |
+//!                                                          +--align, select
+//! ```
+//!
+//! The one idea: whatever is read keeps its counters and instants as they were told; rates are made in one
+//! place, of differences between two instants, and each is checked against the others before it is used.
+//!
+//! * [`server_log`]: logs of the database: histograms, drv_ssd lines, restarts
+//! * [`iostat`]: what sysstat's iostat printed
+//! * [`profile`]: the load of each namespace on each device, as a file
+
+#![forbid(unsafe_code)]
+
+pub mod iostat;
+pub mod profile;
+pub mod server_log;

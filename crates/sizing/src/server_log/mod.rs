@@ -1,0 +1,98 @@
+//! Logs of the database, of version 3.3 to 8.1: what they say of the load on devices.
+//!
+//! Counters are kept as they were printed, cumulative since the server started, with the instant of their
+//! line; what goes back to a smaller number is a restart. Rates that a line prints are not read: the server
+//! divides by a fixed 20 s.
+
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// Buckets of a histogram: value 0, then each power of two. Source: the server's `hist.h`, `N_BUCKETS`.
+pub const BUCKETS: usize = 65;
+
+/// What one server logged, in the order of time.
+#[derive(Debug, Clone, Default)]
+pub struct ServerLog {
+    /// The files that it was read from, in the order of time.
+    pub files: Vec<String>,
+    /// The node's id as the ticker prints it, upper case; `None`: no ticker line.
+    pub node_id: Option<String>,
+    /// The last version that the server said of itself: `8.0.0.15`.
+    pub build: Option<String>,
+    /// Instants of the first and the last line.
+    pub span: Option<(Timestamp, Timestamp)>,
+    /// Where counters begin anew: the server was started again.
+    pub restarts: Vec<Timestamp>,
+    /// Dumps of histograms by name: `{test}-device-read-size`.
+    pub histograms: BTreeMap<String, Vec<Dump>>,
+    /// drv_ssd lines by namespace (empty in old versions, which do not print it) and device.
+    pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
+    /// Bytes of a write block by device, where the log has the line of the server's start.
+    pub write_block_bytes: BTreeMap<String, u64>,
+    /// What was strange: torn lines, units that changed, each a sentence with numbers.
+    pub remarks: Vec<String>,
+}
+
+/// What the values of a histogram are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Milliseconds; also where a version prints none.
+    Millis,
+    /// Microseconds.
+    Micros,
+    /// Bytes.
+    Bytes,
+    /// Of whatever: records of a batch.
+    Count,
+}
+
+/// A histogram as it was dumped: counts since the server started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dump {
+    /// When.
+    pub at: Timestamp,
+    /// What its values are.
+    pub unit: Unit,
+    /// All that were counted.
+    pub total: u64,
+    /// Counts by bucket: 0 is the value 0, b is `2^(b-1)..2^b`; up to the last that is not 0.
+    pub buckets: Vec<u64>,
+}
+
+/// A drv_ssd line, with the line of details after it: counts of write blocks since the server started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriveLine {
+    /// When.
+    pub at: Timestamp,
+    /// Bytes in records that count.
+    pub used_bytes: u64,
+    /// Write blocks that are free.
+    pub free_wblocks: u64,
+    /// Write blocks that wait to be written.
+    pub write_q: u64,
+    /// Write blocks written, by clients and by defragmentation.
+    pub writes: u64,
+    /// Write blocks that wait to be defragmented.
+    pub defrag_q: u64,
+    /// Write blocks queued for defragmentation; not all of them are read.
+    pub defrag_reads: u64,
+    /// Write blocks written by defragmentation; `None` where a version does not print it.
+    pub defrag_writes: Option<u64>,
+    /// Large blocks that the tomb raider read.
+    pub tomb_raider_reads: Option<u64>,
+    /// Of the line of details; `None`: drv_ssd is not at detail.
+    pub detail: Option<DriveDetail>,
+}
+
+/// What a drv_ssd line of level DETAIL adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriveDetail {
+    /// Queued write blocks that were empty when their turn came: never read.
+    pub defrag_io_skips: u64,
+    /// Write blocks that were emptied while still cached: never queued.
+    pub direct_frees: u64,
+    /// Flushes of blocks that were not full; from 7.1.
+    pub partial_writes: Option<u64>,
+    /// Such flushes by defragmentation; from 7.1.
+    pub defrag_partial_writes: Option<u64>,
+}
