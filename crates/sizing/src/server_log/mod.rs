@@ -1,8 +1,8 @@
 //! Logs of the database, of version 3.3 to 8.1: what they say of the load on devices.
 //!
 //! Counters are kept as they were printed, cumulative since the server started, with the instant of their
-//! line; what goes back to a smaller number is a restart. Rates that a line prints are not read: the server
-//! divides by a fixed 20 s.
+//! line; what goes back to a smaller number is a restart. Rates that a line prints are for those who have one
+//! line only: the server divides by a fixed 20 s.
 
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub struct Dump {
 }
 
 /// A drv_ssd line, with the line of details after it: counts of write blocks since the server started.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DriveLine {
     /// When.
     pub at: Timestamp,
@@ -82,6 +82,23 @@ pub struct DriveLine {
     pub tomb_raider_reads: Option<u64>,
     /// Of the line of details; `None`: drv_ssd is not at detail.
     pub detail: Option<DriveDetail>,
+    /// The rates that it printed.
+    pub printed: PrintedRates,
+}
+
+/// Rates of the last 20 s, a second, as a drv_ssd line and its line of details print them (the paper's without decimals).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PrintedRates {
+    /// Of `writes`.
+    pub writes: f64,
+    /// Of `defrag_reads`.
+    pub defrag_reads: f64,
+    /// Of `defrag_writes`.
+    pub defrag_writes: Option<f64>,
+    /// Of `defrag_io_skips`.
+    pub defrag_io_skips: Option<f64>,
+    /// Of `direct_frees`.
+    pub direct_frees: Option<f64>,
 }
 
 /// What a drv_ssd line of level DETAIL adds.
