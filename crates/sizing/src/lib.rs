@@ -11,11 +11,13 @@
 //! place, of differences between two instants, and each is checked against the others before it is used.
 //!
 //! * [`server_log`]: logs of the database: histograms, drv_ssd lines, restarts
+//! * [`info`]: replies of the info protocol, as files keep them
 //! * [`iostat`]: what sysstat's iostat printed
 //! * [`profile`]: the load of each namespace on each device, as a file
 
 #![forbid(unsafe_code)]
 
+pub mod info;
 pub mod iostat;
 pub mod profile;
 pub mod server_log;

@@ -1,0 +1,336 @@
+//! What a server says of a namespace: its configuration, and counters from instant to instant.
+//!
+//! Names changed over the years; each is looked up under all that it ever had, new ones first. Where a
+//! version does not tell something it is `None`, never 0.
+
+use super::Build;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// Devices of a namespace, at most. Source: the server's `datamodel.h`, `AS_STORAGE_MAX_DEVICES`.
+const DEVICES_MAX: usize = 128;
+
+/// A namespace on one node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Namespace {
+    /// Its devices or files in the server's order.
+    pub devices: Vec<StorageDevice>,
+    /// Its counters, where the time is known, in the order of time.
+    pub samples: Vec<NamespaceSample>,
+    /// Every name and value of its newest configuration and statistics.
+    newest: BTreeMap<String, String>,
+}
+
+/// What a namespace stores on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageDevice {
+    /// As the server names it: `/dev/nvme0n1p1`, or the path of a file.
+    pub name: String,
+    /// The device that all writes go to, too.
+    pub shadow: Option<String>,
+    /// Whether it is a file.
+    pub is_file: bool,
+}
+
+/// Counters at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceSample {
+    /// When they were asked for.
+    pub at: Timestamp,
+    /// By the newest of their names: those of [`COUNTERS`] that the version tells.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// By device, in the order of [`Namespace::devices`]; empty before 4.3.
+    pub devices: Vec<DeviceSample>,
+}
+
+/// What one device of a namespace counted since the server started. Blocks are write blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeviceSample {
+    /// Bytes in records that count.
+    pub used_bytes: Option<u64>,
+    /// Blocks that are free.
+    pub free_wblocks: Option<u64>,
+    /// Blocks that wait to be written.
+    pub write_q: Option<u64>,
+    /// Blocks that clients filled; those of defragmentation are not among them, as they are in drv_ssd lines.
+    pub writes: Option<u64>,
+    /// Blocks that wait to be defragmented.
+    pub defrag_q: Option<u64>,
+    /// Blocks queued for defragmentation; not all of them are read.
+    pub defrag_reads: Option<u64>,
+    /// Blocks that defragmentation filled.
+    pub defrag_writes: Option<u64>,
+    /// Flushes of blocks that were not full; from 7.1.
+    pub partial_writes: Option<u64>,
+    /// Such flushes by defragmentation; from 7.1.
+    pub defrag_partial_writes: Option<u64>,
+    /// Blocks that wait to be written to the shadow device.
+    pub shadow_write_q: Option<u64>,
+}
+
+/// Counters that a load follows from: the newest name, then those of older versions.
+pub const COUNTERS: [(&str, &[&str]); 27] = [
+    ("objects", &[]),
+    ("master_objects", &["master-objects"]),
+    ("prole_objects", &["prole-objects"]),
+    ("client_read_success", &[]),
+    ("client_read_not_found", &[]),
+    ("client_read_error", &[]),
+    ("client_read_timeout", &[]),
+    ("client_write_success", &[]),
+    ("client_write_error", &[]),
+    ("client_write_timeout", &[]),
+    ("client_delete_success", &[]),
+    ("client_udf_complete", &[]),
+    ("xdr_client_write_success", &["xdr_write_success"]),
+    ("from_proxy_read_success", &[]),
+    ("from_proxy_write_success", &[]),
+    ("batch_sub_read_success", &[]),
+    ("batch_sub_read_not_found", &[]),
+    ("batch_sub_write_success", &[]),
+    ("data_used_bytes", &["device_used_bytes", "used-bytes-disk"]),
+    ("data_total_bytes", &["device_total_bytes", "total-bytes-disk"]),
+    ("data_used_pct", &[]),
+    ("data_avail_pct", &["device_available_pct", "available_pct"]),
+    ("cache_read_pct", &["cache-read-pct"]),
+    ("defrag_writes", &[]),
+    ("migrate_tx_partitions_remaining", &[]),
+    ("migrate_rx_partitions_remaining", &[]),
+    ("effective_replication_factor", &[]),
+];
+
+impl Namespace {
+    /// Takes in the reply to `namespace/NS` or of its configuration; `at` where the time is known.
+    pub(super) fn take(&mut self, reply: &str, at: Option<Timestamp>) {
+        let mut named = Vec::new();
+        let mut devices: Vec<DeviceSample> = Vec::new();
+        let mut counts = BTreeMap::new();
+        for (name, value) in pairs(reply) {
+            if let Some(place) = Place::of(name) {
+                match place.field {
+                    "" | "shadow" => named.push((place, value)),
+                    field => {
+                        let index = place.index.unwrap_or(0);
+                        devices.resize(devices.len().max(index + 1), DeviceSample::default());
+                        devices[index].set(field, value);
+                    }
+                }
+            }
+            if let Ok(count) = value.parse::<u64>() {
+                counts.insert(name, count);
+            }
+            self.newest.insert(name.to_owned(), value.to_owned());
+        }
+        if !named.is_empty() {
+            self.devices = storage_devices(&named);
+        }
+        if let Some(at) = at {
+            let counters = COUNTERS.into_iter().filter_map(|(name, older)| {
+                let value = std::iter::once(&name).chain(older).find_map(|name| counts.get(name))?;
+                Some((name, *value))
+            });
+            let counters: BTreeMap<_, _> = counters.collect();
+            if !counters.is_empty() || !devices.is_empty() {
+                self.samples.push(NamespaceSample { at, counters, devices });
+            }
+        }
+    }
+
+    /// The value of the newest configuration or statistic called `name`, without `storage-engine.` before it.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let value = self.newest.get(&format!("storage-engine.{name}")).or_else(|| self.newest.get(name));
+        value.map(String::as_str).filter(|value| *value != "null")
+    }
+
+    /// Likewise a whole number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.value(name)?.parse().ok()
+    }
+
+    /// Likewise `true` or `false`.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.value(name)?.parse().ok()
+    }
+
+    /// Whether its records are on devices or files.
+    pub fn is_on_devices(&self) -> bool {
+        match self.newest.get("storage-engine").map(String::as_str) {
+            Some(engine) => engine == "device" || engine == "ssd" || engine == "memory" && !self.devices.is_empty(),
+            None => !self.devices.is_empty(),
+        }
+    }
+
+    /// Bytes of the blocks that drv_ssd counts: what `build` fixes, or `write-block-size`.
+    pub fn write_block_bytes(&self, build: Option<Build>) -> Option<u64> {
+        build.and_then(Build::fixed_write_block_bytes).or_else(|| self.number("write-block-size"))
+    }
+
+    /// Bytes of one large write: `flush-size`, or the whole block before 7.1.
+    pub fn flush_bytes(&self, build: Option<Build>) -> Option<u64> {
+        self.number("flush-size").or_else(|| self.write_block_bytes(build))
+    }
+
+    /// Whether each record is written by itself before the client hears of it.
+    pub fn commit_to_device(&self) -> Option<bool> {
+        self.flag("commit-to-device")
+    }
+
+    /// Copies of each record: those in force, or those configured.
+    pub fn replication_factor(&self) -> Option<u64> {
+        ["effective_replication_factor", "replication-factor", "repl-factor"].iter().find_map(|name| self.number(name))
+    }
+
+    /// Blocks filled to less than this are defragmented, percent.
+    pub fn defrag_lwm_pct(&self) -> Option<u64> {
+        self.number("defrag-lwm-pct")
+    }
+
+    /// Blocks of each device that are still in memory after they were written: `post-write-queue`, or from 7.1
+    /// `post-write-cache`, which is in bytes.
+    pub fn post_write_blocks(&self, build: Option<Build>) -> Option<u64> {
+        self.number("post-write-queue").or_else(|| {
+            Some(self.number("post-write-cache")? / self.write_block_bytes(build).filter(|bytes| *bytes > 0)?)
+        })
+    }
+
+    /// Whether histograms of each device are on; `None`: this version does not say it of a namespace.
+    pub fn benchmarks_storage(&self) -> Option<bool> {
+        self.flag("enable-benchmarks-storage")
+    }
+}
+
+impl DeviceSample {
+    fn set(&mut self, field: &str, value: &str) {
+        let place = match field {
+            "used_bytes" => &mut self.used_bytes,
+            "free_wblocks" => &mut self.free_wblocks,
+            "write_q" => &mut self.write_q,
+            "writes" => &mut self.writes,
+            "defrag_q" => &mut self.defrag_q,
+            "defrag_reads" => &mut self.defrag_reads,
+            "defrag_writes" => &mut self.defrag_writes,
+            "partial_writes" => &mut self.partial_writes,
+            "defrag_partial_writes" => &mut self.defrag_partial_writes,
+            "shadow_write_q" => &mut self.shadow_write_q,
+            _ => return,
+        };
+        *place = value.parse().ok();
+    }
+}
+
+/// Of which device a name is: `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
+struct Place<'a> {
+    is_file: bool,
+    /// `None` where a version repeats the name for each device.
+    index: Option<usize>,
+    field: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(name: &'a str) -> Option<Self> {
+        let bare = name.strip_prefix("storage-engine.").unwrap_or(name);
+        let (kind, rest) = bare.split_at(bare.find(['[', '.']).unwrap_or(bare.len()));
+        let is_file = match kind {
+            "device" | "dev" => false,
+            "file" => true,
+            _ => return None,
+        };
+        if rest.is_empty() {
+            return Some(Self { is_file, index: None, field: "" });
+        }
+        let (index, field) = rest.strip_prefix('[')?.split_once(']')?;
+        let index = index.parse().ok().filter(|index| *index < DEVICES_MAX)?;
+        Some(Self { is_file, index: Some(index), field: field.strip_prefix('.').unwrap_or(field) })
+    }
+}
+
+/// The devices in their order.
+fn storage_devices(named: &[(Place<'_>, &str)]) -> Vec<StorageDevice> {
+    let names = named.iter().filter(|(place, _)| place.field.is_empty()).take(DEVICES_MAX);
+    let mut devices: Vec<_> = names
+        .enumerate()
+        .map(|(position, (place, name))| {
+            let device = StorageDevice { name: (*name).to_owned(), shadow: None, is_file: place.is_file };
+            (place.index.unwrap_or(position), device)
+        })
+        .collect();
+    devices.sort_by_key(|(index, _)| *index);
+    for (place, shadow) in named.iter().filter(|(place, _)| place.field == "shadow") {
+        if let Some((_, device)) = devices.iter_mut().find(|(index, _)| Some(*index) == place.index) {
+            device.shadow = Some((*shadow).to_owned());
+        }
+    }
+    devices.into_iter().map(|(_, device)| device).collect()
+}
+
+/// The names and values of a reply: `a=1;b=2`.
+pub fn pairs(reply: &str) -> impl Iterator<Item = (&str, &str)> {
+    reply.split(';').filter_map(|pair| pair.split_once('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A namespace of one reply.
+    fn of(reply: &str) -> Namespace {
+        let mut namespace = Namespace::default();
+        namespace.take(reply, Some(at(0)));
+        namespace
+    }
+
+    #[test]
+    fn devices_keep_the_servers_order_with_their_shadows() {
+        let text = "storage-engine=device;storage-engine.device[1]=/dev/b;storage-engine.device[0]=/dev/a;\
+                    storage-engine.device[1].shadow=/dev/s;storage-engine.device[1].writes=7;storage-engine.device[0].age=-1";
+        let namespace = of(text);
+        let names: Vec<_> =
+            namespace.devices.iter().map(|device| (device.name.as_str(), device.shadow.as_deref())).collect();
+        assert_eq!(names, [("/dev/a", None), ("/dev/b", Some("/dev/s"))]);
+        assert_eq!(
+            namespace.samples[0].devices.iter().map(|device| device.writes).collect::<Vec<_>>(),
+            [None, Some(7)]
+        );
+        assert!(namespace.is_on_devices());
+    }
+
+    #[test]
+    fn old_names_are_found_under_the_new_ones() {
+        // As 4.0 and 3.x say it: a name repeated for each device, no statistics of devices.
+        let namespace = of("storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
+                            storage-engine.write-block-size=131072;device_used_bytes=5;objects=3");
+        assert_eq!(namespace.devices.len(), 2);
+        assert_eq!(namespace.samples[0].counters, BTreeMap::from([("objects", 3), ("data_used_bytes", 5)]));
+        assert_eq!(namespace.flush_bytes(Build::parse("4.0.0.1")), Some(131_072));
+        let namespace = of("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb;post-write-queue=256");
+        assert_eq!(namespace.samples[0].counters, BTreeMap::from([("cache_read_pct", 12), ("data_used_bytes", 5)]));
+        assert_eq!((namespace.devices[0].name.as_str(), namespace.replication_factor()), ("/dev/sdb", Some(2)));
+        assert_eq!(namespace.post_write_blocks(None), Some(256));
+    }
+
+    #[test]
+    fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
+        let namespace =
+            of("storage-engine=device;storage-engine.flush-size=131072;storage-engine.post-write-cache=67108864");
+        let build = Build::parse("8.0.0.15");
+        assert_eq!((namespace.write_block_bytes(build), namespace.flush_bytes(build)), (Some(8 << 20), Some(131_072)));
+        assert_eq!(namespace.post_write_blocks(build), Some(8));
+    }
+
+    #[test]
+    fn a_memory_namespace_stores_on_devices_only_where_it_is_backed() {
+        assert!(!of("storage-engine=memory;storage-engine.stripe[0].used_bytes=1").is_on_devices());
+        assert!(of("storage-engine=memory;storage-engine.file[0]=/a").is_on_devices());
+    }
+
+    #[test]
+    fn nonsense_costs_no_memory_and_no_panic() {
+        let namespace =
+            of("device[99999999999]=x;device[4294967295].writes=1;device[;=;;device[]=;device[1=2;device].x=1;a;b=");
+        assert!(namespace.devices.is_empty() && namespace.samples.is_empty());
+    }
+}
