@@ -118,3 +118,29 @@ impl DriveTarget {
         self.iostat.unwrap_or(self.predicted)
     }
 }
+
+impl Check {
+    /// By how much the two differ, in percent of the larger one.
+    pub fn off_pct(&self) -> f64 {
+        let larger = self.left.abs().max(self.right.abs());
+        if larger > 0.0 { (self.left - self.right).abs() / larger * 100.0 } else { 0.0 }
+    }
+
+    /// Whether they are as near to each other as they have to be. What is no number is near to nothing.
+    pub fn holds(&self) -> bool {
+        self.off_pct() <= self.allowed_pct
+    }
+}
+
+impl Profile {
+    /// What did not balance, each a sentence: with any of these a profile is not to be used in silence.
+    pub fn doubts(&self) -> Vec<String> {
+        let doubt = |check: &Check| {
+            let Check { name, left, right, allowed_pct, reason } = check;
+            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let off_pct = check.off_pct();
+            format!("{name}: {left:.1} and {right:.1} differ by {off_pct:.1} %, and {allowed_pct} % is allowed{reason}")
+        };
+        self.checks.iter().filter(|check| !check.holds()).map(doubt).collect()
+    }
+}

@@ -1,0 +1,123 @@
+//! Which offsets make a histogram load do to a drive what a cluster did: the arithmetic, without a drive.
+//!
+//! ```text
+//! ActConfig --Load::of--> what it asks of a drive --.
+//!                                                    >-- distortion = reached / asked
+//! a burst   ------------> what reached the drive  --'         |
+//! cluster   ------------> what has to reach it ---------> solve --> Offsets, the next burst's
+//! ```
+//!
+//! The one idea: the derived rates are exact, so what a drive and its kernel make of them (rounding to sectors,
+//! merges, splits) is a factor on each of the four numbers; the offsets are solved for the target divided by it.
+//! They are whole percents, so all that can be written is tried where no formula is exact.
+//!
+//! Without `commit-to-device` three offsets are solved for: `lbw-req-offset` (w/s and wkB/s, which are one
+//! number when large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset`
+//! stays: there it only multiplies the other two, and the paper, too, moves those. With `commit-to-device` it is
+//! the size of a write, and solved for together with `lbw-req-offset`.
+//!
+//! * `asked`: what a configuration asks of a drive, and how long a burst must be
+//! * `solve`: the offsets
+//! * `rewrite`: a configuration file with other offsets, all else as it was
+
+mod asked;
+mod rewrite;
+mod solve;
+
+pub use asked::Load;
+pub use rewrite::rewrite;
+pub use solve::{Distortion, other_rules, solve};
+
+use crate::profile::DriveIo;
+use load::workload::act::ActConfig;
+
+/// An offset between these, in percent, is one that sizes within their buckets can explain. What lies outside
+/// needs a reason.
+pub const PLAUSIBLE_PCT: std::ops::RangeInclusive<u32> = 80..=125;
+
+/// The offsets of a configuration, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offsets {
+    /// `lbr-req-offset`
+    pub large_block_reads: u32,
+    /// `lbw-req-offset`
+    pub large_block_writes: u32,
+    /// `read-size-offset`
+    pub read_size: u32,
+    /// `write-size-offset`
+    pub write_size: u32,
+}
+
+impl Offsets {
+    /// Those of `config`.
+    pub fn of(config: &ActConfig) -> Self {
+        Self {
+            large_block_reads: config.lbr_req_offset,
+            large_block_writes: config.lbw_req_offset,
+            read_size: config.read_size_offset,
+            write_size: config.write_size_offset,
+        }
+    }
+
+    /// `config` with these.
+    pub fn applied(self, config: &ActConfig) -> ActConfig {
+        ActConfig {
+            lbr_req_offset: self.large_block_reads,
+            lbw_req_offset: self.large_block_writes,
+            read_size_offset: self.read_size,
+            write_size_offset: self.write_size,
+            ..config.clone()
+        }
+    }
+
+    /// Each with its key, in the order of the numbers that they are for: r/s, w/s, rkB/s, wkB/s.
+    pub fn by_key(self) -> [(&'static str, u32); 4] {
+        [
+            ("lbr-req-offset", self.large_block_reads),
+            ("lbw-req-offset", self.large_block_writes),
+            ("read-size-offset", self.read_size),
+            ("write-size-offset", self.write_size),
+        ]
+    }
+}
+
+/// Names of the four numbers, which are iostat's.
+pub const NAMES: [&str; 4] = ["r/s", "w/s", "rkB/s", "wkB/s"];
+
+/// The four numbers, in the order of [`NAMES`].
+pub fn numbers(io: &DriveIo) -> [f64; 4] {
+    [io.reads_per_sec, io.writes_per_sec, io.read_kib_per_sec, io.written_kib_per_sec]
+}
+
+/// The reverse of [`numbers`].
+pub fn io_of([reads_per_sec, writes_per_sec, read_kib_per_sec, written_kib_per_sec]: [f64; 4]) -> DriveIo {
+    DriveIo { reads_per_sec, writes_per_sec, read_kib_per_sec, written_kib_per_sec }
+}
+
+/// By how much each of the four numbers is off its target, a fraction of that; what should be 0 and is not is off by
+/// all of it.
+pub fn errors(target: &DriveIo, found: &DriveIo) -> [f64; 4] {
+    let (target, found) = (numbers(target), numbers(found));
+    std::array::from_fn(|n| relative(target[n], found[n]))
+}
+
+/// The largest of [`errors`], whichever way.
+pub fn worst(target: &DriveIo, found: &DriveIo) -> f64 {
+    errors(target, found).into_iter().map(f64::abs).fold(0.0, f64::max)
+}
+
+fn relative(target: f64, found: f64) -> f64 {
+    match target {
+        0.0 if found == 0.0 => 0.0,
+        0.0 => 1.0,
+        target => found / target - 1.0,
+    }
+}
+
+/// Mean KiB of a write; `None` without writes.
+pub fn write_kib(io: &DriveIo) -> Option<f64> {
+    (io.writes_per_sec > 0.0).then(|| io.written_kib_per_sec / io.writes_per_sec)
+}
+
+#[cfg(test)]
+mod tests;
