@@ -12,7 +12,10 @@
 //! Only what a load follows from is kept: memory grows by less than a kilobyte a sample.
 
 mod build;
+pub mod cluster;
 mod namespace;
+pub mod protocol;
+pub mod settings;
 
 pub use build::Build;
 pub use namespace::{COUNTERS, DeviceSample, Namespace, NamespaceSample, StorageDevice, pairs};

@@ -1,0 +1,291 @@
+//! Frames of the info protocol and of the login before it. Pure: bytes in, bytes out.
+//!
+//! ```text
+//! header   version 2 | type | 48 bits: bytes that follow, big-endian
+//! type 1   info: "name\nname\n" -> "name\tvalue\nname\tvalue\n", in the same order
+//! type 2   security: scheme, result, command, fields (a byte each), 12 unused; then fields:
+//!          32 bits: bytes that follow | id | value
+//! ```
+//!
+//! Sources: the server's `proto.h` and `security.h`; names of commands and fields are those of the Go client.
+
+use super::REPLY_BYTES_MAX;
+use results::units::{Grouped, quoted};
+use thiserror::Error;
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 8;
+
+/// Bytes of what an unexpected reply says that are shown.
+const SHOWN_BYTES: usize = 60;
+
+const LOGIN: u8 = 20;
+const AUTHENTICATE: u8 = 0;
+
+const USER: u8 = 0;
+const CREDENTIAL: u8 = 3;
+const CLEAR_PASSWORD: u8 = 4;
+const SESSION_TOKEN: u8 = 5;
+
+/// Bytes of the fixed part of a security message.
+const SECURITY_BYTES: usize = 16;
+
+/// What a frame carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Names, or names with values.
+    Info = 1,
+    /// A login.
+    Security = 2,
+}
+
+/// What came is not what the protocol allows.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ProtocolError {
+    /// Something else listens there.
+    #[error(
+        "expected a reply that begins with 02 {kind:02x} (info protocol), found {found} - is it the port of the database's clients (3000, or 4333 with TLS)?"
+    )]
+    Header {
+        /// The type of the reply that was expected.
+        kind: u8,
+        /// Its first bytes.
+        found: String,
+    },
+    /// It says that it is longer than any.
+    #[error("expected a reply of at most {} bytes, found one of {} bytes", Grouped(REPLY_BYTES_MAX as u64), Grouped(*.0))]
+    TooLong(
+        /// Its length.
+        u64,
+    ),
+    /// The server wants a login first.
+    #[error(
+        "the server wants a login: {0} - give --user, and the password by --password-file, FLASHPROOF_PASSWORD or when asked"
+    )]
+    NotAuthenticated(
+        /// What it said.
+        String,
+    ),
+    /// A reply to something else.
+    #[error("expected {expected}, found {found}")]
+    Line {
+        /// The name that was asked for.
+        expected: String,
+        /// What came.
+        found: String,
+    },
+    /// A message of the login that ends early.
+    #[error("expected {expected} in the reply to the login, found {found}")]
+    Security {
+        /// What should be there.
+        expected: &'static str,
+        /// What was.
+        found: String,
+    },
+}
+
+/// A frame with `body`.
+fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
+    let mut bytes = ((2 << 56) | ((kind as u64) << 48) | body.len() as u64).to_be_bytes().to_vec();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// The length of what follows a header.
+pub fn body_bytes(header: [u8; HEADER_BYTES], kind: Kind) -> Result<usize, ProtocolError> {
+    if header[..2] != [2, kind as u8] {
+        let hex: Vec<_> = header.iter().map(|byte| format!("{byte:02x}")).collect();
+        let found = format!("{} ({})", hex.join(" "), quoted(&String::from_utf8_lossy(&header)));
+        return Err(ProtocolError::Header { kind: kind as u8, found });
+    }
+    let length = u64::from_be_bytes(header) & 0xffff_ffff_ffff;
+    if length > REPLY_BYTES_MAX as u64 { Err(ProtocolError::TooLong(length)) } else { Ok(length as usize) }
+}
+
+/// A request for the values of `names`.
+pub fn info_request(names: &[String]) -> Vec<u8> {
+    let body: String = names.iter().flat_map(|name| [name, "\n"]).collect();
+    frame(Kind::Info, body.as_bytes())
+}
+
+/// The values of `names`, which were asked for; `None` for one that was passed over, as older servers do with
+/// what they do not know.
+pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>, ProtocolError> {
+    let mut values = vec![None; names.len()];
+    let mut next = 0;
+    let text = String::from_utf8_lossy(body);
+    for line in text.split('\n').filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once('\t').unwrap_or((line, ""));
+        if let Some(offset) = names[next..].iter().position(|asked| asked == name) {
+            values[next + offset] = Some(value.to_owned());
+            next += offset + 1;
+        } else if name.starts_with("ERROR:80:") {
+            return Err(ProtocolError::NotAuthenticated(quoted(name)));
+        } else {
+            let expected = names
+                .get(next)
+                .map_or_else(|| "no more lines".to_owned(), |name| format!("a line that begins with {}", quoted(name)));
+            return Err(ProtocolError::Line { expected, found: shown(line) });
+        }
+    }
+    Ok(values)
+}
+
+/// The beginning of `text`, for people.
+fn shown(text: &str) -> String {
+    let begin: String = text.chars().take(SHOWN_BYTES).collect();
+    if begin.len() < text.len() { format!("{}...", quoted(&begin)) } else { quoted(text) }
+}
+
+/// Who logs in.
+#[derive(Clone)]
+pub struct Login {
+    /// The user.
+    pub user: String,
+    /// What the server compares: bcrypt of the password with the database's fixed salt, as text.
+    pub credential: String,
+    /// The password itself, where another directory (LDAP) checks it: only over TLS.
+    pub clear_password: Option<String>,
+}
+
+impl Login {
+    /// A login by user and password.
+    pub fn request(&self) -> Vec<u8> {
+        let mut fields = vec![(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())];
+        fields.extend(self.clear_password.as_ref().map(|password| (CLEAR_PASSWORD, password.as_bytes())));
+        security(LOGIN, &fields)
+    }
+
+    /// As servers want it that know no sessions, before 4.
+    pub fn old_request(&self) -> Vec<u8> {
+        security(AUTHENTICATE, &[(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())])
+    }
+
+    /// A further connection of the session that `token` stands for.
+    pub fn session_request(&self, token: &[u8]) -> Vec<u8> {
+        security(AUTHENTICATE, &[(USER, self.user.as_bytes()), (SESSION_TOKEN, token)])
+    }
+}
+
+fn security(command: u8, fields: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut body = vec![0; SECURITY_BYTES];
+    (body[2], body[3]) = (command, fields.len() as u8);
+    for (id, value) in fields {
+        body.extend_from_slice(&(value.len() as u32 + 1).to_be_bytes());
+        body.push(*id);
+        body.extend_from_slice(value);
+    }
+    frame(Kind::Security, &body)
+}
+
+/// What a server says to a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecurityReply {
+    /// Its code; 0 is yes.
+    pub result: u8,
+    /// Stands for the session on further connections.
+    pub token: Option<Vec<u8>>,
+}
+
+/// Codes that tell that no login is needed: security is not in the edition, or not configured.
+pub const NO_SECURITY: [u8; 2] = [51, 52];
+
+/// The command is not known: the server knows no sessions.
+pub const UNKNOWN_COMMAND: u8 = 54;
+
+/// Reads the reply to a login.
+pub fn security_reply(body: &[u8]) -> Result<SecurityReply, ProtocolError> {
+    let short = |expected, found: usize| ProtocolError::Security { expected, found: format!("{found} bytes") };
+    let Some((head, mut rest)) = body.split_at_checked(SECURITY_BYTES) else {
+        return Err(short("16 bytes", body.len()));
+    };
+    let mut reply = SecurityReply { result: head[1], token: None };
+    for _ in 0..head[3] {
+        let Some((length, after)) = rest.split_first_chunk::<4>() else {
+            return Err(short("the length of a field", rest.len()));
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some((field, after)) = after.split_at_checked(length).filter(|(field, _)| !field.is_empty()) else {
+            return Err(short("a whole field", after.len()));
+        };
+        if field[0] == SESSION_TOKEN {
+            reply.token = Some(field[1..].to_vec());
+        }
+        rest = after;
+    }
+    Ok(reply)
+}
+
+/// What a code of a login means. Source: the server's `proto.h`, `AS_SEC_ERR_`.
+pub fn security_result(code: u8) -> &'static str {
+    match code {
+        60 => "no such user",
+        62 | 65 => "the password is wrong",
+        63 => "the password has expired",
+        66 => "the session has expired",
+        80 => "not authenticated",
+        81 => "the user's roles do not allow it",
+        82 => "this address is not on the user's whitelist",
+        90..=94 => "LDAP refused it, or is not set up",
+        _ => "refused",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_request_is_that_of_asadm_byte_for_byte() {
+        // Recorded between asadm 5.0.3 and a server: INFO v2 len=5 'node\n'.
+        assert_eq!(info_request(&names(&["node"])), b"\x02\x01\0\0\0\0\0\x05node\n");
+        let login = Login { user: "me".to_owned(), credential: "c".to_owned(), clear_password: None };
+        let body = b"\0\0\x14\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x03\0me\0\0\0\x02\x03c";
+        assert_eq!(login.request(), [b"\x02\x02\0\0\0\0\0\x1d", &body[..]].concat());
+        assert_eq!(login.session_request(b"t")[8..12], [0, 0, AUTHENTICATE, 2]);
+    }
+
+    #[test]
+    fn headers_of_anything_else_and_of_any_length_are_told() {
+        assert_eq!(body_bytes(*b"\x02\x01\0\0\0\0\0\x05", Kind::Info), Ok(5));
+        assert_eq!(body_bytes(*b"\x02\x01\x80\0\0\0\0\0", Kind::Info), Err(ProtocolError::TooLong(1 << 47)));
+        let error = body_bytes(*b"HTTP/1.1", Kind::Info).unwrap_err().to_string();
+        let begin =
+            "expected a reply that begins with 02 01 (info protocol), found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")";
+        assert!(error.starts_with(begin), "{error}");
+        let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", Kind::Info).unwrap_err().to_string();
+        assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found one of 140,737,488,355,328 bytes");
+    }
+
+    #[test]
+    fn values_are_those_of_their_names_also_where_some_are_passed_over() {
+        let asked = names(&["node", "latencies:", "build"]);
+        let values = info_replies(&asked, b"node\tBB9\nbuild\t4.9.0.37\n").unwrap();
+        assert_eq!(values, [Some("BB9".to_owned()), None, Some("4.9.0.37".to_owned())]);
+        assert_eq!(
+            info_replies(&asked, b"node\t\nlatencies:").unwrap(),
+            [Some(String::new()), Some(String::new()), None]
+        );
+        let error = info_replies(&asked, b"node\tBB9\nfoo\tbar").unwrap_err().to_string();
+        assert_eq!(error, r#"expected a line that begins with "latencies:", found "foo\u0009bar""#);
+        let error = info_replies(&asked, b"build\t1\nnode\tBB9\n").unwrap_err().to_string();
+        assert_eq!(error, r#"expected no more lines, found "node\u0009BB9""#);
+        let error = info_replies(&asked, b"ERROR:80:not authenticated\n").unwrap_err().to_string();
+        assert!(error.starts_with("the server wants a login: \"ERROR:80:not authenticated\" - give --user"), "{error}");
+    }
+
+    #[test]
+    fn a_session_is_found_among_fields_that_are_not_known_and_cut_ones_are_told() {
+        let mut body = vec![0; 16];
+        body[3] = 2;
+        body.extend_from_slice(b"\0\0\0\x05\x06\0\0\x0e\x10\0\0\0\x03\x05ab");
+        assert_eq!(security_reply(&body), Ok(SecurityReply { result: 0, token: Some(b"ab".to_vec()) }));
+        for cut in 0..body.len() {
+            assert!(security_reply(&body[..cut]).is_err(), "{cut}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What a server has to log for a sizing: which settings, how they are read, changed and put back.
+//!
+//! Only what is not so already is a [`Change`], and a change knows what was before it. It is put back only where the
+//! setting is still what the change made of it: whoever changed it since meant it.
+
+use super::cluster::selector;
+use super::namespace::pairs;
+use super::{Build, Namespace};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The level of `drv_ssd` that prints direct frees and skipped reads.
+pub const DETAIL: &str = "detail";
+
+/// A setting of a server that can be changed while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "setting", rename_all = "kebab-case")]
+pub enum Setting {
+    /// Histograms of each device: `enable-benchmarks-storage` of a namespace.
+    Benchmarks {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The same before 3.9, for the whole server: `storage-benchmarks`.
+    OldBenchmarks,
+    /// The level of `drv_ssd` in one sink of the log.
+    LogLevel {
+        /// Number of the sink.
+        sink: u32,
+        /// Its file.
+        file: String,
+    },
+}
+
+/// A setting that is to be another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Which.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// What it was.
+    pub was: String,
+    /// What it is to be meanwhile.
+    pub to: String,
+}
+
+impl Setting {
+    /// The name that asks for its present value.
+    pub fn query(&self, build: Option<Build>) -> String {
+        match self {
+            Self::Benchmarks { namespace } => super::cluster::get_config(build, namespace),
+            Self::OldBenchmarks => "get-config:context=service".to_owned(),
+            Self::LogLevel { sink, .. } => format!("log/{sink}"),
+        }
+    }
+
+    /// Its value in the reply to [`Self::query`], lower case.
+    pub fn value(&self, reply: &str) -> Option<String> {
+        let value = match self {
+            Self::Benchmarks { .. } => {
+                find(reply, &["storage-engine.enable-benchmarks-storage", "enable-benchmarks-storage"])
+            }
+            Self::OldBenchmarks => find(reply, &["storage-benchmarks"]),
+            // The contexts of 3.x have a prefix with a colon: `cf:misc:INFO`.
+            Self::LogLevel { .. } => reply
+                .split(';')
+                .filter_map(|level| level.rsplit_once(':'))
+                .find(|(name, _)| *name == "drv_ssd")
+                .map(|(_, level)| level),
+        };
+        value.map(|value| value.trim().to_lowercase())
+    }
+
+    /// The name that sets it to `value`. Its reply is `ok`.
+    pub fn command(&self, value: &str, build: Option<Build>) -> String {
+        match self {
+            Self::Benchmarks { namespace } => {
+                format!(
+                    "set-config:context=namespace;{}={namespace};enable-benchmarks-storage={value}",
+                    selector(build)
+                )
+            }
+            Self::OldBenchmarks => format!("set-config:context=service;storage-benchmarks={value}"),
+            Self::LogLevel { sink, .. } => format!("log-set:id={sink};drv_ssd={value}"),
+        }
+    }
+
+    /// How asadm is told to set it to `value`.
+    pub fn asadm_command(&self, value: &str) -> String {
+        match self {
+            Self::Benchmarks { namespace } => {
+                format!("manage config namespace {namespace} storage-engine param enable-benchmarks-storage to {value}")
+            }
+            Self::OldBenchmarks => format!("asinfo -v 'set-config:context=service;storage-benchmarks={value}'"),
+            Self::LogLevel { file, .. } => format!("manage config logging file {file} param drv_ssd to {value}"),
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Benchmarks { namespace } => write!(f, "enable-benchmarks-storage of namespace {namespace}"),
+            Self::OldBenchmarks => write!(f, "storage-benchmarks"),
+            Self::LogLevel { sink, file } => write!(f, "drv_ssd of log sink {sink} ({file})"),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} -> {}", self.setting, self.was, self.to)
+    }
+}
+
+fn find<'a>(reply: &'a str, names: &[&str]) -> Option<&'a str> {
+    names.iter().find_map(|wanted| pairs(reply).find(|(name, _)| name == wanted).map(|(_, value)| value))
+}
+
+/// The settings that matter on a node, with the replies that tell how they are now: namespaces on devices and
+/// their configuration, the service's configuration, sinks of the log and their levels.
+pub struct Current<'a> {
+    /// Name and reply of [`super::cluster::get_config`].
+    pub namespaces: Vec<(&'a str, &'a str)>,
+    /// Reply of `get-config:context=service`.
+    pub service: &'a str,
+    /// Sink, file, reply of `log/SINK`.
+    pub sinks: Vec<(u32, &'a str, &'a str)>,
+}
+
+impl Current<'_> {
+    /// Each setting that matters with its present value, `None` where this server does not tell it, and the value
+    /// that is wanted.
+    pub fn settings(&self) -> Vec<(Setting, Option<String>, &'static str)> {
+        let mut settings = Vec::new();
+        let on_devices: Vec<_> = self.namespaces.iter().filter(|(_, config)| is_on_devices(config)).collect();
+        let old = Setting::OldBenchmarks;
+        for (namespace, config) in &on_devices {
+            let setting = Setting::Benchmarks { namespace: (*namespace).to_owned() };
+            let value = setting.value(config);
+            if value.is_some() || old.value(self.service).is_none() {
+                settings.push((setting, value, "true"));
+            }
+        }
+        if settings.is_empty() && !on_devices.is_empty() {
+            let value = old.value(self.service);
+            settings.push((old, value, "true"));
+        }
+        for (sink, file, levels) in &self.sinks {
+            let setting = Setting::LogLevel { sink: *sink, file: (*file).to_owned() };
+            let value = setting.value(levels);
+            settings.push((setting, value, DETAIL));
+        }
+        settings
+    }
+
+    /// What has to be changed.
+    pub fn changes(&self) -> Vec<Change> {
+        let unlike = self.settings().into_iter().filter_map(|(setting, was, to)| {
+            was.filter(|was| was != to).map(|was| Change { setting, was, to: to.to_owned() })
+        });
+        unlike.collect()
+    }
+}
+
+fn is_on_devices(config: &str) -> bool {
+    let mut namespace = Namespace::default();
+    namespace.take(config, None);
+    namespace.is_on_devices()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEVICE: &str =
+        "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=false";
+
+    #[test]
+    fn only_what_is_not_so_already_is_changed() {
+        let on = DEVICE.replace("false", "true");
+        let current = Current {
+            namespaces: vec![
+                ("off", DEVICE),
+                ("on", &on),
+                ("memory", "storage-engine=memory;enable-benchmarks-storage=false"),
+            ],
+            service: "",
+            sinks: vec![(0, "/var/log/a.log", "misc:INFO;drv_ssd:INFO;drv-mem:INFO"), (1, "stderr", "drv_ssd:DETAIL")],
+        };
+        let changes: Vec<_> = current.changes().iter().map(Change::to_string).collect();
+        assert_eq!(
+            changes,
+            [
+                "enable-benchmarks-storage of namespace off: false -> true",
+                "drv_ssd of log sink 0 (/var/log/a.log): info -> detail"
+            ]
+        );
+    }
+
+    #[test]
+    fn servers_before_3_9_have_one_switch_for_all() {
+        let current = Current {
+            namespaces: vec![("a", "storage-engine=device;dev=/dev/a"), ("b", "storage-engine=device;dev=/dev/b")],
+            service: "paxos=x;storage-benchmarks=false",
+            sinks: vec![(0, "/a.log", "cf:misc:INFO;drv_ssd:WARNING")],
+        };
+        let changes = current.changes();
+        let commands: Vec<_> = changes.iter().map(|change| change.setting.command(&change.to, None)).collect();
+        assert_eq!(commands, ["set-config:context=service;storage-benchmarks=true", "log-set:id=0;drv_ssd=detail"]);
+        assert_eq!(changes[1].was, "warning");
+    }
+
+    #[test]
+    fn commands_follow_the_version() {
+        let setting = Setting::Benchmarks { namespace: "test".to_owned() };
+        let at = |build| setting.command("true", Build::parse(build));
+        assert_eq!(at("8.0.0.15"), "set-config:context=namespace;id=test;enable-benchmarks-storage=true");
+        assert_eq!(at("8.1.2.0"), "set-config:context=namespace;namespace=test;enable-benchmarks-storage=true");
+    }
+
+    #[test]
+    fn a_change_is_read_back_as_it_was_written() {
+        let change = Change {
+            setting: Setting::LogLevel { sink: 0, file: "/var/log/a.log".to_owned() },
+            was: "info".to_owned(),
+            to: DETAIL.to_owned(),
+        };
+        let json = serde_json::to_string(&change).unwrap();
+        assert_eq!(json, r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","was":"info","to":"detail"}"#);
+        assert_eq!(serde_json::from_str::<Change>(&json).unwrap(), change);
+    }
+}
