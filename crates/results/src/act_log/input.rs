@@ -67,12 +67,16 @@ enum Decoder<R: Read> {
 
 impl<R: Read> Input<R> {
     /// Looks at the first bytes. Errors: the source cannot be read, or is compressed in another way.
-    pub fn new(mut source: R) -> io::Result<Self> {
+    pub fn new(source: R) -> io::Result<Self> {
+        Self::piped_to(source, "flashproof latency -l -")
+    }
+
+    /// [`new`](Self::new) with another command that reads such a log from standard input, for messages.
+    pub fn piped_to(mut source: R, command: &'static str) -> io::Result<Self> {
         let mut first = Vec::new();
         source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
         if let Some((_, name, program)) = UNREAD.iter().find(|(magic, ..)| first.starts_with(magic)) {
-            let why =
-                format!("it is compressed by {name}, which is not read here: {program} LOG | flashproof latency -l -");
+            let why = format!("it is compressed by {name}, which is not read here: {program} LOG | {command}");
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let compression = Compression::of(&first);
@@ -80,7 +84,7 @@ impl<R: Read> Input<R> {
         let decoder = match compression {
             Compression::Plain => Decoder::Plain(raw),
             Compression::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(raw))),
-            Compression::Zstd => Decoder::Zstd(Box::new(ZstdFrames::new(BufReader::new(raw)))),
+            Compression::Zstd => Decoder::Zstd(Box::new(ZstdFrames::new(BufReader::new(raw), command))),
         };
         Ok(Self { decoder, cut: false })
     }
@@ -154,13 +158,14 @@ pub(super) struct ZstdFrames<S> {
     pub(super) source: S,
     decoder: FrameDecoder,
     within: bool,
+    command: &'static str,
 }
 
 impl<S: BufRead> ZstdFrames<S> {
-    pub(super) fn new(source: S) -> Self {
+    pub(super) fn new(source: S, command: &'static str) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(WINDOW_BYTES_MAX);
-        Self { source, decoder, within: false }
+        Self { source, decoder, within: false, command }
     }
 
     /// Reads the header of the next frame; false when there is none.
@@ -174,7 +179,8 @@ impl<S: BufRead> ZstdFrames<S> {
                 Err(FrameDecoderError::WindowSizeTooBig { requested, max }) => {
                     return Err(io::Error::other(format!(
                         "this zstd data needs a window of {requested} bytes, more than the {max} that are accepted; \
-                         pipe it in: zstd -dc --long=31 LOG | flashproof latency -l -"
+                         pipe it in: zstd -dc --long=31 LOG | {}",
+                        self.command
                     )));
                 }
                 Err(error) => return Err(io::Error::other(error)),

@@ -1,11 +1,30 @@
 //! Logs of the database, of version 3.3 to 8.1: what they say of the load on devices.
 //!
+//! ```text
+//! files --Source--> first line, node --order--> one ServerLog a node <--collect-- text <-- stamp <-- lines
+//! ```
+//!
 //! Counters are kept as they were printed, cumulative since the server started, with the instant of their
 //! line; what goes back to a smaller number is a restart. Rates that a line prints are for those who have one
-//! line only: the server divides by a fixed 20 s.
+//! line only: the server divides by a fixed 20 s. Whatever is strange is counted and said in a remark; nothing is
+//! dropped in silence.
+
+mod collect;
+mod lines;
+mod order;
+mod remarks;
+mod stamp;
+#[cfg(test)]
+mod tests;
+pub(crate) mod text;
+
+pub use lines::{LINE_BYTES_MAX, Line, Lines, Skipped};
+pub use order::{LogError, Source, read};
+pub use stamp::{Stamp, Stamps};
 
 use jiff::Timestamp;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Buckets of a histogram: value 0, then each power of two. Source: the server's `hist.h`, `N_BUCKETS`.
 pub const BUCKETS: usize = 65;
@@ -21,7 +40,8 @@ pub struct ServerLog {
     pub build: Option<String>,
     /// Instants of the first and the last line.
     pub span: Option<(Timestamp, Timestamp)>,
-    /// Where counters begin anew: the server was started again.
+    /// Where counters begin anew: the server was started again, or its histograms were cleared. No difference is
+    /// to be taken over one of them.
     pub restarts: Vec<Timestamp>,
     /// Dumps of histograms by name: `{test}-device-read-size`.
     pub histograms: BTreeMap<String, Vec<Dump>>,
@@ -29,6 +49,9 @@ pub struct ServerLog {
     pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
     /// Bytes of a write block by device, where the log has the line of the server's start.
     pub write_block_bytes: BTreeMap<String, u64>,
+    /// Configuration of each namespace as a start of the server printed it, nested keys too: each key's values in
+    /// their order. The last start counts.
+    pub configuration: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// What was strange: torn lines, units that changed, each a sentence with numbers.
     pub remarks: Vec<String>,
 }
@@ -44,6 +67,17 @@ pub enum Unit {
     Bytes,
     /// Of whatever: records of a batch.
     Count,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Millis => "msec",
+            Self::Micros => "usec",
+            Self::Bytes => "bytes",
+            Self::Count => "count",
+        })
+    }
 }
 
 /// A histogram as it was dumped: counts since the server started.
@@ -68,8 +102,10 @@ pub struct DriveLine {
     pub used_bytes: u64,
     /// Write blocks that are free.
     pub free_wblocks: u64,
-    /// Write blocks that wait to be written.
-    pub write_q: u64,
+    /// Write blocks that wait to be written; `None` of a namespace in memory: its device is a copy, never read.
+    pub write_q: Option<u64>,
+    /// Write blocks that wait to be written to the shadow device, where there is one.
+    pub shadow_write_q: Option<u64>,
     /// Write blocks written, by clients and by defragmentation.
     pub writes: u64,
     /// Write blocks that wait to be defragmented.

@@ -1,0 +1,505 @@
+//! Lines of one node, in the order of time, into a [`ServerLog`].
+
+use super::lines::{Line, Lines};
+use super::remarks::{Kind, Place, Strange};
+use super::stamp::{Stamp, Stamps};
+use super::text::{self, DumpHeader, Parts};
+use super::{BUCKETS, DriveLine, Dump, ServerLog};
+use jiff::{SignedDuration, Timestamp};
+use std::io::{self, Read};
+
+/// The clock of a server that is set by NTP jumps no further; threads that log at once differ by less.
+const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(5);
+/// A line this much later than the one before may have a wrong date: those that follow decide.
+const CLOCK_JUMP: SignedDuration = SignedDuration::from_hours(24);
+/// Lines of one histogram, and the two lines of a drive, are written at once.
+const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
+/// Most names of histograms, and most drives. A node with 64 namespaces of 16 devices has fewer.
+const SERIES_MAX: usize = 8192;
+/// Histograms and drive lines that are kept, some 200 bytes each. A day of a node with a lot switched on has 300,000;
+/// of more, every second one is left out, until all have a longer distance.
+const KEPT_MAX: usize = 1_000_000;
+/// Shortest distance that is asked for when there are too many.
+const THINNED: SignedDuration = SignedDuration::from_secs(15);
+/// Keys of the configuration that are kept.
+const KEYS_MAX: usize = 16 << 10;
+
+/// What is being read.
+#[derive(Debug, Default)]
+pub(super) struct Collector {
+    log: ServerLog,
+    strange: Strange,
+    stamps: Stamps,
+    /// The histogram whose buckets come next.
+    open: Option<Open>,
+    /// A line without its end, the last one of a file: the next file may have the rest.
+    cut_line: Vec<u8>,
+    last: Option<Stamp>,
+    /// The time before the last jump forward.
+    before_jump: Option<Timestamp>,
+    section: Vec<String>,
+    keys: usize,
+    kept: usize,
+    kept_max: usize,
+    distance: SignedDuration,
+    nul_bytes: u64,
+    long: (u64, u64),
+}
+
+#[derive(Debug)]
+struct Open {
+    name: String,
+    dump: Dump,
+    counted: u64,
+}
+
+impl Collector {
+    pub(super) fn new() -> Self {
+        Self { kept_max: KEPT_MAX, ..Self::default() }
+    }
+
+    /// With less memory, for tests.
+    #[cfg(test)]
+    pub(super) fn keeping(kept_max: usize) -> Self {
+        Self { kept_max, ..Self::default() }
+    }
+
+    /// The last instant that was read.
+    pub(super) fn end(&self) -> Option<Timestamp> {
+        self.log.span.map(|(_, end)| end)
+    }
+
+    /// Files read so far.
+    pub(super) fn files(&self) -> &[String] {
+        &self.log.files
+    }
+
+    /// Keeps a sentence for the remarks.
+    pub(super) fn say(&mut self, sentence: String) {
+        self.strange.say(sentence);
+    }
+
+    /// Reads a file to its end. `head`: what stands before its first line with a time, if it is no line of its own.
+    pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> io::Result<()> {
+        self.log.files.push(file.to_owned());
+        if !head.is_empty() {
+            self.join(head, Place { file, line: 1 });
+        }
+        // What was cut is of the file before only.
+        if !self.cut_line.is_empty() {
+            let cut = std::mem::take(&mut self.cut_line);
+            self.line(Line { bytes: &cut, whole: false }, Place { file, line: 0 });
+        }
+        loop {
+            let number = lines.number() + 1;
+            let Some(line) = lines.next_line()? else { break };
+            if line.whole {
+                self.line(line, Place { file, line: number });
+            } else {
+                self.cut_line = line.bytes.to_vec();
+            }
+        }
+        let skipped = lines.skipped();
+        self.nul_bytes += skipped.nul_bytes;
+        self.long.0 += skipped.long_lines;
+        self.long.1 += skipped.long_bytes;
+        Ok(())
+    }
+
+    /// The rest of the line that the file before ended in, or of nothing.
+    fn join(&mut self, head: &[u8], place: Place<'_>) {
+        let cut = std::mem::take(&mut self.cut_line);
+        if cut.is_empty() {
+            self.strange.count(Kind::Unstamped, place, head);
+            return;
+        }
+        self.strange.count(Kind::Joined, place, head);
+        self.line(Line { bytes: &[&cut[..], head].concat(), whole: true }, place);
+    }
+
+    /// What was read, complete.
+    pub(super) fn finish(mut self) -> ServerLog {
+        let cut = std::mem::take(&mut self.cut_line);
+        let file = self.log.files.last().cloned().unwrap_or_default();
+        // A number that ends with the file may have lost digits.
+        if cut.last().is_some_and(u8::is_ascii_digit) {
+            self.strange.say(format!("{file}: its last line has no end and is left out; it may still be written"));
+        } else if !cut.is_empty() {
+            self.line(Line { bytes: &cut, whole: false }, Place { file: &file, line: 0 });
+        }
+        self.close(Place { file: &file, line: 0 });
+        if self.nul_bytes > 0 {
+            self.strange.say(format!(
+                "{} NUL bytes before lines are skipped: the log was cut (copytruncate) while the server wrote to it",
+                results::units::Grouped(self.nul_bytes)
+            ));
+        }
+        if self.long.0 > 0 {
+            self.strange.say(format!(
+                "{} of more than {} bytes, {} bytes together, skipped",
+                results::units::count(self.long.0, "line"),
+                super::LINE_BYTES_MAX,
+                results::units::Grouped(self.long.1)
+            ));
+        }
+        if !self.distance.is_zero() {
+            self.strange.say(format!(
+                "there is more than fits into the memory set aside: histograms and drive lines closer than {} s to the one \
+                 before are left out",
+                self.distance.as_secs()
+            ));
+        }
+        self.log.remarks = self.strange.remarks();
+        self.log
+    }
+
+    fn line(&mut self, line: Line<'_>, place: Place<'_>) {
+        let Some((stamp, rest)) = self.stamps.split(line.bytes) else {
+            if !line.bytes.is_empty() {
+                self.strange.count(Kind::Unstamped, place, line.bytes);
+            }
+            return;
+        };
+        let at = self.time(stamp, place);
+        let Some(parts) = text::parts(rest) else { return };
+        match parts {
+            Parts { file: b"hist.c", .. } => self.histogram(parts.text, at, place),
+            Parts { context, .. } if context.starts_with(b"drv_") => self.drive(parts.text, at, place),
+            Parts { context: b"config", .. } => {
+                self.node(parts, place);
+                self.configuration(parts.text);
+            }
+            _ if parts.text.starts_with(b"NODE-ID ") => self.node(parts, place),
+            _ => {
+                if let Some(build) = text::start(parts.text) {
+                    self.start(build, at, place);
+                }
+            }
+        }
+    }
+
+    /// Follows the clock. Returns the instant of a line.
+    fn time(&mut self, stamp: Stamp, place: Place<'_>) -> Timestamp {
+        let at = stamp.instant();
+        let Some(last) = self.last.replace(stamp) else {
+            self.log.span = Some((at, at));
+            return at;
+        };
+        if last == stamp {
+            return at;
+        }
+        if last.offset != stamp.offset {
+            self.strange.say(format!(
+                "{} line {}: the zone of the log changes from GMT{} to GMT{}",
+                place.file, place.line, last.offset, stamp.offset
+            ));
+        }
+        let step = at.duration_since(last.instant());
+        if step > CLOCK_JUMP {
+            self.before_jump = Some(last.instant());
+        } else if step < -CLOCK_SLACK {
+            self.clock_went_back(at, step, place);
+        }
+        if let Some((begin, end)) = &mut self.log.span {
+            (*begin, *end) = ((*begin).min(at), (*end).max(at));
+        }
+        at
+    }
+
+    /// Either a line had a date of the future, and all of that time goes; or what is logged until it is as late again
+    /// will not be later than what is there.
+    fn clock_went_back(&mut self, at: Timestamp, step: SignedDuration, place: Place<'_>) {
+        let back = results::units::span(step.unsigned_abs().as_secs());
+        let place = format!("{} line {}", place.file, place.line);
+        if self.before_jump.take().is_none_or(|before| before > at) {
+            self.strange.say(format!("{place}: the clock of the log goes back by {back}, to {at}"));
+            return;
+        }
+        let mut left_out = 0;
+        for dumps in self.log.histograms.values_mut() {
+            let kept = dumps.partition_point(|dump| dump.at <= at);
+            left_out += dumps.len() - kept;
+            dumps.truncate(kept);
+        }
+        for lines in self.log.drives.values_mut() {
+            let kept = lines.partition_point(|line| line.at <= at);
+            left_out += lines.len() - kept;
+            lines.truncate(kept);
+        }
+        self.kept -= left_out;
+        self.log.restarts.retain(|restart| *restart <= at);
+        if let Some((_, end)) = &mut self.log.span {
+            *end = at;
+        }
+        self.strange.say(format!(
+            "{place}: the lines before it have a time {back} later; {} of that time left out",
+            results::units::count(left_out as u64, "histogram or drive line")
+        ));
+    }
+
+    fn histogram(&mut self, text: &[u8], at: Timestamp, place: Place<'_>) {
+        if let Some(header) = text.strip_prefix(text::DUMP) {
+            self.close(place);
+            match text::dump_header(header) {
+                Some(DumpHeader { name, total, unit: Ok(unit) }) => {
+                    let dump = Dump { at, unit, total, buckets: Vec::new() };
+                    self.open = Some(Open { name: name.to_owned(), dump, counted: 0 });
+                    if total == 0 {
+                        self.close(place);
+                    }
+                }
+                Some(_) => self.strange.count(Kind::UnknownUnit, place, text),
+                None => self.strange.count(Kind::Unread, place, text),
+            }
+            return;
+        }
+        // Anything else than buckets: a linear histogram.
+        if !text.trim_ascii_start().starts_with(b"(") {
+            return;
+        }
+        let Some((found, count)) = text::buckets(text) else {
+            self.strange.count(Kind::Unread, place, text);
+            return;
+        };
+        let found = &found[..count];
+        // Whatever comes before, or much later, is of another histogram.
+        let follows =
+            |open: &Open| open.dump.buckets.len() <= found[0].0 && at.duration_since(open.dump.at).abs() <= TOGETHER;
+        if self.open.as_ref().is_some_and(|open| !follows(open)) {
+            self.close(place);
+        }
+        let Some(open) = &mut self.open else {
+            self.strange.count(Kind::LostBuckets, place, text);
+            return;
+        };
+        for (bucket, count) in found {
+            if open.dump.buckets.len() <= *bucket {
+                open.dump.buckets.resize(bucket + 1, 0);
+            }
+            open.dump.buckets[*bucket] = *count;
+            open.counted = open.counted.saturating_add(*count);
+        }
+        if open.counted == open.dump.total || open.dump.buckets.len() == BUCKETS {
+            self.close(place);
+        }
+    }
+
+    /// Ends the histogram that is open.
+    fn close(&mut self, place: Place<'_>) {
+        let Some(Open { name, mut dump, counted }) = self.open.take() else { return };
+        let difference = dump.total.abs_diff(counted);
+        if difference > dump.total / 1000 {
+            self.strange.count(Kind::IncompleteDump, place, name.as_bytes());
+            return;
+        }
+        if difference > 0 {
+            self.strange.count(Kind::UnevenDump, place, name.as_bytes());
+        }
+        if self.log.histograms.len() >= SERIES_MAX && !self.log.histograms.contains_key(&name) {
+            self.strange.count(Kind::Unread, place, name.as_bytes());
+            return;
+        }
+        dump.buckets.shrink_to_fit();
+        if self.log.histograms.get(&name).and_then(|dumps| dumps.last()).is_some_and(|last| dump.at <= last.at) {
+            self.strange.count(Kind::NotLater, place, name.as_bytes());
+            return;
+        }
+        let dumps = self.log.histograms.entry(name).or_default();
+        if let Some(last) = dumps.last() {
+            let (began, unit_changed) = (began_anew(last, &dump), last.unit != dump.unit);
+            if began {
+                note_restart(&mut self.log.restarts, last.at, dump.at);
+            }
+            if unit_changed {
+                let text = format!(
+                    "{} line {}: a histogram changes its unit from {} to {}",
+                    place.file, place.line, last.unit, dump.unit
+                );
+                self.strange.say(text);
+            } else if !began && dump.at.duration_since(last.at) < self.distance {
+                return;
+            }
+        }
+        dumps.push(dump);
+        self.keep();
+    }
+
+    fn drive(&mut self, text: &[u8], at: Timestamp, place: Place<'_>) {
+        if let Some((device, bytes)) = text::wblocks(text) {
+            if let Some(before) = self.log.write_block_bytes.insert(device.to_owned(), bytes)
+                && before != bytes
+            {
+                let text = format!(
+                    "{} line {}: {device} has write blocks of {bytes} bytes, and had ones of {before}",
+                    place.file, place.line
+                );
+                self.strange.say(text);
+            }
+            return;
+        }
+        if !text::is_drive_line(text) {
+            return;
+        }
+        let Some(line) = text::drive_line(text) else {
+            self.strange.count(Kind::Unread, place, text);
+            return;
+        };
+        let key = (line.namespace.to_owned(), line.device.to_owned());
+        if let Some(detail) = line.counts.detail() {
+            match self.log.drives.get_mut(&key).and_then(|lines| lines.last_mut()) {
+                Some(of) if of.detail.is_none() && at.duration_since(of.at).abs() <= TOGETHER => {
+                    of.detail = Some(detail);
+                    of.printed.defrag_io_skips = line.printed.defrag_io_skips;
+                    of.printed.direct_frees = line.printed.direct_frees;
+                }
+                // Its line was left out.
+                _ if !self.distance.is_zero() || self.strange.number(Kind::NotLater) > 0 => {}
+                _ => self.strange.count(Kind::Unread, place, text),
+            }
+            return;
+        }
+        let counts = line.counts;
+        let (Some(used_bytes), Some(free_wblocks), Some(writes), Some(defrag_q), Some(defrag_reads)) =
+            (counts.used_bytes, counts.free_wblocks, counts.writes, counts.defrag_q, counts.defrag_reads)
+        else {
+            self.strange.count(Kind::Unread, place, text);
+            return;
+        };
+        let line = DriveLine {
+            at,
+            used_bytes,
+            free_wblocks,
+            write_q: counts.write_q,
+            shadow_write_q: counts.shadow_write_q,
+            writes,
+            defrag_q,
+            defrag_reads,
+            defrag_writes: counts.defrag_writes,
+            tomb_raider_reads: counts.tomb_raider_reads,
+            detail: None,
+            printed: line.printed,
+        };
+        if self.log.drives.len() >= SERIES_MAX && !self.log.drives.contains_key(&key) {
+            self.strange.count(Kind::Unread, place, text);
+            return;
+        }
+        let lines = self.log.drives.entry(key).or_default();
+        if let Some(last) = lines.last() {
+            if line.at <= last.at {
+                self.strange.count(Kind::NotLater, place, text);
+                return;
+            }
+            let began = line.writes < last.writes || line.defrag_reads < last.defrag_reads;
+            if began {
+                note_restart(&mut self.log.restarts, last.at, line.at);
+            } else if line.at.duration_since(last.at) < self.distance {
+                return;
+            }
+        }
+        lines.push(line);
+        self.keep();
+    }
+
+    fn start(&mut self, build: &str, at: Timestamp, place: Place<'_>) {
+        self.close(place);
+        self.section.clear();
+        self.log.configuration.clear();
+        self.keys = 0;
+        // The first line of a log begins its counters; before it there are none.
+        let is_last = self.log.span.is_some_and(|(_, end)| end == at);
+        if self.kept > 0 && is_last && self.log.restarts.last().is_none_or(|last| *last < at) {
+            self.log.restarts.push(at);
+        }
+        if let Some(before) = self.log.build.replace(build.to_owned())
+            && before != build
+        {
+            self.strange.say(format!("{} line {}: version {build} is started, after {before}", place.file, place.line));
+        }
+    }
+
+    fn node(&mut self, parts: Parts<'_>, place: Place<'_>) {
+        let Some(id) = text::node_id(parts) else { return };
+        if let Some(before) = &self.log.node_id
+            && *before != id
+        {
+            self.strange.say(format!("{} line {}: the node's id is {id}, and was {before}", place.file, place.line));
+        }
+        if self.log.node_id.as_ref() != Some(&id) {
+            self.log.node_id = Some(id);
+        }
+    }
+
+    /// `namespace test {`, `write-block-size 128K`, `}`: lines of the configuration file.
+    fn configuration(&mut self, text: &[u8]) {
+        let Ok(text) = std::str::from_utf8(text) else { return };
+        let text = text.split('#').next().unwrap_or_default().trim();
+        if text == "}" {
+            self.section.pop();
+            return;
+        }
+        let (text, opens) = match text.strip_suffix('{') {
+            Some(text) => (text.trim(), true),
+            None => (text, false),
+        };
+        if let [namespace, ..] = &self.section[..]
+            && let Some(namespace) = namespace.strip_prefix("namespace ")
+            && self.keys < KEYS_MAX
+        {
+            let (key, value) = text.split_once([' ', '\t']).unwrap_or((text, ""));
+            let keys = self.log.configuration.entry(namespace.trim().to_owned()).or_default();
+            keys.entry(key.to_owned()).or_default().push(value.trim().to_owned());
+            self.keys += 1;
+        }
+        if opens && self.section.len() < 16 {
+            self.section.push(text.to_owned());
+        }
+    }
+
+    /// Counts what was kept, and makes room when it is too much.
+    fn keep(&mut self) {
+        self.kept += 1;
+        if self.kept < self.kept_max {
+            return;
+        }
+        self.distance = (self.distance * 2).max(THINNED);
+        let (distance, restarts) = (self.distance, &self.log.restarts);
+        for dumps in self.log.histograms.values_mut() {
+            thin(dumps, |dump| dump.at, distance, restarts);
+        }
+        for lines in self.log.drives.values_mut() {
+            thin(lines, |line| line.at, distance, restarts);
+        }
+        let dumps: usize = self.log.histograms.values().map(Vec::len).sum();
+        self.kept = dumps + self.log.drives.values().map(Vec::len).sum::<usize>();
+    }
+}
+
+/// Leaves out what is closer than `distance` to what is before it, unless a restart is between them.
+fn thin<T>(series: &mut Vec<T>, at: impl Fn(&T) -> Timestamp, distance: SignedDuration, restarts: &[Timestamp]) {
+    let mut last: Option<Timestamp> = None;
+    series.retain(|of| {
+        let at = at(of);
+        let keeps = last.is_none_or(|last| {
+            at.duration_since(last) >= distance || restarts.iter().any(|restart| last < *restart && *restart <= at)
+        });
+        if keeps {
+            last = Some(at);
+        }
+        keeps
+    });
+}
+
+/// Whether counts were set to zero between two histograms of one name.
+fn began_anew(last: &Dump, next: &Dump) -> bool {
+    let count = |dump: &Dump, bucket| dump.buckets.get(bucket).copied().unwrap_or(0);
+    next.total < last.total
+        || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
+}
+
+/// Keeps a restart between two lines, unless one is known there.
+fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) {
+    if !restarts.iter().rev().any(|restart| after < *restart && *restart <= until) {
+        let at = restarts.partition_point(|restart| *restart < until);
+        restarts.insert(at, until);
+    }
+}

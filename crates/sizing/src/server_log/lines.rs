@@ -1,0 +1,171 @@
+//! The lines of a log, out of one buffer.
+//!
+//! Memory is bounded whatever is read: a line of more than [`LINE_BYTES_MAX`] is skipped and counted, and so are NUL
+//! bytes where a line begins. Those are what a log is full of when it was cut (`copytruncate`) under a server that
+//! went on writing behind its old end: gigabytes of them.
+
+use memchr::memchr;
+use std::io::{self, Read};
+
+/// Longest line that is read; the longest ones that servers write have some 4 KiB.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// Read at once; small enough for the cache of a core.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// A line without its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Whether it has an end: the last one of a file that is cut, or being written, has none.
+    pub whole: bool,
+}
+
+/// What was skipped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Lines longer than [`LINE_BYTES_MAX`].
+    pub long_lines: u64,
+    /// Their bytes.
+    pub long_bytes: u64,
+    /// NUL bytes before lines.
+    pub nul_bytes: u64,
+}
+
+/// Lines of `input`.
+pub struct Lines<R> {
+    input: R,
+    window: Vec<u8>,
+    begin: usize,
+    end: usize,
+    ended: bool,
+    number: u64,
+    read_bytes: u64,
+    skipped: Skipped,
+}
+
+impl<R: Read> Lines<R> {
+    /// From where `input` stands.
+    pub fn new(input: R) -> Self {
+        let window = vec![0; WINDOW_BYTES];
+        Self { input, window, begin: 0, end: 0, ended: false, number: 0, read_bytes: 0, skipped: Skipped::default() }
+    }
+
+    /// What is read from.
+    pub fn input(&self) -> &R {
+        &self.input
+    }
+
+    /// Number of the last line, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes read so far.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    /// What was skipped so far.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+
+    /// Gives back `lines` lines, each with its end, which come next again.
+    pub(super) fn unread(&mut self, lines: &[u8], count: u64) {
+        let mut window = [lines, &self.window[self.begin..self.end]].concat();
+        (self.begin, self.end) = (0, window.len());
+        window.resize(window.len() + WINDOW_BYTES, 0);
+        self.window = window;
+        self.number -= count;
+    }
+
+    /// The next line; `None` at the end.
+    pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
+        let mut searched = 0;
+        loop {
+            if searched == 0 {
+                self.skip_nul_bytes();
+            }
+            let rest = &self.window[self.begin..self.end];
+            if let Some(at) = memchr(b'\n', &rest[searched..]) {
+                let length = searched + at;
+                let begin = self.begin;
+                self.begin += length + 1;
+                self.number += 1;
+                if length > LINE_BYTES_MAX {
+                    self.skipped.long_lines += 1;
+                    self.skipped.long_bytes += length as u64;
+                    searched = 0;
+                    continue;
+                }
+                return Ok(Some(Line { bytes: without_return(&self.window[begin..begin + length]), whole: true }));
+            }
+            searched = rest.len();
+            if searched > LINE_BYTES_MAX {
+                self.skip_long_line()?;
+                searched = 0;
+            } else if !self.fill()? {
+                let begin = std::mem::replace(&mut self.begin, self.end);
+                self.number += u64::from(begin < self.end);
+                let rest = Line { bytes: &self.window[begin..self.end], whole: false };
+                return Ok((begin < self.end).then_some(rest));
+            }
+        }
+    }
+
+    fn skip_nul_bytes(&mut self) {
+        let rest = &self.window[self.begin..self.end];
+        if rest.first() == Some(&0) {
+            let count = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
+            self.begin += count;
+            self.skipped.nul_bytes += count as u64;
+        }
+    }
+
+    /// Skips what is left of a line that is too long already.
+    fn skip_long_line(&mut self) -> io::Result<()> {
+        self.skipped.long_lines += 1;
+        self.number += 1;
+        loop {
+            let rest = &self.window[self.begin..self.end];
+            let (length, found) = match memchr(b'\n', rest) {
+                Some(length) => (length, true),
+                None => (rest.len(), false),
+            };
+            self.skipped.long_bytes += length as u64;
+            self.begin += length + usize::from(found);
+            if found || !self.fill()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads more behind what is there; false at the end.
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        self.window.copy_within(self.begin..self.end, 0);
+        (self.begin, self.end) = (0, self.end - self.begin);
+        loop {
+            match self.input.read(&mut self.window[self.end..]) {
+                Ok(0) => {
+                    self.ended = true;
+                    return Ok(false);
+                }
+                Ok(length) => {
+                    self.end += length;
+                    self.read_bytes += length as u64;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,253 @@
+//! Files of one or several nodes, each node's in the order of time.
+//!
+//! Of each file so much is read first as tells when it begins and of which node it is; then all are read to their ends,
+//! in that order. What names no node belongs with what it does not overlap.
+
+use super::ServerLog;
+use super::collect::Collector;
+use super::lines::{LINE_BYTES_MAX, Lines};
+use super::stamp::Stamps;
+use super::text;
+use jiff::{SignedDuration, Timestamp};
+use results::act_log::Input;
+use results::files::{self, Links};
+use results::units::{count as count_of, quoted};
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::path::Path;
+use thiserror::Error;
+
+/// Read of a file while its node is looked for: a ticker comes every 10 s.
+const PROBED_BYTES: usize = 1 << 20;
+/// Read of a file before its first line with a time, without what is skipped.
+const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
+/// Likewise, NUL bytes and long lines included.
+const SKIPPED_BYTES_MAX: u64 = 64 << 30;
+/// So much later than the begin of a file may be the end of the one before it.
+const SLACK: SignedDuration = SignedDuration::from_secs(10);
+
+/// Why a log cannot be read.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The system refuses, or compressed data is damaged.
+    #[error("reading {name} - {source}{}", advice(source))]
+    Read {
+        /// Which.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error(
+        "reading {name} - it is no log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO (info): \
+         (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
+         \"journalctl -u aerospike -a -o cat\""
+    )]
+    NotServerLog {
+        /// Which.
+        name: String,
+        /// What it is.
+        found: String,
+    },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => " - check the path",
+        io::ErrorKind::PermissionDenied => " - read it as the user who owns it, or let this user read it (chmod)",
+        io::ErrorKind::IsADirectory => " - name the log itself",
+        io::ErrorKind::InvalidInput => " - name the log itself, or send it to standard input and give - as its name",
+        _ => "",
+    }
+}
+
+/// A log to be read, decompressed.
+pub struct Source {
+    name: String,
+    input: Input<Box<dyn Read>>,
+}
+
+impl Source {
+    /// A file, or standard input for `-`. `piped`: the command that reads one from standard input, for messages.
+    pub fn open(path: &Path, piped: &'static str) -> Result<Self, LogError> {
+        if path == Path::new("-") {
+            return Self::new("standard input", Box::new(io::stdin().lock()), piped);
+        }
+        let name = path.display().to_string();
+        match files::open(path, Links::Followed) {
+            Ok(file) => Self::new(&name, Box::new(file), piped),
+            Err(source) => Err(LogError::Read { name, source }),
+        }
+    }
+
+    /// What `name` stands for.
+    pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, LogError> {
+        let name = name.to_owned();
+        match Input::piped_to(bytes, piped) {
+            Ok(input) => Ok(Self { name, input }),
+            Err(source) => Err(LogError::Read { name, source }),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its lines.
+    pub fn lines(self) -> Lines<impl Read> {
+        Lines::new(self.input)
+    }
+}
+
+/// A file of which the begin was read.
+struct Begun {
+    name: String,
+    /// What stands before the first line with a time.
+    head: Vec<u8>,
+    /// Lines between it and the first line with a time.
+    unstamped: u64,
+    begin: Timestamp,
+    node: Option<String>,
+    lines: Lines<Input<Box<dyn Read>>>,
+}
+
+/// Reads logs, of one node or of several, in any order: a log for each node, by its id.
+///
+/// Empty files are named in a remark, as rotation leaves them. Errors: a file cannot be read or is no such log.
+pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
+    let mut begun = Vec::new();
+    let mut empty = Vec::new();
+    let alone = sources.len() == 1;
+    for source in sources {
+        let name = source.name.clone();
+        match begin(source)? {
+            Some(file) => begun.push(file),
+            None if alone => return Err(LogError::NotServerLog { name, found: "nothing: it is empty".to_owned() }),
+            None => empty.push(name),
+        }
+    }
+    if begun.is_empty() {
+        let (name, found) = (empty.join(", "), "nothing: all are empty".to_owned());
+        return Err(LogError::NotServerLog { name, found });
+    }
+    begun.sort_by_key(|file| file.begin);
+    let ids: BTreeSet<_> = begun.iter().filter_map(|file| file.node.clone()).collect();
+    let only = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
+    let mut nodes: Vec<(Option<String>, Collector)> = Vec::new();
+    for file in begun {
+        read_to_end(file, only.as_ref(), &mut nodes)?;
+    }
+    let mut logs: Vec<ServerLog> = nodes.into_iter().map(|(_, collector)| collector.finish()).collect();
+    logs.sort_by(|a, b| (&a.node_id, &a.files).cmp(&(&b.node_id, &b.files)));
+    if let (Some(log), false) = (logs.first_mut(), empty.is_empty()) {
+        log.remarks.push(format!("empty: {}", empty.join(", ")));
+    }
+    Ok(logs)
+}
+
+/// Reads up to the first line with a time, and on until the node is known. `None`: the file is empty.
+fn begin(source: Source) -> Result<Option<Begun>, LogError> {
+    let Source { name, input } = source;
+    let read_error = |name: &str, source| LogError::Read { name: name.to_owned(), source };
+    let mut lines = Lines::new(input);
+    let (mut stamps, mut head, mut found) = (Stamps::default(), Vec::new(), None);
+    let (mut unstamped, mut unstamped_bytes) = (0, 0);
+    let mut first = None;
+    let (mut kept, mut count, mut node) = (Vec::new(), 0, None);
+    while kept.len() < PROBED_BYTES && node.is_none() {
+        let number = lines.number() + 1;
+        let (skipped, read) = (lines.skipped(), lines.read_bytes());
+        let Some(line) = lines.next_line().map_err(|source| read_error(&name, source))? else { break };
+        if let Some((stamp, rest)) = stamps.split(line.bytes) {
+            first.get_or_insert(stamp.instant());
+            node = text::parts(rest).and_then(text::node_id);
+        } else if first.is_none() {
+            found.get_or_insert_with(|| described(line.bytes));
+            match number == 1 && skipped.nul_bytes == 0 {
+                true => head = line.bytes.to_vec(),
+                false => unstamped += 1,
+            }
+            unstamped_bytes += line.bytes.len() as u64 + 1;
+            if unstamped_bytes > UNSTAMPED_BYTES_MAX || read > SKIPPED_BYTES_MAX {
+                break;
+            }
+            continue;
+        }
+        kept.extend_from_slice(line.bytes);
+        if line.whole {
+            kept.push(b'\n');
+        }
+        count += 1;
+    }
+    let skipped = lines.skipped();
+    let Some(begin) = first else {
+        if lines.read_bytes() == 0 {
+            return Ok(None);
+        }
+        let found = found.unwrap_or_else(|| {
+            format!(
+                "{} NUL bytes and {} of more than {LINE_BYTES_MAX} bytes",
+                skipped.nul_bytes,
+                count_of(skipped.long_lines, "line")
+            )
+        });
+        return Err(LogError::NotServerLog { name, found });
+    };
+    lines.unread(&kept, count);
+    Ok(Some(Begun { name, head, unstamped, begin, node, lines }))
+}
+
+/// What a line is that is none of a log.
+fn described(line: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(line).chars().take(60).collect();
+    match text.contains(['\0', '\u{fffd}']) {
+        true => "binary data".to_owned(),
+        false => format!("first {}", quoted(&text)),
+    }
+}
+
+/// Reads a file into the log of its node. One that names none is of the only node there is, or follows what it does not
+/// overlap.
+fn read_to_end(
+    mut file: Begun,
+    only: Option<&String>,
+    nodes: &mut Vec<(Option<String>, Collector)>,
+) -> Result<(), LogError> {
+    let node = file.node.as_ref().or(only).cloned();
+    let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
+    let belongs = |(id, collector): &(Option<String>, Collector)| match file.node {
+        Some(_) => *id == node,
+        None => (*id == node || id.is_none()) && !overlaps(collector),
+    };
+    let at = match nodes.iter().position(belongs) {
+        Some(at) => at,
+        None => {
+            let overlaps_only = file.node.is_none() && nodes.iter().any(|(id, _)| *id == node);
+            nodes.push((if overlaps_only { None } else { node }, Collector::new()));
+            nodes.len() - 1
+        }
+    };
+    let collector = &mut nodes[at].1;
+    if let (Some(end), Some(before)) =
+        (collector.end().filter(|_| overlaps(collector)), collector.files().last().cloned())
+    {
+        let seconds = end.duration_since(file.begin).as_secs().unsigned_abs();
+        collector.say(format!(
+            "{} begins {} before the end of {before}: what both have is read once",
+            file.name,
+            results::units::span(seconds)
+        ));
+    }
+    if file.unstamped > 0 {
+        let lines = count_of(file.unstamped, "line");
+        collector.say(format!("{}: {lines} before the first with a time, left out", file.name));
+    }
+    collector
+        .read(&file.name, &file.head, &mut file.lines)
+        .map_err(|source| LogError::Read { name: file.name.clone(), source })?;
+    if file.lines.input().is_cut() {
+        collector.say(format!("{} is compressed and ends early: what there is of it is read", file.name));
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+use super::collect::Collector;
+use super::*;
+use std::io::{self, Cursor, Read};
+
+const PIPED: &str = "flashproof size --log -";
+
+fn source(name: &str, bytes: impl AsRef<[u8]>) -> Source {
+    Source::new(name, Box::new(Cursor::new(bytes.as_ref().to_vec())), PIPED).unwrap()
+}
+
+fn read_one(text: impl AsRef<[u8]>) -> ServerLog {
+    let mut logs = read(vec![source("a.log", text)]).unwrap();
+    assert_eq!(logs.len(), 1);
+    logs.remove(0)
+}
+
+fn captured(version: &str) -> Vec<u8> {
+    let path = format!("{}/tests/data/{version}/aerospike.log.zst", env!("CARGO_MANIFEST_DIR"));
+    let mut bytes = Vec::new();
+    results::act_log::Input::new(std::fs::File::open(path).unwrap()).unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+/// `n` histograms and drive lines 10 s apart, from `begin` (s of the day) on, counting from `first`.
+fn log(begin: u64, n: u64, first: u64) -> String {
+    (0..n).fold(String::new(), |text, i| text + &ticks(begin + 10 * i, first + i))
+}
+
+fn ticks(second: u64, count: u64) -> String {
+    let stamp = format!("Nov 20 2026 {:02}:{:02}:{:02} GMT", second / 3600, second / 60 % 60, second % 60);
+    format!(
+        "{stamp}: INFO (info): (ticker.c:162) NODE-ID bb9050011ac4202 CLUSTER-SIZE 3\n\
+         {stamp}: INFO (info): (hist.c:319) histogram dump: {{test}}-read ({} total) usec\n\
+         {stamp}: INFO (info): (hist.c:330)  (00: {:010}) (01: {:010}) (05: {:010}) (06: {:010})\n\
+         {stamp}: INFO (info): (hist.c:339)  (64: {:010})\n\
+         {stamp}: INFO (drv_ssd): (drv_ssd.c:2133) {{test}} /dev/sdb: used-bytes 1000 free-wblocks 12 write-q 1 \
+         write ({count},3.2) defrag-q 0 defrag-read ({count},3.3) defrag-write (372,1.6)\n",
+        count * 5,
+        count,
+        count,
+        count,
+        count,
+        count
+    )
+}
+
+#[test]
+fn the_captured_logs_read_whole_and_without_a_remark() {
+    for (version, node, dumps, unit) in
+        [("ce-4.9.0.37", "32C901000000FC02", 45, Unit::Millis), ("ce-8.0.0.15", "32C901000000FC02", 63, Unit::Micros)]
+    {
+        let log = read_one(captured(version));
+        assert_eq!(log.remarks, [""; 0], "{version}");
+        assert_eq!((log.node_id.as_deref(), log.build.as_deref()), (Some(node), version.strip_prefix("ce-")));
+        let reads = &log.histograms["{test}-device-read-size"];
+        assert_eq!((reads.len(), reads[0].unit), (dumps, Unit::Bytes));
+        assert!(reads.iter().all(|dump| dump.buckets.iter().sum::<u64>() == dump.total));
+        assert_eq!(log.histograms["{test}-/dev/loop2-read"][0].unit, unit);
+        let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
+        assert!(drive.iter().all(|line| line.detail.is_some() && line.defrag_writes.is_some()), "{version}");
+        assert_eq!((log.restarts.len(), log.histograms.contains_key("{test}-write-start")), (0, true));
+    }
+    let log = read_one(captured("ce-8.0.0.15"));
+    assert_eq!(log.write_block_bytes["/dev/loop2"], 8 << 20);
+    let test = &log.configuration["test"];
+    assert_eq!((&test["flush-size"], &test["device"]), (&vec!["128K".to_owned()], &vec!["/dev/loop2".to_owned()]));
+    let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
+    assert_eq!(drive.len(), 31);
+    // As printed at 23:07:05.
+    let line = drive.iter().find(|line| line.at == at("2026-11-20T23:07:05.478Z")).unwrap();
+    assert_eq!((line.used_bytes, line.free_wblocks, line.writes), (893_760_160, 112, 914));
+    assert_eq!((line.defrag_reads, line.defrag_writes, line.write_q), (776, Some(372), Some(0)));
+    let detail = line.detail.unwrap();
+    assert_eq!((detail.partial_writes, detail.defrag_partial_writes), (Some(8), Some(1)));
+    assert_eq!(read_one(captured("ce-4.9.0.37")).write_block_bytes["/dev/loop2"], 128 << 10);
+}
+
+#[test]
+fn lines_of_every_version_are_read() {
+    let old = include_str!("../../tests/data/formats-old.log");
+    let lines: Vec<&str> = old.lines().collect();
+    let drive = |line: &str| read_one(line).drives.into_iter().next().unwrap();
+    let ((namespace, device), found) = drive(&lines[..2].join("\n"));
+    assert_eq!((namespace.as_str(), device.as_str(), found.len()), ("ycsb", "/dev/nvme0n1", 1));
+    assert_eq!((found[0].writes, found[0].defrag_reads), (65_885_408, 53_996_089));
+    let detail = found[0].detail.unwrap();
+    assert_eq!((detail.defrag_io_skips, detail.direct_frees, detail.partial_writes), (3650, 11_873_218, None));
+    let printed = PrintedRates {
+        writes: 1543.0,
+        defrag_reads: 1172.8,
+        defrag_writes: Some(406.8),
+        defrag_io_skips: Some(0.2),
+        direct_frees: Some(369.0),
+    };
+    assert_eq!(found[0].printed, printed);
+    let ((namespace, device), found) = drive(lines[2]);
+    assert_eq!((namespace.as_str(), device.as_str()), ("", "/www/aerospike/data/er.dat"));
+    assert_eq!((found[0].used_bytes, found[0].free_wblocks, found[0].defrag_writes), (1_013_766_400, 15_169, Some(0)));
+    let query = &read_one(lines[3]).histograms["query"];
+    assert_eq!((query[0].at, query[0].total), (at("2015-06-29T19:15:17Z"), 0));
+    let (_, found) = drive(lines[5]);
+    assert_eq!(found[0].at, at("2022-07-12T14:39:13Z"));
+    assert_eq!((found[0].shadow_write_q, found[0].tomb_raider_reads), (Some(0), Some(13_758)));
+
+    let mut odd = lines[2].replace("w-q 0 w-tot 0 (0.0/s)", "n-w 3, w-q 7 w-tot 99 (1.5/s)");
+    odd = odd.replace(" defrag-w-tot 0 (0.0/s)", "");
+    let (_, found) = drive(&odd);
+    assert_eq!((found[0].write_q, found[0].writes, found[0].defrag_writes), (Some(7), 99, None));
+    assert_eq!(found[0].printed.writes, 1.5);
+    let memory = "Sep 01 2024 00:00:00 GMT: INFO (drv_mem): (drv_mem.c:1) {m} /dev/sdc: used-bytes 5 free-wblocks 4 \
+                  write (3,0.1) defrag-q 2 defrag-read (1,0.0) defrag-write (0,0.0) shadow-write-q 6\n";
+    let (_, found) = drive(memory);
+    assert_eq!((found[0].write_q, found[0].writes, found[0].shadow_write_q), (None, 3, Some(6)));
+    // Before 3.4 there is no unit, and two spaces.
+    let old = "Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:55) histogram dump: query (7 total)\n\
+               Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:70)  (00: 0000000004)  (01: 0000000003) \n";
+    let query = &read_one(old).histograms["query"][0];
+    assert_eq!((query.unit, query.total, &query.buckets[..]), (Unit::Millis, 7, &[4, 3][..]));
+}
+
+#[test]
+fn stamps_have_milliseconds_zones_and_long_months() {
+    for (text, instant) in [
+        ("Nov 20 2026 23:12:07 GMT: x", "2026-11-20T23:12:07Z"),
+        ("Nov 20 2026 23:12:07.406 GMT: x", "2026-11-20T23:12:07.406Z"),
+        ("Nov 20 2026 23:12:07.406 GMT+0530: x", "2026-11-20T17:42:07.406Z"),
+        ("Nov 20 2026 23:12:07 GMT-0800: x", "2026-11-21T07:12:07Z"),
+        ("July 12 2022 14:39:13 GMT: x", "2022-07-12T14:39:13Z"),
+        ("Sept 5 2022 04:39:13 GMT: x", "2022-09-05T04:39:13Z"),
+    ] {
+        let (stamp, rest) = stamp::split(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!((stamp.instant(), rest), (at(instant), &b"x"[..]), "{text}");
+    }
+    for text in ["", "Nov", "Nov 32 2026 23:12:07 GMT: x", "No 20 2026 23:12:07 GMT: x", "Nov 20 2026 23:12:07 CET: x"]
+    {
+        assert!(stamp::split(text.as_bytes()).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn counters_that_go_back_and_starts_are_restarts_once() {
+    let before = log(0, 5, 100);
+    let start = "Nov 20 2026 00:01:00 GMT: INFO (as): (as.c:301) <><><><><>  Aerospike Community Edition build 4.9.0.37  \
+                 <><><><><>\n";
+    let told = read_one([&before, start, &log(70, 3, 1)].concat());
+    assert_eq!(told.restarts, [at("2026-11-20T00:01:00Z")]);
+    let found = read_one([&before[..], &log(70, 3, 1)].concat());
+    assert_eq!(found.restarts, [at("2026-11-20T00:01:10Z")]);
+    assert_eq!(found.histograms["{test}-read"].len(), 8);
+    assert_eq!(read_one([start, &log(70, 3, 1)].concat()).restarts, []);
+}
+
+#[test]
+fn files_of_a_node_are_put_in_order_and_lines_cut_between_them_are_joined() {
+    let text = log(0, 20, 1);
+    let whole = read_one(&text);
+    for cut in [400, 401, 430, text.len() / 2, text.len() / 2 + 33, text.len() / 2 + 77] {
+        let (first, second) = text.as_bytes().split_at(cut);
+        let logs = read(vec![source("b.log", second), source("a.log", first)]).unwrap();
+        assert_eq!(logs.len(), 1, "cut at {cut}");
+        assert_eq!(logs[0].files, ["a.log", "b.log"]);
+        assert_eq!((&logs[0].histograms, &logs[0].drives), (&whole.histograms, &whole.drives), "cut at {cut}");
+        let joined = logs[0].remarks.iter().any(|remark| remark.starts_with("1 line in two parts"));
+        assert_eq!(joined, text.as_bytes()[cut - 1] != b'\n' && text.as_bytes()[cut] != b'N', "{:?}", logs[0].remarks);
+    }
+}
+
+#[test]
+fn nodes_are_told_apart_by_their_id_or_by_overlapping_times() {
+    let (a, b) = (log(0, 20, 1), log(5, 20, 1000).replace("bb9050011ac4202", "bb9050011ac4203"));
+    let logs = read(vec![source("b", &b), source("a", &a)]).unwrap();
+    assert_eq!(
+        logs.iter().map(|log| log.node_id.as_deref().unwrap()).collect::<Vec<_>>(),
+        ["BB9050011AC4202", "BB9050011AC4203"]
+    );
+    assert!(logs.iter().all(|log| log.restarts.is_empty() && log.histograms["{test}-read"].len() == 20));
+    let nameless = |text: &str| {
+        text.lines().filter(|line| !line.contains("NODE-ID")).fold(String::new(), |all, line| all + line + "\n")
+    };
+    let logs =
+        read(vec![source("b", nameless(&b)), source("a", nameless(&a)), source("c", nameless(&log(300, 5, 50)))])
+            .unwrap();
+    assert_eq!(logs.len(), 2);
+    assert_eq!(logs.iter().map(|log| log.files.len()).sum::<usize>(), 3);
+    // The same file twice is read once, and said.
+    let logs = read(vec![source("a", &a), source("copy", &a)]).unwrap();
+    assert_eq!((logs.len(), logs[0].histograms["{test}-read"].len(), logs[0].restarts.len()), (1, 20, 0));
+    assert!(logs[0].remarks[0].contains("what both have is read once"), "{:?}", logs[0].remarks);
+}
+
+#[test]
+fn what_is_strange_is_counted_and_the_rest_is_read() {
+    let clean = read_one(log(0, 20, 1));
+    let mut text = log(0, 10, 1).into_bytes();
+    text.extend([0; 5000]);
+    text.extend(log(100, 1, 11).into_bytes());
+    text.extend([b'x'; LINE_BYTES_MAX + 10]);
+    text.extend(b"\nno time here\n");
+    text.extend(log(110, 9, 12).into_bytes());
+    let odd = read_one(&text);
+    assert_eq!((&odd.histograms, &odd.drives), (&clean.histograms, &clean.drives));
+    let remarks = odd.remarks.join("\n");
+    for wanted in ["5,000 NUL bytes", "1 line of more than 65536 bytes", "1 line without a time"] {
+        assert!(remarks.contains(wanted), "{remarks}");
+    }
+
+    // A line of buckets that is lost, and one of a histogram's name.
+    let text = log(0, 10, 1);
+    let lost = text.replacen("(64: 0000000003)", "(64: 00000", 1);
+    let odd = read_one(lost);
+    assert_eq!(odd.histograms["{test}-read"].len(), 9);
+    assert!(odd.remarks.join("\n").contains("1 histogram without all of its buckets"), "{:?}", odd.remarks);
+    assert!(odd.remarks.join("\n").contains("cannot be read"), "{:?}", odd.remarks);
+    let lost = text.replacen("histogram dump: {test}-read (15 total)", "histogr", 1);
+    let odd = read_one(lost);
+    assert_eq!(odd.histograms["{test}-read"].len(), 9);
+    assert!(odd.remarks.join("\n").contains("2 lines of buckets without the line that names"), "{:?}", odd.remarks);
+}
+
+#[test]
+fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
+    let odd = read_one([log(3600, 10, 1), log(3000, 10, 11), log(3720, 10, 30)].concat());
+    let reads = &odd.histograms["{test}-read"];
+    assert!(reads.is_sorted_by(|a, b| a.at < b.at));
+    assert_eq!((reads.len(), odd.restarts.len()), (20, 0));
+    let remarks = odd.remarks.join("\n");
+    assert!(
+        remarks.contains("the clock of the log goes back by 11 min 30 s") && remarks.contains("20 histogram"),
+        "{remarks}"
+    );
+    // A line with a wrong date does not hide all that follows.
+    let wrong = log(100, 1, 11).replace("2026", "2062");
+    let odd = read_one([log(0, 10, 1), wrong, log(110, 10, 12)].concat());
+    assert_eq!(odd.histograms["{test}-read"].len(), 20, "{:?}", odd.remarks);
+    assert_eq!(odd.span.unwrap().1, at("2026-11-20T00:03:20Z"));
+}
+
+#[test]
+fn units_and_zones_that_change_are_said() {
+    let text = [log(0, 5, 1), log(50, 5, 6).replace(" usec", " msec").replace(" GMT:", " GMT+0000:")].concat();
+    assert!(read_one(&text).remarks[0].contains("changes its unit from usec to msec"));
+    let text = [log(0, 5, 1), log(3650, 5, 6).replace(" GMT:", " GMT+0100:")].concat();
+    let odd = read_one(&text);
+    assert!(odd.remarks[0].contains("zone of the log changes"), "{:?}", odd.remarks);
+    assert_eq!(odd.histograms["{test}-read"][5].at, at("2026-11-20T00:00:50Z"));
+}
+
+#[test]
+fn what_is_no_log_is_refused_with_what_was_found() {
+    for (bytes, found) in [
+        (&b""[..], "nothing: it is empty"),
+        (b"reads (2002 total)\n (00: 0000001914)\n", "first \"reads (2002 total)\""),
+        (b"\x7fELF\0\x01\xff\n\0", "binary data"),
+        (&[0; 100], "100 NUL bytes"),
+    ] {
+        let error = read(vec![source("x", bytes)]).unwrap_err().to_string();
+        assert!(
+            error.contains("reading x - it is no log of the database: expected") && error.contains(found),
+            "{error}"
+        );
+    }
+    let logs = read(vec![source("x", ""), source("y", log(0, 3, 1))]).unwrap();
+    assert_eq!(logs[0].remarks, ["empty: x"]);
+}
+
+/// `begin`, so many of `byte`, `end`.
+struct Long(Vec<u8>, u64, u8, Vec<u8>);
+
+impl Read for Long {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let count @ 1.. = (&self.0[..]).read(buffer)? {
+            self.0.drain(..count);
+            return Ok(count);
+        }
+        let count = (self.1).min(buffer.len() as u64) as usize;
+        if count > 0 {
+            buffer[..count].fill(self.2);
+            self.1 -= count as u64;
+            return Ok(count);
+        }
+        let count = (&self.3[..]).read(buffer)?;
+        self.3.drain(..count);
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_gigabyte_in_one_line_is_skipped_wherever_it_stands() {
+    let (first, second) = (log(0, 5, 1), log(50, 5, 6));
+    for (byte, begin) in [(b'x', &first[..]), (b'x', ""), (0, ""), (0, &first)] {
+        let end = format!("\n{second}");
+        let source = Source::new("big", Box::new(Long(begin.into(), 1 << 30, byte, end.into())), PIPED).unwrap();
+        let log = &read(vec![source]).unwrap()[0];
+        assert_eq!(log.histograms["{test}-read"].len(), if begin.is_empty() { 5 } else { 10 });
+        assert!(log.remarks[0].contains("1,073,741,82"), "{:?}", log.remarks);
+    }
+}
+
+#[test]
+fn too_much_is_thinned_and_said() {
+    let mut collector = Collector::keeping(50);
+    let text = log(0, 200, 1);
+    collector.read("a", b"", &mut Lines::new(text.as_bytes())).unwrap();
+    let log = collector.finish();
+    let reads = &log.histograms["{test}-read"];
+    assert!((8..=25).contains(&reads.len()), "{}", reads.len());
+    assert!(reads.windows(2).all(|pair| pair[1].at.duration_since(pair[0].at).as_secs() >= 60));
+    assert!(log.remarks[0].contains("closer than"), "{:?}", log.remarks);
+}

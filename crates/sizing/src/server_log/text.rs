@@ -1,0 +1,254 @@
+//! What stands behind the stamp of a line: histograms, counts of drives, facts of the start.
+//!
+//! ```text
+//! INFO (info): (hist.c:319) histogram dump: {test}-read (397556 total) usec
+//! INFO (info): (hist.c:330)  (04: 0000001707) (05: 0000001582) (06: 0000001397) (07: 0000035030)
+//! INFO (drv_ssd): (drv_ssd.c:2133) {test} /dev/sdb: used-bytes 893760160 free-wblocks 112 write-q 0 write (914,3.2) ...
+//! INFO (drv_ssd): (drv_ssd.c::2088) device /dev/sdb: used 1013766400, contig-free 15169M (15169 wblocks), ...
+//! DETAIL (drv_ssd): (drv_ssd.c:2140) {test} /dev/sdb: free-wblocks (5,107) defrag-io-skips (0,0.0) direct-frees (0,0.0)
+//! ```
+//!
+//! Whatever closes with a parenthesis has to have it, so that a number that was cut is not taken for a smaller one.
+
+use super::{BUCKETS, DriveDetail, PrintedRates, Unit};
+use memchr::{memchr, memmem};
+
+/// A line's parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parts<'a> {
+    /// `info`, `drv_ssd`.
+    pub(crate) context: &'a [u8],
+    /// `hist.c`, without folder and line.
+    pub(crate) file: &'a [u8],
+    /// What is said.
+    pub(crate) text: &'a [u8],
+}
+
+/// Splits what stands behind a stamp: `LEVEL (context): (file.c:line) text`.
+pub(crate) fn parts(line: &[u8]) -> Option<Parts<'_>> {
+    let open = memchr(b'(', &line[..line.len().min(16)])?;
+    let rest = &line[open + 1..];
+    let close = memchr(b')', rest)?;
+    let (context, rest) = (&rest[..close], rest[close..].strip_prefix(b"): (")?);
+    let close = memchr(b')', rest)?;
+    let file = &rest[..close];
+    let file = &file[..memchr(b':', file).unwrap_or(file.len())];
+    let file = &file[memchr::memrchr(b'/', file).map_or(0, |at| at + 1)..];
+    let text = &rest[close + 1..];
+    Some(Parts { context, file, text: text.strip_prefix(b" ").unwrap_or(text) })
+}
+
+/// First words of the line that begins a histogram.
+pub(crate) const DUMP: &[u8] = b"histogram dump: ";
+
+/// The line that begins a histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DumpHeader<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// All that were counted.
+    pub(crate) total: u64,
+    /// What its values are; `Err` of a word that is none of those known.
+    pub(crate) unit: Result<Unit, &'a str>,
+}
+
+/// Reads `NAME (N total) UNIT`, which follows [`DUMP`].
+pub(crate) fn dump_header(text: &[u8]) -> Option<DumpHeader<'_>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (name, rest) = text.rsplit_once(" (")?;
+    let (total, unit) = rest.split_once(" total)")?;
+    let unit = match unit.trim() {
+        "msec" | "" => Ok(Unit::Millis),
+        "usec" => Ok(Unit::Micros),
+        "bytes" => Ok(Unit::Bytes),
+        "count" => Ok(Unit::Count),
+        other => Err(other),
+    };
+    Some(DumpHeader { name, total: number(total)?, unit }).filter(|header| !header.name.is_empty())
+}
+
+/// Most buckets that a line has; servers write four.
+const BUCKETS_OF_LINE_MAX: usize = 16;
+
+/// Reads ` (04: 0000001707) (05: 0000001582)`: buckets and their counts. `None`: it is no such line.
+pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX], usize)> {
+    let mut found = [(0, 0); BUCKETS_OF_LINE_MAX];
+    let mut count = 0;
+    let mut rest = text.trim_ascii();
+    while !rest.is_empty() {
+        let inner = rest.strip_prefix(b"(")?;
+        let close = memchr(b')', inner)?;
+        let colon = memchr(b':', &inner[..close])?;
+        let bucket = digits(&inner[..colon])? as usize;
+        *found.get_mut(count)? = (bucket, digits(inner[colon + 1..close].trim_ascii_start())?);
+        if bucket >= BUCKETS {
+            return None;
+        }
+        count += 1;
+        rest = inner[close + 1..].trim_ascii_start();
+    }
+    (count > 0).then_some((found, count))
+}
+
+/// Counts of a drive's line, by what is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) used_bytes: Option<u64>,
+    pub(crate) free_wblocks: Option<u64>,
+    pub(crate) write_q: Option<u64>,
+    pub(crate) writes: Option<u64>,
+    pub(crate) defrag_q: Option<u64>,
+    pub(crate) defrag_reads: Option<u64>,
+    pub(crate) defrag_writes: Option<u64>,
+    pub(crate) shadow_write_q: Option<u64>,
+    pub(crate) tomb_raider_reads: Option<u64>,
+    defrag_io_skips: Option<u64>,
+    direct_frees: Option<u64>,
+    partial_writes: Option<u64>,
+    defrag_partial_writes: Option<u64>,
+}
+
+impl Counts {
+    /// Those of the line of details, if it is that one.
+    pub(crate) fn detail(&self) -> Option<DriveDetail> {
+        Some(DriveDetail {
+            defrag_io_skips: self.defrag_io_skips?,
+            direct_frees: self.direct_frees?,
+            partial_writes: self.partial_writes,
+            defrag_partial_writes: self.defrag_partial_writes,
+        })
+    }
+
+    /// Where the count of a key belongs. Keys of old versions have other names.
+    fn of(&mut self, key: &str) -> Option<&mut Option<u64>> {
+        Some(match key {
+            "used-bytes" | "used" => &mut self.used_bytes,
+            "free-wblocks" => &mut self.free_wblocks,
+            "write-q" | "w-q" => &mut self.write_q,
+            "write" | "w-tot" => &mut self.writes,
+            "defrag-q" => &mut self.defrag_q,
+            "defrag-read" | "defrag-tot" => &mut self.defrag_reads,
+            "defrag-write" | "defrag-w-tot" => &mut self.defrag_writes,
+            "shadow-write-q" => &mut self.shadow_write_q,
+            "tomb-raider-read" => &mut self.tomb_raider_reads,
+            "defrag-io-skips" => &mut self.defrag_io_skips,
+            "direct-frees" => &mut self.direct_frees,
+            "partial-writes" => &mut self.partial_writes,
+            "defrag-partial-writes" => &mut self.defrag_partial_writes,
+            _ => return None,
+        })
+    }
+}
+
+/// A line that counts what a drive did.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DriveText<'a> {
+    /// Empty in old versions.
+    pub(crate) namespace: &'a str,
+    /// `/dev/sdb`.
+    pub(crate) device: &'a str,
+    /// What is counted.
+    pub(crate) counts: Counts,
+    /// The rates beside it.
+    pub(crate) printed: PrintedRates,
+}
+
+/// Whether a line of a driver counts what a drive did: one that does and does not read is worth a remark.
+pub(crate) fn is_drive_line(text: &[u8]) -> bool {
+    memmem::find(text, b": used").is_some() || memmem::find(text, b" defrag-io-skips ").is_some()
+}
+
+/// Reads a line that counts what a drive did.
+pub(crate) fn drive_line(text: &[u8]) -> Option<DriveText<'_>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (head, rest) = text.split_once(": ")?;
+    let (namespace, device) = match head.strip_prefix('{') {
+        Some(head) => head.split_once("} ")?,
+        None => ("", head.strip_prefix("device ")?),
+    };
+    let (mut counts, mut printed) = (Counts::default(), PrintedRates::default());
+    let mut words = rest.split_ascii_whitespace().map(|word| word.trim_end_matches(','));
+    let mut last = "";
+    while let Some(key) = words.next() {
+        // Rates stand behind counts in old versions: `w-tot 0 (0.0/s)`.
+        if let Some(rate) = key.strip_prefix('(').and_then(|rate| rate.strip_suffix("/s)")) {
+            set_rate(&mut printed, last, rate)?;
+            continue;
+        }
+        last = key;
+        let value = words.next()?;
+        if key == "contig-free" {
+            // `contig-free 15169M (15169 wblocks)`.
+            counts.free_wblocks = Some(number(words.next()?.strip_prefix('(')?)?);
+            words.next().filter(|word| *word == "wblocks)")?;
+            continue;
+        }
+        let Some(count) = counts.of(key) else { continue };
+        // `N`, or `(N,r)`.
+        let (number_text, rate) = match value.strip_prefix('(') {
+            Some(pair) => pair.strip_suffix(')')?.split_once(',')?,
+            None => (value, ""),
+        };
+        *count = Some(number(number_text)?);
+        if !rate.is_empty() {
+            set_rate(&mut printed, key, rate)?;
+        }
+    }
+    Some(DriveText { namespace, device, counts, printed })
+}
+
+/// Keeps the rate of a key, where one is of use. `None`: it is no number.
+fn set_rate(printed: &mut PrintedRates, key: &str, rate: &str) -> Option<()> {
+    let rate = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)?;
+    match key {
+        "write" | "w-tot" => printed.writes = rate,
+        "defrag-read" | "defrag-tot" => printed.defrag_reads = rate,
+        "defrag-write" | "defrag-w-tot" => printed.defrag_writes = Some(rate),
+        "defrag-io-skips" => printed.defrag_io_skips = Some(rate),
+        "direct-frees" => printed.direct_frees = Some(rate),
+        _ => {}
+    }
+    Some(())
+}
+
+/// `/dev/sdb has 16384 wblocks of size 131072`: the device and the bytes.
+pub(crate) fn wblocks(text: &[u8]) -> Option<(&str, u64)> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (head, size) = text.split_once(" wblocks of size ")?;
+    let (device, count) = head.rsplit_once(" has ")?;
+    number(count)?;
+    let device = device.strip_prefix("device ").unwrap_or(device);
+    Some((device, number(size.split([' ', ',']).next()?)?))
+}
+
+/// `<><><>  Aerospike Community Edition build 8.0.0.15  <><><>`, which a server says when it starts: the version.
+pub(crate) fn start(text: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(text.strip_prefix(b"<><>")?).ok()?;
+    text.split_once(" build ")?.1.split_ascii_whitespace().next()
+}
+
+/// The node's id, of the ticker's line or of those of the start.
+pub(crate) fn node_id(parts: Parts<'_>) -> Option<String> {
+    let id = match parts.text.strip_prefix(b"NODE-ID ") {
+        Some(id) => id,
+        None if parts.context == b"config" => parts.text.strip_prefix(b"node-id ")?,
+        None => return None,
+    };
+    let digits = id.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let ends = id.get(digits).is_none_or(|byte| *byte == b' ');
+    (ends && (1..=16).contains(&digits)).then(|| String::from_utf8_lossy(&id[..digits]).to_ascii_uppercase())
+}
+
+fn number(text: &str) -> Option<u64> {
+    digits(text.as_bytes())
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 20 {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |value, byte| match byte {
+        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
+        _ => None,
+    })
+}
