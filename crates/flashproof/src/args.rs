@@ -10,6 +10,7 @@ mod prep;
 mod rate;
 mod report;
 mod series;
+mod size;
 mod status;
 
 pub use certify::CertifyArgs;
@@ -21,6 +22,7 @@ pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use report::ReportArgs;
 pub use series::SeriesArgs;
+pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
 
 use crate::commands::Manner;
@@ -72,6 +74,8 @@ pub enum Task {
     Certify(Box<CertifyArgs>),
     /// `flashproof rate`
     Rate(Box<RateArgs>),
+    /// `flashproof size`
+    Size(Box<SizeArgs>),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -113,6 +117,8 @@ enum Command {
     Certify(Box<CertifyArgs>),
     /// Find the highest load that devices hold, step by step from below; ERASES them
     Rate(Box<RateArgs>),
+    /// Derive the load of a live cluster's drives from its logs, and write a test's configuration of it
+    Size(Box<SizeArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -246,6 +252,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("config", config::with_examples)
         .mut_subcommand("certify", |certify| certify.after_help(help::laid_out(certify::EXAMPLES)))
         .mut_subcommand("rate", |rate| rate.after_help(help::laid_out(rate::EXAMPLES)))
+        .mut_subcommand("size", |size| size.after_help(help::laid_out(size::EXAMPLES)))
         .mut_subcommand("doctor", |command| command.after_help(help::laid_out(doctor::DOCTOR_EXAMPLES)))
         .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
@@ -260,6 +267,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Config(args) => Task::Config(args),
         Command::Certify(args) => Task::Certify(args),
         Command::Rate(args) => Task::Rate(args),
+        Command::Size(args) => Task::Size(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
     }

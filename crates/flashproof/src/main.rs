@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Task::Config(args) => commands::config::run(&args),
         Task::Certify(args) => commands::certify::run(&args),
         Task::Rate(args) => commands::rate::run(&args),
+        Task::Size(args) => commands::size::run(&args),
         Task::Status(args) => commands::status::run(&args),
         Task::Compare(args) => commands::compare::run(&args),
         Task::Doctor(args) => commands::doctor::run(&args),

@@ -14,11 +14,13 @@
 //! * [`info`]: replies of the info protocol, as files keep them
 //! * [`iostat`]: what sysstat's iostat printed
 //! * [`profile`]: the load of each namespace on each device, as a file
+//! * [`configuration`]: a test's configuration for each namespace
 //! * [`align`]: the offsets with which a configuration does what the cluster did
 
 #![forbid(unsafe_code)]
 
 pub mod align;
+pub mod configuration;
 pub mod info;
 pub mod iostat;
 pub mod profile;

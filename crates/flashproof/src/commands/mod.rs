@@ -9,6 +9,7 @@ pub mod latency;
 pub mod prep;
 pub mod rate;
 pub mod report;
+pub mod size;
 pub mod status;
 pub mod test;
 

@@ -1,0 +1,160 @@
+//! The options of `flashproof size`.
+
+use super::config::seconds;
+use clap::Args;
+use engine::DeviceName;
+use jiff::Timestamp;
+use jiff::civil::{DateTime, Time};
+use jiff::tz::Offset;
+use load::factor::Factor;
+use std::path::PathBuf;
+
+/// Options of a profile.
+#[derive(Args, Debug)]
+pub struct SizeArgs {
+    /// Folders of "flashproof cluster collect": each file in them is taken as what it is
+    #[arg(value_name = "DIR", required_unless_present = "log")]
+    pub dirs: Vec<PathBuf>,
+    /// Logs of the server, rotated ones too, plain, gzip or zstd, of one or several nodes; "-" is standard input.
+    /// Tables of asloglatency, pasted in a file, are read as well
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub log: Vec<PathBuf>,
+    /// What "iostat -x -t" printed on the machine of the log, as text or JSON; with several nodes, NODE=FILE each
+    #[arg(long, value_name = "[NODE=]FILE", num_args = 1..)]
+    pub iostat: Vec<String>,
+    /// What the servers replied to info requests: files, or a folder of them
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
+    pub info: Vec<PathBuf>,
+    /// Only these namespaces; may be repeated
+    #[arg(long, value_name = "NS")]
+    pub namespace: Vec<String>,
+    /// Begin of the window, UTC: "2026-11-20 23:04:05", or 23:04:05 of the log's last day [default: searched for]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub from: Option<Instant>,
+    /// End of the window, likewise
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub to: Option<Instant>,
+    /// The shortest steady window that is searched for
+    #[arg(long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
+    pub at_least: u32,
+    /// Drive of a device whose name does not tell it, as iostat calls it: dm-3=/dev/mapper/data; may be repeated
+    #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
+    pub drive: Vec<(String, String)>,
+    /// Time zone of iostat's clock, such as +02:00; the server's log says its own
+    #[arg(long, value_name = "ZONE", default_value = "+00:00", allow_hyphen_values = true, value_parser = zone)]
+    pub iostat_zone: Offset,
+    /// write-block-size of the servers, such as 128K, where no source says it (servers before 7.1)
+    #[arg(long, value_name = "SIZE", value_parser = block)]
+    pub write_block_size: Option<u64>,
+    /// flush-size of the servers, such as 128K, where no source says it (servers from 7.1 on)
+    #[arg(long, value_name = "SIZE", value_parser = block)]
+    pub flush_size: Option<u64>,
+    /// Write profile.json and a configuration for each namespace into this folder, which is made
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace the files that are there
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    /// The node whose drives the configurations are of [default: the one whose drives move most bytes]
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    /// Device to be tested, for the configurations
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DeviceName>,
+    /// Length of the test, for the configurations
+    #[arg(long, value_name = "TIME", default_value_t = 86_400, allow_hyphen_values = true, value_parser = seconds)]
+    pub duration: u32,
+    /// Load of the configurations as a multiple of the cluster's: 2 for a candidate that is to take twice as much
+    #[arg(long, value_name = "FACTOR", default_value_t = Factor::ONE, allow_hyphen_values = true)]
+    pub scale: Factor,
+    /// Write configurations although the profile does not balance; it stays marked
+    #[arg(long)]
+    pub accept_unbalanced: bool,
+    /// Print the profile as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A moment as the user gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instant {
+    /// With its day.
+    At(Timestamp),
+    /// Of the last day that it lies in.
+    Of(Time),
+}
+
+/// Shown below the help.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  flashproof size --log /var/log/aerospike/aerospike.log              what reads and writes the devices, and how much
+  flashproof size --log aerospike.log* --iostat iostat.json           compared with what iostat saw
+  flashproof size --log aerospike.log --from 23:04:05 --to 23:10:05 --out sizing
+  flashproof size flashproof-cluster-* --scale 2 --out sizing         a configuration of twice the cluster's load
+  flashproof size --log a.log b.log --iostat BB9=iostat-a.txt BC2=iostat-b.txt
+
+Exit code 0: the profile balances; 4: it does not, and says why. docs/sizing.md goes through all of it.";
+
+fn instant(text: &str) -> Result<Instant, String> {
+    let text = text.trim();
+    let day = || text.replacen(' ', "T", 1).parse::<DateTime>().ok().and_then(|at| Offset::UTC.to_timestamp(at).ok());
+    let found = text.parse::<Timestamp>().ok().or_else(day).map(Instant::At);
+    found
+        .or_else(|| text.parse::<Time>().ok().map(Instant::Of))
+        .ok_or_else(|| "give a time such as \"2026-11-20 23:04:05\" or 23:04:05, in UTC".to_owned())
+}
+
+fn zone(text: &str) -> Result<Offset, String> {
+    let expected = "give the difference to UTC, such as +02:00 or -05:00";
+    let (sign, rest) = match text.trim().strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.trim().trim_start_matches('+')),
+    };
+    let (hours, minutes) = rest.split_once(':').unwrap_or((rest, "0"));
+    let (hours, minutes): (i32, i32) =
+        hours.parse().ok().zip(minutes.parse().ok()).ok_or_else(|| expected.to_owned())?;
+    if !(0..=14).contains(&hours) || !(0..60).contains(&minutes) {
+        return Err(expected.to_owned());
+    }
+    Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| expected.to_owned())
+}
+
+fn drive(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(drive, device)| !drive.is_empty() && !device.is_empty());
+    let (drive, device) = pair.ok_or("give DRIVE=DEVICE, such as dm-3=/dev/mapper/data")?;
+    Ok((drive.to_owned(), device.to_owned()))
+}
+
+/// A size as aerospike.conf has it.
+fn block(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (digits, shift) = match text.strip_suffix(['K', 'k']) {
+        Some(digits) => (digits, 10),
+        None => text.strip_suffix(['M', 'm']).map_or((text, 0), |digits| (digits, 20)),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .filter(|bytes| bytes.is_power_of_two() && (4096..=8 << 20).contains(bytes))
+        .ok_or_else(|| "give a power of two from 4K to 8M, as aerospike.conf has it: 128K, 1M".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_zones_and_sizes_are_read_as_people_write_them() {
+        let at = Instant::At("2026-11-20T23:04:05Z".parse().unwrap());
+        for text in ["2026-11-20 23:04:05", "2026-11-20T23:04:05", "2026-11-20T23:04:05Z", "2026-11-21T00:04:05+01:00"]
+        {
+            assert_eq!(instant(text), Ok(at), "{text}");
+        }
+        assert_eq!(instant("23:04"), Ok(Instant::Of(Time::constant(23, 4, 0, 0))));
+        assert!(instant("yesterday").is_err());
+        assert_eq!(zone("-05:30").map(Offset::seconds), Ok(-19_800));
+        assert_eq!(zone("+2").map(Offset::seconds), Ok(7200));
+        assert!(zone("CET").is_err() && zone("+99:00").is_err());
+        assert_eq!((block("128K"), block("1M"), block("8388608")), (Ok(131_072), Ok(1 << 20), Ok(8 << 20)));
+        assert!(block("100K").is_err() && block("").is_err() && block("99999999999999999999M").is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! What a profile is derived from, found and read: logs, iostat, replies, and folders that hold them.
+
+use crate::args::{Instant, SizeArgs};
+use crate::failure::Failure;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use sizing::info::{self, InfoReplies};
+use sizing::profile::derive::id;
+use sizing::profile::sources::{Facts, Sources, Wanted};
+use sizing::server_log;
+use sizing::server_log::ServerLog;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What reads a log from standard input.
+const PIPED: &str = "flashproof size --log -";
+
+/// Files by what they are.
+#[derive(Debug, Default)]
+struct Files {
+    logs: Vec<PathBuf>,
+    iostats: Vec<(Option<String>, PathBuf)>,
+    replies: Vec<PathBuf>,
+}
+
+/// Reads all that was named.
+pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
+    let mut files = Files { logs: args.log.clone(), replies: args.info.clone(), ..Files::default() };
+    files.iostats.extend(args.iostat.iter().map(|text| match text.split_once('=') {
+        Some((node, path)) => (Some(node.to_ascii_uppercase()), PathBuf::from(path)),
+        None => (None, PathBuf::from(text)),
+    }));
+    for dir in &args.dirs {
+        files.take_folder(dir)?;
+    }
+    let mut sources = Sources { tool: crate::runner::tool(), ..Sources::default() };
+    let named = |path: &PathBuf| path.display().to_string();
+    sources.names = files.logs.iter().map(named).chain(files.iostats.iter().map(|(_, path)| named(path))).collect();
+    sources.names.extend(files.replies.iter().map(named));
+    let opened = files.logs.iter().map(|path| server_log::Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
+    sources.logs = server_log::read(opened.map_err(Failure::usage)?).map_err(Failure::usage)?;
+    let nodes: Vec<String> = sources.logs.iter().map(id).collect();
+    for (node, path) in &files.iostats {
+        let node = node_of(node.as_deref(), path, &nodes)?;
+        let _ = (node, path);
+    }
+    for path in &files.replies {
+        sources.facts.extend(facts(path, &nodes)?);
+    }
+    if let Some(facts) = told(args) {
+        for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
+            override_with(&facts, sources.facts.entry((String::new(), namespace.clone())).or_default());
+            for ((_, _), known) in sources.facts.iter_mut().filter(|((_, of), _)| *of == namespace) {
+                override_with(&facts, known);
+            }
+        }
+    }
+    Ok(sources)
+}
+
+impl Files {
+    /// Takes each file in a folder as what its name says.
+    fn take_folder(&mut self, dir: &Path) -> Result<(), Failure> {
+        let cannot = |error: std::io::Error| {
+            Failure::usage(format!(
+                "cannot read the folder {} - {error} - give a folder of \"flashproof cluster collect\", or files by \
+                 --log, --iostat and --info",
+                dir.display()
+            ))
+        };
+        let entries = std::fs::read_dir(dir).map_err(cannot)?;
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(cannot)?;
+        paths.sort();
+        for path in paths.into_iter().filter(|path| path.is_file()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+            match name {
+                _ if name.contains(info::FILE_ENDING) => self.replies.push(path),
+                _ if name.contains("iostat") => self.iostats.push((None, path)),
+                _ if name.contains(".log") => self.logs.push(path),
+                _ => {}
+            }
+        }
+        if self.logs.is_empty() {
+            return Err(Failure::usage(format!(
+                "{} holds no server log (a name with .log in it) - sizes of records are logged and nowhere else: fetch \
+                 the log of each node, and give it by --log",
+                dir.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The node that a file is of: the one named, or the only one.
+fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
+    match (node, nodes) {
+        (Some(node), _) => Ok(node.to_owned()),
+        (None, [only]) => Ok(only.clone()),
+        (None, _) => Err(Failure::usage(format!(
+            "of which node is {}? - the logs are of {} - give --iostat NODE={}",
+            path.display(),
+            nodes.join(", "),
+            path.display()
+        ))),
+    }
+}
+
+/// What is configured of each namespace, by the replies in `path`. Those of a node that names itself nowhere are
+/// of the only one.
+fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Facts>, Failure> {
+    let read = if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
+    let replies = read.map_err(|error| {
+        Failure::usage(format!("cannot read {} - {error} - give a NODE.info file, or a folder of them", path.display()))
+    })?;
+    let of_node = |replies: &InfoReplies| {
+        let node = replies.node_id.clone().filter(|id| nodes.contains(id)).unwrap_or_default();
+        let facts = replies.namespaces.iter().map(|(name, namespace)| (name.clone(), Facts::of(replies, namespace)));
+        facts.map(|(name, facts)| ((node.clone(), name), facts)).collect::<Vec<_>>()
+    };
+    Ok(replies.iter().flat_map(of_node).collect())
+}
+
+/// What the user says of block sizes.
+fn told(args: &SizeArgs) -> Option<Facts> {
+    let (write_block_bytes, flush_bytes) = (args.write_block_size, args.flush_size);
+    (write_block_bytes.is_some() || flush_bytes.is_some()).then(|| Facts {
+        origin: "the command line".to_owned(),
+        write_block_bytes,
+        flush_bytes,
+        ..Facts::default()
+    })
+}
+
+fn override_with(told: &Facts, known: &mut Facts) {
+    known.origin.clone_from(&told.origin);
+    known.write_block_bytes = told.write_block_bytes.or(known.write_block_bytes);
+    known.flush_bytes = told.flush_bytes.or(known.flush_bytes);
+}
+
+/// What is wanted, with times of a day in the logs.
+pub fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> Wanted {
+    let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
+    let at = |instant: Option<Instant>| match instant? {
+        Instant::At(at) => Some(at),
+        Instant::Of(time) => {
+            let last = last?.to_zoned(TimeZone::UTC);
+            let on = |day: jiff::civil::Date| day.to_datetime(time).to_zoned(TimeZone::UTC).ok();
+            let today = on(last.date())?;
+            let at = if today > last { on(last.date().yesterday().ok()?)? } else { today };
+            Some(at.timestamp())
+        }
+    };
+    let (from, to): (Option<Timestamp>, Option<Timestamp>) = (at(args.from), at(args.to));
+    Wanted {
+        namespaces: args.namespace.clone(),
+        from,
+        to,
+        at_least_sec: args.at_least,
+        drives: args.drive.iter().map(|(drive, device)| (device.clone(), drive.clone())).collect(),
+        iostat_zone: args.iostat_zone,
+    }
+}

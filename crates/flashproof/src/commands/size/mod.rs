@@ -1,0 +1,92 @@
+//! `flashproof size`: a load profile of a live cluster from what it logged, and the configurations of tests.
+
+mod input;
+mod page;
+
+use crate::args::SizeArgs;
+use crate::console;
+use crate::failure::Failure;
+use results::files::{self, Over};
+use sizing::configuration::{Configuration, Test, busiest_node, configurations};
+use sizing::profile::Profile;
+use sizing::profile::derive::profile;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Exit code of a profile that does not balance: it tells nothing about the drives.
+const IN_DOUBT: u8 = 4;
+
+/// Name of the profile in the folder.
+const PROFILE: &str = "profile.json";
+
+/// Derives, shows and writes.
+pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
+    let sources = input::read(args)?;
+    let profile = profile(&sources, &input::wanted(args, &sources.logs)).map_err(Failure::usage)?;
+    let test = Test { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
+    let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
+    let configurations = configurations(&profile, node, &test).map_err(Failure::usage)?;
+    let json = serde_json::to_string_pretty(&profile).map_err(Failure::environment)? + "\n";
+    let balances = profile.doubts().is_empty();
+    console::result(&if args.json { json.clone() } else { page::page(&profile, &configurations) })?;
+    if let Some(dir) = &args.out {
+        let wanted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
+        write(dir, args.force, &json, wanted)?;
+        say_what_next(args, &profile, dir, wanted);
+    }
+    Ok(if balances { ExitCode::SUCCESS } else { ExitCode::from(IN_DOUBT) })
+}
+
+/// Writes the profile and the configurations, or nothing.
+fn write(dir: &Path, force: bool, json: &str, configurations: &[Configuration]) -> Result<(), Failure> {
+    let cannot = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::environment(format!("cannot write {} - {error} - give --out another folder", path.display()))
+    };
+    std::fs::create_dir_all(dir).map_err(|error| cannot(dir, &error))?;
+    let texts = configurations.iter().map(|one| (file_name(&one.namespace), one.text.as_str()));
+    let texts: Vec<_> = std::iter::once((PROFILE.to_owned(), json)).chain(texts).collect();
+    if let Some((name, _)) = texts.iter().find(|(name, _)| !force && dir.join(name).symlink_metadata().is_ok()) {
+        let path = dir.join(name);
+        return Err(Failure::usage(format!(
+            "{} is there already - give --out another folder, or --force",
+            path.display()
+        )));
+    }
+    for (name, text) in texts {
+        let path = dir.join(name);
+        let over = if force { Over::Named } else { Over::Nothing };
+        files::replace(&path, text.as_bytes(), over).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => cannot(&path, &"it is there already"),
+            _ => cannot(&path, &error),
+        })?;
+    }
+    Ok(())
+}
+
+/// The file of a namespace. A name of a namespace has no slash, but a log is what somebody hands over.
+fn file_name(namespace: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    format!("{}.conf", namespace.chars().map(safe).collect::<String>().trim_start_matches('.'))
+}
+
+fn say_what_next(args: &SizeArgs, profile: &Profile, dir: &Path, written: &[Configuration]) {
+    let dir = dir.display();
+    if written.is_empty() {
+        console::warning(&format!(
+            "{dir}/{PROFILE} is written, and no configuration: the profile does not balance - mend what is in doubt, or \
+             give --accept-unbalanced"
+        ));
+        return;
+    }
+    let files: Vec<String> = written.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
+    let target = format!("flashproof align {} --target {dir}/{PROFILE}", files[0]);
+    let device = if args.device.is_none() { "put your drive into it, then: " } else { "" };
+    let together = if files.len() > 1 { " (several at once, if they share a drive)" } else { "" };
+    console::notice(&format!(
+        "written: {dir}/{PROFILE}, {} (one drive of {} each) - {device}{target}, and: flashproof storage {}{together}",
+        files.join(", "),
+        profile.nodes.first().map_or("a node", |node| node.id.as_str()),
+        files.join(" "),
+    ));
+}

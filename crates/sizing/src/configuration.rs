@@ -1,0 +1,285 @@
+//! A test's configuration for each namespace: the load of one of its drives, each value with where it came from.
+//!
+//! However drives and namespaces are shared, a configuration is the part of one namespace on one drive: the loads
+//! of a namespace on its devices, added up and divided by the drives that they lie on. Namespaces that
+//! share a drive each have their own, to be run at once on it. The offsets are set so that what the load
+//! asks of a drive is what the cluster's drive did, as far as whole percents go; a drive that makes something else
+//! of it is what `align` is for.
+
+use crate::align::{Distortion, Load, solve};
+use crate::profile::blocks::kib;
+use crate::profile::counters::mean_bytes;
+use crate::profile::{DeviceLoad, DriveIo, Profile};
+use engine::DeviceName;
+use load::factor::Factor;
+use load::workload::act::ActConfig;
+use load::workload::act::reference::Document;
+use load::workload::act::scale::scale;
+use std::collections::BTreeSet;
+
+/// Smallest I/O that is taken for a drive's, bytes: the offsets' last percent depends on it.
+const MIN_IO_BYTES: u32 = 512;
+
+/// What the test is to be.
+#[derive(Debug, Clone)]
+pub struct Test {
+    /// The device to be tested; `None`: a place to put it.
+    pub device: Option<DeviceName>,
+    /// How long, seconds.
+    pub duration_sec: u32,
+    /// The load as a multiple of the cluster's.
+    pub factor: Factor,
+}
+
+/// A configuration and what it stands for.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// The namespace.
+    pub namespace: String,
+    /// Drives that its load was divided by.
+    pub drives: usize,
+    /// As a file.
+    pub text: String,
+    /// What it asks of a drive.
+    pub asks: DriveIo,
+    /// What the cluster's drive did for this namespace.
+    pub did: DriveIo,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigurationError {
+    /// No such node.
+    #[error("the profile has no node {wanted} - it has {}", .found.join(", "))]
+    NoNode {
+        /// The one.
+        wanted: String,
+        /// Those that there are.
+        found: Vec<String>,
+    },
+    /// There is nothing to run.
+    #[error(
+        "namespace {namespace}: neither read nor wrote a record in the window - there is no load to test: choose another one"
+    )]
+    NoLoad {
+        /// The namespace.
+        namespace: String,
+    },
+    /// What came out is no configuration.
+    #[error("namespace {namespace}: cannot be configured - {problems}")]
+    Refused {
+        /// The namespace.
+        namespace: String,
+        /// Why, sentences.
+        problems: String,
+    },
+}
+
+/// The node whose drives do most, by bytes a second: a drive is sized for the busiest.
+pub fn busiest_node(profile: &Profile) -> Option<&str> {
+    let kib = |node: &str| -> f64 {
+        let of_node = profile.drives.iter().filter(|drive| drive.node == node).map(|drive| drive.io());
+        of_node.map(|io| io.read_kib_per_sec + io.written_kib_per_sec).sum()
+    };
+    let nodes = profile.nodes.iter().map(|node| node.id.as_str());
+    nodes.max_by(|one, other| kib(one).total_cmp(&kib(other)))
+}
+
+/// A configuration for each namespace of `node`.
+pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<Configuration>, ConfigurationError> {
+    let of_node: Vec<&DeviceLoad> = profile.loads.iter().filter(|load| load.node == node).collect();
+    if of_node.is_empty() {
+        let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
+        return Err(ConfigurationError::NoNode { wanted: node.to_owned(), found });
+    }
+    let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
+    let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
+    namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test)).collect()
+}
+
+/// The part of a namespace on one of its drives.
+struct Part<'a> {
+    /// Its load on each device.
+    loads: Vec<&'a DeviceLoad>,
+    drives: BTreeSet<&'a str>,
+    /// What iostat showed of record reads' bytes by what their buckets' lower edges make; `None`: no iostat.
+    read_bytes: Option<f64>,
+}
+
+impl<'a> Part<'a> {
+    fn of(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
+        let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
+        let on =
+            |drive: &&str| profile.drives.iter().find(|target| target.node == loads[0].node && target.drive == **drive);
+        // All namespaces of a drive are taken to be off by the same factor.
+        let targets = drives.iter().map(on).collect::<Option<Vec<_>>>().unwrap_or_default();
+        let seen: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
+        let all =
+            profile.loads.iter().filter(|load| load.node == loads[0].node && drives.contains(load.drive.as_str()));
+        let large: f64 = all.map(|load| load.large_block_reads_per_sec * load.large_block_bytes as f64 / 1024.0).sum();
+        let lower: f64 = targets.iter().map(|target| target.predicted.read_kib_per_sec).sum::<f64>() - large;
+        let read_bytes = seen.map(|seen| (seen - large) / lower).filter(|factor| factor.is_finite() && *factor > 0.0);
+        Self { loads, drives, read_bytes }
+    }
+
+    /// Of one drive.
+    fn sum(&self, of: impl Fn(&DeviceLoad) -> f64) -> f64 {
+        self.loads.iter().map(|load| of(load)).sum::<f64>() / self.drives.len() as f64
+    }
+
+    /// What a drive did for it, as iostat would count it.
+    fn did(&self) -> DriveIo {
+        let large_kib = |load: &DeviceLoad| load.large_block_bytes as f64 / 1024.0;
+        let commits = |load: &DeviceLoad| if load.commit_to_device { load.writes_per_sec } else { 0.0 };
+        let read_kib = |load: &DeviceLoad| {
+            load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0 / 1024.0 * self.read_bytes.unwrap_or(1.0)
+        };
+        let commit_kib = |load: &DeviceLoad| commits(load) * mean_bytes(&load.write_sizes_pct_over).1 / 1024.0;
+        DriveIo {
+            reads_per_sec: self.sum(|load| load.reads_per_sec + load.large_block_reads_per_sec),
+            writes_per_sec: self.sum(|load| commits(load) + load.large_block_writes_per_sec),
+            read_kib_per_sec: self.sum(|load| read_kib(load) + load.large_block_reads_per_sec * large_kib(load)),
+            written_kib_per_sec: self.sum(|load| commit_kib(load) + load.large_block_writes_per_sec * large_kib(load)),
+        }
+    }
+
+    fn configuration(&self, profile: &Profile, test: &Test) -> Result<Configuration, ConfigurationError> {
+        let first = self.loads[0];
+        let namespace = || first.namespace.clone();
+        let refused = |problems: String| ConfigurationError::Refused { namespace: namespace(), problems };
+        let (reads, writes) = (self.sum(|load| load.reads_per_sec), self.sum(|load| load.writes_per_sec));
+        let (lbr, lbw) = (self.sum(|l| l.large_block_reads_per_sec), self.sum(|l| l.large_block_writes_per_sec));
+        let whole = |rate: f64| (rate.round() as u32).max(u32::from(rate > 0.0));
+        if whole(reads) == 0 && whole(writes) == 0 {
+            return Err(ConfigurationError::NoLoad { namespace: namespace() });
+        }
+        let direct_frees: Option<f64> = self.loads.iter().map(|load| load.direct_frees_per_sec).sum();
+        let direct_frees = direct_frees.unwrap_or(0.0) / self.drives.len() as f64;
+        let large_block_bytes = large_block_bytes(first);
+        let mut config = ActConfig {
+            test_duration_sec: test.duration_sec,
+            read_reqs_per_sec: whole(reads),
+            write_reqs_per_sec: whole(writes),
+            record_bytes: 0,
+            large_block_op_kbytes: (large_block_bytes / 1024) as u32,
+            // Blocks follow from writes, so the drive of a namespace that is only read has none.
+            no_defrag_reads: lbr <= 0.0,
+            total_lbw_per_sec: lbw.ceil() as u32,
+            direct_frees: direct_frees.round().min(lbw.ceil()) as u32,
+            ..ActConfig::default()
+        };
+        let device = test.device.clone().map_or_else(|| "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE".parse(), Ok);
+        config.device_names = device.map(|device| vec![device]).map_err(|error| refused(error.to_string()))?;
+        for (key, wanted, sizes) in [
+            ("storage-read-histogram", config.read_reqs_per_sec, &first.read_sizes_pct_over),
+            ("storage-write-histogram", config.write_reqs_per_sec, &first.write_sizes_pct_over),
+        ] {
+            if wanted > 0 {
+                config.set(key, &histogram(sizes)).map_err(|problem| refused(problem.to_string()))?;
+            }
+        }
+        let did = self.did();
+        let offsets = solve(&config, MIN_IO_BYTES, &did, &Distortion::NONE);
+        config = offsets.applied(&config);
+        scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
+        let asks = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
+        let text = self.document(profile, test, config).to_string();
+        Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did })
+    }
+
+    fn document(&self, profile: &Profile, test: &Test, config: ActConfig) -> Document {
+        let first = self.loads[0];
+        let offsets = crate::align::Offsets::of(&config);
+        let mut document = Document::new(config);
+        let node = profile.nodes.iter().find(|node| node.id == first.node);
+        let when = node.map(|node| format!(", {} to {}", node.window.from, node.window.to)).unwrap_or_default();
+        let times = if test.factor == Factor::ONE { String::new() } else { format!("{} times ", test.factor) };
+        document.paragraph(&format!(
+            "{times}the load that one drive of namespace {} had on node {}{when}, by {}.",
+            first.namespace, first.node, profile.tool
+        ));
+        let devices: Vec<&str> = self.loads.iter().map(|load| load.device.as_str()).collect();
+        document.paragraph(&format!("From {} ({}).", profile.sources.join(", "), devices.join(", ")));
+        let doubts = profile.doubts();
+        for doubt in &doubts {
+            document.paragraph(&format!("IN DOUBT: {doubt}"));
+        }
+        if self.sharers(profile) > 1 {
+            document.paragraph(
+                "Other namespaces are on the same drive, each with a configuration of its own: run them at once \
+                 (flashproof storage A.conf B.conf).",
+            );
+        }
+        document.paragraph("ERASES THE DRIVE that it names. It asks first, and refuses a drive in use.");
+        let (count, drives) = (self.loads.len(), self.drives.len());
+        let part = match (count, drives) {
+            (1, _) => String::new(),
+            (_, 1) => format!("; the sum of {count} devices on one drive"),
+            _ => format!("; the sum of {count} devices, divided by {drives} drives"),
+        };
+        let origin = &first.origin;
+        let each = |what: &str| {
+            if count == 1 { what.to_owned() } else { format!("{what}{part} (this is of {})", first.device) }
+        };
+        let mut note = |key, text: String| document.note(key, &format!("Here: {text}."));
+        note("read-reqs-per-sec", each(&origin.reads));
+        note("write-reqs-per-sec", format!("{}{part}", origin.writes));
+        note("storage-read-histogram", origin.sizes.clone());
+        note("storage-write-histogram", origin.sizes.clone());
+        let block = match large_block_bytes(first) == first.large_block_bytes {
+            true => origin.large_block.clone(),
+            false => format!(
+                "{}, {}, but larger, for records are read that do not fit it; large blocks are fewer by as much",
+                kib(first.large_block_bytes),
+                origin.large_block
+            ),
+        };
+        note("large-block-op-kbytes", block);
+        note(
+            "total-lbw-per-sec",
+            format!("{:.1}, {}", self.sum(|l| l.large_block_writes_per_sec), each(&origin.large_block_writes)),
+        );
+        note("direct-frees", each(&origin.direct_frees));
+        let offset = |pct: u32, what: &str| {
+            format!("the model has {:.1} % of the {what} that the cluster had", 1e4 / f64::from(pct))
+        };
+        note(
+            "lbr-req-offset",
+            format!("{} ({})", offset(offsets.large_block_reads, "large-block reads"), each(&origin.large_block_reads)),
+        );
+        note("lbw-req-offset", offset(offsets.large_block_writes, "large-block writes"));
+        note(
+            "read-size-offset",
+            match self.read_bytes {
+                Some(factor) => {
+                    format!("by iostat, reads are {factor:.3} times as large as the lower edges of their buckets")
+                }
+                None => "no iostat told how large reads are within their buckets".to_owned(),
+            },
+        );
+        document
+    }
+
+    /// Namespaces on its drives.
+    fn sharers(&self, profile: &Profile) -> usize {
+        let node = &self.loads[0].node;
+        let on = profile.loads.iter().filter(|load| load.node == *node && self.drives.contains(load.drive.as_str()));
+        on.map(|load| &load.namespace).collect::<BTreeSet<_>>().len()
+    }
+}
+
+/// Size of a large block of the test, bytes: that of the cluster, or as large as the largest record that is read.
+fn large_block_bytes(load: &DeviceLoad) -> u64 {
+    let largest =
+        [&load.read_sizes_pct_over, &load.write_sizes_pct_over].map(|sizes| 1_u64 << sizes.len().saturating_sub(1));
+    largest.into_iter().fold(load.large_block_bytes, u64::max)
+}
+
+/// Percentages over 2^i as the key has them.
+fn histogram(pct_over: &[f64]) -> String {
+    pct_over.iter().map(|pct| format!("{pct:.2}")).collect::<Vec<_>>().join(",")
+}
+
+fn sentences<T: ToString>(all: Vec<T>) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

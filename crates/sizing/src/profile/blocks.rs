@@ -1,0 +1,135 @@
+//! How large a write block is, and the I/O that moves it: what every count of blocks is multiplied by.
+//!
+//! Up to 7.0 both are `write-block-size`. From 7.1 a write block is always 8 MiB, every counter of drv_ssd is of
+//! such blocks, and what reaches the device is `flush-size` (1 MiB if not set). The log tells the block
+//! when the server starts, and never the flush; a server's configuration tells both. What neither tells
+//! follows from two counters of the same thing, or from iostat.
+
+use super::Window;
+use super::counters::{Blockwise, Counted};
+use super::sources::Facts;
+use crate::info::Build;
+use crate::server_log::ServerLog;
+use results::units;
+
+/// A write block from 7.1 on, bytes.
+const FIXED_BLOCK_BYTES: u64 = 8 << 20;
+
+/// flush-size where nobody set it, bytes. Source: the server's documentation of 7.1.
+const FLUSH_BYTES: u64 = 1 << 20;
+
+/// A write block where nothing tells it, bytes: what the server's sample configuration for SSDs has.
+const BLOCK_BYTES: u64 = 128 << 10;
+
+/// How far a quotient may be from the power of two that it is taken for.
+const NEAR: f64 = 0.1;
+
+/// Sizes of a device's large blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocks {
+    /// Bytes of a write block.
+    pub block_bytes: u64,
+    /// Bytes of the I/O that moves it, or a part of it.
+    pub io_bytes: u64,
+    /// Where that is from.
+    pub origin: String,
+    /// What had to be assumed, a sentence.
+    pub assumed: Option<String>,
+}
+
+/// The blocks of `device`: by what the user says and the server's configuration, then by the log, then by
+/// what iostat saw, then by assumption. `kib_written_per_sec` is what iostat showed of the device's drive, if
+/// nothing else writes there.
+pub fn of_device(
+    log: &ServerLog,
+    key: &(String, String),
+    facts: &Facts,
+    window: Window,
+    kib_written_per_sec: Option<f64>,
+) -> Blocks {
+    let (_, device) = key;
+    let fixed = has_fixed_blocks(log, facts, device);
+    let told = facts.write_block_bytes.or(log.write_block_bytes.get(device).copied());
+    if !fixed && let Some(bytes) = told {
+        let from = if facts.write_block_bytes.is_some() { &facts.origin } else { "the log of the server's start" };
+        let origin = format!("write-block-size, from {from}");
+        return Blocks { block_bytes: bytes, io_bytes: bytes, origin, assumed: None };
+    }
+    let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
+    let blocks_per_sec = Blockwise::of(lines, window).map(|blocks| blocks.writes);
+    let by_iostat = |blocks_per_sec: f64| power_of_two(kib_written_per_sec? * 1024.0 / blocks_per_sec);
+    if !fixed {
+        return match blocks_per_sec.and_then(by_iostat) {
+            Some(bytes) => Blocks {
+                block_bytes: bytes,
+                io_bytes: bytes,
+                origin: "iostat's wkB/s by the blocks that drv_ssd counted".to_owned(),
+                assumed: None,
+            },
+            None => Blocks {
+                block_bytes: BLOCK_BYTES,
+                io_bytes: BLOCK_BYTES,
+                origin: "assumed".to_owned(),
+                assumed: Some(format!(
+                    "{device}: a write block is taken for {} - no source says how large it is: give the log with the \
+                     server's start, the server's configuration by --info, or --write-block-size",
+                    kib(BLOCK_BYTES)
+                )),
+            },
+        };
+    }
+    let block_bytes = told.unwrap_or(FIXED_BLOCK_BYTES);
+    if let Some(io_bytes) = facts.flush_bytes {
+        return Blocks { block_bytes, io_bytes, origin: format!("flush-size, from {}", facts.origin), assumed: None };
+    }
+    let (namespace, _) = key;
+    let ios_per_sec = log
+        .histograms
+        .get(&format!("{{{namespace}}}-{device}-write"))
+        .and_then(|dumps| Counted::of(dumps, window))
+        .map(|counted| counted.per_sec());
+    let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
+    match ios_a_block.filter(|ios| *ios <= block_bytes / 512) {
+        Some(ios) => Blocks {
+            block_bytes,
+            io_bytes: block_bytes / ios,
+            origin: format!("flush-size: the device's histogram counted {ios} writes a block of {}", kib(block_bytes)),
+            assumed: None,
+        },
+        None => Blocks {
+            block_bytes,
+            io_bytes: FLUSH_BYTES,
+            origin: "flush-size assumed".to_owned(),
+            assumed: Some(format!(
+                "{device}: flush-size is taken for {}, its default - no source says it: give the server's \
+                 configuration by --info, or --flush-size",
+                kib(FLUSH_BYTES)
+            )),
+        },
+    }
+}
+
+/// Whether write blocks are 8 MiB whatever is configured: by the version, or by what the log or the
+/// configuration has.
+fn has_fixed_blocks(log: &ServerLog, facts: &Facts, device: &str) -> bool {
+    match facts.build.or(log.build.as_deref().and_then(Build::parse)) {
+        Some(build) => build.fixed_write_block_bytes().is_some(),
+        None => facts.flush_bytes.is_some() || log.write_block_bytes.get(device) == Some(&FIXED_BLOCK_BYTES),
+    }
+}
+
+/// The power of two that `quotient` is near to.
+fn power_of_two(quotient: f64) -> Option<u64> {
+    let power = 2_f64.powf(quotient.log2().round());
+    ((1.0..=FIXED_BLOCK_BYTES as f64).contains(&power) && (quotient / power - 1.0).abs() <= NEAR)
+        .then_some(power as u64)
+}
+
+/// A size: `128 KiB`.
+pub fn kib(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes if bytes % 1024 == 0 => format!("{} KiB", bytes >> 10),
+        bytes => units::count(bytes, "byte"),
+    }
+}

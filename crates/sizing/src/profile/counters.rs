@@ -1,0 +1,188 @@
+//! What cumulative counters grew by within a window, and the rates that follow.
+
+use super::Window;
+use crate::server_log::{DriveLine, Dump};
+use jiff::Timestamp;
+
+/// Something that was counted at an instant.
+pub trait Sample {
+    /// When.
+    fn at(&self) -> Timestamp;
+}
+
+impl Sample for Dump {
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+}
+
+impl Sample for DriveLine {
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+}
+
+/// The first and the last of `samples` within `window`, and the seconds between them; `None`: there are no
+/// two at different instants.
+pub fn ends<S: Sample>(samples: &[S], window: Window) -> Option<(&S, &S, f64)> {
+    let first = samples.iter().find(|sample| window.contains(sample.at()))?;
+    let last = samples.iter().rev().find(|sample| window.contains(sample.at()))?;
+    let seconds = last.at().duration_since(first.at()).as_secs_f64();
+    (seconds > 0.0).then_some((first, last, seconds))
+}
+
+/// What a histogram counted within a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// How many.
+    pub count: u64,
+    /// In how long, seconds.
+    pub seconds: f64,
+    /// By bucket.
+    pub buckets: Vec<u64>,
+}
+
+impl Counted {
+    /// The difference of two dumps, `None` if there are no two in the window or the counts went back.
+    pub fn of(dumps: &[Dump], window: Window) -> Option<Self> {
+        let (first, last, seconds) = ends(dumps, window)?;
+        let earlier = |bucket: usize| first.buckets.get(bucket).copied().unwrap_or(0);
+        let grown = last.buckets.iter().enumerate().map(|(b, count)| count.checked_sub(earlier(b)));
+        Some(Self { count: last.total.checked_sub(first.total)?, seconds, buckets: grown.collect::<Option<_>>()? })
+    }
+
+    /// How many a second.
+    pub fn per_sec(&self) -> f64 {
+        self.count as f64 / self.seconds
+    }
+
+    /// Percentages of values of at least 2^i, from i = 0 to the first that is 0; empty if nothing was counted.
+    pub fn pct_over(&self) -> Vec<f64> {
+        let total: u64 = self.buckets.iter().sum();
+        if total == 0 {
+            return Vec::new();
+        }
+        let over = |bucket: usize| self.buckets.iter().skip(bucket + 1).sum::<u64>();
+        let shares = (0..self.buckets.len()).map(|bucket| over(bucket) as f64 / total as f64 * 100.0);
+        let end = self.buckets.iter().rposition(|count| *count > 0).unwrap_or(0);
+        shares.take(end + 1).collect()
+    }
+}
+
+/// What a drv_ssd line's counters grew by, in write blocks a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Blockwise {
+    /// In how long, seconds.
+    pub seconds: f64,
+    /// Written, defragmentation's included.
+    pub writes: f64,
+    /// Queued for defragmentation.
+    pub defrag_reads: f64,
+    /// Written by defragmentation.
+    pub defrag_writes: Option<f64>,
+    /// By how much the queue for defragmentation grew.
+    pub defrag_q: f64,
+    /// Queued and found empty; `None`: not told.
+    pub io_skips: Option<f64>,
+    /// Freed without being queued.
+    pub direct_frees: Option<f64>,
+    /// Flushes of blocks that were not full.
+    pub partial_flushes: Option<f64>,
+    /// By how much the free blocks became more.
+    pub free_wblocks: f64,
+}
+
+impl Blockwise {
+    /// Between the first and the last line within `window`; of a single line, what it printed of its last 20 s.
+    pub fn of(lines: &[DriveLine], window: Window) -> Option<Self> {
+        let Some((first, last, seconds)) = ends(lines, window) else {
+            let mut inside = lines.iter().filter(|line| window.contains(line.at));
+            return inside.next().filter(|_| inside.next().is_none()).map(Self::printed);
+        };
+        let grown = |of: fn(&DriveLine) -> u64| (of(last) as f64 - of(first) as f64) / seconds;
+        let told = |of: fn(&DriveLine) -> Option<u64>| Some((of(last)? as f64 - of(first)? as f64) / seconds);
+        Some(Self {
+            seconds,
+            writes: grown(|line| line.writes),
+            defrag_reads: grown(|line| line.defrag_reads),
+            defrag_writes: told(|line| line.defrag_writes),
+            defrag_q: grown(|line| line.defrag_q),
+            io_skips: told(|line| Some(line.detail?.defrag_io_skips)),
+            direct_frees: told(|line| Some(line.detail?.direct_frees)),
+            partial_flushes: told(|line| {
+                let detail = line.detail?;
+                Some(detail.partial_writes? + detail.defrag_partial_writes.unwrap_or(0))
+            }),
+            free_wblocks: grown(|line| line.free_wblocks),
+        })
+    }
+
+    fn printed(line: &DriveLine) -> Self {
+        let printed = line.printed;
+        Self {
+            seconds: 20.0,
+            writes: printed.writes,
+            defrag_reads: printed.defrag_reads,
+            defrag_writes: printed.defrag_writes,
+            io_skips: printed.defrag_io_skips,
+            direct_frees: printed.direct_frees,
+            ..Self::default()
+        }
+    }
+
+    /// Blocks that defragmentation really read.
+    pub fn blocks_read(&self) -> f64 {
+        (self.defrag_reads - self.io_skips.unwrap_or(0.0) - self.defrag_q).max(0.0)
+    }
+
+    /// The same in words.
+    pub fn how_read(&self) -> &'static str {
+        match self.io_skips {
+            Some(_) => "defrag-read - defrag-io-skips - growth of defrag-q",
+            None => "defrag-read - growth of defrag-q",
+        }
+    }
+}
+
+/// Mean size by shares over powers of two, with every size at the lower and at the upper edge of its bucket.
+///
+/// Shape: `pct_over[i]` is the percentage of at least 2^i bytes. A size of bucket i is 2^i at least and less
+/// than twice that.
+pub fn mean_bytes(pct_over: &[f64]) -> (f64, f64) {
+    let next = |i: usize| pct_over.get(i + 1).copied().unwrap_or(0.0);
+    let lower: f64 =
+        pct_over.iter().enumerate().map(|(i, over)| (over - next(i)) / 100.0 * (1_u64 << i.min(62)) as f64).sum();
+    (lower, 2.0 * lower)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server_log::Unit;
+
+    fn dump(second: i64, buckets: &[u64]) -> Dump {
+        let at = Timestamp::from_second(second).unwrap();
+        Dump { at, unit: Unit::Bytes, total: buckets.iter().sum(), buckets: buckets.to_vec() }
+    }
+
+    fn window(from: i64, to: i64) -> Window {
+        Window { from: Timestamp::from_second(from).unwrap(), to: Timestamp::from_second(to).unwrap() }
+    }
+
+    #[test]
+    fn only_what_was_counted_within_the_window_counts() {
+        let dumps = [dump(0, &[1]), dump(10, &[1, 2]), dump(20, &[1, 4, 6]), dump(30, &[9, 9, 9])];
+        let counted = Counted::of(&dumps, window(5, 25)).unwrap();
+        assert_eq!(counted, Counted { count: 8, seconds: 10.0, buckets: vec![0, 2, 6] });
+        assert_eq!(counted.per_sec(), 0.8);
+        assert_eq!(counted.pct_over(), [100.0, 75.0, 0.0], "of at least 1 and 2 bytes");
+        assert_eq!(Counted::of(&dumps, window(5, 15)), None, "one dump is no difference");
+        assert_eq!(Counted::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9)), None, "the server was started again");
+    }
+
+    #[test]
+    fn means_lie_between_the_edges() {
+        assert_eq!(mean_bytes(&[100.0, 100.0, 50.0, 0.0]), (0.5 * 2.0 + 0.5 * 4.0, 6.0));
+        assert_eq!(mean_bytes(&[]), (0.0, 0.0));
+    }
+}

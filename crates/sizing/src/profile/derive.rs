@@ -1,0 +1,356 @@
+//! The load of each device from all that was read.
+
+use super::blocks::{self, Blocks};
+use super::counters::{Blockwise, Counted, mean_bytes};
+use super::seen::{self, IostatError};
+use super::sources::{Facts, SizingError, Sources, Wanted};
+use super::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
+use crate::server_log::ServerLog;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The profile of `sources`.
+pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
+    if sources.logs.is_empty() {
+        return Err(SizingError::NoLog);
+    }
+    let ids: Vec<String> = sources.logs.iter().map(id).collect();
+    if let Some(stray) = sources.iostats.keys().find(|node| !ids.contains(node)) {
+        return Err(SizingError::NoNode { wanted: stray.clone(), found: ids });
+    }
+    let found: BTreeSet<String> = sources.logs.iter().flat_map(ServerLog::namespaces).collect();
+    if let Some(stray) = wanted.namespaces.iter().find(|namespace| !found.contains(*namespace)) {
+        return Err(SizingError::NoNamespace { wanted: stray.clone(), found: found.into_iter().collect() });
+    }
+    let mut profile = Profile {
+        format: FORMAT,
+        tool: sources.tool.clone(),
+        sources: sources.names.clone(),
+        nodes: Vec::new(),
+        loads: Vec::new(),
+        drives: Vec::new(),
+        checks: Vec::new(),
+        assumptions: Vec::new(),
+        remarks: Vec::new(),
+    };
+    for log in &sources.logs {
+        NodeSources { sources, wanted, log, id: id(log) }.add_to(&mut profile)?;
+    }
+    Ok(profile)
+}
+
+/// What a node is called: by its id, or by its log.
+pub fn id(log: &ServerLog) -> String {
+    log.node_id.clone().or_else(|| log.files.first().cloned()).unwrap_or_else(|| "node".to_owned())
+}
+
+impl ServerLog {
+    /// The namespaces that it shows to be on devices. Old versions name none in their drv_ssd lines.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        let lines =
+            self.drives.keys().map(|(namespace, _)| namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let sized =
+            self.histograms.keys().filter_map(|name| name.strip_prefix('{')?.strip_suffix("}-device-read-size"));
+        lines.chain(sized.map(str::to_owned)).collect()
+    }
+}
+
+/// The drive of a device, by the kernel's names of partitions: `/dev/nvme0n1p2` is on `nvme0n1`.
+pub fn drive_of(device: &str) -> String {
+    let name = device.strip_prefix("/dev/").unwrap_or(device);
+    let number = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let whole = match number {
+        _ if number.len() == name.len() => name,
+        // A name that ends in a digit has a p before the number of its partition.
+        _ if number.ends_with('p') && number[..number.len() - 1].ends_with(|c: char| c.is_ascii_digit()) => {
+            &number[..number.len() - 1]
+        }
+        _ if ["sd", "vd", "xvd", "hd"].iter().any(|kind| {
+            number
+                .strip_prefix(kind)
+                .is_some_and(|letters| letters.chars().all(|c| c.is_ascii_lowercase()) && !letters.is_empty())
+        }) =>
+        {
+            number
+        }
+        _ => name,
+    };
+    whole.to_owned()
+}
+
+/// One node, and everything beside it.
+struct NodeSources<'a> {
+    sources: &'a Sources,
+    wanted: &'a Wanted,
+    log: &'a ServerLog,
+    id: String,
+}
+
+impl NodeSources<'_> {
+    fn add_to(&self, profile: &mut Profile) -> Result<(), SizingError> {
+        let (log, id) = (self.log, &self.id);
+        let stored = log.namespaces();
+        if log.drives.is_empty() && stored.is_empty() {
+            return Err(SizingError::NoDevices { log: id.clone() });
+        }
+        let devices = self.devices(&stored)?;
+        let asked =
+            |namespace: &String| self.wanted.namespaces.is_empty() || self.wanted.namespaces.contains(namespace);
+        let namespaces: Vec<String> = stored.iter().filter(|namespace| asked(namespace)).cloned().collect();
+        for namespace in &namespaces {
+            if !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
+                return Err(SizingError::StorageHistogramsOff { log: id.clone(), namespace: namespace.clone() });
+            }
+        }
+        let window = match (self.wanted.from, self.wanted.to) {
+            (Some(from), Some(to)) => window::check(log, id, Window { from, to })?,
+            bounds => {
+                // Where iostat looked is where the load is to be known.
+                let seen = match self.sources.iostats.get(id) {
+                    Some(iostat) => {
+                        seen::span(iostat, log.span, self.wanted.iostat_zone).map_err(|error| self.iostat(error))?
+                    }
+                    None => None,
+                };
+                let bounds = (bounds.0.or(seen.map(|seen| seen.from)), bounds.1.or(seen.map(|seen| seen.to)));
+                window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds)?
+            }
+        };
+        profile.remarks.extend(log.remarks.iter().map(|remark| format!("node {id}: {remark}")));
+        profile.nodes.push(Node { id: id.clone(), build: log.build.clone(), window });
+        let seen = self.seen(&devices, window)?;
+        let mut loads = Vec::new();
+        for (namespace, device) in &devices {
+            if !asked(namespace) && !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
+                profile.assumptions.push(format!(
+                    "namespace {namespace} is on {device}, too, and its storage histograms are off: its load is not \
+                     in what is predicted of the drive - turn them on"
+                ));
+                continue;
+            }
+            let sharers = devices.iter().filter(|(other, _)| other == namespace).count();
+            let alone = devices.iter().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
+            let written = seen.get(&self.drive(device)).filter(|_| alone).map(|io| io.written_kib_per_sec);
+            let (load, assumed, device_checks) = self.load(namespace, device, sharers, window, written)?;
+            profile.assumptions.extend(assumed);
+            profile.checks.extend(device_checks);
+            loads.push(load);
+        }
+        let drives: BTreeSet<String> = loads.iter().map(|load| load.drive.clone()).collect();
+        for drive in drives {
+            let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
+            let target = DriveTarget {
+                node: id.clone(),
+                predicted: predicted(&of_drive),
+                iostat: seen.get(&drive).copied(),
+                drive,
+            };
+            profile.checks.extend(checks::of_drive(&target, &of_drive));
+            profile.drives.push(target);
+        }
+        loads.retain(|load| asked(&load.namespace));
+        profile.loads.extend(loads);
+        Ok(())
+    }
+
+    /// Namespaces and their devices. A line that names no namespace is of the only one.
+    fn devices(&self, stored: &BTreeSet<String>) -> Result<BTreeSet<(String, String)>, SizingError> {
+        let only = || match stored.iter().collect::<Vec<_>>()[..] {
+            [only] => Ok(only.clone()),
+            _ => Err(SizingError::NoDevices { log: self.id.clone() }),
+        };
+        let named = |(namespace, device): &(String, String)| match namespace.as_str() {
+            "" => Ok((only()?, device.clone())),
+            _ => Ok((namespace.clone(), device.clone())),
+        };
+        self.log.drives.keys().map(named).collect()
+    }
+
+    fn iostat(&self, error: IostatError) -> SizingError {
+        SizingError::Iostat { node: self.id.clone(), error }
+    }
+
+    fn drive(&self, device: &str) -> String {
+        self.wanted.drives.get(device).cloned().unwrap_or_else(|| drive_of(device))
+    }
+
+    /// What iostat showed of each drive.
+    fn seen(
+        &self,
+        devices: &BTreeSet<(String, String)>,
+        window: Window,
+    ) -> Result<BTreeMap<String, DriveIo>, SizingError> {
+        let Some(iostat) = self.sources.iostats.get(&self.id) else { return Ok(BTreeMap::new()) };
+        let mut by_drive: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        devices.iter().for_each(|(_, device)| by_drive.entry(self.drive(device)).or_default().push(device.clone()));
+        let mean = |(drive, devices): (String, Vec<String>)| {
+            let mean = seen::mean(iostat, &drive, &devices, window, self.wanted.iostat_zone);
+            mean.map(|(io, _)| (drive, io)).map_err(|error| self.iostat(error))
+        };
+        by_drive.into_iter().map(mean).collect()
+    }
+
+    fn counted(&self, name: &str, window: Window) -> Option<Counted> {
+        Counted::of(self.log.histograms.get(name)?, window)
+    }
+
+    fn facts(&self, namespace: &str) -> Facts {
+        let key = |node: &str| (node.to_owned(), namespace.to_owned());
+        let facts = &self.sources.facts;
+        facts.get(&key(&self.id)).or_else(|| facts.get(&key(""))).cloned().unwrap_or_default()
+    }
+
+    /// The load of a namespace on one of its `sharers` devices.
+    fn load(
+        &self,
+        namespace: &str,
+        device: &str,
+        sharers: usize,
+        window: Window,
+        kib_written_per_sec: Option<f64>,
+    ) -> Result<(DeviceLoad, Option<String>, Vec<super::Check>), SizingError> {
+        let too_short = |what: String| {
+            let Window { from, to } = window;
+            SizingError::TooShort { log: self.id.clone(), what, from, to }
+        };
+        let sized = |what: &str| {
+            let name = format!("{{{namespace}}}-device-{what}-size");
+            let counted = self.counted(&name, window);
+            counted.ok_or_else(|| too_short(name))
+        };
+        let (reads, writes) = (sized("read")?, sized("write")?);
+        let of_device = |what: &str| self.counted(&format!("{{{namespace}}}-{device}-{what}"), window);
+        let key = [(namespace.to_owned(), device.to_owned()), (String::new(), device.to_owned())]
+            .into_iter()
+            .find(|key| self.log.drives.contains_key(key))
+            .unwrap_or_default();
+        let facts = self.facts(namespace);
+        let Blocks { block_bytes, io_bytes, origin, assumed } =
+            blocks::of_device(self.log, &key, &facts, window, kib_written_per_sec);
+        let ios_a_block = block_bytes as f64 / io_bytes as f64;
+        let lines = self.log.drives.get(&key).map_or(&[][..], Vec::as_slice);
+        let drive_rates = Blockwise::of(lines, window).ok_or_else(|| too_short(format!("drv_ssd of {device}")))?;
+
+        let device_reads = of_device("read");
+        let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));
+        let writes_per_sec = writes.per_sec() / sharers as f64;
+        // By itself each record is a write of the device, and blocks are written by defragmentation only.
+        let commit_to_device = facts.commit_to_device.unwrap_or_else(|| {
+            device_writes.as_ref().is_some_and(|counted| {
+                counted.per_sec() > 1.5 * drive_rates.writes * ios_a_block && counted.per_sec() >= 0.9 * writes_per_sec
+            })
+        });
+        let split = if sharers == 1 { String::new() } else { format!(", divided by {sharers} devices") };
+        let logged = |counted: &Counted, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
+        let counter = |what: &str| format!("drv_ssd: {what} in {:.0} s, times {ios_a_block:.0}", drive_rates.seconds);
+        let of_sizes = |what: &str, counted: &Counted| {
+            format!("{}{split}", logged(counted, &format!("{{{namespace}}}-device-{what}-size")))
+        };
+        let of_histogram = |what: &str, counted: &Counted| logged(counted, &format!("{{{namespace}}}-{device}-{what}"));
+        let defrag_writes = drive_rates.defrag_writes.map(|blocks| blocks * ios_a_block);
+        let (lbw, lbw_origin) = match &device_writes {
+            _ if commit_to_device => {
+                (defrag_writes.unwrap_or(drive_rates.writes * ios_a_block), counter("defrag-write (commit-to-device)"))
+            }
+            Some(counted) => (counted.per_sec(), of_histogram("write", counted)),
+            None => (drive_rates.writes * ios_a_block, counter("write")),
+        };
+        let (lbr, lbr_origin) = match &device_lbr {
+            Some(counted) => (counted.per_sec(), of_histogram("large-block-read", counted)),
+            None => (drive_rates.blocks_read() * ios_a_block, counter(drive_rates.how_read())),
+        };
+        let load = DeviceLoad {
+            node: self.id.clone(),
+            namespace: namespace.to_owned(),
+            device: device.to_owned(),
+            drive: self.drive(device),
+            reads_per_sec: device_reads.as_ref().map_or(reads.per_sec() / sharers as f64, Counted::per_sec),
+            read_sizes_pct_over: reads.pct_over(),
+            writes_per_sec,
+            write_sizes_pct_over: writes.pct_over(),
+            client_reads_per_sec: self
+                .counted(&format!("{{{namespace}}}-read"), window)
+                .map(|counted| counted.per_sec()),
+            client_writes_per_sec: self
+                .counted(&format!("{{{namespace}}}-write"), window)
+                .map(|counted| counted.per_sec()),
+            write_block_bytes: block_bytes,
+            large_block_bytes: io_bytes,
+            large_block_reads_per_sec: lbr,
+            large_block_writes_per_sec: lbw,
+            defrag_writes_per_sec: defrag_writes,
+            direct_frees_per_sec: drive_rates.direct_frees.map(|blocks| blocks * ios_a_block),
+            partial_flushes_per_sec: drive_rates.partial_flushes,
+            commit_to_device,
+            used_bytes: lines.iter().rev().find(|line| window.contains(line.at)).map(|line| line.used_bytes),
+            replication_factor: facts.replication_factor,
+            origin: Origin {
+                reads: match &device_reads {
+                    Some(counted) => of_histogram("read", counted),
+                    None => of_sizes("read", &reads),
+                },
+                writes: of_sizes("write", &writes),
+                sizes: format!("{{{namespace}}}-device-read-size and -device-write-size"),
+                large_block: origin,
+                large_block_reads: lbr_origin,
+                large_block_writes: lbw_origin,
+                direct_frees: match drive_rates.direct_frees {
+                    Some(_) => counter("direct-frees"),
+                    None => "not told: drv_ssd is not at detail".to_owned(),
+                },
+            },
+        };
+        let compared = checks::Counters {
+            blocks: &drive_rates,
+            ios_a_block,
+            reads_of_sizes: reads.per_sec(),
+            device_reads: device_reads.map(|counted| counted.per_sec()).filter(|_| sharers == 1),
+            device_lbr: device_lbr.map(|counted| counted.per_sec()),
+            device_writes: device_writes.map(|counted| counted.per_sec()),
+        };
+        let device_checks = checks::of_device(&load, &compared);
+        Ok((load, assumed, device_checks))
+    }
+}
+
+/// What `loads` make of their drive, with reads at the lower edges of their buckets: the paper's rule.
+fn predicted(loads: &[&DeviceLoad]) -> DriveIo {
+    let sum = |of: &dyn Fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
+    let commits = |load: &DeviceLoad| if load.commit_to_device { load.writes_per_sec } else { 0.0 };
+    let kib = |load: &DeviceLoad| load.large_block_bytes as f64 / 1024.0;
+    DriveIo {
+        reads_per_sec: sum(&|load| load.reads_per_sec + load.large_block_reads_per_sec),
+        writes_per_sec: sum(&|load| commits(load) + load.large_block_writes_per_sec),
+        read_kib_per_sec: sum(&|load| {
+            let (lower, _) = mean_bytes(&load.read_sizes_pct_over);
+            load.reads_per_sec * lower / 1024.0 + load.large_block_reads_per_sec * kib(load)
+        }),
+        written_kib_per_sec: sum(&|load| {
+            let (_, upper) = mean_bytes(&load.write_sizes_pct_over);
+            commits(load) * upper / 1024.0 + load.large_block_writes_per_sec * kib(load)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_on_the_drive_whose_name_they_extend() {
+        for (device, drive) in [
+            ("/dev/nvme0n1", "nvme0n1"),
+            ("/dev/nvme10n1p12", "nvme10n1"),
+            ("/dev/sdb", "sdb"),
+            ("/dev/sdab3", "sdab"),
+            ("/dev/xvdc1", "xvdc"),
+            ("/dev/loop2", "loop2"),
+            ("/dev/loop2p1", "loop2"),
+            ("/dev/md0", "md0"),
+            ("/dev/dm-3", "dm-3"),
+            ("/dev/mmcblk0p2", "mmcblk0"),
+            ("/opt/aerospike/data/test.dat", "/opt/aerospike/data/test.dat"),
+        ] {
+            assert_eq!(drive_of(device), drive);
+        }
+    }
+}

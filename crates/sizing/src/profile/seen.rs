@@ -1,0 +1,137 @@
+//! What iostat showed of a drive within a window.
+
+use super::{DriveIo, Window};
+use crate::iostat::{DeviceRates, Iostat, Report};
+use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp};
+
+/// By how much the clock of a report may be off: it prints whole seconds.
+const CLOCK_SEC: i64 = 1;
+
+/// Why iostat shows nothing of a drive.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IostatError {
+    /// Its reports are of another time.
+    #[error(
+        "iostat's reports are of {first} to {last}, and the load was looked at from {from} to {to} - give the iostat of \
+         that time, or --iostat-zone if the clock of its machine is in another time zone than UTC"
+    )]
+    OtherTime {
+        /// Its first report.
+        first: Timestamp,
+        /// Its last.
+        last: Timestamp,
+        /// Begin of the window.
+        from: Timestamp,
+        /// Its end.
+        to: Timestamp,
+    },
+    /// It has no such drive.
+    #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", .found.join(", "))]
+    OtherDevices {
+        /// The drive.
+        drive: String,
+        /// What it has.
+        found: Vec<String>,
+    },
+}
+
+/// The mean of the reports within `window` of `drive`, or of all that is on it; and how many there are.
+///
+/// Reports without a time are all taken.
+pub fn mean(
+    iostat: &Iostat,
+    drive: &str,
+    devices: &[String],
+    window: Window,
+    zone: Offset,
+) -> Result<(DriveIo, usize), IostatError> {
+    let reports = within(iostat, window, zone)?;
+    let rates: Vec<DriveIo> = reports.iter().filter_map(|report| of_drive(report, drive, devices)).collect();
+    if rates.is_empty() {
+        let mut found: Vec<String> =
+            reports.iter().flat_map(|report| &report.devices).map(|rates| rates.device.clone()).collect();
+        found.sort();
+        found.dedup();
+        return Err(IostatError::OtherDevices { drive: drive.to_owned(), found });
+    }
+    let mean = |of: fn(&DriveIo) -> f64| rates.iter().map(of).sum::<f64>() / rates.len() as f64;
+    let io = DriveIo {
+        reads_per_sec: mean(|io| io.reads_per_sec),
+        writes_per_sec: mean(|io| io.writes_per_sec),
+        read_kib_per_sec: mean(|io| io.read_kib_per_sec),
+        written_kib_per_sec: mean(|io| io.written_kib_per_sec),
+    };
+    Ok((io, rates.len()))
+}
+
+/// From when to when iostat looked; `None`: its reports have no time.
+///
+/// Errors: that is another time than the log's, `of_log`.
+pub fn span(
+    iostat: &Iostat,
+    of_log: Option<(Timestamp, Timestamp)>,
+    zone: Offset,
+) -> Result<Option<Window>, IostatError> {
+    let times = times(iostat, zone);
+    let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied()) else { return Ok(None) };
+    // The first report is of the time before it, most likely as long as the next.
+    let begin = first - times.get(1).map_or(SignedDuration::ZERO, |next| next.duration_since(first).abs());
+    match of_log {
+        Some((from, to)) if last < from || first > to => Err(IostatError::OtherTime { first, last, from, to }),
+        _ => Ok(Some(Window { from: begin, to: last })),
+    }
+}
+
+/// When the reports were printed; empty if one of them has no time.
+fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
+    let at = |report: &Report| report.at.and_then(|at| zone.to_timestamp(at).ok());
+    iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The reports whose whole interval is within `window`.
+fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<Vec<&Report>, IostatError> {
+    let times = times(iostat, zone);
+    if times.is_empty() {
+        return Ok(iostat.reports.iter().collect());
+    }
+    let lengths: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect();
+    let clock = SignedDuration::from_secs(CLOCK_SEC);
+    let inside = |index: usize| {
+        // A report is of the time since the one before; of the first that is not known but likely as long as the next.
+        let length = lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
+        times[index] - length >= window.from - clock && times[index] <= window.to + clock
+    };
+    let reports: Vec<&Report> = iostat.reports.iter().enumerate().filter(|(n, _)| inside(*n)).map(|(_, r)| r).collect();
+    if reports.is_empty() {
+        let (first, last) = (times[0], times[times.len() - 1]);
+        return Err(IostatError::OtherTime { first, last, from: window.from, to: window.to });
+    }
+    Ok(reports)
+}
+
+/// The line of the drive, or the sum of those of its partitions.
+fn of_drive(report: &Report, drive: &str, devices: &[String]) -> Option<DriveIo> {
+    let line = |name: &str| report.devices.iter().find(|rates| rates.device == name).map(io);
+    line(drive).or_else(|| {
+        let parts = devices.iter().map(|device| line(device.trim_start_matches("/dev/")));
+        parts.collect::<Option<Vec<_>>>()?.into_iter().reduce(|sum, part| DriveIo {
+            reads_per_sec: sum.reads_per_sec + part.reads_per_sec,
+            writes_per_sec: sum.writes_per_sec + part.writes_per_sec,
+            read_kib_per_sec: sum.read_kib_per_sec + part.read_kib_per_sec,
+            written_kib_per_sec: sum.written_kib_per_sec + part.written_kib_per_sec,
+        })
+    })
+}
+
+/// Where the drive has a volatile cache and no FUA, a synchronous write is followed by a flush, and the kernel counts
+/// the write twice and each flush of it: half of the flushes are not writes of anything.
+fn io(rates: &DeviceRates) -> DriveIo {
+    let flushes = rates.f_s.unwrap_or(0.0);
+    DriveIo {
+        reads_per_sec: rates.r_s,
+        writes_per_sec: (rates.w_s - flushes / 2.0).max(rates.w_s / 2.0),
+        read_kib_per_sec: rates.rkb_s,
+        written_kib_per_sec: rates.wkb_s,
+    }
+}

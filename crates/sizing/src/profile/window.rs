@@ -1,0 +1,414 @@
+//! From when to when the load was steady.
+//!
+//! The counters of a log are looked at every [`CELL_SEC`]. A window is steady as long as no rate leaves a band:
+//! its least is within [`BAND`] of its largest, and what few counts scatter by is added. Of all windows that
+//! are long enough and cannot be made longer, the busiest is taken, because a drive is sized for the peak; of
+//! those as busy the longest. No window holds a restart: counters begin anew there.
+//!
+//! A load that begins is not steady at once: blocks fill before they are defragmented. What of the window's begin
+//! and end spoils its mean more than it helps is cut off, by the marginal standard error rule (MSER; White,
+//! "An effective truncation heuristic for bias reduction in simulation output", Simulation 69, 1997).
+
+use super::Window;
+use crate::server_log::{DriveLine, ServerLog};
+use jiff::{SignedDuration, Timestamp};
+use results::units::span_about;
+use std::collections::VecDeque;
+
+/// Length of a cell, seconds: drv_ssd lines come every 20 s.
+const CELL_SEC: i64 = 20;
+
+/// How far the least rate of a steady window may be below the largest.
+const BAND: f64 = 0.2;
+
+/// Standard deviations of a count that are no change of its rate: 2 up and 2 down.
+const SCATTER: f64 = 4.0;
+
+/// Windows whose load is at least this part of the busiest one's are as busy.
+const AS_BUSY: f64 = 0.95;
+
+/// Why there is no window.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WindowError {
+    /// Nothing was counted twice.
+    #[error(
+        "{log}: no counter of the load was logged twice without a restart in between - \
+         it takes two lines, and histograms come every 10 s"
+    )]
+    NoCounters {
+        /// The log.
+        log: String,
+    },
+    /// The load did not stay the same for long enough.
+    #[error(
+        "{log}: no steady window of at least {wanted} - the longest was {longest} - choose one with --from and --to, or \
+         --at-least {at_least}"
+    )]
+    NotSteady {
+        /// The log.
+        log: String,
+        /// Length that was wanted.
+        wanted: String,
+        /// The longest, when, and what ended it.
+        longest: String,
+        /// A length that there is.
+        at_least: String,
+    },
+    /// The window asked for holds a restart.
+    #[error(
+        "{log}: the server was started again at {restart}, between {from} and {to} - \
+         counters begin anew then: choose a window before or after it"
+    )]
+    Restarted {
+        /// The log.
+        log: String,
+        /// When.
+        restart: Timestamp,
+        /// Begin of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+    },
+    /// The window asked for is not in the log.
+    #[error("{log}: is of {first} to {last}, and {from} to {to} was asked for - choose a window within it")]
+    Elsewhere {
+        /// The log.
+        log: String,
+        /// Its first line.
+        first: Timestamp,
+        /// Its last line.
+        last: Timestamp,
+        /// Begin of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+    },
+}
+
+/// A counter of the log: its name and its values.
+struct Series {
+    name: String,
+    points: Vec<(Timestamp, u64)>,
+}
+
+/// The busiest steady window of `log` of at least `at_least_sec`, among the lines from `from` and to `to`.
+///
+/// Only counters of these `namespaces` are looked at. `name` is what the log is called in messages.
+pub fn find(
+    log: &ServerLog,
+    name: &str,
+    namespaces: &[String],
+    at_least_sec: u32,
+    bounds: (Option<Timestamp>, Option<Timestamp>),
+) -> Result<Window, WindowError> {
+    let series = series(log, namespaces);
+    let inside = |at: &Timestamp| bounds.0.is_none_or(|from| *at >= from) && bounds.1.is_none_or(|to| *at <= to);
+    let instants = || series.iter().flat_map(|series| &series.points).map(|(at, _)| *at).filter(|at| inside(at));
+    let (Some(first), Some(last)) = (instants().min(), instants().max()) else {
+        return Err(WindowError::NoCounters { log: name.to_owned() });
+    };
+    let mut edges: Vec<Timestamp> = log.restarts.iter().copied().filter(|at| *at > first && *at < last).collect();
+    edges.push(last);
+    let (mut windows, mut longest, mut begin) = (Vec::new(), None::<Steady>, first);
+    for edge in edges {
+        for steady in steady_windows(&series, begin, edge) {
+            if longest.as_ref().is_none_or(|longest| steady.cells > longest.cells) {
+                longest = Some(steady.clone());
+            }
+            windows.push(steady);
+        }
+        begin = edge;
+    }
+    let longest = longest.ok_or_else(|| WindowError::NoCounters { log: name.to_owned() })?;
+    windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
+    let busiest = windows.iter().map(|steady| steady.ops_per_sec).fold(0.0, f64::max);
+    let best = windows.into_iter().filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest).max_by_key(|s| s.cells);
+    best.map(|steady| steady.settled(at_least_sec)).ok_or_else(|| {
+        let seconds = longest.cells as i64 * CELL_SEC;
+        let ended = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
+            format!(", until {series} changed from {before:.0} to {after:.0} a second")
+        });
+        WindowError::NotSteady {
+            log: name.to_owned(),
+            wanted: span_about(f64::from(at_least_sec)),
+            longest: format!("{} from {}{ended}", span_about(seconds as f64), longest.window.from),
+            at_least: format!("{seconds}s"),
+        }
+    })
+}
+
+/// `window` as it was asked for.
+///
+/// Errors: it is not in `log`, or a restart is in it.
+pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, WindowError> {
+    let Window { from, to } = window;
+    let log_name = || name.to_owned();
+    let Some((first, last)) = log.span else { return Err(WindowError::NoCounters { log: log_name() }) };
+    if from >= to || to <= first || from >= last {
+        return Err(WindowError::Elsewhere { log: log_name(), first, last, from, to });
+    }
+    match log.restarts.iter().find(|restart| **restart > from && **restart < to) {
+        Some(restart) => Err(WindowError::Restarted { log: log_name(), restart: *restart, from, to }),
+        None => Ok(window),
+    }
+}
+
+/// The counters that have to be steady: record reads and writes of each namespace, blocks written and read
+/// on each device.
+fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
+    let mut all = Vec::new();
+    for namespace in namespaces {
+        for what in ["device-read-size", "device-write-size", "read", "write"] {
+            let name = format!("{{{namespace}}}-{what}");
+            if let Some(dumps) = log.histograms.get(&name) {
+                all.push(Series { name, points: dumps.iter().map(|dump| (dump.at, dump.total)).collect() });
+            }
+        }
+    }
+    for ((namespace, device), lines) in &log.drives {
+        if namespaces.contains(namespace) || namespace.is_empty() {
+            let counted = |of: fn(&DriveLine) -> u64| lines.iter().map(|line| (line.at, of(line))).collect();
+            all.push(Series { name: format!("write of {device}"), points: counted(|line| line.writes) });
+            all.push(Series { name: format!("defrag-read of {device}"), points: counted(|line| line.defrag_reads) });
+        }
+    }
+    all.retain(|series| series.points.len() > 1);
+    all
+}
+
+/// A steady window.
+#[derive(Debug, Clone)]
+struct Steady {
+    window: Window,
+    cells: usize,
+    /// Sum of all rates.
+    ops_per_sec: f64,
+    /// What it could not go on for: the series and two rates of it.
+    ended_by: Option<(String, f64, f64)>,
+    /// The rates of each series in its cells.
+    rates: Vec<Vec<f64>>,
+}
+
+impl Steady {
+    /// Without what is not settled at its begin and its end, but never shorter than `at_least_sec`.
+    fn settled(&self, at_least_sec: u32) -> Window {
+        let spare = self.cells.saturating_sub((i64::from(at_least_sec) / CELL_SEC) as usize);
+        let cut = |reversed: bool, most: usize| {
+            let unsettled = |rates: &Vec<f64>| match reversed {
+                true => unsettled(&rates.iter().rev().copied().collect::<Vec<_>>(), most),
+                false => unsettled(rates, most),
+            };
+            self.rates.iter().map(unsettled).max().unwrap_or(0)
+        };
+        let begin = cut(false, spare.min(self.cells / 2));
+        let end = cut(true, (spare - begin).min(self.cells / 4));
+        let cell = SignedDuration::from_secs(CELL_SEC);
+        Window { from: self.window.from + cell * begin as i32, to: self.window.to - cell * end as i32 }
+    }
+}
+
+/// How many of the first values, `most` at most, are best left out of the mean: those without which its squared
+/// standard error is least.
+fn unsettled(values: &[f64], most: usize) -> usize {
+    let last = most.min(values.len().saturating_sub(2));
+    let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
+    for (cut, value) in values.iter().enumerate().rev() {
+        (sum, squares) = (sum + value, squares + value * value);
+        let n = (values.len() - cut) as f64;
+        let error = (squares - sum * sum / n).max(0.0) / (n * n);
+        if cut <= last && error <= best.0 {
+            best = (error, cut);
+        }
+    }
+    best.1
+}
+
+/// All steady windows between two instants that cannot be made longer.
+fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<Steady> {
+    let cell = SignedDuration::from_secs(CELL_SEC);
+    let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;
+    let edge = |n: usize| begin + cell * n as i32;
+    let rates: Vec<Vec<f64>> = series.iter().map(|series| rates(series, begin, cells)).collect();
+    let mut bands: Vec<Band> = rates.iter().map(|rates| Band::new(rates)).collect();
+    let (mut windows, mut from) = (Vec::new(), 0);
+    for to in 0..cells {
+        bands.iter_mut().for_each(|band| band.push(to));
+        let mut left = bands.iter().position(|band| !band.holds());
+        if let Some(left) = left.filter(|_| to > from) {
+            let ended_by = (series[left].name.clone(), rates[left][to - 1], rates[left][to]);
+            windows.push(steady(&rates, edge, from, to, Some(ended_by)));
+        }
+        while left.is_some() {
+            from += 1;
+            bands.iter_mut().for_each(|band| band.drop_before(from));
+            left = bands.iter().position(|band| !band.holds());
+        }
+    }
+    if cells > from {
+        windows.push(steady(&rates, edge, from, cells, None));
+    }
+    windows
+}
+
+fn steady(
+    rates: &[Vec<f64>],
+    edge: impl Fn(usize) -> Timestamp,
+    from: usize,
+    to: usize,
+    ended_by: Option<(String, f64, f64)>,
+) -> Steady {
+    let mean = |rates: &Vec<f64>| rates[from..to].iter().sum::<f64>() / (to - from) as f64;
+    let window = Window { from: edge(from), to: edge(to) };
+    let ops_per_sec = rates.iter().map(mean).sum();
+    let rates = rates.iter().map(|rates| rates[from..to].to_vec()).collect();
+    Steady { window, cells: to - from, ops_per_sec, ended_by, rates }
+}
+
+/// The rate of a series in each of `cells` from `begin`: between lines it counts evenly.
+fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
+    let mut points = series.points.iter().map(|(at, value)| (at.duration_since(begin).as_secs_f64(), *value as f64));
+    let (mut before, mut after) = (points.next().unwrap_or_default(), points.next().unwrap_or_default());
+    let mut value_at = |second: f64| {
+        while after.0 < second {
+            match points.next() {
+                Some(next) => (before, after) = (after, next),
+                None => break,
+            }
+        }
+        let share = ((second - before.0) / (after.0 - before.0)).clamp(0.0, 1.0);
+        // Counters that went back belong to a restart, which is an edge of what is looked at.
+        before.1 + share * (after.1 - before.1).max(0.0)
+    };
+    let mut last = value_at(0.0);
+    let mut rate = |cell: usize| {
+        let now = value_at(((cell + 1) as i64 * CELL_SEC) as f64);
+        (now - std::mem::replace(&mut last, now)).max(0.0) / CELL_SEC as f64
+    };
+    (0..cells).map(&mut rate).collect()
+}
+
+/// The least and the largest rate of a sliding window, each at the front of a queue that is sorted by rate.
+struct Band<'a> {
+    rates: &'a [f64],
+    least: VecDeque<usize>,
+    largest: VecDeque<usize>,
+}
+
+impl<'a> Band<'a> {
+    fn new(rates: &'a [f64]) -> Self {
+        Self { rates, least: VecDeque::new(), largest: VecDeque::new() }
+    }
+
+    fn push(&mut self, cell: usize) {
+        let rate = self.rates[cell];
+        let rates = self.rates;
+        while self.least.back().is_some_and(|other| rates[*other] >= rate) {
+            self.least.pop_back();
+        }
+        while self.largest.back().is_some_and(|other| rates[*other] <= rate) {
+            self.largest.pop_back();
+        }
+        self.least.push_back(cell);
+        self.largest.push_back(cell);
+    }
+
+    fn drop_before(&mut self, cell: usize) {
+        for queue in [&mut self.least, &mut self.largest] {
+            while queue.front().is_some_and(|first| *first < cell) {
+                queue.pop_front();
+            }
+        }
+    }
+
+    fn holds(&self) -> bool {
+        let rate = |queue: &VecDeque<usize>| queue.front().map_or(0.0, |cell| self.rates[*cell]);
+        let (least, largest) = (rate(&self.least), rate(&self.largest));
+        let scatter = SCATTER * (largest * CELL_SEC as f64).sqrt() / CELL_SEC as f64;
+        largest - least <= BAND * largest + scatter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server_log::{Dump, Unit};
+
+    /// A log with one histogram, dumped every 10 s, that counts these rates a second, each for so many seconds.
+    fn log(phases: &[(u64, i64)]) -> ServerLog {
+        let (mut total, mut second, mut dumps) = (0, 0, Vec::new());
+        let mut dump = |second: i64, total: u64| {
+            let at = Timestamp::from_second(second).unwrap();
+            dumps.push(Dump { at, unit: Unit::Bytes, total, buckets: vec![0, total] });
+        };
+        for (rate, seconds) in phases {
+            for _ in 0..seconds / 10 {
+                dump(second, total);
+                (total, second) = (total + rate * 10, second + 10);
+            }
+        }
+        dump(second, total);
+        let span = Some((Timestamp::UNIX_EPOCH, Timestamp::from_second(second).unwrap()));
+        let histograms = [("{test}-device-read-size".to_owned(), dumps)].into();
+        ServerLog { histograms, span, ..ServerLog::default() }
+    }
+
+    fn found(log: &ServerLog, at_least_sec: u32) -> Result<(i64, i64), WindowError> {
+        let window = find(log, "a.log", &["test".to_owned()], at_least_sec, (None, None))?;
+        Ok((window.from.as_second(), window.to.as_second()))
+    }
+
+    #[test]
+    fn the_busiest_window_that_is_long_enough_is_taken() {
+        let day = log(&[(100, 600), (9000, 100), (5000, 400), (4900, 300), (1000, 1000)]);
+        assert_eq!(found(&day, 180), Ok((700, 1400)), "not the longest, and not the short burst");
+        assert_eq!(found(&day, 60), Ok((600, 700)), "the burst, if that is long enough");
+        assert_eq!(found(&day, 900), Ok((1400, 2400)));
+    }
+
+    #[test]
+    fn a_load_that_changes_has_no_window_and_says_what_changed() {
+        let rises: Vec<_> = (1..20).map(|n| (1000 * n, 20)).collect();
+        let error = found(&log(&rises), 180).unwrap_err().to_string();
+        assert!(
+            error.contains("no steady window of at least 3 min") && error.contains("{test}-device-read-size"),
+            "{error}"
+        );
+        assert!(error.contains("--at-least"), "{error}");
+        assert!(matches!(found(&log(&[(5, 0)]), 60), Err(WindowError::NoCounters { .. })));
+    }
+
+    #[test]
+    fn a_begin_that_is_not_settled_is_cut_off() {
+        let steady = [10.0, 10.2, 9.8, 10.1, 9.9, 10.0, 10.2, 9.8];
+        assert_eq!(unsettled(&[&[7.0, 9.0], &steady[..]].concat(), 5), 2);
+        assert_eq!(unsettled(&[&[7.0, 9.0], &steady[..]].concat(), 1), 1, "no more than that");
+        assert_eq!(unsettled(&[5.0; 9], 4), 0);
+        assert_eq!(unsettled(&[], 4), 0);
+        let slow_start = log(&[(850, 60), (1000, 600)]);
+        assert_eq!(found(&slow_start, 180), Ok((60, 660)));
+    }
+
+    #[test]
+    fn few_counts_scatter_and_are_steady_all_the_same() {
+        // Three blocks a second: 40 to 80 in a cell are what chance does.
+        assert_eq!(found(&log(&[(2, 60), (4, 60), (3, 100), (2, 60), (4, 60)]), 180), Ok((0, 340)));
+    }
+
+    #[test]
+    fn no_window_holds_a_restart() {
+        let mut twice = log(&[(1000, 800)]);
+        let restart = Timestamp::from_second(505).unwrap();
+        twice.restarts.push(restart);
+        let dumps = twice.histograms.values_mut().next().unwrap();
+        dumps.iter_mut().filter(|dump| dump.at > restart).for_each(|dump| dump.total -= 500_000);
+        let (from, to) = found(&twice, 180).unwrap();
+        assert!(to <= 505 && to - from >= 460, "{from} to {to}");
+        let across = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::from_second(700).unwrap() };
+        let error = check(&twice, "a.log", across).unwrap_err().to_string();
+        assert!(error.contains("started again"), "{error}");
+        let later = |second| Timestamp::from_second(second).unwrap();
+        assert!(check(&twice, "a.log", Window { from: later(510), to: later(700) }).is_ok());
+        let elsewhere = Window { from: later(5000), to: later(6000) };
+        assert!(matches!(check(&twice, "a.log", elsewhere), Err(WindowError::Elsewhere { .. })));
+    }
+}
