@@ -6,7 +6,7 @@
 //! asks of a drive is what the cluster's drive did, as far as whole percents go; a drive that makes something else
 //! of it is what `align` is for.
 
-use crate::align::{Distortion, Load, solve};
+use crate::align::{Distortion, Load, NAMES, Offsets, PLAUSIBLE_PCT, numbers, solve};
 use crate::profile::blocks::kib;
 use crate::profile::counters::mean_bytes;
 use crate::profile::{DeviceLoad, DriveIo, Profile};
@@ -44,7 +44,12 @@ pub struct Configuration {
     pub asks: DriveIo,
     /// What the cluster's drive did for this namespace.
     pub did: DriveIo,
+    /// What is strange about it, each a sentence.
+    pub remarks: Vec<String>,
 }
+
+/// How far what a configuration asks may be off what the cluster's drive did: whole percents cannot meet it exactly.
+const NEAR: f64 = 0.02;
 
 /// Why there is no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -165,7 +170,9 @@ impl<'a> Part<'a> {
             // Blocks follow from writes, so the drive of a namespace that is only read has none.
             no_defrag_reads: lbr <= 0.0,
             total_lbw_per_sec: lbw.ceil() as u32,
-            direct_frees: direct_frees.round().min(lbw.ceil()) as u32,
+            // Were it all of them, there would be no large-block reads for an offset to multiply.
+            direct_frees: direct_frees.round().min(lbw.ceil() - f64::from(u8::from(lbr > 0.0))) as u32,
+            commit_to_device: first.commit_to_device,
             ..ActConfig::default()
         };
         let device = test.device.clone().map_or_else(|| "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE".parse(), Ok);
@@ -181,15 +188,17 @@ impl<'a> Part<'a> {
         let did = self.did();
         let offsets = solve(&config, MIN_IO_BYTES, &did, &Distortion::NONE);
         config = offsets.applied(&config);
+        let baseline = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
+        let remarks = remarks(first, &offsets, &did, &baseline);
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
         let asks = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
         let text = self.document(profile, test, config).to_string();
-        Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did })
+        Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did, remarks })
     }
 
     fn document(&self, profile: &Profile, test: &Test, config: ActConfig) -> Document {
         let first = self.loads[0];
-        let offsets = crate::align::Offsets::of(&config);
+        let offsets = Offsets::of(&config);
         let mut document = Document::new(config);
         let node = profile.nodes.iter().find(|node| node.id == first.node);
         let when = node.map(|node| format!(", {} to {}", node.window.from, node.window.to)).unwrap_or_default();
@@ -273,6 +282,37 @@ fn large_block_bytes(load: &DeviceLoad) -> u64 {
     let largest =
         [&load.read_sizes_pct_over, &load.write_sizes_pct_over].map(|sizes| 1_u64 << sizes.len().saturating_sub(1));
     largest.into_iter().fold(load.large_block_bytes, u64::max)
+}
+
+/// Offsets that sizes within their buckets cannot explain, and numbers that no offset meets.
+fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) -> Vec<String> {
+    let namespace = &load.namespace;
+    let used = |key: &str| match key {
+        "read-size-offset" => load.reads_per_sec > 0.0,
+        "lbr-req-offset" => load.large_block_reads_per_sec > 0.0,
+        _ => load.writes_per_sec > 0.0,
+    };
+    let implausible = offsets.by_key().into_iter().filter(|(key, pct)| used(key) && !PLAUSIBLE_PCT.contains(pct));
+    let implausible = implausible.map(|(key, pct)| {
+        let why = match key {
+            "lbw-req-offset" => "blocks that were flushed before they were full, or that defragmentation fills again",
+            "lbr-req-offset" => "defragmentation that was not in step with the writes",
+            _ => "sizes that crowd at one end of their buckets",
+        };
+        format!("{namespace}.conf: {key} is {pct} %, which is much - it stands for {why}: look whether that is so")
+    });
+    let off = numbers(did)
+        .into_iter()
+        .zip(numbers(asks))
+        .zip(NAMES)
+        .filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
+    let off = off.map(|((did, asks), name)| {
+        format!(
+            "{namespace}.conf: asks for {asks:.1} {name}, and the cluster's drive did {did:.1} - no offset brings them \
+             together: look at the sizes, and at the size of large blocks"
+        )
+    });
+    implausible.chain(off).collect()
 }
 
 /// Percentages over 2^i as the key has them.

@@ -34,9 +34,8 @@ pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
     } else {
         text += &format!("\nWhat has to balance\n\n{}", checks(profile));
     }
-    for (title, sentences) in
-        [("IN DOUBT, not to be used as it is:", &profile.doubts()), ("Remarks:", &profile.remarks)]
-    {
+    let remarks = profile.remarks.iter().chain(configurations.iter().flat_map(|one| &one.remarks)).cloned().collect();
+    for (title, sentences) in [("IN DOUBT, not to be used as it is:", profile.doubts()), ("Remarks:", remarks)] {
         if !sentences.is_empty() {
             text += &format!("\n{title}\n");
             sentences.iter().for_each(|sentence| text += &units::wrapped(sentence, "  ", COLUMNS));
