@@ -13,6 +13,7 @@
 //! * [`server_log`]: logs of the database: histograms, drv_ssd lines, restarts
 //! * [`info`]: replies of the info protocol, as files keep them
 //! * [`iostat`]: what sysstat's iostat printed
+//! * [`source`]: files that somebody names, decompressed
 //! * [`profile`]: the load of each namespace on each device, as a file
 //! * [`configuration`]: a test's configuration for each namespace
 //! * [`align`]: the offsets with which a configuration does what the cluster did
@@ -25,3 +26,4 @@ pub mod info;
 pub mod iostat;
 pub mod profile;
 pub mod server_log;
+pub mod source;

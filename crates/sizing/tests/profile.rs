@@ -6,7 +6,8 @@ use serde_json::Value;
 use sizing::profile::derive::profile;
 use sizing::profile::sources::{SizingError, Sources, Wanted};
 use sizing::profile::{Profile, counters::mean_bytes};
-use sizing::server_log::{self, ServerLog, Source};
+use sizing::server_log::{self, ServerLog};
+use sizing::source::Source;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -19,7 +19,7 @@ mod tests;
 pub(crate) mod text;
 
 pub use lines::{LINE_BYTES_MAX, Line, Lines, Skipped};
-pub use order::{LogError, Source, read};
+pub use order::{LogError, read};
 pub use stamp::{Stamp, Stamps};
 
 use jiff::Timestamp;

@@ -8,13 +8,12 @@ use super::collect::Collector;
 use super::lines::{LINE_BYTES_MAX, Lines};
 use super::stamp::Stamps;
 use super::text;
+use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
-use results::files::{self, Links};
 use results::units::{count as count_of, quoted};
 use std::collections::BTreeSet;
-use std::io::{self, Read};
-use std::path::Path;
+use std::io::Read;
 use thiserror::Error;
 
 /// Read of a file while its node is looked for: a ticker comes every 10 s.
@@ -30,13 +29,8 @@ const SLACK: SignedDuration = SignedDuration::from_secs(10);
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The system refuses, or compressed data is damaged.
-    #[error("reading {name} - {source}{}", advice(source))]
-    Read {
-        /// Which.
-        name: String,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// It is something else.
     #[error(
         "reading {name} - it is no log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO (info): \
@@ -49,55 +43,6 @@ pub enum LogError {
         /// What it is.
         found: String,
     },
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound => " - check the path",
-        io::ErrorKind::PermissionDenied => " - read it as the user who owns it, or let this user read it (chmod)",
-        io::ErrorKind::IsADirectory => " - name the log itself",
-        io::ErrorKind::InvalidInput => " - name the log itself, or send it to standard input and give - as its name",
-        _ => "",
-    }
-}
-
-/// A log to be read, decompressed.
-pub struct Source {
-    name: String,
-    input: Input<Box<dyn Read>>,
-}
-
-impl Source {
-    /// A file, or standard input for `-`. `piped`: the command that reads one from standard input, for messages.
-    pub fn open(path: &Path, piped: &'static str) -> Result<Self, LogError> {
-        if path == Path::new("-") {
-            return Self::new("standard input", Box::new(io::stdin().lock()), piped);
-        }
-        let name = path.display().to_string();
-        match files::open(path, Links::Followed) {
-            Ok(file) => Self::new(&name, Box::new(file), piped),
-            Err(source) => Err(LogError::Read { name, source }),
-        }
-    }
-
-    /// What `name` stands for.
-    pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, LogError> {
-        let name = name.to_owned();
-        match Input::piped_to(bytes, piped) {
-            Ok(input) => Ok(Self { name, input }),
-            Err(source) => Err(LogError::Read { name, source }),
-        }
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its lines.
-    pub fn lines(self) -> Lines<impl Read> {
-        Lines::new(self.input)
-    }
 }
 
 /// A file of which the begin was read.
@@ -120,11 +65,12 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let mut empty = Vec::new();
     let alone = sources.len() == 1;
     for source in sources {
-        let name = source.name.clone();
         match begin(source)? {
-            Some(file) => begun.push(file),
-            None if alone => return Err(LogError::NotServerLog { name, found: "nothing: it is empty".to_owned() }),
-            None => empty.push(name),
+            Ok(file) => begun.push(file),
+            Err(name) if alone => {
+                return Err(LogError::NotServerLog { name, found: "nothing: it is empty".to_owned() });
+            }
+            Err(name) => empty.push(name),
         }
     }
     if begun.is_empty() {
@@ -146,10 +92,9 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs)
 }
 
-/// Reads up to the first line with a time, and on until the node is known. `None`: the file is empty.
-fn begin(source: Source) -> Result<Option<Begun>, LogError> {
-    let Source { name, input } = source;
-    let read_error = |name: &str, source| LogError::Read { name: name.to_owned(), source };
+/// Reads up to the first line with a time, and on until the node is known. `Err` of its name: the file is empty.
+fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
+    let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
     let (mut stamps, mut head, mut found) = (Stamps::default(), Vec::new(), None);
     let (mut unstamped, mut unstamped_bytes) = (0, 0);
@@ -158,7 +103,7 @@ fn begin(source: Source) -> Result<Option<Begun>, LogError> {
     while kept.len() < PROBED_BYTES && node.is_none() {
         let number = lines.number() + 1;
         let (skipped, read) = (lines.skipped(), lines.read_bytes());
-        let Some(line) = lines.next_line().map_err(|source| read_error(&name, source))? else { break };
+        let Some(line) = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })? else { break };
         if let Some((stamp, rest)) = stamps.split(line.bytes) {
             first.get_or_insert(stamp.instant());
             node = text::parts(rest).and_then(text::node_id);
@@ -183,7 +128,7 @@ fn begin(source: Source) -> Result<Option<Begun>, LogError> {
     let skipped = lines.skipped();
     let Some(begin) = first else {
         if lines.read_bytes() == 0 {
-            return Ok(None);
+            return Ok(Err(name));
         }
         let found = found.unwrap_or_else(|| {
             format!(
@@ -195,7 +140,7 @@ fn begin(source: Source) -> Result<Option<Begun>, LogError> {
         return Err(LogError::NotServerLog { name, found });
     };
     lines.unread(&kept, count);
-    Ok(Some(Begun { name, head, unstamped, begin, node, lines }))
+    Ok(Ok(Begun { name, head, unstamped, begin, node, lines }))
 }
 
 /// What a line is that is none of a log.
@@ -245,7 +190,7 @@ fn read_to_end(
     }
     collector
         .read(&file.name, &file.head, &mut file.lines)
-        .map_err(|source| LogError::Read { name: file.name.clone(), source })?;
+        .map_err(|source| ReadError { name: file.name.clone(), source })?;
     if file.lines.input().is_cut() {
         collector.say(format!("{} is compressed and ends early: what there is of it is read", file.name));
     }

@@ -1,5 +1,6 @@
 use super::collect::Collector;
 use super::*;
+use crate::source::Source;
 use std::io::{self, Cursor, Read};
 
 const PIPED: &str = "flashproof size --log -";

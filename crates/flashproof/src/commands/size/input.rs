@@ -9,6 +9,7 @@ use sizing::profile::derive::id;
 use sizing::profile::sources::{Facts, Sources, Wanted};
 use sizing::server_log;
 use sizing::server_log::ServerLog;
+use sizing::source::Source;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,7 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     let named = |path: &PathBuf| path.display().to_string();
     sources.names = files.logs.iter().map(named).chain(files.iostats.iter().map(|(_, path)| named(path))).collect();
     sources.names.extend(files.replies.iter().map(named));
-    let opened = files.logs.iter().map(|path| server_log::Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
+    let opened = files.logs.iter().map(|path| Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
     sources.logs = server_log::read(opened.map_err(Failure::usage)?).map_err(Failure::usage)?;
     let nodes: Vec<String> = sources.logs.iter().map(id).collect();
     for (node, path) in &files.iostats {

@@ -1,0 +1,107 @@
+//! What sysstat's iostat printed, as text or JSON: rates of each device, report by report.
+//!
+//! Columns are found by their names, so that old versions (`avgrq-sz`), new ones, `-m`, `--human` and `--pretty` read
+//! alike, in any language: `r/s` and `w/s` are not translated. A run of iostat begins with a banner; its first report
+//! is of the time since boot, unless `-y` was given, which nothing says: the numbers tell (see `since_boot`).
+
+mod json;
+mod reports;
+mod since_boot;
+mod table;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use crate::server_log::Lines;
+use crate::source::{ReadError, Source};
+use jiff::civil::{Date, DateTime};
+use reports::Collector;
+use std::io::{self, Read};
+use thiserror::Error;
+
+/// What iostat printed of one machine.
+#[derive(Debug, Clone, Default)]
+pub struct Iostat {
+    /// Its reports in their order. The first of a run of iostat, which is since boot, is left out when it can
+    /// be told.
+    pub reports: Vec<Report>,
+    /// What was strange, each a sentence.
+    pub remarks: Vec<String>,
+}
+
+/// One report.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// When it was printed, by the clock and zone of the machine; `None`: it has no time (iostat without -t).
+    pub at: Option<DateTime>,
+    /// A line a device.
+    pub devices: Vec<DeviceRates>,
+}
+
+/// Rates of one device, under iostat's names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceRates {
+    /// Its name without `/dev/`.
+    pub device: String,
+    /// Reads completed a second.
+    pub r_s: f64,
+    /// Writes completed a second, flushes that the kernel counts as writes included.
+    pub w_s: f64,
+    /// KiB read a second.
+    pub rkb_s: f64,
+    /// KiB written a second.
+    pub wkb_s: f64,
+    /// Flushes a second; `None` where a version does not print them.
+    pub f_s: Option<f64>,
+    /// Discards a second, likewise.
+    pub d_s: Option<f64>,
+}
+
+/// Bytes that tell JSON from text.
+const FIRST_BYTES: u64 = 256;
+
+/// Why an output of iostat cannot be read.
+#[derive(Debug, Error)]
+pub enum IostatError {
+    /// The system refuses, or compressed data is damaged.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It is something else.
+    #[error(
+        "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
+         JSON, found {found} - record one with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
+    )]
+    NotIostat {
+        /// Which.
+        name: String,
+        /// What it is.
+        found: String,
+    },
+}
+
+/// Reads what one machine's iostat printed, in one run or in several.
+///
+/// `near`: a day that the reports are of, if one is known; it decides between 3 April and 4 March.
+/// Errors: it cannot be read, or has no report with reads and writes.
+pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
+    let (name, mut input) = source.into_parts();
+    let read_error = |source| ReadError { name: name.clone(), source };
+    let mut first = Vec::new();
+    input.by_ref().take(FIRST_BYTES).read_to_end(&mut first).map_err(read_error)?;
+    let is_json = first.trim_ascii_start().starts_with(b"{");
+    let bytes = io::Cursor::new(first).chain(&mut input);
+    let mut collector = Collector::new(&name);
+    let found = match is_json {
+        true => json::read(bytes, &mut collector),
+        false => table::read(&mut Lines::new(bytes), &mut collector),
+    };
+    let found = found.map_err(read_error)?;
+    if input.is_cut() {
+        collector.say("it is compressed and ends early: what there is of it is read".to_owned());
+    }
+    let (iostat, reports) = collector.finish(near);
+    match reports {
+        0 => Err(IostatError::NotIostat { name, found }),
+        _ => Ok(iostat),
+    }
+}

@@ -1,0 +1,212 @@
+//! Rows of tables into reports: what belongs together, when it was, and of which run of iostat it is.
+
+use super::time::{self, Written};
+use super::{DeviceRates, Iostat, Report, since_boot};
+use jiff::civil::{Date, DateTime, Time};
+use results::units::count;
+
+/// What a column is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Reads,
+    Writes,
+    ReadKib,
+    WrittenKib,
+    Flushes,
+    Discards,
+}
+
+const FIELDS: usize = 6;
+
+/// Numbers of a device; a table has all of them or a part.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
+    pub(super) device: &'a str,
+    pub(super) fields: [Option<f64>; FIELDS],
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn new(device: &'a str) -> Self {
+        Self { device, fields: [None; FIELDS] }
+    }
+}
+
+/// Rows that are kept, some 100 bytes each: two weeks of ten devices every 10 s.
+const ROWS_MAX: usize = 1_200_000;
+
+/// When a report was, as it is written.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    date: Option<Written>,
+    of_banner: bool,
+    time: Time,
+}
+
+/// Reads reports in their order.
+#[derive(Debug, Default)]
+pub(super) struct Collector {
+    name: String,
+    /// Reports, their times, and whether each is the first one after a banner.
+    reports: Vec<(Vec<DeviceRates>, Option<Moment>, bool)>,
+    open: Vec<(String, [Option<f64>; FIELDS])>,
+    moment: Option<Moment>,
+    /// The date of the last banner, and whether its first report is yet to come.
+    date: Option<Written>,
+    first: bool,
+    dates: Vec<Written>,
+    rows: usize,
+    left_out: u64,
+    unread: u64,
+    without_x: u64,
+    incomplete: u64,
+    remarks: Vec<String>,
+}
+
+impl Collector {
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// Keeps a sentence.
+    pub(super) fn say(&mut self, sentence: String) {
+        self.remarks.push(format!("{}: {sentence}", self.name));
+    }
+
+    /// A run of iostat begins.
+    pub(super) fn banner(&mut self, date: Option<Written>) {
+        self.close();
+        self.moment = None;
+        self.first = true;
+        self.date = date;
+        self.dates.extend(date);
+    }
+
+    /// A report has a time.
+    pub(super) fn moment(&mut self, date: Option<Written>, time: Time) {
+        self.close();
+        let (date, of_banner) = (date.or(self.date), date.is_none());
+        if date != self.dates.last().copied() {
+            self.dates.extend(date);
+        }
+        self.moment = Some(Moment { date, of_banner, time });
+    }
+
+    /// A table begins: of the same report, if it has other columns.
+    pub(super) fn table(&mut self, fields: impl IntoIterator<Item = Field>) {
+        let open = &self.open;
+        if fields.into_iter().any(|field| open.iter().any(|(_, fields)| fields[field as usize].is_some())) {
+            self.close();
+        }
+    }
+
+    /// A line of a table.
+    pub(super) fn row(&mut self, row: Row<'_>) {
+        match self.open.iter_mut().find(|(device, _)| *device == row.device) {
+            // The same device again: tables that were pasted without what stood between them.
+            Some((_, fields)) if fields.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some()) => {
+                self.close();
+                self.open.push((row.device.to_owned(), row.fields));
+            }
+            Some((_, fields)) => {
+                for (field, value) in fields.iter_mut().zip(row.fields) {
+                    *field = field.or(value);
+                }
+            }
+            None => self.open.push((row.device.to_owned(), row.fields)),
+        }
+    }
+
+    /// A line that does not read.
+    pub(super) fn unread(&mut self) {
+        self.unread += 1;
+    }
+
+    /// A table of iostat without -x.
+    pub(super) fn without_x(&mut self) {
+        self.close();
+        self.without_x += 1;
+    }
+
+    /// Ends the report.
+    pub(super) fn close(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let rows = std::mem::take(&mut self.open);
+        let all = rows.len();
+        let devices: Vec<DeviceRates> = rows.into_iter().filter_map(|(device, fields)| rates(device, fields)).collect();
+        self.incomplete += (all - devices.len()) as u64;
+        let first = std::mem::take(&mut self.first);
+        let moment = self.moment.take();
+        if devices.is_empty() {
+            return;
+        }
+        if self.rows + devices.len() > ROWS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.rows += devices.len();
+        self.reports.push((devices, moment, first));
+    }
+
+    /// All reports, and how many there were with those that are left out as since boot.
+    pub(super) fn finish(mut self, near: Option<Date>) -> (Iostat, usize) {
+        self.close();
+        let (order, sure) = time::order(&self.dates, near);
+        let mut last: Option<DateTime> = None;
+        let mut back = 0_u64;
+        let mut firsts = Vec::new();
+        let mut reports = Vec::with_capacity(self.reports.len());
+        for (at, (devices, moment, first)) in std::mem::take(&mut self.reports).into_iter().enumerate() {
+            if first {
+                firsts.push(at);
+                last = None;
+            }
+            let at = moment.and_then(|Moment { date, of_banner, time }| {
+                let date = date?.date(order)?;
+                // Days go by behind a banner.
+                Some(if of_banner { time::after(last, date, time) } else { date.to_datetime(time) })
+            });
+            back += u64::from(at.is_some_and(|at| last.is_some_and(|last| at < last)));
+            last = at.or(last);
+            reports.push(Report { at, devices });
+        }
+        let found = reports.len();
+        let dropped = since_boot::drop_firsts(&mut reports, &firsts);
+        dropped.into_iter().for_each(|sentence| self.say(sentence));
+        if !sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
+            self.say(format!("its dates can be read in two ways; the first is taken for {date}"));
+        }
+        for (number, what) in [
+            (self.unread, "line that cannot be read, left out"),
+            (self.incomplete, "row without both reads and writes, left out"),
+            (self.without_x, "table of iostat without -x, left out"),
+            (self.left_out, "report of more rows than fit into the memory set aside, left out"),
+            (back, "report earlier than the one before it"),
+        ] {
+            if number > 0 {
+                let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
+                self.say(format!("{} {rest}", count(number, noun)));
+            }
+        }
+        if reports.iter().any(|report| report.at.is_none()) {
+            self.say(
+                "reports have no time; give iostat -t to have them compared with the same minutes of a log".to_owned(),
+            );
+        }
+        (Iostat { reports, remarks: self.remarks }, found)
+    }
+}
+
+fn rates(device: String, fields: [Option<f64>; FIELDS]) -> Option<DeviceRates> {
+    let of = |field: Field| fields[field as usize];
+    Some(DeviceRates {
+        device,
+        r_s: of(Field::Reads)?,
+        w_s: of(Field::Writes)?,
+        rkb_s: of(Field::ReadKib)?,
+        wkb_s: of(Field::WrittenKib)?,
+        f_s: of(Field::Flushes),
+        d_s: of(Field::Discards),
+    })
+}

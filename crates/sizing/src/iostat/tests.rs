@@ -1,0 +1,199 @@
+use super::*;
+use std::io::Cursor;
+
+fn read_text(text: impl AsRef<[u8]>) -> Result<Iostat, IostatError> {
+    read_near(text, None)
+}
+
+fn read_near(text: impl AsRef<[u8]>, near: Option<Date>) -> Result<Iostat, IostatError> {
+    let bytes = Box::new(Cursor::new(text.as_ref().to_vec()));
+    super::read(Source::new("io.txt", bytes, "flashproof size --iostat -").unwrap(), near)
+}
+
+fn captured(name: &str) -> Iostat {
+    let path = format!("{}/tests/data/{name}.zst", env!("CARGO_MANIFEST_DIR"));
+    super::read(Source::open(path.as_ref(), "").unwrap(), None).unwrap()
+}
+
+fn at(text: &str) -> Option<DateTime> {
+    Some(text.parse().unwrap())
+}
+
+const NEW: &str = "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await \
+                   wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util\n";
+
+fn new_row(device: &str, r_s: &str) -> String {
+    format!(
+        "{device}   {r_s}  44835.60     0.00   0.00    0.43    18.38  219.80  14067.20     0.00   0.00    1.14    64.00    \
+         1.50      0.00     0.00   0.00    0.00     0.00  21.80    0.71    1.44  41.16\n"
+    )
+}
+
+fn device(name: &str, numbers: [f64; 4], f_s: Option<f64>, d_s: Option<f64>) -> DeviceRates {
+    let [r_s, w_s, rkb_s, wkb_s] = numbers;
+    DeviceRates { device: name.to_owned(), r_s, w_s, rkb_s, wkb_s, f_s, d_s }
+}
+
+#[test]
+fn captured_text_and_json_say_the_same_of_the_same_minutes() {
+    for (version, reports, begin) in
+        [("ce-4.9.0.37", 36, "2026-11-20T23:13:05"), ("ce-8.0.0.15", 48, "2026-11-20T23:02:35")]
+    {
+        let (text, json) =
+            (captured(&format!("{version}/iostat-x.txt")), captured(&format!("{version}/iostat-x.json")));
+        assert_eq!(text.reports.len(), reports, "{:?}", text.remarks);
+        for (a, b) in text.reports.iter().zip(&json.reports) {
+            // They were two programs, side by side.
+            let (text, json) = (&a.devices[0], &b.devices[0]);
+            assert!((text.r_s / json.r_s - 1.0).abs() < 0.02 && text.f_s.is_some() && json.f_s.is_some());
+            assert_eq!(a.at, b.at);
+        }
+        assert_eq!(text.reports[0].at, at(begin));
+        assert_eq!(text.remarks.len(), 1, "{:?}", text.remarks);
+        assert!(text.remarks[0].contains("the first report is of an interval"), "{:?}", text.remarks);
+    }
+    let first = &captured("ce-8.0.0.15/iostat-x.json").reports[0].devices[0];
+    assert_eq!(*first, device("loop2", [2439.6, 219.8, 44835.6, 14067.2], Some(219.8), Some(0.0)));
+}
+
+#[test]
+fn tables_of_the_sizing_paper_are_read_with_their_spaces_collapsed() {
+    let paper = include_str!("../../tests/data/iostat-paper.txt");
+    let iostat = read_text(paper).unwrap();
+    let of = |report: usize| {
+        let devices = &iostat.reports[report].devices;
+        devices.iter().find(|device| device.device == "nvme0n1").unwrap().clone()
+    };
+    assert_eq!(iostat.reports.len(), 4);
+    assert_eq!(of(0), device("nvme0n1", [11806.0, 1547.5, 344_970.25, 198_080.0], None, None));
+    assert_eq!(of(2).w_s, 1702.0);
+    assert_eq!(iostat.reports[0].devices.len(), 6);
+    // Rows pasted under one header are two reports, when they are of one device.
+    let pasted = "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await r_await w_await  svctm  %util\n\
+                  nvme0n1      0.00     0.00 11806.00 1547.50 344970.25 198080.00    81.33     5.45    0.42    0.46    0.05   0.03  41.35\n\
+                  nvme0n1           0.00     0.00 12172.50 1702.00 388503.50 217856.00    87.41     2.71    0.24    0.26    0.06   0.05  75.75\n";
+    assert_eq!(read_text(pasted).unwrap().reports.len(), 2);
+}
+
+#[test]
+fn sectors_megabytes_human_sizes_and_decimal_commas_are_kib() {
+    let of = |text: &str| read_text(text).unwrap().reports[0].devices[0].clone();
+    let expected = device("sda", [100.5, 50.0, 2048.0, 1024.0], None, None);
+    for text in [
+        "Device: rrqm/s wrqm/s r/s w/s rsec/s wsec/s avgrq-sz %util\n/dev/sda 0.00 0.00 100.50 50.00 4096.00 2048.00 8.00 1.00\n",
+        "Device r/s w/s rMB/s wMB/s %util\nsda 100.50 50.00 2.00 1.00 3.00\n",
+        "Device r/s rkB/s %rrqm w/s wkB/s %util\nsda 100.50 2.0M 0.00 50.00 1024.0k 3.00\n",
+        "Périphérique r/s rkB/s rareq-sz w/s wkB/s %util\nsda 100,50 2048,00 3,00 50,00 1024,00 3,00\n",
+        "     r/s     rkB/s   rareq-sz Device\n  100.50     2.0M     3.0k sda\n\n     w/s     wkB/s   wareq-sz Device\n  50.00     1.0M     3.0k sda\n\n",
+        "Device r/s w/s rkB/s wkB/s %util\nsda\n    100.50 50.00 2048.00 1024.00 3.00\n",
+    ] {
+        assert_eq!(of(text), expected, "{text}");
+    }
+    let of_new = of(&[NEW, &new_row("nvme0n1", "2439.60")].concat());
+    assert_eq!(of_new, device("nvme0n1", [2439.6, 219.8, 44835.6, 14067.2], Some(21.8), Some(1.5)));
+}
+
+#[test]
+fn times_are_read_in_the_ways_of_locales() {
+    for (banner, line, near, expected) in [
+        ("11/20/26", "11/20/26 23:02:35", None, "2026-11-20T23:02:35"),
+        ("11/20/2026", "11/20/2026 11:02:35 PM", None, "2026-11-20T23:02:35"),
+        ("11/20/2026", "11/20/2026 12:02:35 AM", None, "2026-11-20T00:02:35"),
+        ("20/11/26", "20/11/26 23:02:35", None, "2026-11-20T23:02:35"),
+        ("20.11.2026", "20.11.2026 23:02:35", None, "2026-11-20T23:02:35"),
+        ("2026-11-20", "2026-11-20T23:02:35+0100", None, "2026-11-20T23:02:35"),
+        ("2026年11月20日", "2026年11月20日 23時02分35秒", None, "2026-11-20T23:02:35"),
+        ("11/20/2026", "Time: 23:02:35", None, "2026-11-20T23:02:35"),
+        ("04/03/26", "04/03/26 23:02:35", None, "2026-04-03T23:02:35"),
+        ("04/03/26", "04/03/26 23:02:35", Some("2026-03-05"), "2026-03-04T23:02:35"),
+    ] {
+        let text =
+            format!("Linux 5.4 (host) \t{banner} \t_x86_64_\t(2 CPU)\n\n{line}\n{NEW}{}", new_row("sda", "1.00"));
+        let text = format!("{text}\n{line}\n{NEW}{}", new_row("sda", "2.00"));
+        let iostat = read_near(&text, near.map(|near| near.parse().unwrap())).unwrap();
+        assert_eq!(iostat.reports.last().unwrap().at, at(expected), "{line}: {:?}", iostat.remarks);
+        let unclear = iostat.remarks.iter().any(|remark| remark.contains("can be read in two ways"));
+        assert_eq!(unclear, banner == "04/03/26" && near.is_none(), "{:?}", iostat.remarks);
+    }
+    // Without a date on each, the day goes by at midnight.
+    let report = |time: &str| format!("Time: {time}\n{NEW}{}\n", new_row("sda", "1.00"));
+    let text =
+        format!("Linux 3.10 (h) \t11/20/2026 \tx\n{}{}{}", report("23:59:40"), report("23:59:50"), report("00:00:00"));
+    assert_eq!(read_text(text).unwrap().reports[2].at, at("2026-11-21T00:00:00"));
+}
+
+#[test]
+fn the_first_report_of_a_run_is_left_out_when_it_is_since_boot_and_the_numbers_tell() {
+    let banner = "Linux 5.4 (host) \t11/20/26 \t_x86_64_\t(2 CPU)\n\n";
+    let run = |rates: &[&str]| {
+        let reports = rates.iter().map(|rate| format!("{NEW}{}\n", new_row("sda", rate)));
+        let text = reports.fold(banner.to_owned(), |text, report| text + &report);
+        read_text([text, "\n".to_owned()].concat()).unwrap()
+    };
+    for (rates, left, remark) in [
+        (&["10.37", "11.50", "12.00"][..], 2, "since boot, as its numbers show"),
+        (&["10.30", "11.50", "12.00"], 3, "is of an interval"),
+        (&["10.30", "11.53", "12.07", "14.01", "15.99"], 4, "since boot, unless iostat ran with -y"),
+        (&["10.30"], 0, "the only report"),
+    ] {
+        let iostat = run(rates);
+        assert_eq!(iostat.reports.len(), left, "{rates:?}");
+        assert!(iostat.remarks.join("\n").contains(remark), "{:?}", iostat.remarks);
+    }
+    // Without its banner nothing is the first.
+    let text = format!("{NEW}{}{NEW}{}", new_row("sda", "1.37"), new_row("sda", "1.50"));
+    assert_eq!(read_text(text).unwrap().reports.len(), 2);
+}
+
+#[test]
+fn cpu_blocks_idle_devices_cut_rows_and_other_tables_do_not_disturb() {
+    let cpu = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n          34.43   25.03   13.09    3.95    0.17   23.33\n\n";
+    let text = format!(
+        "{cpu}{NEW}{}{}\n{cpu}{NEW}{}\n{cpu}{NEW}sda 1.0 2.0\n",
+        new_row("sda", "1.00"),
+        new_row("sda1", "2.00"),
+        new_row("sdb", "3.00")
+    );
+    let iostat = read_text(text).unwrap();
+    assert_eq!(iostat.reports.iter().map(|report| report.devices.len()).collect::<Vec<_>>(), [2, 1]);
+    assert!(iostat.remarks.join("\n").contains("1 line that cannot be read"), "{:?}", iostat.remarks);
+}
+
+#[test]
+fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
+    let path = format!("{}/tests/data/ce-8.0.0.15/iostat-x.json.zst", env!("CARGO_MANIFEST_DIR"));
+    let mut text = String::new();
+    let file = std::fs::File::open(path).unwrap();
+    results::act_log::Input::new(file).unwrap().read_to_string(&mut text).unwrap();
+    let whole = read_text(&text).unwrap();
+    for cut in [5000, 10_001, 20_007] {
+        let cut_off = read_text(&text[..cut]).unwrap();
+        let (a, b) = (cut_off.reports, &whole.reports);
+        assert!(a.len() >= cut / 600 && a.iter().zip(b).all(|(a, b)| a.at == b.at && a.devices == b.devices));
+        assert!(cut_off.remarks.iter().any(|remark| remark.contains("iostat was killed")), "{:?}", cut_off.remarks);
+    }
+    let compact: String = text.lines().map(str::trim).collect();
+    let commas = text.replace(".60,", ",60,");
+    assert!(serde_json::from_str::<serde_json::Value>(&commas).is_err());
+    for text in [compact, commas] {
+        let again = read_text(text).unwrap();
+        assert!(again.reports.iter().zip(&whole.reports).all(|(a, b)| a.devices == b.devices));
+        assert_eq!(again.reports.len(), whole.reports.len());
+    }
+}
+
+#[test]
+fn what_is_no_iostat_is_refused_with_what_was_found() {
+    for (text, found) in [
+        ("", "nothing"),
+        ("Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n", "first \"Device tps"),
+        ("{\"a\": 1}", "JSON of something else"),
+        ("\u{1}\u{2}", "first \"\\u0001"),
+    ] {
+        let error = read_text(text).unwrap_err().to_string();
+        assert!(error.contains("reading io.txt - it has no table of iostat -x") && error.contains(found), "{error}");
+    }
+    let without = "Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n";
+    let some = read_text(format!("{without}\n{NEW}{}", new_row("sda", "1.00"))).unwrap();
+    assert!(some.remarks.join("\n").contains("1 table of iostat without -x"), "{:?}", some.remarks);
+}

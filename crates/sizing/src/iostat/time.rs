@@ -1,0 +1,141 @@
+//! When a report was printed, in whatever way a locale writes it.
+//!
+//! ```text
+//! 11/20/26 23:02:35        C              20/11/26 23:02:35       en_GB
+//! 11/20/2026 11:02:35 PM   en_US          20.11.2026 23:02:35     de_DE
+//! 2026-11-20T23:02:35+0100 ISO            Time: 23:02:35          before version 9, the date stands in the banner
+//! ```
+//!
+//! Where month and day cannot be told apart by one date, the others tell, or the time that is asked about.
+
+use jiff::ToSpan;
+use jiff::civil::{Date, DateTime, Time};
+
+/// A date as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Written {
+    parts: [u16; 3],
+    /// Whether the first is the year.
+    year_first: bool,
+    /// What stands between them, where it tells: a point is written between day and month.
+    day_first: bool,
+}
+
+/// How dates are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    MonthDay,
+    DayMonth,
+}
+
+impl Written {
+    pub(super) fn date(self, order: Order) -> Option<Date> {
+        let [a, b, c] = self.parts;
+        let (year, month, day) = match (self.year_first, self.day_first || order == Order::DayMonth) {
+            (true, _) => (a, b, c),
+            (false, true) => (c, b, a),
+            (false, false) => (c, a, b),
+        };
+        let year = if year < 100 { year + 2000 } else { year };
+        Date::new(year as i16, month as i8, day as i8).ok()
+    }
+}
+
+/// Reads a line that is a time, with a date or without.
+pub(super) fn moment(line: &str) -> Option<(Option<Written>, Time)> {
+    if line.len() > 80 {
+        return None;
+    }
+    let groups = groups(line);
+    let clock = groups.windows(3).position(|window| {
+        window[0].1.len() <= 2 && window.iter().skip(1).all(|(_, digits)| digits.len() == 2) && {
+            let between = |at: usize| line[window[at].0 + window[at].1.len()..window[at + 1].0].trim();
+            matches!((between(0), between(1)), (":", ":") | ("時" | "时" | "시", "分" | "분"))
+        }
+    })?;
+    let number = |at: usize| groups[at].1.parse::<i8>().ok();
+    let (mut hour, minute, second) = (number(clock)?, number(clock + 1)?, number(clock + 2)?);
+    let lower = line.to_lowercase();
+    let has = |words: [&str; 4]| words.iter().any(|word| lower.contains(word));
+    if has(["pm", "p.m", "下午", "午後"]) {
+        hour = hour % 12 + 12;
+    } else if has(["am", "a.m", "上午", "午前"]) && hour <= 12 {
+        hour %= 12;
+    }
+    let time = Time::new(hour, minute, second, 0).ok()?;
+    match clock {
+        0 => Some((None, time)),
+        3 => Some((written(line), time)),
+        _ => None,
+    }
+}
+
+/// Reads a date that begins a text.
+pub(super) fn written(text: &str) -> Option<Written> {
+    let groups = groups(text);
+    let [(_, a), (at, b), (end, c), ..] = groups[..] else { return None };
+    let year_first = a.len() == 4;
+    let fits = a.len() <= 4 && b.len() <= 2 && (c.len() == 2 || c.len() == 4 && !year_first);
+    let between = text[..at].chars().next_back();
+    let parts = [a.parse().ok()?, b.parse().ok()?, c.parse().ok()?];
+    let compact = end - groups[0].0 <= 16;
+    let day_first = !year_first && between == Some('.');
+    (fits && compact).then_some(Written { parts, year_first, day_first })
+}
+
+/// Groups of digits and where they stand.
+fn groups(text: &str) -> Vec<(usize, &str)> {
+    let mut groups = Vec::new();
+    let mut begin = None;
+    for (at, byte) in text.bytes().chain([0]).enumerate() {
+        match (byte.is_ascii_digit(), begin) {
+            (true, None) => begin = Some(at),
+            (false, Some(from)) => {
+                groups.push((from, &text[from..at]));
+                begin = None;
+            }
+            _ => {}
+        }
+    }
+    groups
+}
+
+/// How the dates are written, and whether that is sure: by one that fits one way only, by not going back, or by being
+/// near `near`.
+pub(super) fn order(dates: &[Written], near: Option<Date>) -> (Order, bool) {
+    let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
+    let fits = |order| unclear.iter().all(|date| date.date(order).is_some());
+    let span = |order| {
+        let dates: Vec<Date> = unclear.iter().filter_map(|date| date.date(order)).collect();
+        let (first, last) = (dates.iter().min()?, dates.iter().max()?);
+        dates.is_sorted().then(|| first.until(*last).map(|span| span.get_days()).ok()).flatten()
+    };
+    let distance = |order| {
+        let date = unclear.first()?.date(order)?;
+        Some(near?.until(date).ok()?.get_days().abs())
+    };
+    match (fits(Order::MonthDay), fits(Order::DayMonth)) {
+        _ if unclear.is_empty() => (Order::MonthDay, true),
+        (true, false) => (Order::MonthDay, true),
+        (false, true) => (Order::DayMonth, true),
+        _ => match (span(Order::MonthDay), span(Order::DayMonth)) {
+            (Some(_), None) => (Order::MonthDay, true),
+            (None, Some(_)) => (Order::DayMonth, true),
+            // A capture that goes over months in one order, and over days in the other.
+            (Some(a), Some(b)) if a != b => (if a < b { Order::MonthDay } else { Order::DayMonth }, true),
+            _ => match (distance(Order::MonthDay), distance(Order::DayMonth)) {
+                (Some(a), Some(b)) if a != b => (if a < b { Order::MonthDay } else { Order::DayMonth }, true),
+                _ => (Order::MonthDay, unclear.iter().all(|date| date.parts[0] == date.parts[1])),
+            },
+        },
+    }
+}
+
+/// A time without a date, after `last`: the next day when the clock begins anew.
+pub(super) fn after(last: Option<DateTime>, date: Date, time: Time) -> DateTime {
+    match last {
+        None => date.to_datetime(time),
+        Some(last) if time < last.time() => (last.date().saturating_add(1.day())).to_datetime(time),
+        Some(last) => last.date().to_datetime(time),
+    }
+}

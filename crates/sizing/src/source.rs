@@ -1,0 +1,62 @@
+//! Files that somebody names, or standard input, decompressed: what logs and outputs of other tools are read from.
+
+use results::act_log::Input;
+use results::files::{self, Links};
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+use thiserror::Error;
+
+/// Why a file cannot be read.
+#[derive(Debug, Error)]
+#[error("reading {name} - {source}{}", advice(source))]
+pub struct ReadError {
+    /// Which.
+    pub name: String,
+    /// Why.
+    pub source: io::Error,
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => " - check the path",
+        ErrorKind::PermissionDenied => " - read it as the user who owns it, or let this user read it (chmod)",
+        ErrorKind::IsADirectory => " - name the file itself",
+        ErrorKind::InvalidInput => " - name the file itself, or send it to standard input and give - as its name",
+        _ => "",
+    }
+}
+
+/// A file to be read.
+pub struct Source {
+    name: String,
+    input: Input<Box<dyn Read>>,
+}
+
+impl Source {
+    /// A regular file, or standard input for `-`. `piped`: the command that reads one from standard input, for
+    /// messages.
+    pub fn open(path: &Path, piped: &'static str) -> Result<Self, ReadError> {
+        if path == Path::new("-") {
+            return Self::new("standard input", Box::new(io::stdin().lock()), piped);
+        }
+        let name = path.display().to_string();
+        match files::open(path, Links::Followed) {
+            Ok(file) => Self::new(&name, Box::new(file), piped),
+            Err(source) => Err(ReadError { name, source }),
+        }
+    }
+
+    /// What `name` stands for.
+    pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, ReadError> {
+        let name = name.to_owned();
+        match Input::piped_to(bytes, piped) {
+            Ok(input) => Ok(Self { name, input }),
+            Err(source) => Err(ReadError { name, source }),
+        }
+    }
+
+    /// Its name, and what it has.
+    pub fn into_parts(self) -> (String, Input<Box<dyn Read>>) {
+        (self.name, self.input)
+    }
+}
