@@ -1,6 +1,7 @@
 //! The command line: commands, their options and their help.
 
 mod certify;
+mod cluster;
 mod compare;
 mod config;
 mod doctor;
@@ -14,6 +15,7 @@ mod size;
 mod status;
 
 pub use certify::CertifyArgs;
+pub use cluster::{AccessArgs, Auth, ClusterArgs, ClusterCommand, CollectArgs, RestoreArgs};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
@@ -80,6 +82,8 @@ pub enum Task {
     Doctor(DoctorArgs),
     /// `flashproof devices`
     Devices(DevicesArgs),
+    /// `flashproof cluster`
+    Cluster(ClusterArgs),
 }
 
 #[derive(Parser)]
@@ -123,6 +127,8 @@ enum Command {
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
     Devices(DevicesArgs),
+    /// Collect from a live cluster what a sizing needs
+    Cluster(ClusterArgs),
 }
 
 #[derive(Parser)]
@@ -254,6 +260,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("rate", |rate| rate.after_help(help::laid_out(rate::EXAMPLES)))
         .mut_subcommand("size", |size| size.after_help(help::laid_out(size::EXAMPLES)))
         .mut_subcommand("doctor", |command| command.after_help(help::laid_out(doctor::DOCTOR_EXAMPLES)))
+        .mut_subcommand("cluster", cluster::with_examples)
         .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
@@ -270,6 +277,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Size(args) => Task::Size(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
+        Command::Cluster(args) => Task::Cluster(args),
     }
 }
 

@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         Task::Compare(args) => commands::compare::run(&args),
         Task::Doctor(args) => commands::doctor::run(&args),
         Task::Devices(args) => commands::devices::run(&args),
+        Task::Cluster(args) => commands::cluster::run(&args),
         Task::Report(args) => commands::report::run(&args),
     };
     let code = ended.unwrap_or_else(|failure| {

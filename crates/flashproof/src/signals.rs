@@ -1,4 +1,4 @@
-//! Signals: the first ends the run cleanly, the second at once. A terminal that goes away ends nothing.
+//! Signals: the first ends the work cleanly, the second at once. A terminal that goes away ends no run.
 
 use crate::commands::Manner;
 use crate::console;
@@ -7,9 +7,13 @@ use crate::leave;
 use load::run::{Cause, Control};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::cell::Cell;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// Exit code of a run that was broken off: it is invalid.
 const BROKEN_OFF: i32 = 4;
@@ -40,12 +44,7 @@ impl Switch {
     /// `manner`: a program of ACT ends by the signal itself.
     pub fn install(left: &'static str, manner: Manner) -> Result<Self, Failure> {
         let switch = Self::default();
-        let ignored = ignored();
-        let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-        let mut signals = Signals::new(heard).map_err(|error| {
-            let advice = sys::remedy(&error, "look at the kernel log (dmesg) for the reason");
-            Failure::environment(format!("cannot listen for signals - {error} - {advice}"))
-        })?;
+        let mut signals = listen()?;
         let listening = switch.clone();
         thread::spawn(move || {
             let mut asked = false;
@@ -105,6 +104,68 @@ impl Drop for Armed {
     }
 }
 
+/// Signals that end the work of a command early, which then has something to put back. A terminal that goes away
+/// is one of them: nobody is left to end it.
+pub struct Ending {
+    signals: Receiver<i32>,
+    came: Cell<Option<i32>>,
+}
+
+impl Ending {
+    /// Listens to SIGINT, SIGTERM and SIGHUP, but for those that were ignored when the program began. A second one
+    /// ends the program at once; `left` says what that leaves behind.
+    pub fn listen(left: String) -> Result<Self, Failure> {
+        let mut signals = listen()?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut asked = false;
+            for signal in signals.forever() {
+                if std::mem::replace(&mut asked, true) {
+                    console::error(&format!("ended at once by a second signal - {left}"));
+                    broken_off(signal, Manner::Own);
+                }
+                console::note(&format!("\n{}: ending; once more to end it at once", name(signal)));
+                // Nobody waits for it any more: the program is about to end.
+                let _ = sender.send(signal);
+            }
+        });
+        Ok(Self { signals: receiver, came: Cell::new(None) })
+    }
+
+    /// Waits until a signal comes, or has come, or for `time`; gives the signal.
+    pub fn wait(&self, time: Duration) -> Option<i32> {
+        if self.came.get().is_none() {
+            self.came.set(self.signals.recv_timeout(time).ok());
+        }
+        self.came.get()
+    }
+
+    /// Waits for `time`, whatever came before.
+    pub fn pause(&self, time: Duration) {
+        self.came.set(self.came.get().or(self.signals.recv_timeout(time).ok()));
+    }
+
+    /// The signal that came, if one did.
+    pub fn came(&self) -> Option<i32> {
+        self.wait(Duration::ZERO)
+    }
+
+    /// The exit code of work that a signal ended early.
+    pub fn exit_code() -> ExitCode {
+        ExitCode::from(BROKEN_OFF as u8)
+    }
+}
+
+/// Catches the signals that were not ignored when the program began.
+fn listen() -> Result<Signals, Failure> {
+    let ignored = ignored();
+    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    Signals::new(heard).map_err(|error| {
+        let advice = sys::remedy(&error, "look at the kernel log (dmesg) for the reason");
+        Failure::environment(format!("cannot listen for signals - {error} - {advice}"))
+    })
+}
+
 /// The end of a program that a signal broke off.
 fn broken_off(signal: i32, manner: Manner) -> ! {
     match manner {
@@ -132,6 +193,7 @@ pub fn name(signal: i32) -> String {
     match signal {
         SIGINT => "SIGINT".to_owned(),
         SIGTERM => "SIGTERM".to_owned(),
+        SIGHUP => "SIGHUP".to_owned(),
         other => format!("signal {other}"),
     }
 }

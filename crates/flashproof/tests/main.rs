@@ -7,6 +7,7 @@ mod bad_config;
 mod bad_devices;
 mod blame;
 mod certify;
+mod cluster;
 mod compare;
 mod config;
 mod damage;

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod certify;
+pub mod cluster;
 pub mod compare;
 pub mod config;
 pub mod devices;

@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unreachable_pub, unused_imports)] // every test file is a crate that uses its part of this
 
+pub mod info_server;
 mod loop_device;
 mod process;
 

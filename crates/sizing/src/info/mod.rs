@@ -31,9 +31,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// The ending of a node's file.
 pub const FILE_ENDING: &str = ".info";
+
+/// The folder beside them with logs of the nodes.
+pub const LOGS_FOLDER: &str = "logs";
+
+/// The folder beside them with what iostat printed on the nodes.
+pub const IOSTAT_FOLDER: &str = "iostat";
 
 /// Bytes of one reply, at most: on the wire and in a file. The longest known are the partition maps of many
 /// namespaces and lists of sets, below 1 MiB.
@@ -250,6 +257,22 @@ pub fn refusal(value: &str) -> Option<&str> {
 pub fn logs(value: &str) -> impl Iterator<Item = (u32, String)> {
     let sinks = value.split(';').filter_map(|sink| sink.split_once(':'));
     sinks.filter_map(|(id, file)| Some((id.parse().ok()?, file.to_owned())))
+}
+
+/// The beginning of a node's file.
+pub fn header_text(tool: &str, host: &str, node: &str, build: Option<Build>) -> String {
+    let build = build.map(|build| format!("# build {build}\n")).unwrap_or_default();
+    format!("# {tool}\n# host {host}\n# node {node}\n{build}")
+}
+
+/// A sample in a node's file: replies by name, as they came at one instant.
+pub fn sample_text(at: SystemTime, replies: &[(String, String)]) -> String {
+    // A clock before 1970 or after 9999 is no time.
+    let mut text = Timestamp::try_from(at).map(|at| format!("# {}\n", time_text(at))).unwrap_or_default();
+    for (name, value) in replies {
+        text.extend([name, "\t", value, "\n"]);
+    }
+    text
 }
 
 /// The time of a sample, written as [`time_text`] does or without digits of a second.

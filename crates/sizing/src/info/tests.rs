@@ -2,6 +2,7 @@
 
 use super::*;
 use std::io::repeat;
+use std::time::Duration;
 
 const OF_4_9: &[u8] = include_bytes!("../../tests/data/info/ce-4.9.0.37.info.gz");
 const OF_8_0: &[u8] = include_bytes!("../../tests/data/info/ce-8.0.0.15.info.gz");
@@ -98,6 +99,18 @@ fn a_time_is_read_as_it_is_written_with_or_without_digits_of_a_second() {
     for text in ["", "20261120", "20261120T230225", "20261320T230225Z", "20261120T230225Z x", "99999999T999999Z"] {
         assert_eq!(time(text), None, "{text}");
     }
+}
+
+#[test]
+fn a_file_is_read_as_it_is_written() {
+    let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_763_679_745_125);
+    let replies =
+        [("node", "BB9"), ("namespace/a", "objects=3")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let text = header_text("flashproof 1", "db1:3000", "BB9", Build::parse("8.1.2.0")) + &sample_text(at, &replies);
+    let read = read(text.as_bytes());
+    assert_eq!((read.name(), read.host.as_deref(), read.build), ("BB9", Some("db1:3000"), Build::parse("8.1.2.0")));
+    let samples = &read.namespaces["a"].samples;
+    assert_eq!((samples.len(), samples[0].at.as_millisecond()), (1, 1_763_679_745_125));
 }
 
 #[test]

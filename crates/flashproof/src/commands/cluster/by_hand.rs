@@ -1,0 +1,136 @@
+//! The commands of asadm and asinfo that do what a collection does, for those who may not connect from here.
+
+use super::collect::{self, Watched, fetch};
+use super::put_back::asinfo;
+use super::{access, shell};
+use crate::args::CollectArgs;
+use crate::console;
+use crate::failure::Failure;
+use sizing::info::Build;
+use sizing::info::settings::{Change, DETAIL, Setting};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints them: of the nodes as they are, or in general where no `--host` is given.
+pub fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
+    let text = if args.host.is_empty() {
+        general(args)
+    } else {
+        let (watched, _) = collect::look(args, &access(&args.access)?)?;
+        of_nodes(&watched, args)
+    };
+    console::result(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
+    let seed = &watched[0].node.host;
+    let by_asadm = |to: &dyn Fn(&Change) -> String| {
+        let commands =
+            watched.iter().flat_map(|node| &node.changes).map(|change| change.setting.asadm_command(&to(change)));
+        let commands: BTreeSet<_> = commands.collect();
+        let command =
+            |line: &String| format!("asadm -h {} -p {} --enable -e {}\n", shell(&seed.name), seed.port, quotes(line));
+        commands.iter().map(command).collect::<String>()
+    };
+    let by_asinfo = |to: &dyn Fn(&Change) -> String| {
+        let changes = watched.iter().flat_map(|node| node.changes.iter().map(move |change| (node, change)));
+        let command = |(node, change): (&Watched, &Change)| {
+            asinfo(&node.node.host.to_string(), &change.setting.command(&to(change), node.node.build)) + "\n"
+        };
+        changes.map(command).collect::<String>()
+    };
+    let (wanted, before) = (|change: &Change| change.to.clone(), |change: &Change| change.was.clone());
+    // asadm sets all nodes alike: where they were not, each has to be put back by itself.
+    let alike = watched.iter().all(|node| node.changes == watched[0].changes);
+    let mut text = String::new();
+    if watched.iter().all(|node| node.changes.is_empty()) {
+        text += "# 1. All that a sizing needs is on already.\n";
+    } else {
+        text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
+        text += &by_asadm(&wanted);
+        text += "#    or by asinfo on each:\n";
+        text += &by_asinfo(&wanted);
+    }
+    text += &meanwhile(args, &watched[0].namespaces);
+    text += "# 3. Fetch the logs:\n";
+    let folder = Path::new(sizing::info::LOGS_FOLDER);
+    let _ = writeln!(text, "mkdir {}", folder.display());
+    for node in watched {
+        for (_, file) in &node.logs {
+            let _ = writeln!(text, "{}", fetch(&node.node, file, folder));
+        }
+    }
+    if watched.iter().any(|node| !node.changes.is_empty()) {
+        text += "# 4. Put back what it was";
+        if alike {
+            text += ", by asadm on all nodes:\n";
+            text += &by_asadm(&before);
+            text += "#    or by asinfo on each:\n";
+        } else {
+            text += " (nodes differ, so by asinfo on each):\n";
+        }
+        text += &by_asinfo(&before);
+    }
+    text + NEXT
+}
+
+/// Where nothing is known of the cluster.
+fn general(args: &CollectArgs) -> String {
+    let namespaces = if args.namespace.is_empty() { vec!["NS".to_owned()] } else { args.namespace.clone() };
+    let mut text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
+    let log = Setting::LogLevel { sink: 0, file: "LOG".to_owned() };
+    let commands = |benchmarks: &str, level: &str| {
+        let mut text = String::new();
+        for namespace in &namespaces {
+            let setting = Setting::Benchmarks { namespace: namespace.clone() };
+            let _ = writeln!(text, "asadm --enable -e {}", quotes(&setting.asadm_command(benchmarks)));
+        }
+        let _ = writeln!(text, "asadm --enable -e {}", quotes(&log.asadm_command(level)));
+        text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
+        for build in [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])] {
+            for namespace in &namespaces {
+                let setting = Setting::Benchmarks { namespace: namespace.clone() };
+                let _ = writeln!(text, "asinfo -v {}", shell(&setting.command(benchmarks, Some(build))));
+            }
+        }
+        let _ = writeln!(text, "asinfo -v {}", shell(&log.command(level, None)));
+        let old = Setting::OldBenchmarks.command(benchmarks, None);
+        let _ = writeln!(text, "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}", shell(&old));
+        text
+    };
+    text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
+    text += &commands("true", DETAIL);
+    text += &meanwhile(args, &namespaces);
+    text += "# 3. Fetch the log of each node:\nmkdir logs\nscp HOST:LOG logs/HOST-aerospike.log\n";
+    text += "# 4. Put back what it was (usually):\n";
+    text += &commands("false", "info");
+    text + NEXT
+}
+
+/// What runs on each node while the load is typical.
+fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
+    let (every, times) = (args.every, args.window / args.every.max(1) + 1);
+    let mut text = format!(
+        "# 2. On each node, while the load is typical; iostat's text or its JSON:\n\
+         LC_ALL=C S_TIME_FORMAT=ISO iostat -x -t {every} {times} > iostat-$(hostname).txt\n\
+         LC_ALL=C iostat -x -t -o JSON {every} {times} > iostat-$(hostname).json\n\
+         #    and beside it, until Ctrl-C:\n\
+         while sleep {every}; do\n  date -u '+# %Y%m%dT%H%M%SZ'\n"
+    );
+    let names = ["node", "build"].map(str::to_owned).into_iter();
+    for name in names.chain(namespaces.iter().map(|namespace| format!("namespace/{namespace}"))) {
+        let name = shell(&name);
+        let _ = writeln!(text, "  printf '%s\\t%s\\n' {name} \"$(asinfo -v {name})\"");
+    }
+    text + "done > $(hostname).info\n"
+}
+
+const NEXT: &str = "# 5. Size it, from a folder with NAME.info files and logs/:\nflashproof size .\n";
+
+/// A word in double quotes, where nothing in it is of meaning to a shell; else in single ones.
+fn quotes(word: &str) -> String {
+    if word.contains(['"', '$', '`', '\\', '!', '\'']) { shell(word) } else { format!("\"{word}\"") }
+}

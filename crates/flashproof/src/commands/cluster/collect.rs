@@ -1,0 +1,349 @@
+//! `flashproof cluster collect`: samples of all nodes over a while, with what a sizing needs turned on meanwhile.
+
+use super::connection::Access;
+use super::folder::{self, Folder, NodeFile};
+use super::node::{self, Cluster, Node, at_once};
+use super::put_back::{self, NodeChanges, PutBack};
+use super::{access, by_hand, retry, shell};
+use crate::args::CollectArgs;
+use crate::console;
+use crate::failure::Failure;
+use crate::signals::Ending;
+use results::units::{count, quoted, span};
+use sizing::info::cluster::{PeersQuery, once_names, sample_names};
+use sizing::info::settings::{Change, Current, Setting};
+use sizing::info::{LOGS_FOLDER, logs};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+/// A node that is sampled.
+pub struct Watched {
+    /// Where it is.
+    pub node: Node,
+    /// The namespaces that are wanted of it.
+    pub namespaces: Vec<String>,
+    /// Sinks of its log with their files.
+    pub logs: Vec<(u32, String)>,
+    /// What it said once, by name.
+    once: Vec<(String, String)>,
+    /// Settings that matter: what they are, and what they should be.
+    settings: Vec<(Setting, Option<String>, &'static str)>,
+    /// What would have to be changed.
+    pub changes: Vec<Change>,
+    /// Samples that did not come, and whether the last one did not.
+    missed: u64,
+    is_away: bool,
+}
+
+/// Collects.
+pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
+    if args.print_commands {
+        return by_hand::print(args);
+    }
+    if args.host.is_empty() && args.log.is_empty() && args.iostat.is_empty() {
+        return Err(Failure::usage(
+            "nothing to collect from - give --host HOST:PORT of a node, or --log and --iostat with what was copied from \
+             nodes (see flashproof cluster collect --help)",
+        ));
+    }
+    if args.every > args.window {
+        let (every, window) = (span(args.every.into()), span(args.window.into()));
+        return Err(Failure::usage(format!(
+            "one sample each {every} in {window} gives no rate - give --every less than --for"
+        )));
+    }
+    folder::readable(args.log.iter().chain(&args.iostat))?;
+    let dir = args.out.clone().unwrap_or_else(folder::default_dir);
+    folder::check(&dir)?;
+    for cut_off in folder::cut_off_beside(&dir) {
+        console::warning(&format!(
+            "the collection in {0} was cut off before it put its settings back - flashproof cluster restore {0}",
+            cut_off.display()
+        ));
+    }
+    if args.host.is_empty() {
+        let folder = Folder::create(dir)?;
+        folder.copy(&args.log, &args.iostat)?;
+        console::result(&format!("next: flashproof size {}\n", shell(&folder.dir.display().to_string())))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let access = access(&args.access)?;
+    let left = format!("if settings were changed, put them back: flashproof cluster restore {}", dir.display());
+    let ending = Ending::listen(left)?;
+    let (mut watched, missing) = look(args, &access)?;
+    let folder = Folder::create(dir)?;
+    let files = watched.iter().map(|watched| folder.begin(&watched.node, &watched.once));
+    let mut files = files.collect::<Result<Vec<_>, _>>()?;
+    show(&watched, args);
+    let sampled = with_settings(&mut watched, args, &folder, &access, &ending, |watched| {
+        sample(watched, &mut files, args, &access, &ending)
+    });
+    sampled?;
+    folder.copy(&args.log, &args.iostat)?;
+    console::result(&summary(&watched, &files, args, &folder.dir))?;
+    end(&watched, &files, &missing, args, &ending)
+}
+
+/// Finds the nodes and asks each how it is configured. Gives what is missing, too.
+pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<String>), Failure> {
+    let query = PeersQuery { tls: args.access.tls, alternate: args.services_alternate };
+    let Cluster { nodes, mut missing } = node::find(&args.host, Some(query).filter(|_| !args.one_node), access)?;
+    let known: Vec<String> = nodes.iter().flat_map(|node| node.namespaces.clone()).collect();
+    for wanted in &args.namespace {
+        if !known.contains(wanted) {
+            let mut known: Vec<_> = known.iter().map(|name| quoted(name)).collect();
+            known.sort();
+            known.dedup();
+            return Err(Failure::usage(format!(
+                "no node has the namespace {} - they have {} - check --namespace",
+                quoted(wanted),
+                known.join(", ")
+            )));
+        }
+    }
+    let looked = at_once(nodes, |node| Watched::look(node, &args.namespace, access));
+    let (mut watched, mut errors) = (Vec::new(), Vec::new());
+    for looked in looked {
+        match looked {
+            Ok(node) => watched.push(node),
+            Err(error) => errors.push(error),
+        }
+    }
+    missing.extend(errors);
+    if watched.is_empty() {
+        return Err(Failure::environment(missing.join("\n")));
+    }
+    missing.iter().for_each(|missing| console::warning(missing));
+    Ok((watched, missing))
+}
+
+impl Watched {
+    fn look(mut node: Node, wanted: &[String], access: &Access) -> Result<Self, String> {
+        let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
+        let namespaces: Vec<String> = node.namespaces.iter().filter(is_wanted).cloned().collect();
+        let failed = |node: &Node, error: String| format!("cannot ask node {node} how it is configured - {error}");
+        let sinks = node.replies(vec!["logs".to_owned()], access).map_err(|error| failed(&node, error))?;
+        let sinks: Vec<_> = sinks.iter().flat_map(|(_, value)| logs(value)).collect();
+        let names = once_names(node.build, &namespaces, sinks.iter().map(|(sink, _)| *sink));
+        let mut once = node.replies(names, access).map_err(|error| failed(&node, error))?;
+        once.insert(0, ("namespaces".to_owned(), node.namespaces.join(";")));
+        let mut this =
+            Self { node, namespaces, logs: sinks, once, settings: vec![], changes: vec![], missed: 0, is_away: false };
+        let current = this.current();
+        (this.settings, this.changes) = (current.settings(), current.changes());
+        Ok(this)
+    }
+
+    fn current(&self) -> Current<'_> {
+        let reply =
+            |name: &str| self.once.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str());
+        let config = |namespace| reply(&sizing::info::cluster::get_config(self.node.build, namespace));
+        Current {
+            namespaces: self.namespaces.iter().map(|namespace| (namespace.as_str(), config(namespace))).collect(),
+            service: reply("get-config:context=service"),
+            sinks: self.logs.iter().map(|(sink, file)| (*sink, file.as_str(), reply(&format!("log/{sink}")))).collect(),
+        }
+    }
+
+    /// Takes a sample; says once that the node is away, and once that it is back.
+    fn sample(&mut self, file: &mut NodeFile, access: &Access) -> Result<(), Failure> {
+        let at = SystemTime::now();
+        match self.node.replies(sample_names(self.node.build, &self.namespaces), access) {
+            Ok(replies) => {
+                if std::mem::take(&mut self.is_away) {
+                    console::note(&format!("node {} answers again", self.node));
+                }
+                file.sample(at, &replies)
+            }
+            Err(error) => {
+                self.missed += 1;
+                if !std::mem::replace(&mut self.is_away, true) {
+                    console::warning(&format!("no sample of node {} - {error} - trying again", self.node));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Says what would be changed, or will be.
+fn show(watched: &[Watched], args: &CollectArgs) {
+    for node in watched {
+        for change in &node.changes {
+            let what =
+                if args.enable { "changing, and putting back in the end" } else { "would be changed by --enable" };
+            console::notice(&format!("{what}, on node {}: {change}", node.node));
+        }
+        for (setting, _, _) in node.settings.iter().filter(|(_, now, _)| now.is_none()) {
+            console::warning(&format!("node {} does not tell {setting}; it is left as it is", node.node));
+        }
+        let on: Vec<_> = node.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted)).collect();
+        for (setting, now, _) in on {
+            console::note(&format!(
+                "left on, on node {}: {setting} is {} already",
+                node.node,
+                now.as_deref().unwrap_or_default()
+            ));
+        }
+    }
+}
+
+/// Does `work` with the settings changed, if they are to be; then puts them back whatever came of it.
+fn with_settings(
+    watched: &mut Vec<Watched>,
+    args: &CollectArgs,
+    folder: &Folder,
+    access: &Access,
+    ending: &Ending,
+    work: impl FnOnce(&mut Vec<Watched>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let planned = watched.iter().filter(|node| !node.changes.is_empty());
+    let planned: Vec<_> = planned.map(|node| NodeChanges::new(&node.node, node.changes.clone())).collect();
+    if !args.enable || planned.is_empty() {
+        let worked = work(watched);
+        still_on(watched, access);
+        return worked;
+    }
+    let put_back = PutBack::begin(&folder.dir, planned)?;
+    let changed = put_back.change(watched.iter_mut().map(|watched| &mut watched.node), access, ending);
+    let worked = match changed {
+        Ok(()) => {
+            let worked = work(watched);
+            still_on(watched, access);
+            worked
+        }
+        Err(error) => Err(Failure::environment(error)),
+    };
+    let back = put_back.put_back(access, retry(&args.access), ending);
+    match (worked, back) {
+        (Err(mut worked), Err(back)) => {
+            worked.message = format!("{}\n{}", worked.message, back.message);
+            Err(worked)
+        }
+        (worked, back) => worked.and(back),
+    }
+}
+
+/// Says which settings somebody else turned off meanwhile: the logs lack what they would have had.
+fn still_on(watched: &mut [Watched], access: &Access) {
+    at_once(watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
+        let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
+        for (setting, _, wanted) in was_on {
+            if let Ok(now) = put_back::value(&mut watched.node, setting, access)
+                && now != *wanted
+            {
+                console::warning(&format!(
+                    "on node {}: {setting} was {wanted} in the beginning and is {now} now - somebody else changed it; a \
+                     part of the time is missing in the log",
+                    watched.node
+                ));
+            }
+        }
+    });
+}
+
+/// Samples until the time is over or a signal comes.
+fn sample(
+    watched: &mut [Watched],
+    files: &mut [NodeFile],
+    args: &CollectArgs,
+    access: &Access,
+    ending: &Ending,
+) -> Result<(), Failure> {
+    let (window, every) = (Duration::from_secs(args.window.into()), Duration::from_secs(args.every.into()));
+    let began = Instant::now();
+    console::note(&format!(
+        "sampling {} every {} for {}; Ctrl-C ends it",
+        count(watched.len() as u64, "node"),
+        span(every.as_secs()),
+        span(window.as_secs())
+    ));
+    for index in 1.. {
+        if ending.came().is_some() {
+            break;
+        }
+        let pairs: Vec<_> = watched.iter_mut().zip(files.iter_mut()).collect();
+        at_once(pairs, |(watched, file)| watched.sample(file, access)).into_iter().collect::<Result<(), _>>()?;
+        let next = every * index;
+        if next > window || ending.wait((began + next).saturating_duration_since(Instant::now())).is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What was collected, and what to do next.
+fn summary(watched: &[Watched], files: &[NodeFile], args: &CollectArgs, dir: &Path) -> String {
+    let mut text = format!("{}: {}\n", dir.display(), count(watched.len() as u64, "node"));
+    for (node, file) in watched.iter().zip(files) {
+        let build = node.node.build.map(|build| build.to_string()).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "  {}  build {build}, {}: {}",
+            node.node,
+            if node.namespaces.is_empty() { "no namespace".to_owned() } else { node.namespaces.join(", ") },
+            count(file.samples, "sample")
+        );
+    }
+    let off = watched.iter().filter(|node| !args.enable && !node.changes.is_empty());
+    let off: Vec<_> = off.map(|node| node.node.id.as_str()).collect();
+    if !off.is_empty() {
+        let _ =
+            writeln!(text, "Not all that a sizing needs is in the logs of {}: --enable turns it on.", off.join(", "));
+    }
+    if args.log.is_empty() {
+        text += "Sizes of records are in the logs alone. Copy those of this time beside:\n";
+        let folder = dir.join(LOGS_FOLDER);
+        let _ = writeln!(text, "  mkdir {}", shell(&folder.display().to_string()));
+        for node in watched {
+            for (_, file) in &node.logs {
+                let _ = writeln!(text, "  {}", fetch(&node.node, file, &folder));
+            }
+        }
+    }
+    let _ = writeln!(text, "next: flashproof size {}", shell(&dir.display().to_string()));
+    text
+}
+
+/// How to get a file of a node's log.
+pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
+    let host = if node.host.name.contains(':') { format!("[{}]", node.host.name) } else { node.host.name.clone() };
+    let name = Path::new(file).file_name().map_or_else(|| "log".into(), |name| name.to_string_lossy());
+    let to = folder.join(format!("{}-{name}", node.id));
+    match file.starts_with('/') {
+        true => format!("scp {} {}", shell(&format!("{host}:{file}")), shell(&to.display().to_string())),
+        // stderr: of a container, or of systemd's.
+        false => format!("(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)", quoted(file)),
+    }
+}
+
+fn end(
+    watched: &[Watched],
+    files: &[NodeFile],
+    missing: &[String],
+    args: &CollectArgs,
+    ending: &Ending,
+) -> Result<ExitCode, Failure> {
+    let mut errors = Vec::new();
+    if !missing.is_empty() && !args.one_node {
+        errors.push(format!(
+            "the collection is incomplete - {} could not be asked, see the warnings - its load is part of the cluster's; \
+             --one-node asks the nodes of --host alone",
+            count(missing.len() as u64, "node")
+        ));
+    }
+    for (node, file) in watched.iter().zip(files) {
+        if file.samples < 2 && ending.came().is_none() {
+            errors.push(format!("node {} gave {}, too few for a rate", node.node, count(file.samples, "sample")));
+        } else if node.missed > 0 {
+            console::warning(&format!("node {} did not answer {}", node.node, count(node.missed, "time")));
+        }
+    }
+    match (errors.is_empty(), ending.came()) {
+        (false, _) => Err(Failure::environment(errors.join("\n"))),
+        (true, Some(_)) => Ok(Ending::exit_code()),
+        (true, None) => Ok(ExitCode::SUCCESS),
+    }
+}

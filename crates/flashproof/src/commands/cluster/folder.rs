@@ -1,0 +1,174 @@
+//! The folder of a collection: a file a node, written as it goes, logs and iostat's output beside.
+
+use super::node::Node;
+use super::put_back::{self, Lock};
+use crate::failure::Failure;
+use results::files::{self, Links};
+use sizing::info::{FILE_ENDING, IOSTAT_FOLDER, LOGS_FOLDER, header_text, sample_text};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A folder that this collection made.
+pub struct Folder {
+    /// Its path.
+    pub dir: PathBuf,
+    _lock: Lock,
+}
+
+/// Where a collection goes when the user does not say: here, under the time and the process.
+pub fn default_dir() -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    PathBuf::from(format!("flashproof-cluster-{}-{}", now.replace(':', "-"), std::process::id()))
+}
+
+/// Whether a collection can go to `dir`: it is not there, or empty.
+pub fn check(dir: &Path) -> Result<(), Failure> {
+    if PutBack::is_in(dir) {
+        return Err(Failure::usage(format!(
+            "cannot collect into {0} - a collection there was cut off before it put its settings back - first: \
+             flashproof cluster restore {0}",
+            dir.display()
+        )));
+    }
+    match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
+        Ok(false) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(true) => Err(Failure::usage(format!(
+            "cannot collect into {} - something is in it - give another --out",
+            dir.display()
+        ))),
+        Err(error) => {
+            Err(Failure::usage(format!("cannot collect into {} - {error} - give another --out", dir.display())))
+        }
+    }
+}
+
+/// Marks of collections.
+struct PutBack;
+
+impl PutBack {
+    fn is_in(dir: &Path) -> bool {
+        dir.join(put_back::FILE).symlink_metadata().is_ok()
+    }
+}
+
+/// Folders of collections beside `dir` that were cut off before they put back what they had changed.
+pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(files::dir_of(dir)).into_iter().flatten().flatten();
+    let mut cut_off: Vec<_> = entries
+        .map(|entry| dir.with_file_name(entry.file_name()))
+        // Of one that goes on the lock is taken.
+        .filter(|path| path != dir && PutBack::is_in(path) && Lock::take(path).is_ok())
+        .collect();
+    cut_off.sort();
+    cut_off
+}
+
+impl Folder {
+    /// Makes it.
+    pub fn create(dir: PathBuf) -> Result<Self, Failure> {
+        check(&dir)?;
+        if !dir.is_dir() {
+            fs::create_dir(&dir).map_err(|error| failed(&dir, &error))?;
+        }
+        let lock = Lock::take(&dir)?;
+        Ok(Self { dir, _lock: lock })
+    }
+
+    /// Begins the file of a node with what it said once.
+    pub fn begin(&self, node: &Node, once: &[(String, String)]) -> Result<NodeFile, Failure> {
+        let path = self.dir.join(format!("{}{FILE_ENDING}", node.id));
+        let file =
+            OpenOptions::new().append(true).create_new(true).open(&path).map_err(|error| failed(&path, &error))?;
+        let tool = concat!("flashproof ", env!("CARGO_PKG_VERSION"), " cluster collect");
+        let header = header_text(tool, &node.host.to_string(), &node.id, node.build);
+        let mut this = NodeFile { path, file, samples: 0 };
+        let mut text = header;
+        once.iter().for_each(|(name, value)| text.extend([name, "\t", value, "\n"]));
+        this.write(&text)?;
+        Ok(this)
+    }
+
+    /// Copies logs and iostat's output in; compressed ones stay so.
+    pub fn copy(&self, logs: &[PathBuf], iostat: &[PathBuf]) -> Result<(), Failure> {
+        for (name, paths) in [(LOGS_FOLDER, logs), (IOSTAT_FOLDER, iostat)] {
+            if paths.is_empty() {
+                continue;
+            }
+            let dir = self.dir.join(name);
+            fs::create_dir(&dir).map_err(|error| failed(&dir, &error))?;
+            paths.iter().try_for_each(|path| copy(path, &dir))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether `paths` can be copied, as far as it can be told before.
+pub fn readable<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+    let opened = paths
+        .filter(|path| path.as_os_str() != "-")
+        .map(|path| open(path).map(drop).map_err(|failure| failure.message));
+    crate::failure::all(opened, Failure::usage).map(drop)
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    files::open(path, Links::Followed)
+        .map_err(|error| Failure::usage(format!("cannot read {} - {error} - check the path", path.display())))
+}
+
+/// Copies one file, as long as it is now: a log grows.
+fn copy(path: &Path, dir: &Path) -> Result<(), Failure> {
+    let is_stdin = path.as_os_str() == "-";
+    let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref()).to_string_lossy().into_owned();
+    let (mut to, mut target) = (dir.join(&name), None);
+    // Nodes have logs of one name.
+    for number in 2.. {
+        match OpenOptions::new().write(true).create_new(true).open(&to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => to = dir.join(format!("{number}-{name}")),
+            opened => {
+                target = Some(opened.map_err(|error| failed(&to, &error))?);
+                break;
+            }
+        }
+    }
+    let Some(mut target) = target else { return Ok(()) };
+    let copied = if is_stdin {
+        io::copy(&mut io::stdin().lock(), &mut target)
+    } else {
+        let source = open(path)?;
+        source.metadata().and_then(|metadata| io::copy(&mut source.take(metadata.len()), &mut target))
+    };
+    copied
+        .map(drop)
+        .map_err(|error| Failure::environment(format!("cannot copy {} to {} - {error}", path.display(), to.display())))
+}
+
+/// What one node said.
+pub struct NodeFile {
+    path: PathBuf,
+    file: File,
+    /// Samples in it.
+    pub samples: u64,
+}
+
+impl NodeFile {
+    /// Adds a sample, in one write: what ends the program leaves it whole or not at all.
+    pub fn sample(&mut self, at: SystemTime, replies: &[(String, String)]) -> Result<(), Failure> {
+        self.write(&sample_text(at, replies))?;
+        self.samples += 1;
+        Ok(())
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        self.file.write_all(text.as_bytes()).map_err(|error| failed(&self.path, &error))
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::environment(format!(
+        "cannot write to {} - {error} - give --out a folder with room on its disk",
+        path.display()
+    ))
+}

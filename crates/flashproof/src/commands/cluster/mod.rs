@@ -1,0 +1,77 @@
+//! `flashproof cluster`: what a live cluster says of its load, collected into a folder that can be sized anywhere.
+//!
+//! ```text
+//! --host -> nodes, walked by their peers              node.rs, connection.rs, tls.rs, password.rs
+//!        -> settings that a sizing needs, changed     put_back.rs
+//!        -> samples, a file a node                    collect.rs, folder.rs
+//!        -> settings put back, also after a signal    put_back.rs
+//! ```
+//!
+//! What replies mean is in `sizing::info`; nothing here opens a device.
+
+mod by_hand;
+mod collect;
+mod connection;
+mod folder;
+mod node;
+mod password;
+mod put_back;
+mod tls;
+
+use crate::args::{AccessArgs, ClusterArgs, ClusterCommand, RestoreArgs};
+use crate::console;
+use crate::failure::Failure;
+use crate::signals::Ending;
+use connection::Access;
+use put_back::{Lock, PutBack};
+use std::process::ExitCode;
+use std::time::Duration;
+use tls::Tls;
+
+/// Does it.
+pub fn run(args: &ClusterArgs) -> Result<ExitCode, Failure> {
+    match &args.command {
+        ClusterCommand::Collect(args) => collect::run(args),
+        ClusterCommand::Restore(args) => restore(args),
+    }
+}
+
+/// Puts back what a collection that was killed had changed.
+fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
+    let dir = args.dir.display();
+    if !args.dir.is_dir() {
+        return Err(Failure::usage(format!(
+            "cannot restore from {dir} - it is no folder - name that of the collection"
+        )));
+    }
+    let lock = Lock::take(&args.dir)?;
+    let Some(put_back) = PutBack::read(&args.dir)? else {
+        console::note(&format!("nothing is to be put back: there is no {} in {dir}", put_back::FILE));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let access = access(&args.access)?;
+    let ending = Ending::listen(format!("what is left stays in {dir}: flashproof cluster restore {dir}"))?;
+    put_back.put_back(&access, retry(&args.access), &ending)?;
+    drop(lock);
+    console::note("everything is put back");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn access(args: &AccessArgs) -> Result<Access, Failure> {
+    let tls = Tls::of(args)?;
+    let login = password::login(args)?;
+    Ok(Access { login, tls, timeout: Duration::from_secs(args.timeout.into()) })
+}
+
+fn retry(args: &AccessArgs) -> Duration {
+    Duration::from_secs(args.retry.into())
+}
+
+/// A word as a shell takes it, whatever is in it: names come from servers.
+fn shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}

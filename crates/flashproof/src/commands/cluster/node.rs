@@ -1,0 +1,210 @@
+//! The nodes of a cluster: found from one of them, each once by its id, and asked.
+
+use super::connection::{Access, Connection};
+use crate::failure::Failure;
+use results::units::quoted;
+use sizing::info::Build;
+use sizing::info::cluster::{Host, Peer, PeersQuery, identity_names, peers, services};
+use sizing::info::refusal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+
+/// Nodes of a cluster, at most. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
+const NODES_MAX: usize = 256;
+
+/// One node.
+pub struct Node {
+    /// Its id.
+    pub id: String,
+    /// Where it was reached.
+    pub host: Host,
+    /// The name in its certificate.
+    pub tls_name: String,
+    /// Its version.
+    pub build: Option<Build>,
+    /// Its namespaces.
+    pub namespaces: Vec<String>,
+    connection: Option<Connection>,
+    session: Option<Vec<u8>>,
+}
+
+impl Node {
+    /// One that is known from before, not yet asked.
+    pub fn known(id: String, host: Host, tls_name: String, build: Option<Build>) -> Self {
+        Self { id, host, tls_name, build, namespaces: Vec::new(), connection: None, session: None }
+    }
+
+    /// The first of `hosts` that answers.
+    fn reach(hosts: &[Host], tls_name: Option<&str>, access: &Access) -> Result<Self, String> {
+        let mut errors = Vec::new();
+        for host in hosts {
+            let tls_name = tls_name.unwrap_or(&host.name).to_owned();
+            let mut node = Self::known(String::new(), host.clone(), tls_name, None);
+            match node.introduce(access) {
+                Ok(()) => return Ok(node),
+                Err(error) => errors.push(format!("{host}: {error}")),
+            }
+        }
+        Err(if errors.is_empty() { "it tells no address of itself".to_owned() } else { errors.join("; ") })
+    }
+
+    /// Asks who it is.
+    fn introduce(&mut self, access: &Access) -> Result<(), String> {
+        let names = identity_names();
+        let values = self.connection(access)?.ask(&names)?;
+        let [node, build, namespaces] = &values[..] else { return Err("it answers nothing".to_owned()) };
+        let said = |value: &Option<String>| match value {
+            Some(value) if refusal(value).is_none() => Ok(value.clone()),
+            other => Err(quoted(other.as_deref().unwrap_or("nothing"))),
+        };
+        let id = said(node).map(|id| id.to_uppercase()).and_then(|id| {
+            // It names a file.
+            let is_id = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
+            if is_id { Ok(id) } else { Err(quoted(&id)) }
+        });
+        self.id = id.map_err(|found| format!("expected the id of a node such as BB9020011AC4202, found {found}"))?;
+        let expected = "expected a version such as 8.0.0.15, found";
+        let build = said(build).map_err(|found| format!("{expected} {found}"))?;
+        self.build = Some(Build::parse(&build).ok_or_else(|| format!("{expected} {}", quoted(&build)))?);
+        let namespaces = said(namespaces).map_err(|found| format!("expected names of namespaces, found {found}"))?;
+        self.namespaces = namespaces.split(';').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Ok(())
+    }
+
+    /// Asks it, over a new connection if there is none or the one that was there is broken.
+    pub fn ask(&mut self, names: &[String], access: &Access) -> Result<Vec<Option<String>>, String> {
+        if let Some(connection) = &mut self.connection {
+            if let Ok(values) = connection.ask(names) {
+                return Ok(values);
+            }
+            // A server closes what was idle for long; whether it is more than that a new one tells.
+            self.connection = None;
+        }
+        let values = self.connection(access)?.ask(names);
+        if values.is_err() {
+            self.connection = None;
+        }
+        values
+    }
+
+    /// As [`Self::ask`], each value with its name; what was passed over is left out.
+    pub fn replies(&mut self, names: Vec<String>, access: &Access) -> Result<Vec<(String, String)>, String> {
+        let values = self.ask(&names, access)?;
+        Ok(names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect())
+    }
+
+    fn connection(&mut self, access: &Access) -> Result<&mut Connection, String> {
+        if self.connection.is_none() {
+            let mut connection = Connection::open(&self.host, &self.tls_name, access, &mut self.session)?;
+            if !self.id.is_empty() {
+                self.is_the_same(&mut connection)?;
+            }
+            self.connection = Some(connection);
+        }
+        self.connection.as_mut().ok_or_else(|| "not connected".to_owned())
+    }
+
+    /// Behind an address another node may stand by now.
+    fn is_the_same(&self, connection: &mut Connection) -> Result<(), String> {
+        let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
+        match id.eq_ignore_ascii_case(&self.id) {
+            true => Ok(()),
+            false => Err(format!("node {} was there before, and now {} answers", self.id, quoted(&id))),
+        }
+    }
+
+    fn peers(&mut self, query: PeersQuery, access: &Access) -> Result<Vec<Peer>, String> {
+        // Servers before 3.10 know the second name alone.
+        let values = self.ask(&[query.name(), query.old_name().to_owned()], access)?;
+        let told = |value: &Option<String>| value.clone().filter(|value| !value.is_empty() && refusal(value).is_none());
+        match &values[..] {
+            [new, _] if told(new).is_some() => peers(&told(new).unwrap_or_default()),
+            // Addresses without TLS are of no use with it.
+            [_, Some(old)] if !query.tls && refusal(old).is_none() => services(old),
+            [new, _] => {
+                Err(format!("it answers {} with {}", query.name(), quoted(new.as_deref().unwrap_or("nothing"))))
+            }
+            _ => Err("it answers nothing".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.id, self.host)
+    }
+}
+
+/// A cluster, as far as it was found.
+pub struct Cluster {
+    /// Its nodes by id.
+    pub nodes: Vec<Node>,
+    /// What could not be reached or asked, each a sentence.
+    pub missing: Vec<String>,
+}
+
+/// Finds the nodes of a cluster from `seeds`; their peers, too, unless `query` is `None`.
+pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Result<Cluster, Failure> {
+    let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+    let mut missing = Vec::new();
+    // What was tried already: nodes by id, and addresses where there is no id.
+    let mut tried: BTreeSet<String> = BTreeSet::new();
+    let mut wanted: Vec<Peer> = Vec::new();
+    for seed in seeds {
+        if tried.insert(seed.to_string()) {
+            wanted.push(Peer { node: String::new(), tls_name: None, hosts: vec![seed.clone()] });
+        }
+    }
+    while !wanted.is_empty() {
+        let reached = at_once(std::mem::take(&mut wanted), |peer| {
+            let reached = Node::reach(&peer.hosts, peer.tls_name.as_deref(), access);
+            reached.map_err(|error| match peer.node.as_str() {
+                "" => format!("cannot ask {error}"),
+                node => format!("cannot ask node {node}, which its peers know - {error}"),
+            })
+        });
+        let (mut new, mut peers_of_new) = (Vec::new(), Vec::new());
+        for node in reached {
+            match node {
+                Ok(node) if nodes.contains_key(&node.id) || new.iter().any(|other: &Node| other.id == node.id) => {}
+                Ok(node) => new.push(node),
+                Err(error) => missing.push(error),
+            }
+        }
+        for node in &new {
+            tried.insert(node.id.clone());
+        }
+        if let Some(query) = query {
+            peers_of_new = at_once(new.iter_mut().collect(), |node| {
+                node.peers(query, access).map_err(|error| format!("cannot ask node {node} for its peers - {error}"))
+            });
+        }
+        for peers in peers_of_new {
+            match peers {
+                Ok(peers) => wanted.extend(peers.into_iter().filter(|peer| {
+                    let name = if peer.node.is_empty() { peer.hosts[0].to_string() } else { peer.node.clone() };
+                    tried.len() < NODES_MAX && tried.insert(name)
+                })),
+                Err(error) => missing.push(error),
+            }
+        }
+        nodes.extend(new.into_iter().map(|node| (node.id.clone(), node)));
+    }
+    if nodes.is_empty() {
+        return Err(Failure::environment(format!(
+            "{} - check --host, and that this machine may connect",
+            missing.join("\n")
+        )));
+    }
+    Ok(Cluster { nodes: nodes.into_values().collect(), missing })
+}
+
+/// Does `work` on all of `items` beside each other: one that does not answer holds up no other.
+pub fn at_once<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
+        let ends = threads.into_iter().map(|thread| thread.join());
+        ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}

@@ -1,0 +1,127 @@
+//! The password of a user: from a file, the environment, or asked for without showing it; never an argument,
+//! which everybody on the machine can read.
+
+use crate::args::{AccessArgs, Auth};
+use crate::console;
+use crate::failure::Failure;
+use results::files::{self, Links};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use sizing::info::protocol::Login;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::path::Path;
+
+/// The environment variable that may have it.
+const VARIABLE: &str = "FLASHPROOF_PASSWORD";
+
+/// Bytes of a password, at most.
+const BYTES_MAX: u64 = 1024;
+
+/// The salt with which the database hashes every password for the wire: `$2a$10$7EqJtq98hPqEX7fNZaFWoO`.
+/// Source: the Go client, `hashPassword`; asadm, `_ADMIN_SALT`.
+const SALT: [u8; 16] = [0xf4, 0x6b, 0x0b, 0xbe, 0xcf, 0xfe, 0x8d, 0x1b, 0x06, 0x67, 0xd8, 0x4f, 0x6d, 0xc1, 0xd8, 0xa9];
+const COST: u32 = 10;
+
+/// Who logs in; `None` without `--user`.
+pub fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
+    let Some(user) = args.user.clone() else { return Ok(None) };
+    let clear = args.auth == Auth::External;
+    if clear && !args.tls {
+        return Err(Failure::usage(
+            "--auth external sends the password itself - everybody on the way could read it - give --tls, too",
+        ));
+    }
+    let password = password(args, &user)?;
+    let credential = credential(&password)?;
+    Ok(Some(Login { user, credential, clear_password: clear.then_some(password) }))
+}
+
+/// What the server compares.
+fn credential(password: &str) -> Result<String, Failure> {
+    let hashed = bcrypt::hash_with_salt(password, COST, SALT);
+    let hashed = hashed.map_err(|error| Failure::usage(format!("cannot use this password - {error}")))?;
+    Ok(hashed.format_for_version(bcrypt::Version::TwoA))
+}
+
+fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
+    if let Some(path) = &args.password_file {
+        return from_file(path);
+    }
+    if let Some(password) = std::env::var_os(VARIABLE) {
+        return password.into_string().map_err(|_| Failure::usage(format!("{VARIABLE} is no text (UTF-8)")));
+    }
+    // Not standard input: a log may come from there.
+    let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| {
+        Failure::usage(format!(
+            "user {user} needs a password, and there is no terminal to ask on - give --password-file, or {VARIABLE} in \
+             the environment"
+        ))
+    })?;
+    console::notice(&format!("password of {user}: "));
+    console::flush();
+    ask(&terminal)?.ok_or_else(|| Failure::usage("no password was given - nothing was done"))
+}
+
+fn from_file(path: &Path) -> Result<String, Failure> {
+    let bytes = files::read(path, Links::Followed, BYTES_MAX)
+        .map_err(|error| Failure::usage(format!("cannot read the password from {} - {error}", path.display())))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::usage(format!("the password in {} is no text (UTF-8)", path.display())))?;
+    let line = text.lines().next().unwrap_or_default();
+    match line {
+        "" => Err(Failure::usage(format!("there is no password in {} - its first line is empty", path.display()))),
+        line => Ok(line.to_owned()),
+    }
+}
+
+/// A line from a terminal that does not show it; `None` for Ctrl-C, Ctrl-D, or the end.
+///
+/// Keys that would end the program come as bytes, so that the terminal shows what is typed again whatever happens.
+fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
+    let failed = |error| Failure::environment(format!("cannot ask for the password - {error}"));
+    let before = tcgetattr(terminal).map_err(failed)?;
+    let mut quiet = before.clone();
+    quiet.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
+    quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
+    quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
+    tcsetattr(terminal, OptionalActions::Flush, &quiet).map_err(failed)?;
+    let _as_before = AsBefore(terminal, before);
+    let mut typed = Vec::new();
+    let mut key = [0];
+    loop {
+        // An interrupted or failed read is the end: nobody is there.
+        match terminal.read(&mut key) {
+            Ok(1) => {}
+            _ => return Ok(None),
+        }
+        match key[0] {
+            b'\r' | b'\n' => break,
+            3 | 4 => return Ok(None),
+            8 | 127 => drop(typed.pop()),
+            21 => typed.clear(),
+            byte if typed.len() < BYTES_MAX as usize => typed.push(byte),
+            _ => {}
+        }
+    }
+    String::from_utf8(typed).map(Some).map_err(|_| Failure::usage("the password is no text (UTF-8)"))
+}
+
+/// A terminal that gets its settings back.
+struct AsBefore<'a>(&'a File, Termios);
+
+impl Drop for AsBefore<'_> {
+    fn drop(&mut self) {
+        let _ = tcsetattr(self.0, OptionalActions::Flush, &self.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_credential_is_that_of_the_databases_clients() {
+        // Computed by Python's bcrypt, which asadm uses: bcrypt.hashpw(b"admin", b"$2a$10$7EqJtq98hPqEX7fNZaFWoO").
+        assert_eq!(credential("admin").unwrap(), "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa");
+    }
+}

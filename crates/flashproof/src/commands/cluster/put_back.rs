@@ -1,0 +1,263 @@
+//! Settings of nodes that are changed for a while, and put back.
+//!
+//! ```text
+//! what is to be changed -> put-back.json in the folder, on the disk -> set -> ... -> put back -> the file is gone
+//! ```
+//!
+//! The file is written before anything is changed, so whatever ends the program, what is to be put back is
+//! known. A setting is put back only where it still is what was made of it: somebody who changed it since meant it, and
+//! where nothing was changed yet there is nothing to put back. Two collections at once: the second finds the
+//! settings on, changes none of them, and so puts none back.
+
+use super::connection::Access;
+use super::node::Node;
+use super::shell;
+use crate::console;
+use crate::failure::Failure;
+use crate::signals::Ending;
+use results::files::{self, Links, Over};
+use results::units::{quoted, span};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use sizing::info::cluster::{DEFAULT_PORT, Host};
+use sizing::info::settings::{Change, Setting};
+use sizing::info::{Build, refusal};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The file with what is to be put back.
+pub const FILE: &str = "put-back.json";
+
+/// Bytes of it, at most.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Between two trials of a node that did not answer.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What is to be put back, on the disk for as long as there is anything.
+pub struct PutBack {
+    path: PathBuf,
+    nodes: Vec<NodeChanges>,
+}
+
+/// Changes of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeChanges {
+    node: String,
+    host: String,
+    tls_name: String,
+    build: Option<String>,
+    changes: Vec<Change>,
+}
+
+impl NodeChanges {
+    /// Of a node.
+    pub fn new(node: &Node, changes: Vec<Change>) -> Self {
+        Self {
+            node: node.id.clone(),
+            host: node.host.to_string(),
+            tls_name: node.tls_name.clone(),
+            build: node.build.map(|build| build.to_string()),
+            changes,
+        }
+    }
+
+    fn build(&self) -> Option<Build> {
+        Build::parse(self.build.as_deref()?)
+    }
+
+    /// What to type to put it back.
+    fn commands(&self) -> impl Iterator<Item = String> {
+        self.changes.iter().map(|change| asinfo(&self.host, &change.setting.command(&change.was, self.build())))
+    }
+}
+
+/// A command line of asinfo.
+pub fn asinfo(host: &str, command: &str) -> String {
+    let host = Host::parse(host, DEFAULT_PORT).unwrap_or_else(|_| Host { name: host.to_owned(), port: DEFAULT_PORT });
+    format!("asinfo -h {} -p {} -v {}", shell(&host.name), host.port, shell(command))
+}
+
+impl PutBack {
+    /// Notes in `dir` what is about to be changed. Nothing may be changed before.
+    pub fn begin(dir: &Path, nodes: Vec<NodeChanges>) -> Result<Self, Failure> {
+        let this = Self { path: dir.join(FILE), nodes };
+        this.save().map_err(Failure::environment)?;
+        Ok(this)
+    }
+
+    /// What an earlier collection noted in `dir`; `None`: nothing is to be put back.
+    pub fn read(dir: &Path) -> Result<Option<Self>, Failure> {
+        let path = dir.join(FILE);
+        let failed = |why: String| {
+            Failure::environment(format!(
+                "cannot read what is to be put back from {} - {why} - look into it for the settings, and at the nodes",
+                path.display()
+            ))
+        };
+        let bytes = match files::read(&path, Links::Refused, FILE_BYTES_MAX) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(|error| failed(error.to_string()))?,
+        };
+        let nodes = serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?;
+        Ok(Some(Self { path, nodes }))
+    }
+
+    /// Makes the changes. Errors: what a node did not do; what was done before that stays to be put back.
+    pub fn change<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a mut Node>,
+        access: &Access,
+        ending: &Ending,
+    ) -> Result<(), String> {
+        for node in nodes {
+            let Some(planned) = self.nodes.iter().find(|planned| planned.node == node.id) else { continue };
+            for change in &planned.changes {
+                if ending.came().is_some() {
+                    return Ok(());
+                }
+                set(node, &change.setting, &change.to, access)
+                    .map_err(|error| format!("cannot change {} on node {node} - {error}", change.setting))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts everything back, node by node, and tries those that do not answer again for `patience`.
+    ///
+    /// Errors: what is left, with what to type.
+    pub fn put_back(mut self, access: &Access, patience: Duration, ending: &Ending) -> Result<(), Failure> {
+        let began = Instant::now();
+        let mut said = false;
+        loop {
+            let mut left = Vec::new();
+            let mut errors = Vec::new();
+            for planned in std::mem::take(&mut self.nodes) {
+                match put_back_node(&planned, access) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        errors.push((planned.node.clone(), error));
+                        left.push(planned);
+                    }
+                }
+            }
+            self.nodes = left;
+            // What was put back already is found so when it is tried again.
+            if let Err(error) = self.save() {
+                console::warning(&error);
+            }
+            if self.nodes.is_empty() {
+                return Ok(());
+            }
+            if began.elapsed() >= patience {
+                return Err(self.failure(&errors));
+            }
+            if !std::mem::replace(&mut said, true) {
+                for (node, error) in &errors {
+                    console::warning(&format!(
+                        "not put back yet on node {node} - {error} - trying again for {}",
+                        span(patience.as_secs())
+                    ));
+                }
+            }
+            // A second signal ends the program; the first may be what brought us here.
+            ending.pause(AGAIN);
+        }
+    }
+
+    fn failure(&self, errors: &[(String, String)]) -> Failure {
+        let mut lines = Vec::new();
+        for (planned, (node, error)) in self.nodes.iter().zip(errors) {
+            let commands: Vec<_> = planned.commands().collect();
+            lines.push(format!(
+                "settings of node {node} ({}) were not put back - {error} - type: {}",
+                planned.host,
+                commands.join("; ")
+            ));
+        }
+        let dir = files::dir_of(&self.path).display();
+        lines.push(format!("what is left stays in {}; later: flashproof cluster restore {dir}", self.path.display()));
+        Failure::environment(lines.join("\n"))
+    }
+
+    /// What is left to be put back, on the disk.
+    fn save(&self) -> Result<(), String> {
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("cannot write what is to be put back to {} - {error}", self.path.display())
+        };
+        if self.nodes.is_empty() {
+            return std::fs::remove_file(&self.path).map_err(|error| failed(&error));
+        }
+        let text = serde_json::to_vec_pretty(&self.nodes).map_err(|error| failed(&error))?;
+        files::replace(&self.path, &text, Over::Own).map_err(|error| failed(&error))
+    }
+}
+
+/// Puts back the settings of one node, and looks whether they are.
+fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
+    let host = Host::parse(&planned.host, DEFAULT_PORT)?;
+    // A connection of its own: what went wrong may have been the one before.
+    let mut node = Node::known(planned.node.clone(), host, planned.tls_name.clone(), planned.build());
+    for change in &planned.changes {
+        let now = value(&mut node, &change.setting, access)?;
+        if now == change.to {
+            set(&mut node, &change.setting, &change.was, access)?;
+            let after = value(&mut node, &change.setting, access)?;
+            if after != change.was {
+                return Err(format!("{} is {after} after it was set to {}", change.setting, change.was));
+            }
+            console::note(&format!("put back on node {node}: {}: {now} -> {after}", change.setting));
+        } else if now != change.was {
+            console::warning(&format!(
+                "left as it is on node {node}: {} is {now}, changed by somebody else since it was made {}; it was {} before",
+                change.setting, change.to, change.was
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The present value of a setting.
+pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<String, String> {
+    let query = setting.query(node.build);
+    let reply = node.ask(std::slice::from_ref(&query), access)?.pop().flatten();
+    let reply = reply.ok_or_else(|| format!("it does not answer {}", quoted(&query)))?;
+    if let Some(refusal) = refusal(&reply) {
+        return Err(format!("it answers {} with {}", quoted(&query), quoted(refusal)));
+    }
+    setting.value(&reply).ok_or_else(|| format!("its answer to {} has no {setting}", quoted(&query)))
+}
+
+fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Result<(), String> {
+    let command = setting.command(value, node.build);
+    let reply = node.ask(std::slice::from_ref(&command), access)?.pop().flatten();
+    match reply.as_deref() {
+        Some(ok) if ok.eq_ignore_ascii_case("ok") => Ok(()),
+        reply => Err(format!(
+            "it answers {} with {}; expected \"ok\" (a user needs the privilege sys-admin for it)",
+            quoted(&command),
+            quoted(reply.unwrap_or("nothing"))
+        )),
+    }
+}
+
+/// A folder that is worked on, for as long as this lives.
+pub struct Lock(#[expect(dead_code, reason = "the lock is gone with its file")] File);
+
+impl Lock {
+    /// Errors: a collection is at work there, or it cannot be told.
+    pub fn take(dir: &Path) -> Result<Self, Failure> {
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::environment(format!("cannot work in {} - {error}", dir.display()));
+        let file = File::open(dir).map_err(|error| failed(&error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(failed(
+                &"a collection is at work there, and puts its settings back itself - wait for its end, or end it by Ctrl-C",
+            )),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! `flashproof cluster`, against servers that replay what real ones said, and servers that misbehave.
+
+use crate::support::info_server::{InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file};
+use crate::support::{Bench, Ended, Running};
+use sizing::info::{self, Build, InfoReplies};
+use std::fs;
+use std::net::TcpListener;
+use std::time::Duration;
+
+const DIR: &str = "folder";
+const PUT_BACK: &str = "folder/put-back.json";
+const NODE: &str = "32C901000000FC02";
+
+/// What python's bcrypt makes of "admin" with the database's salt.
+const CREDENTIAL_OF_ADMIN: &str = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa";
+
+/// Arguments of a collection of two samples into [`DIR`].
+fn arguments<'a>(host: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let all = ["cluster", "collect", "--host", host, "--for", "1", "--every", "1", "--out", DIR, "--timeout", "5"];
+    // An option that is given twice is a mistake.
+    let mut all: Vec<_> = all.to_vec();
+    for option in ["--for", "--timeout"] {
+        if more.contains(&option) {
+            let at = all.iter().position(|argument| *argument == option).unwrap();
+            all.drain(at..at + 2);
+        }
+    }
+    all.extend(more);
+    all
+}
+
+fn collect(bench: &Bench, server: &InfoServer, more: &[&str]) -> Ended {
+    bench.flashproof(&arguments(&server.host(), more))
+}
+
+fn nodes(bench: &Bench) -> Vec<InfoReplies> {
+    info::read_folder(&bench.path(DIR)).unwrap()
+}
+
+#[test]
+fn without_enable_nothing_is_changed_and_everything_is_kept() {
+    for (replies, build) in [(OF_8_0, "8.0.0.15"), (OF_4_9, "4.9.0.37")] {
+        let (bench, server) = (Bench::new(), InfoServer::start(replies));
+        let ended = collect(&bench, &server, &[]).expect(0);
+        let on_node = format!("would be changed by --enable, on node {NODE} ({}): ", server.host());
+        for change in
+            ["enable-benchmarks-storage of namespace test: false -> true", "drv_ssd of log sink 0 (/opt/capture/run/"]
+        {
+            assert!(ended.stderr.contains(&format!("{on_node}{change}")), "{}", ended.stderr);
+        }
+        assert!(!server.asked().iter().any(|name| name.contains("set")), "{:?}", server.asked());
+        assert_eq!(server.settings(), (false, "INFO".to_owned()));
+        let [node] = &nodes(&bench)[..] else { panic!("one node") };
+        assert_eq!((node.name(), node.build), (NODE, Build::parse(build)));
+        assert_eq!(node.host, Some(server.host()));
+        let test = &node.namespaces["test"];
+        assert_eq!((test.samples.len(), test.devices[0].name.as_str()), (2, "/dev/loop2"));
+        let [first, second] = [0, 1].map(|index| test.samples[index].devices[0].writes);
+        assert!(second > first && first > Some(0), "{first:?} {second:?}");
+        assert_eq!(test.replication_factor(), Some(1));
+        assert!(node.logs[&0].ends_with("/aerospike.log") && node.uptime.len() == 2);
+        let fetch = format!("  scp 127.0.0.1:{} folder/logs/{NODE}-aerospike.log\n", node.logs[&0]);
+        assert!(ended.stdout.contains(&fetch), "{}", ended.stdout);
+        assert!(ended.stdout.ends_with("next: flashproof size folder\n"), "{}", ended.stdout);
+        assert!(!bench.exists(PUT_BACK));
+    }
+}
+
+#[test]
+fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    collect(&bench, &server, &["--enable"]).expect(0);
+    let asked = server.asked().clone();
+    let at = |name: &str| asked.iter().position(|asked| asked == name).unwrap_or_else(|| panic!("{name} in {asked:?}"));
+    let benchmarks = "set-config:context=namespace;id=test;enable-benchmarks-storage";
+    let (on, off) = (at(&format!("{benchmarks}=true")), at(&format!("{benchmarks}=false")));
+    let (detail, info) = (at("log-set:id=0;drv_ssd=detail"), at("log-set:id=0;drv_ssd=info"));
+    let samples: Vec<_> = (0..asked.len()).filter(|index| asked[*index] == "namespace/test").collect();
+    assert!(on.max(detail) < samples[0] && samples[1] < off.min(info), "{asked:?}");
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+    assert!(!bench.exists(PUT_BACK));
+    assert_eq!(nodes(&bench)[0].namespaces["test"].benchmarks_storage(), Some(true), "as it was while it sampled");
+}
+
+#[test]
+fn what_was_on_already_stays_on() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_4_9));
+    server.set_settings(true, "DETAIL");
+    let ended = collect(&bench, &server, &["--enable"]).expect(0);
+    assert!(ended.stderr.contains("enable-benchmarks-storage of namespace test is true already"), "{}", ended.stderr);
+    assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
+    assert!(!server.asked().iter().any(|name| name.contains("set")));
+}
+
+#[test]
+fn signals_end_it_early_and_settings_are_put_back() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+        let host = server.host();
+        let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+        running.wait_until("samples", || server.samples() >= 1);
+        assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
+        assert!(bench.exists(PUT_BACK));
+        running.signal(signal);
+        let ended = running.end().expect(4);
+        assert_eq!(server.settings(), (false, "INFO".to_owned()), "{signal}: {}", ended.stderr);
+        assert!(!bench.exists(PUT_BACK));
+        assert_eq!(nodes(&bench).len(), 1);
+    }
+}
+
+#[test]
+fn what_a_killed_collection_changed_is_put_back_by_restore() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let host = server.host();
+    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+    running.wait_until("samples", || server.samples() >= 1);
+    // While it goes on, nobody puts back what it needs.
+    let ended = bench.flashproof(&["cluster", "restore", DIR]);
+    ended.expect_error(3, &["cannot work in folder - a collection is at work there"]);
+    running.signal("KILL");
+    let killed = running.end();
+    assert_eq!(killed.code, None, "{}", killed.stderr);
+    assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
+    // The next one says it, and does not touch that folder.
+    let ended = collect(&bench, &server, &[]);
+    ended.expect_error(
+        2,
+        &["cannot collect into folder - a collection there was cut off", "flashproof cluster restore folder"],
+    );
+    let mut other = arguments(&host, &[]);
+    other[9] = "other";
+    let ended = bench.flashproof(&other).expect(0);
+    assert!(ended.warnings()[0].starts_with("the collection in folder was cut off"), "{}", ended.stderr);
+    let ended = bench.flashproof(&["cluster", "restore", DIR]).expect(0);
+    assert!(ended.stderr.contains("enable-benchmarks-storage of namespace test: true -> false"), "{}", ended.stderr);
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+    assert!(!bench.exists(PUT_BACK));
+    let ended = bench.flashproof(&["cluster", "restore", DIR]).expect(0);
+    assert!(ended.stderr.contains("nothing is to be put back"), "{}", ended.stderr);
+    // Its samples are whole up to the kill.
+    assert!(!nodes(&bench)[0].namespaces["test"].samples.is_empty());
+}
+
+#[test]
+fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let host = server.host();
+    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+    running.wait_until("samples", || server.samples() >= 1);
+    server.set_settings(true, "WARNING");
+    running.signal("INT");
+    let ended = running.end().expect(4);
+    assert_eq!(server.settings(), (false, "WARNING".to_owned()));
+    assert!(
+        ended.stderr.contains("is warning, changed by somebody else since it was made detail; it was info"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn of_two_collections_at_once_the_second_puts_nothing_back() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let host = server.host();
+    let mut first = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+    first.wait_until("samples", || server.samples() >= 1);
+    let mut second = arguments(&host, &["--enable", "--for", "600"]);
+    let at = second.iter().position(|argument| *argument == DIR).unwrap();
+    second[at] = "second";
+    let mut second = Running::start(bench.prepare(&second));
+    second.wait_to_hear("drv_ssd of log sink 0 (/opt/capture/run/8.0/aerospike.log) is detail already");
+    second.wait_to_hear("sampling 1 node");
+    first.signal("INT");
+    first.end().expect(4);
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+    second.signal("INT");
+    let ended = second.end().expect(4);
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+    // Its part of the log lacks what the first turned off.
+    assert!(ended.stderr.contains("was detail in the beginning and is info now"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let host = server.host();
+    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+    running.wait_until("samples", || server.samples() >= 1);
+    server.set_away(true);
+    running.signal("TERM");
+    running.wait_to_hear("warning: not put back yet on node");
+    server.set_away(false);
+    running.end().expect(4);
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let (host, port) = (server.host(), server.address.port());
+    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600", "--retry", "1"])));
+    running.wait_until("samples", || server.samples() >= 1);
+    server.set_away(true);
+    running.signal("INT");
+    let ended = running.end().expect(3);
+    let type_this = format!(
+        "type: asinfo -h 127.0.0.1 -p {port} -v 'set-config:context=namespace;id=test;enable-benchmarks-storage=false'; \
+         asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'"
+    );
+    assert!(ended.errors()[0].ends_with(&type_this), "{}", ended.stderr);
+    assert!(ended.errors()[1].contains("later: flashproof cluster restore folder"), "{}", ended.stderr);
+    assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
+    server.set_away(false);
+    bench.flashproof(&["cluster", "restore", DIR]).expect(0);
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+}
+
+#[test]
+fn a_server_that_refuses_changes_is_left_as_it_was() {
+    let bench = Bench::new();
+    let server = InfoServer::start_as(Mode::RefuseSettings("ERROR:81:role violation"));
+    let ended = collect(&bench, &server, &["--enable"]);
+    ended.expect_error(
+        3,
+        &[
+            "cannot change enable-benchmarks-storage of namespace test on node",
+            "\"ERROR:81:role violation\"",
+            "sys-admin",
+        ],
+    );
+    assert!(!bench.exists(PUT_BACK));
+    assert_eq!(server.samples(), 0);
+    // A setting before the one that fails is put back.
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    server.set("log/0", "misc:INFO;drv_ssd:DETAIL");
+    let second = InfoServer::start_as(Mode::RefuseSettings("FAIL"));
+    second.set("node", "CC1");
+    let hosts = format!("{},{}", server.host(), second.host());
+    bench.flashproof(&arguments(&hosts, &["--enable"])).expect(3);
+    assert_eq!((server.settings(), second.settings()), ((false, "INFO".to_owned()), (false, "INFO".to_owned())));
+    assert!(server.asked().iter().any(|name| name.ends_with("enable-benchmarks-storage=true")));
+}
+
+#[test]
+fn every_node_is_asked_once_however_peers_name_each_other() {
+    let servers: Vec<_> = (0..3).map(|_| InfoServer::start(OF_8_0)).collect();
+    let entry = |index: usize| format!("[NODE{index},,[{}]]", servers[index].host());
+    let all = format!("1,3000,[{},{},{}]", entry(0), entry(1), entry(2));
+    for (index, server) in servers.iter().enumerate() {
+        server.set("node", &format!("NODE{index}"));
+        // They name themselves, too.
+        server.set("peers-clear-std", &all);
+    }
+    let bench = Bench::new();
+    collect(&bench, &servers[1], &[]).expect(0);
+    assert_eq!(nodes(&bench).iter().map(InfoReplies::name).collect::<Vec<_>>(), ["NODE0", "NODE1", "NODE2"]);
+    assert!(servers.iter().all(|server| server.samples() == 2));
+    // Only one.
+    let bench = Bench::new();
+    collect(&bench, &servers[1], &["--one-node"]).expect(0);
+    assert_eq!(nodes(&bench).len(), 1);
+}
+
+#[test]
+fn peers_of_old_servers_and_alternate_addresses_are_found() {
+    let (old, other) = (InfoServer::start(OF_4_9), InfoServer::start(OF_4_9));
+    other.set("node", "CC1");
+    old.set("peers-clear-std", "ERROR:4:unrecognized command");
+    old.set("services", &other.host());
+    let bench = Bench::new();
+    collect(&bench, &old, &[]).expect(0);
+    assert_eq!(nodes(&bench).len(), 2);
+    let bench = Bench::new();
+    old.set("peers-clear-alt", &format!("1,3000,[[CC1,,[{}]]]", other.host()));
+    old.set("services", "");
+    collect(&bench, &old, &["--services-alternate"]).expect(0);
+    assert_eq!(nodes(&bench).len(), 2);
+}
+
+#[test]
+fn an_unreachable_peer_makes_a_collection_incomplete() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    // A port that nobody listens on.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    server.set("peers-clear-std", &format!("1,3000,[[DD4,,[{gone}]],[EE5,,]]"));
+    let ended = collect(&bench, &server, &[]).expect(3);
+    let warnings = ended.warnings();
+    assert!(
+        warnings[0].starts_with(&format!("cannot ask node DD4, which its peers know - {gone}: cannot connect - ")),
+        "{warnings:?}"
+    );
+    assert!(ended.errors()[0].starts_with("the collection is incomplete - "), "{}", ended.stderr);
+    assert_eq!(nodes(&bench).len(), 1, "what there is, is kept");
+    let bench = Bench::new();
+    collect(&bench, &server, &["--one-node"]).expect(0);
+}
+
+#[test]
+fn what_is_no_reply_is_told_with_what_came() {
+    for (mode, parts) in [
+        (Mode::Garbage(b"HTTP/1.1 400 Bad Request\r\n\r\n"), &["found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")"][..]),
+        (
+            Mode::Garbage(b"\x02\x01\x80\0\0\0\0\0"),
+            &["expected a reply of at most 16,777,216 bytes, found one of 140,737,488,355,328"],
+        ),
+        (
+            Mode::Garbage(b"\x02\x01\0\0\0\0\0\x08foo\tbar\n"),
+            &["expected a line that begins with \"node\", found \"foo\\u0009bar\""],
+        ),
+        (
+            Mode::Garbage(b"\x02\x01\0\0\0\0\0\0"),
+            &["expected the id of a node such as BB9020011AC4202, found \"nothing\""],
+        ),
+        (Mode::Garbage(b"\x02\x01\0\0\0\0\0\x0enode\t../../x\n\n"), &["found \"../../X\""]),
+        (Mode::Every("ERROR:4:bad"), &["expected the id of a node", "found \"ERROR:4:bad\""]),
+        (Mode::Every("FAIL"), &["found \"FAIL\""]),
+        (Mode::Every("x\x1b[2J\0"), &["found \"X\\u001b[2J\\u0000\""]),
+        (Mode::Every(""), &["found \"\""]),
+        (Mode::Close(0), &["the server closed the connection after 0 bytes"]),
+        (Mode::Close(12), &["the server closed the connection after 4 bytes"]),
+    ] {
+        let (bench, server) = (Bench::new(), InfoServer::start_as(mode.clone()));
+        let ended = collect(&bench, &server, &[]);
+        assert!(ended.errors().iter().any(|error| error.contains(&server.host())), "{mode:?}: {}", ended.stderr);
+        ended.expect_error(3, parts);
+        assert!(!bench.exists(DIR), "nothing is left of it");
+    }
+}
+
+#[test]
+fn a_server_that_stops_or_drips_holds_nobody_up() {
+    for mode in [Mode::Stall(0), Mode::Stall(20), Mode::Drip(Duration::from_millis(200))] {
+        let (bench, server) = (Bench::new(), InfoServer::start_as(mode));
+        let ended = collect(&bench, &server, &["--timeout", "1"]);
+        ended.expect_error(3, &["no whole reply - the time was over after 1 s - ", " bytes came"]);
+    }
+    // In the middle of the samples: the other node's go on, and settings are put back.
+    let (bench, good, bad) = (Bench::new(), InfoServer::start(OF_8_0), InfoServer::start(OF_8_0));
+    bad.set("node", "CC1");
+    let hosts = format!("{},{}", good.host(), bad.host());
+    let arguments = arguments(&hosts, &["--enable", "--for", "600", "--timeout", "1", "--retry", "60"]);
+    let mut running = Running::start(bench.prepare(&arguments));
+    running.wait_until("samples", || bad.samples() >= 1 && good.samples() >= 1);
+    bad.set_mode(Mode::Stall(100));
+    running.wait_to_hear("warning: no sample of node CC1");
+    let before = good.samples();
+    running.wait_until("more of the other", || good.samples() > before);
+    bad.set_mode(Mode::Plain);
+    running.wait_to_hear("node CC1");
+    running.signal("INT");
+    running.end().expect(4);
+    assert_eq!((good.settings().0, bad.settings().0), (false, false));
+}
+
+#[test]
+fn a_user_logs_in_by_password_once_and_by_the_session_then() {
+    let login = Mode::Login("admin".to_owned(), CREDENTIAL_OF_ADMIN.to_owned());
+    let (bench, server) = (Bench::new(), InfoServer::start_as(login));
+    bench.write("password", "admin\n");
+    let user = ["--user", "admin", "--password-file", "password"];
+    collect(&bench, &server, &[&user[..], &["--enable"]].concat()).expect(0);
+    // Once for samples, once for putting back.
+    assert_eq!((server.logins(), server.settings().0), (2, false));
+    let bench = Bench::new();
+    let ended = collect(&bench, &server, &[]);
+    ended.expect_error(3, &["the server wants a login: \"ERROR:80:not authenticated\" - give --user"]);
+    bench.write("password", "wrong\n");
+    let ended = collect(&bench, &server, &user);
+    ended.expect_error(3, &["user admin cannot log in - the password is wrong (code 65)"]);
+    let ended = collect(&bench, &server, &["--user", "nobody", "--password-file", "password"]);
+    ended.expect_error(3, &["user nobody cannot log in - no such user (code 60)"]);
+    bench.write("password", "");
+    collect(&bench, &server, &user).expect_error(2, &["there is no password in password"]);
+    // By the environment, and without a terminal to ask on.
+    let host = server.host();
+    let mut command = bench.prepare(&arguments(&host, &["--user", "admin"]));
+    command.env("FLASHPROOF_PASSWORD", "admin");
+    Running::start(command).end().expect(0);
+    // A server without security takes any user.
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    bench.write("password", "admin");
+    collect(&bench, &server, &user).expect(0);
+    let bench = Bench::new();
+    let ended = collect(&bench, &server, &["--user", "a", "--password-file", "password", "--auth", "external"]);
+    ended.expect_error(2, &["--auth external sends the password itself", "give --tls"]);
+}
+
+#[test]
+fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
+    let file = |name: &str| tls_file(name).into_os_string().into_string().unwrap();
+    let (authorities, certificate, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
+    let server = InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(false)));
+    server.set("peers-tls-std", "0,4333,[]");
+    let with = ["--tls", "--tls-cafile", &authorities];
+    let named = [&with[..], &["--tls-name", "node.test"]].concat();
+    let bench = Bench::new();
+    collect(&bench, &server, &[&named[..], &["--enable"]].concat()).expect(0);
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+    let bench = Bench::new();
+    let wrong = [&with[..], &["--tls-name", "other.test"]].concat();
+    collect(&bench, &server, &wrong)
+        .expect_error(3, &["cannot begin TLS with other.test - invalid peer certificate", "--tls-name"]);
+    // By the authority of another.
+    let ended = collect(&bench, &server, &["--tls", "--tls-cafile", &certificate, "--tls-name", "node.test"]);
+    ended.expect_error(3, &["cannot begin TLS with node.test - invalid peer certificate"]);
+    // One side alone speaks it.
+    collect(&bench, &server, &["--timeout", "1"]).expect(3);
+    let plain = InfoServer::start(OF_8_0);
+    collect(&bench, &plain, &[&named[..], &["--timeout", "1"]].concat()).expect(3);
+    let strict = InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(true)));
+    strict.set("peers-tls-std", "0,4333,[]");
+    collect(&bench, &strict, &named).expect(3);
+    let shown = [&named[..], &["--tls-certfile", &certificate, "--tls-keyfile", &key]].concat();
+    collect(&bench, &strict, &shown).expect(0);
+    // Peers have names of their own.
+    let (bench, peer) = (Bench::new(), InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(false))));
+    peer.set("node", "CC1");
+    peer.set("peers-tls-std", "0,4333,[]");
+    server.set("peers-tls-std", &format!("0,4333,[[CC1,node.test,[{}]]]", peer.host()));
+    collect(&bench, &server, &named).expect(0);
+    assert_eq!(nodes(&bench).len(), 2);
+    let bench = Bench::new();
+    for (name, content) in [("empty.pem", ""), ("text.pem", "no certificate")] {
+        bench.write(name, content);
+        let ended = collect(&bench, &server, &["--tls", "--tls-cafile", name]);
+        assert!(ended.expect(2).stderr.contains("-----BEGIN CERTIFICATE-----"));
+    }
+}
+
+#[test]
+fn logs_and_iostat_are_copied_beside_as_they_are() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    fs::create_dir_all(bench.path("a")).unwrap();
+    bench.write("aerospike.log", "one");
+    bench.write("a/aerospike.log", b"\x1f\x8b\x08");
+    bench.write("iostat.txt", "Linux");
+    let files = ["--log", "aerospike.log", "a/aerospike.log", "--iostat", "iostat.txt"];
+    collect(&bench, &server, &files).expect(0);
+    let alone = [&["cluster", "collect", "--out", "alone"], &files[..]].concat();
+    let ended = bench.flashproof(&alone).expect(0);
+    assert_eq!(ended.stdout, "next: flashproof size alone\n");
+    for dir in [DIR, "alone"] {
+        assert_eq!(bench.read(&format!("{dir}/logs/aerospike.log")), b"one");
+        assert_eq!(bench.read(&format!("{dir}/logs/2-aerospike.log")), b"\x1f\x8b\x08");
+        assert_eq!(bench.read(&format!("{dir}/iostat/iostat.txt")), b"Linux");
+    }
+    let ended = bench.flashproof(&["cluster", "collect", "--log", "none.log", "/dev/zero", "--out", "x"]).expect(2);
+    assert_eq!(ended.errors().len(), 2, "{}", ended.stderr);
+    assert!(!bench.exists("x"));
+    bench.flashproof(&alone).expect_error(2, &["cannot collect into alone - something is in it"]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anybody_is_asked() {
+    let bench = Bench::new();
+    let collect = |more: &[&str]| bench.flashproof(&[&["cluster", "collect"], more].concat());
+    collect(&[]).expect_error(2, &["nothing to collect from - give --host HOST:PORT"]);
+    collect(&["--host", "a", "--every", "20", "--for", "10"]).expect_error(2, &["gives no rate"]);
+    for wrong in ["a:0", "[::1", "a b", ""] {
+        collect(&["--host", wrong]).expect(2);
+    }
+    collect(&["--enable"]).expect(2);
+    bench.flashproof(&["cluster", "restore", "none"]).expect_error(2, &["it is no folder"]);
+    bench.write("put-back.json", "[{]");
+    bench
+        .flashproof(&["cluster", "restore", "."])
+        .expect_error(3, &["cannot read what is to be put back from ./put-back.json"]);
+    let server = InfoServer::start(OF_8_0);
+    let host = server.host();
+    collect(&["--host", &host, "--namespace", "none"])
+        .expect_error(2, &["no node has the namespace \"none\" - they have \"test\""]);
+}
+
+#[test]
+fn commands_to_type_follow_the_servers_or_are_of_every_version() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_4_9));
+    let (host, port) = (server.host(), server.address.port());
+    let ended = bench.flashproof(&["cluster", "collect", "--print-commands", "--host", &host]).expect(0);
+    for line in [
+        format!(
+            "asadm -h 127.0.0.1 -p {port} --enable -e \"manage config namespace test storage-engine param enable-benchmarks-storage to true\"\n"
+        ),
+        format!("asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=detail'\n"),
+        format!("asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'\n"),
+        "iostat -x -t 10 61 >".to_owned(),
+        format!("scp 127.0.0.1:/opt/capture/run/4.9/aerospike.log logs/{NODE}-aerospike.log\n"),
+    ] {
+        assert!(ended.stdout.contains(&line), "{line} in\n{}", ended.stdout);
+    }
+    assert!(!server.asked().iter().any(|name| name.contains("set")));
+    let ended = bench.flashproof(&["cluster", "collect", "--print-commands"]).expect(0);
+    for line in [
+        "asinfo -v 'set-config:context=namespace;id=NS;enable-benchmarks-storage=true'\n",
+        "asinfo -v 'set-config:context=namespace;namespace=NS;enable-benchmarks-storage=true'\n",
+        "asinfo -v 'set-config:context=service;storage-benchmarks=false'\n",
+    ] {
+        assert!(ended.stdout.contains(line), "{line} in\n{}", ended.stdout);
+    }
+    // Names of servers are words to a shell, whatever is in them.
+    server.set("logs", "0:/var/log/$(reboot) a'b.log");
+    let ended = bench.flashproof(&["cluster", "collect", "--print-commands", "--host", &host]).expect(0);
+    assert!(ended.stdout.contains(r"scp '127.0.0.1:/var/log/$(reboot) a'\''b.log'"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_full_disk_ends_it_with_settings_put_back() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let Some(_disk) = crate::support::small_disk(&bench, "disk", 64) else { return };
+    let host = server.host();
+    let mut all = arguments(&host, &["--enable", "--for", "600"]);
+    let at = all.iter().position(|argument| *argument == DIR).unwrap();
+    all[at] = "disk/folder";
+    let ended = bench.flashproof(&all).expect(3);
+    assert!(ended.stderr.contains("No space left on device"), "{}", ended.stderr);
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+}

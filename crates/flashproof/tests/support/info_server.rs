@@ -1,0 +1,325 @@
+//! A server that answers info requests as real ones did (`crates/sizing/tests/data/info`), and in ways that no
+//! server should.
+
+use flate2::read::GzDecoder;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+/// Replies of a server of 8.0.0.15 and of 4.9.0.37.
+pub const OF_8_0: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-8.0.0.15.info.gz");
+pub const OF_4_9: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-4.9.0.37.info.gz");
+
+/// How it behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// As a server should.
+    Plain,
+    /// It wants a login with this user and credential first.
+    Login(String, String),
+    /// Every value is this.
+    Every(&'static str),
+    /// Settings are not changed: this is the answer.
+    RefuseSettings(&'static str),
+    /// It sends the first bytes of a reply, and no more.
+    Stall(usize),
+    /// It closes after so many bytes of a reply.
+    Close(usize),
+    /// It sends these bytes instead of a reply.
+    Garbage(&'static [u8]),
+    /// It sends a byte of its reply every so often.
+    Drip(Duration),
+}
+
+/// The server; gone when dropped.
+pub struct InfoServer {
+    pub address: SocketAddr,
+    state: Arc<State>,
+}
+
+struct State {
+    mode: Mutex<Mode>,
+    /// Values by name; those of a sample one after the other.
+    once: Mutex<BTreeMap<String, String>>,
+    samples: BTreeMap<String, Vec<String>>,
+    asked: Mutex<Vec<String>>,
+    benchmarks: AtomicBool,
+    drv_ssd: Mutex<String>,
+    /// Connections are closed at once.
+    is_away: AtomicBool,
+    is_over: AtomicBool,
+    logins: AtomicUsize,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+/// A file of the certificates that the tests have.
+pub fn tls_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tls").join(name)
+}
+
+/// TLS with the certificate of `node.test`; clients need one, too, if `wants_client`.
+pub fn tls(wants_client: bool) -> Arc<ServerConfig> {
+    let certificates = |name| CertificateDer::pem_file_iter(tls_file(name)).unwrap().map(Result::unwrap).collect();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+    let mut roots = RootCertStore::empty();
+    let authorities: Vec<CertificateDer<'static>> = certificates("ca.pem");
+    roots.add(authorities[0].clone()).unwrap();
+    let builder = match wants_client {
+        true => builder.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap(),
+        ),
+        false => builder.with_no_client_auth(),
+    };
+    let key = PrivateKeyDer::from_pem_file(tls_file("node.key")).unwrap();
+    Arc::new(builder.with_single_cert(certificates("node.pem"), key).unwrap())
+}
+
+impl InfoServer {
+    pub fn start(replies: &[u8]) -> Self {
+        Self::start_with(replies, Mode::Plain, None)
+    }
+
+    pub fn start_as(mode: Mode) -> Self {
+        Self::start_with(OF_8_0, mode, None)
+    }
+
+    pub fn start_with(replies: &[u8], mode: Mode, tls: Option<Arc<ServerConfig>>) -> Self {
+        let mut text = String::new();
+        GzDecoder::new(replies).read_to_string(&mut text).unwrap();
+        let (mut once, mut samples) = (BTreeMap::new(), BTreeMap::<String, Vec<String>>::new());
+        let mut is_timed = false;
+        for line in text.lines() {
+            is_timed |= line.starts_with('#');
+            let Some((name, value)) = line.split_once('\t') else { continue };
+            if is_timed {
+                samples.entry(name.to_owned()).or_default().push(value.to_owned());
+            } else {
+                once.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State {
+            mode: Mutex::new(mode),
+            once: Mutex::new(once),
+            samples,
+            asked: Mutex::default(),
+            benchmarks: AtomicBool::new(false),
+            drv_ssd: Mutex::new("INFO".to_owned()),
+            is_away: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            logins: AtomicUsize::new(0),
+            tls,
+        });
+        let serving = state.clone();
+        thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok) {
+                if serving.is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let state = serving.clone();
+                // A client that goes away is none of its business.
+                thread::spawn(move || drop(state.serve(socket)));
+            }
+        });
+        Self { address, state }
+    }
+
+    pub fn host(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub fn set(&self, name: &str, value: &str) {
+        self.state.once.lock().unwrap().insert(name.to_owned(), value.to_owned());
+    }
+
+    pub fn set_mode(&self, mode: Mode) {
+        *self.state.mode.lock().unwrap() = mode;
+    }
+
+    pub fn set_settings(&self, benchmarks: bool, drv_ssd: &str) {
+        self.state.benchmarks.store(benchmarks, Ordering::SeqCst);
+        *self.state.drv_ssd.lock().unwrap() = drv_ssd.to_owned();
+    }
+
+    /// Whether histograms are on, and the level of drv_ssd.
+    pub fn settings(&self) -> (bool, String) {
+        (self.state.benchmarks.load(Ordering::SeqCst), self.state.drv_ssd.lock().unwrap().clone())
+    }
+
+    pub fn set_away(&self, is_away: bool) {
+        self.state.is_away.store(is_away, Ordering::SeqCst);
+    }
+
+    /// Names that were asked for, one after the other.
+    pub fn asked(&self) -> MutexGuard<'_, Vec<String>> {
+        self.state.asked.lock().unwrap()
+    }
+
+    /// Requests for the statistics of a namespace.
+    pub fn samples(&self) -> usize {
+        self.asked().iter().filter(|name| name.starts_with("namespace/")).count()
+    }
+
+    /// Logins by password.
+    pub fn logins(&self) -> usize {
+        self.state.logins.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for InfoServer {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+        // Wakes the thread that waits for connections.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl State {
+    fn serve(&self, socket: TcpStream) -> std::io::Result<()> {
+        socket.set_read_timeout(Some(Duration::from_secs(60)))?;
+        match &self.tls {
+            Some(config) => {
+                let connection = ServerConnection::new(config.clone()).map_err(std::io::Error::other)?;
+                self.talk(StreamOwned::new(connection, socket))
+            }
+            None => self.talk(socket),
+        }
+    }
+
+    fn talk(&self, mut stream: impl Read + Write) -> std::io::Result<()> {
+        let mut is_in = false;
+        loop {
+            let mut header = [0; 8];
+            stream.read_exact(&mut header)?;
+            let length = u64::from_be_bytes(header) & 0xffff_ffff_ffff;
+            if header[0] != 2 || length > 1 << 20 {
+                // TLS, where it is not spoken.
+                return Ok(());
+            }
+            let mut body = vec![0; length as usize];
+            stream.read_exact(&mut body)?;
+            if self.is_away.load(Ordering::SeqCst) || self.is_over.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let mode = self.mode.lock().unwrap().clone();
+            let reply = match (header[1], &mode) {
+                (2, Mode::Login(user, credential)) => {
+                    let result = self.log_in(&body, user, credential);
+                    is_in |= result == 0;
+                    security_reply(result)
+                }
+                (2, _) => security_reply(51),
+                (1, Mode::Login(..)) if !is_in => frame(1, b"ERROR:80:not authenticated\n"),
+                (1, mode) => frame(1, self.answers(&body, mode).as_bytes()),
+                (other, _) => panic!("a message of type {other}"),
+            };
+            match mode {
+                Mode::Stall(bytes) => {
+                    stream.write_all(&reply[..bytes.min(reply.len())])?;
+                    stream.flush()?;
+                    while !self.is_over.load(Ordering::SeqCst) {
+                        thread::sleep(Duration::from_millis(20));
+                    }
+                }
+                Mode::Close(bytes) => {
+                    stream.write_all(&reply[..bytes.min(reply.len())])?;
+                    return stream.flush();
+                }
+                Mode::Garbage(bytes) => stream.write_all(bytes)?,
+                Mode::Drip(pause) => {
+                    for byte in reply {
+                        stream.write_all(&[byte])?;
+                        stream.flush()?;
+                        thread::sleep(pause);
+                    }
+                }
+                _ => stream.write_all(&reply)?,
+            }
+            stream.flush()?;
+        }
+    }
+
+    fn log_in(&self, body: &[u8], user: &str, credential: &str) -> u8 {
+        let mut fields = BTreeMap::new();
+        let mut rest = &body[16..];
+        for _ in 0..body[3] {
+            let length = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+            fields.insert(rest[4], rest[5..4 + length].to_vec());
+            rest = &rest[4 + length..];
+        }
+        match body[2] {
+            _ if fields.get(&0).is_none_or(|name| name != user.as_bytes()) => 60,
+            20 => {
+                self.logins.fetch_add(1, Ordering::SeqCst);
+                if fields[&3] == credential.as_bytes() { 0 } else { 65 }
+            }
+            0 if fields.get(&5).is_some_and(|token| token == b"token") => 0,
+            _ => 66,
+        }
+    }
+
+    fn answers(&self, body: &[u8], mode: &Mode) -> String {
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        let mut text = String::new();
+        for name in body.lines() {
+            self.asked.lock().unwrap().push(name.to_owned());
+            match (mode, self.answer(name, mode)) {
+                (Mode::Every(value), _) => text += &format!("{name}\t{value}\n"),
+                (_, Some(value)) => text += &format!("{name}\t{value}\n"),
+                // As 4.9 does with what it does not know.
+                (_, None) => {}
+            }
+        }
+        text
+    }
+
+    fn answer(&self, name: &str, mode: &Mode) -> Option<String> {
+        let is_set = name.starts_with("set-config:") || name.starts_with("log-set:");
+        if let (true, Mode::RefuseSettings(answer)) = (is_set, mode) {
+            return Some((*answer).to_owned());
+        }
+        if let Some(value) = name.strip_prefix("set-config:context=namespace;id=test;enable-benchmarks-storage=") {
+            self.benchmarks.store(value == "true", Ordering::SeqCst);
+            return Some("ok".to_owned());
+        }
+        if let Some(level) = name.strip_prefix("log-set:id=0;drv_ssd=") {
+            *self.drv_ssd.lock().unwrap() = level.to_uppercase();
+            return Some("ok".to_owned());
+        }
+        let asked = self.asked.lock().unwrap().iter().filter(|asked| *asked == name).count();
+        let value = match self.samples.get(name) {
+            Some(samples) => samples[(asked - 1) % samples.len()].clone(),
+            None => self.once.lock().unwrap().get(name)?.clone(),
+        };
+        let benchmarks = format!("enable-benchmarks-storage={}", self.benchmarks.load(Ordering::SeqCst));
+        let drv_ssd = format!("drv_ssd:{}", self.drv_ssd.lock().unwrap());
+        Some(value.replace("enable-benchmarks-storage=true", &benchmarks).replace("drv_ssd:DETAIL", &drv_ssd))
+    }
+}
+
+fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+    let header = (2 << 56) | (u64::from(kind) << 48) | body.len() as u64;
+    [&header.to_be_bytes(), body].concat()
+}
+
+/// A reply with a session that lasts an hour, or a refusal.
+fn security_reply(result: u8) -> Vec<u8> {
+    let mut body = vec![0; 16];
+    body[1] = result;
+    if result == 0 {
+        body[3] = 2;
+        body.extend_from_slice(b"\0\0\0\x06\x05token\0\0\0\x05\x06\0\0\x0e\x10");
+    }
+    frame(2, &body)
+}
