@@ -1,5 +1,6 @@
 //! The command line: commands, their options and their help.
 
+mod align;
 mod certify;
 mod cluster;
 mod compare;
@@ -14,6 +15,7 @@ mod series;
 mod size;
 mod status;
 
+pub use align::AlignArgs;
 pub use certify::CertifyArgs;
 pub use cluster::{AccessArgs, Auth, ClusterArgs, ClusterCommand, CollectArgs, RestoreArgs};
 pub use compare::CompareArgs;
@@ -43,6 +45,7 @@ impl Task {
             Self::Prep(args) => args.quiet,
             Self::Certify(args) => args.series.quiet,
             Self::Rate(args) => args.series.quiet,
+            Self::Align(args) => args.quiet,
             _ => false,
         }
     }
@@ -78,6 +81,8 @@ pub enum Task {
     Rate(Box<RateArgs>),
     /// `flashproof size`
     Size(Box<SizeArgs>),
+    /// `flashproof align`
+    Align(Box<AlignArgs>),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -123,6 +128,8 @@ enum Command {
     Rate(Box<RateArgs>),
     /// Derive the load of a live cluster's drives from its logs, and write a test's configuration of it
     Size(Box<SizeArgs>),
+    /// Adjust a configuration with histograms until what reaches a device is what a cluster's drive had; ERASES it
+    Align(Box<AlignArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -259,6 +266,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("certify", |certify| certify.after_help(help::laid_out(certify::EXAMPLES)))
         .mut_subcommand("rate", |rate| rate.after_help(help::laid_out(rate::EXAMPLES)))
         .mut_subcommand("size", |size| size.after_help(help::laid_out(size::EXAMPLES)))
+        .mut_subcommand("align", |align| align.after_help(help::laid_out(align::EXAMPLES)))
         .mut_subcommand("doctor", |command| command.after_help(help::laid_out(doctor::DOCTOR_EXAMPLES)))
         .mut_subcommand("cluster", cluster::with_examples)
         .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)));
@@ -275,6 +283,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Certify(args) => Task::Certify(args),
         Command::Rate(args) => Task::Rate(args),
         Command::Size(args) => Task::Size(args),
+        Command::Align(args) => Task::Align(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
         Command::Cluster(args) => Task::Cluster(args),

@@ -23,6 +23,11 @@ impl Failure {
         Self { message: message.to_string(), code: 3 }
     }
 
+    /// What was found cannot be relied on: exit code 4.
+    pub fn invalid(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 4 }
+    }
+
     /// What a script sees.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)

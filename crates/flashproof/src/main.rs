@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Task::Size(args) => commands::size::run(&args),
         Task::Status(args) => commands::status::run(&args),
         Task::Compare(args) => commands::compare::run(&args),
+        Task::Align(args) => commands::align::run(&args),
         Task::Doctor(args) => commands::doctor::run(&args),
         Task::Devices(args) => commands::devices::run(&args),
         Task::Cluster(args) => commands::cluster::run(&args),

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod align;
 pub mod certify;
 pub mod cluster;
 pub mod compare;

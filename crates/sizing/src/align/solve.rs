@@ -143,7 +143,12 @@ pub fn other_rules(
         .into_iter()
         .filter(|rule| *rule != config.size_within_bucket)
         .map(|rule| {
-            let other = ActConfig { size_within_bucket: rule, ..config.clone() };
+            // Sizes that others fit may be too large for it.
+            let (read_size_offset, write_size_offset) = match config.commit_to_device {
+                true => (100, 100),
+                false => (100, config.write_size_offset),
+            };
+            let other = ActConfig { size_within_bucket: rule, read_size_offset, write_size_offset, ..config.clone() };
             (rule, solve(&other, min_io_bytes, target, distortion))
         })
         .collect()

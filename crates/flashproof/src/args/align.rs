@@ -1,0 +1,78 @@
+//! The options of `flashproof align`.
+
+use super::config::seconds;
+use clap::Args;
+use engine::DeviceName;
+use std::path::PathBuf;
+
+/// Options of an alignment.
+#[derive(Args, Debug)]
+pub struct AlignArgs {
+    /// Configuration with histograms, as of "flashproof size" or by hand
+    #[arg(value_name = "CONFIG")]
+    pub config: PathBuf,
+    /// What has to reach each device: a profile (profile.json), or iostat's numbers of the cluster's drive as
+    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N flushes are taken off w/s
+    #[arg(long, value_name = "PROFILE")]
+    pub target: String,
+    /// Device to run on instead of those of CONFIG, as many as it has; may be repeated: ALL that is on it is erased
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<DeviceName>,
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Write the aligned configuration to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    /// How near to the target each of the four numbers must come, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = percent)]
+    pub within: f64,
+    /// Most bursts after the first, which runs CONFIG as it is
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// How long a burst is measured, beside 3 s to begin and end [default: as long as --within asks for, 5 s to 5 min]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub burst: Option<u32>,
+    /// Node of the profile, where it has several
+    #[arg(long, value_name = "ID")]
+    pub node: Option<String>,
+    /// Drive of the profile, where a node has several
+    #[arg(long, value_name = "NAME")]
+    pub drive: Option<String>,
+    /// Namespace that CONFIG stands for, where several share the drive
+    #[arg(long, value_name = "NS")]
+    pub namespace: Option<String>,
+    /// Use a profile that is marked as not balanced
+    #[arg(long)]
+    pub accept_unbalanced: bool,
+    /// Why an offset may be below 80 or over 125: a sentence for the aligned configuration
+    #[arg(long, value_name = "WHY")]
+    pub because: Option<String>,
+    /// Keep the run directories of the bursts in this new directory
+    #[arg(long, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
+    /// Say results, warnings and errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').parse().ok();
+    let number = number.filter(|percent: &f64| (0.5..=20.0).contains(percent));
+    number.ok_or_else(|| "that is no percentage from 0.5 to 20, such as 2; offsets are whole percents".to_owned())
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  flashproof align a.conf --target profile.json --out aligned.conf
+  flashproof align a.conf --target profile.json --device /dev/nvme1n1
+  flashproof align a.conf --target profile.json --drive nvme0n1 --node BB9
+  flashproof align a.conf --target r/s=11789,w/s=1548,rkB/s=340545,wkB/s=198144
+  flashproof align a.conf --target profile.json --device sim:     the rates alone
+
+It runs CONFIG for some seconds, sees by the kernel's counters what reached the device, and finds read-size-offset,
+lbr-req-offset, lbw-req-offset (with commit-to-device write-size-offset, too) in whole percents. Exit codes: 0 aligned,
+2 usage, 3 environment, 4 not aligned, or not to be trusted: nothing is written then. More in docs/align.md.";

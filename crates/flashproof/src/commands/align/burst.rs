@@ -1,0 +1,377 @@
+//! A burst seen from outside: what was issued, and what of it reached the device.
+//!
+//! ```text
+//! run      |- begins -|------- measured -------|- ends -|
+//! issued              sum of the cells of these intervals
+//! reached             diskstats     ...        diskstats     flushes apart
+//! requests            block_rq_issue: how many have the size of a large block, where the kernel lets us see
+//! ```
+//!
+//! Of a simulated drive, and of a file, there are the cells alone: all that is issued reaches it.
+
+use crate::failure::Failure;
+use crate::recording::Watch;
+use device::discover::{DeviceFacts, Kind, Roots, discover};
+use device::observe::DeviceNumber;
+use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
+use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
+use engine::DeviceName;
+use results::cell::Interval;
+use results::run_dir::Manifest;
+use sizing::align::{io_of, numbers};
+use sizing::profile::DriveIo;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Instant;
+
+/// Intervals, of a second, at the beginning that are not measured.
+pub const BEGINS_SEC: u64 = 2;
+/// And at the end.
+pub const ENDS_SEC: u64 = 1;
+
+/// Memory of the kernel's for events between two looks, a second apart: 200,000 requests.
+const TRACE_BYTES: u64 = 16 << 20;
+
+/// A device, as the kernel counts it.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Its own number: a partition has a line of its own.
+    number: DeviceNumber,
+    /// That of its disk, which requests carry.
+    disk: DeviceNumber,
+    /// Its sectors there.
+    sectors: Range<u64>,
+}
+
+impl Place {
+    /// That of a device; `None` of a simulated drive and of a file, of which the kernel has no counts.
+    pub fn of(name: &DeviceName, is_file: bool) -> Result<Option<Self>, Failure> {
+        let DeviceName::Path(name) = name else { return Ok(None) };
+        if is_file {
+            return Ok(None);
+        }
+        let facts = discover(name, &Roots::default())
+            .map_err(|error| Failure::environment(format!("cannot align on {name} - {error}")))?;
+        Ok(Self::of_facts(&facts))
+    }
+
+    fn of_facts(facts: &DeviceFacts) -> Option<Self> {
+        let pair = |number: device::discover::DevNum| (number.major, number.minor);
+        let number = pair(facts.number.filter(|_| facts.kind != Kind::RegularFile)?);
+        let Some(part) = &facts.partition else { return Some(Self { number, disk: number, sectors: 0..u64::MAX }) };
+        let first = part.start_bytes / SECTOR_BYTES;
+        let sectors = first..first + facts.size_bytes / SECTOR_BYTES;
+        Some(Self { number, disk: pair(part.disk_number), sectors })
+    }
+
+    /// KiB of the largest request that its queue makes.
+    pub fn max_request_kib(&self) -> Option<u64> {
+        let (major, minor) = self.disk;
+        let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/max_sectors_kb")).ok()?;
+        text.trim().parse().ok()
+    }
+}
+
+/// Operations of a stream a second, as issued and done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Issued {
+    /// Its name.
+    pub stream: String,
+    /// How many the configuration asks for.
+    pub offered_per_sec: f64,
+    /// How many were done.
+    pub per_sec: f64,
+    /// KiB of them.
+    pub kib_per_sec: f64,
+}
+
+impl Issued {
+    fn reads(&self) -> bool {
+        self.stream.ends_with("reads")
+    }
+}
+
+/// Requests by size, a second, as the tracepoints show them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Traced {
+    /// Reads of the size of a large block.
+    pub block_reads: f64,
+    /// Other reads.
+    pub other_reads: f64,
+    /// Writes of the size of a large block.
+    pub block_writes: f64,
+    /// Other writes that have data.
+    pub other_writes: f64,
+}
+
+/// What a burst showed, a second, over all devices.
+#[derive(Debug, Clone)]
+pub struct Measure {
+    /// How long it was measured.
+    pub seconds: f64,
+    /// What was issued.
+    pub issued: Vec<Issued>,
+    /// What reached the devices.
+    pub reached: DriveIo,
+    /// Whether that is by the kernel's counters; else it is what was issued.
+    pub counted: bool,
+    /// Flushes, which are not among the writes.
+    pub flushes_per_sec: f64,
+    /// Requests that were merged into others.
+    pub merged_per_sec: f64,
+    /// Requests by size; or why they are not known.
+    pub traced: Result<Traced, String>,
+    /// KiB of the largest request that the first device's queue makes.
+    pub max_request_kib: Option<u64>,
+}
+
+impl Measure {
+    /// What was issued, as iostat would count it.
+    pub fn asked(&self) -> DriveIo {
+        let sum = |reads: bool, of: fn(&Issued) -> f64| {
+            self.issued.iter().filter(|issued| issued.reads() == reads).map(of).sum::<f64>()
+        };
+        let (ops, kib): (fn(&Issued) -> f64, fn(&Issued) -> f64) = (|it| it.per_sec, |it| it.kib_per_sec);
+        io_of([sum(true, ops), sum(false, ops), sum(true, kib), sum(false, kib)])
+    }
+
+    /// The stream that fell most behind what was asked of it, if one did by more than the fraction `allowed`, and by
+    /// more operations than begin or end on the edges of the time.
+    pub fn not_held(&self, allowed: f64) -> Option<&Issued> {
+        let short = |it: &&Issued| {
+            let missing = it.offered_per_sec - it.per_sec;
+            missing > it.offered_per_sec * allowed && missing * self.seconds > 2.0
+        };
+        let behind = |it: &Issued| it.per_sec / it.offered_per_sec;
+        self.issued.iter().filter(short).min_by(|a, b| behind(a).total_cmp(&behind(b)))
+    }
+}
+
+/// Counters at one instant.
+struct Mark {
+    at: Instant,
+    run_ns: u64,
+    counters: Vec<Counters>,
+}
+
+/// Watches a burst.
+pub struct Watched {
+    places: Vec<Place>,
+    /// Intervals that are measured, by their index.
+    measured: Range<u64>,
+    block_sectors: u32,
+    streams: Vec<Issued>,
+    devices: usize,
+    /// Smallest I/O of the first device, as the run found it.
+    pub min_io_bytes: u32,
+    bytes: Vec<u64>,
+    ops: Vec<u64>,
+    begun: Option<Mark>,
+    ended: Option<Mark>,
+    trace: Option<(Trace, Instant)>,
+    traced: Result<Traced, String>,
+    failure: Option<String>,
+}
+
+impl Watched {
+    /// A burst on `places`, one for each device or none, that is measured for `seconds`.
+    pub fn new(places: Vec<Place>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
+        Self {
+            places,
+            measured: BEGINS_SEC..BEGINS_SEC + seconds,
+            block_sectors: block_bytes / SECTOR_BYTES as u32,
+            streams: Vec::new(),
+            devices: 0,
+            min_io_bytes,
+            bytes: Vec::new(),
+            ops: Vec::new(),
+            begun: None,
+            ended: None,
+            trace: None,
+            traced: Err("there are no requests".to_owned()),
+            failure: None,
+        }
+    }
+
+    /// What it showed. Errors: the kernel's counters could not be read, or the run ended before it was measured.
+    pub fn measure(self) -> Result<Option<Measure>, Failure> {
+        if let Some(why) = self.failure {
+            return Err(Failure::environment(why));
+        }
+        let (Some(begun), Some(ended)) = (self.begun, self.ended) else { return Ok(None) };
+        let run_sec = (ended.run_ns - begun.run_ns) as f64 / 1e9;
+        let issued: Vec<_> = self
+            .streams
+            .into_iter()
+            .zip(self.ops.iter().zip(&self.bytes))
+            .map(|(stream, (ops, bytes))| Issued {
+                per_sec: *ops as f64 / run_sec,
+                kib_per_sec: *bytes as f64 / 1024.0 / run_sec,
+                ..stream
+            })
+            .collect();
+        let mut measure = Measure {
+            seconds: run_sec,
+            issued,
+            reached: DriveIo::default(),
+            counted: !self.places.is_empty(),
+            flushes_per_sec: 0.0,
+            merged_per_sec: 0.0,
+            traced: self.traced,
+            max_request_kib: self.places.first().and_then(Place::max_request_kib),
+        };
+        if !measure.counted {
+            measure.reached = measure.asked();
+            return Ok(Some(measure));
+        }
+        let interval = ended.at.duration_since(begun.at);
+        let mut sum = [0.0; 4];
+        for (before, after) in begun.counters.iter().zip(&ended.counters) {
+            let delta = after.since(before);
+            let rates = delta.as_ref().and_then(|delta| Some((delta, Rates::over(delta, interval)?)));
+            let Some((delta, rates)) = rates else {
+                return Err(Failure::environment("the device's counters went back: it was taken away in between"));
+            };
+            let flushes = rates.flushes_per_sec.unwrap_or(0.0);
+            let writes = (rates.writes_per_sec - flushes).max(0.0);
+            let these = [rates.reads_per_sec, writes, rates.read_kib_per_sec, rates.write_kib_per_sec];
+            sum = std::array::from_fn(|n| sum[n] + these[n]);
+            measure.flushes_per_sec += flushes;
+            measure.merged_per_sec += (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();
+        }
+        // A flush can serve several writes, and is then counted less often than they ask for one; a write without
+        // data is told from one with data where requests are seen.
+        if let Ok(traced) = measure.traced {
+            sum[1] = traced.block_writes + traced.other_writes;
+        }
+        measure.reached = io_of(sum);
+        Ok(Some(measure))
+    }
+
+    fn mark(&mut self, run_ns: u64) -> Option<Mark> {
+        let disks = match diskstats::read(Path::new("/")) {
+            Ok(disks) => disks,
+            Err(error) => {
+                self.failure = Some(error.to_string());
+                return None;
+            }
+        };
+        let at = Instant::now();
+        let of = |place: &Place| disks.iter().find(|disk| disk.device == place.number).map(|disk| disk.counters);
+        let counters: Option<Vec<_>> = self.places.iter().map(of).collect();
+        if counters.is_none() {
+            self.failure = Some("the device has no line in /proc/diskstats".to_owned());
+        }
+        counters.map(|counters| Mark { at, run_ns, counters })
+    }
+
+    fn begin_trace(&mut self) {
+        let Some(first) = self.places.first() else { return };
+        if !has_requests(Path::new("/"), first.disk) {
+            self.traced = Err("the device's driver makes no requests of bios".to_owned());
+            return;
+        }
+        let mut disks: Vec<_> = self.places.iter().map(|place| place.disk).collect();
+        disks.sort_unstable();
+        disks.dedup();
+        match Trace::start(&disks, Options { buffer_bytes: TRACE_BYTES, complete: false, queue: false }) {
+            Ok(trace) => {
+                self.trace = Some((trace, Instant::now()));
+                self.traced = Ok(Traced::default());
+            }
+            Err(error) => self.traced = Err(error.to_string()),
+        }
+    }
+
+    fn read_trace(&mut self) {
+        let (Some((trace, _)), Ok(traced)) = (&mut self.trace, &mut self.traced) else { return };
+        let (places, block_sectors) = (&self.places, self.block_sectors);
+        let read = trace.read(&mut |event: Event| {
+            let own = |place: &Place| place.disk == event.device && place.sectors.contains(&event.sector);
+            if event.sectors == 0 || !places.iter().any(own) {
+                return;
+            }
+            match (event.op, event.sectors == block_sectors) {
+                (EventOp::Read, true) => traced.block_reads += 1.0,
+                (EventOp::Read, false) => traced.other_reads += 1.0,
+                (EventOp::Write, true) => traced.block_writes += 1.0,
+                (EventOp::Write, false) => traced.other_writes += 1.0,
+                _ => {}
+            }
+        });
+        if let Err(error) = read {
+            self.traced = Err(error.to_string());
+        }
+    }
+
+    fn end_trace(&mut self) {
+        let Some((trace, began)) = &mut self.trace else { return };
+        let (stopped, seconds) = (trace.stop(), began.elapsed().as_secs_f64());
+        self.read_trace();
+        let lost = self.trace.take().map(|(trace, _)| trace.lost());
+        match (stopped, lost) {
+            (Ok(_), Some(Ok(lost))) if lost.is_none() => {
+                if let Ok(traced) = &mut self.traced {
+                    for count in [
+                        &mut traced.block_reads,
+                        &mut traced.other_reads,
+                        &mut traced.block_writes,
+                        &mut traced.other_writes,
+                    ] {
+                        *count /= seconds;
+                    }
+                }
+            }
+            (Ok(_), Some(Ok(lost))) => self.traced = Err(format!("{} events were lost", lost.events().max(lost.gaps))),
+            (Err(error), _) | (_, Some(Err(error))) => self.traced = Err(error.to_string()),
+            (Ok(_), None) => {}
+        }
+    }
+}
+
+impl Watch for Watched {
+    fn begins(&mut self, manifest: &Manifest) {
+        let stream = |info: &results::cell::StreamInfo| Issued {
+            stream: info.name.clone(),
+            offered_per_sec: info.offered_iops,
+            per_sec: 0.0,
+            kib_per_sec: 0.0,
+        };
+        self.streams = manifest.streams.iter().map(stream).collect();
+        self.devices = manifest.devices.len();
+        (self.ops, self.bytes) = (vec![0; self.streams.len()], vec![0; self.streams.len()]);
+        let found = manifest.device_facts.first().and_then(|facts| facts.get("min_io_bytes")?.as_u64());
+        self.min_io_bytes = found.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(self.min_io_bytes);
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Option<String> {
+        if self.measured.contains(&interval.index) {
+            for (place, cell) in interval.cells.iter().enumerate() {
+                self.ops[place / self.devices] += cell.ops;
+                self.bytes[place / self.devices] += cell.bytes;
+            }
+            self.read_trace();
+        }
+        if interval.index + 1 == self.measured.start {
+            self.begin_trace();
+            self.begun = self.mark(interval.end_ns);
+        }
+        if interval.index + 1 == self.measured.end {
+            self.ended = self.mark(interval.end_ns);
+            self.end_trace();
+        }
+        None
+    }
+}
+
+/// By how much `found` is off `asked`, the largest of the four, with its place among them; what neither has is not.
+pub fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usize, f64) {
+    let (asked, found) = (numbers(asked), numbers(found));
+    let off = |n: usize| match asked[n].max(found[n]) {
+        0.0 => 0.0,
+        larger => (found[n] - asked[n]) / larger,
+    };
+    let each = places.map(|n| (n, off(n)));
+    each.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).unwrap_or((0, 0.0))
+}

@@ -1,0 +1,351 @@
+//! `flashproof align`: a configuration adjusted until a device sees of it what a cluster's drive saw.
+//!
+//! ```text
+//! CONFIG as it is -> burst -> what reached the device, by what was asked
+//!                               -> sizing::align::solve -> offsets -> burst -> ...   within 2 %, or no nearer
+//! ```
+//!
+//! A burst is a run like any: guarded, recorded, ended by a signal. An offset may make up for what a histogram cannot
+//! say, where in its bucket a size lies. It must not make up for anything else: a drive that did not hold the load,
+//! another user of the device, requests that are split here and were not there, a profile that is wrong. Those are
+//! looked for, said, and end it without a configuration.
+
+mod burst;
+mod page;
+mod target;
+
+use crate::args::AlignArgs;
+use crate::commands::Manner;
+use crate::commands::config::several;
+use crate::commands::test::read_config;
+use crate::console;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::output_file::Output;
+use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
+use crate::signals::{self, Switch};
+use burst::{BEGINS_SEC, ENDS_SEC, Measure, Place, Watched, furthest};
+use engine::DeviceName;
+use load::workload::act::options::Test;
+use load::workload::act::{ActConfig, ActWorkload, Arrival, Problem};
+use page::Page;
+use results::finding::Finding;
+use results::judge::Sla;
+use results::run_dir::check_usable;
+use results::units::{self, in_one_line};
+use sizing::align::{self, Distortion, Load, Offsets};
+use sizing::profile::DriveIo;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::SystemTime;
+use target::Target;
+use tempfile::TempDir;
+
+/// Bounds of the length of a burst that nobody gave, seconds.
+const BURST_SEC: [f64; 2] = [5.0, 300.0];
+/// Chance may move a number by this part of what is allowed, as a standard deviation: four of them are all of it.
+const NOISE_PART: f64 = 0.25;
+/// What may be issued and not be seen on the device, or the other way, a fraction; and so many seconds of it: the
+/// kernel's counters are read some milliseconds after the end of an interval.
+const UNSEEN: f64 = 0.01;
+const UNSEEN_SEC: f64 = 0.05;
+/// The smallest I/O of a device, as long as it is not known, bytes.
+const SECTOR_BYTES: u32 = 512;
+
+/// A burst with what it showed.
+#[derive(Debug)]
+pub struct Round {
+    config: ActConfig,
+    /// What the derived rates say.
+    asked: DriveIo,
+    measure: Measure,
+    min_io_bytes: u32,
+}
+
+impl Round {
+    fn offsets(&self) -> Offsets {
+        Offsets::of(&self.config)
+    }
+
+    fn distortion(&self) -> Distortion {
+        Distortion::of(&self.asked, &self.measure.reached)
+    }
+}
+
+/// By how much, as a fraction, what reached a device may differ from what was issued without a reason.
+fn unseen(measure: &Measure) -> f64 {
+    UNSEEN + UNSEEN_SEC / measure.seconds
+}
+
+/// Aligns a configuration.
+pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
+    let (text, written) = read_config(Test::Storage, &args.config)?;
+    let output = args.out.as_ref().map(|path| Output::File { path: path.clone(), force: args.force });
+    output.iter().try_for_each(Output::check)?;
+    let config = on_devices(&written, &args.device)?;
+    can_be_aligned(&config)?;
+    let mut target = Target::of(args)?;
+    let devices = config.device_names.len();
+    if devices > 1 {
+        // The rates of a configuration are those of all its devices together.
+        target.io = align::io_of(align::numbers(&target.io).map(|n| n * devices as f64));
+        target.large_block_reads = target.large_block_reads.map(|n| n * devices as f64);
+        target.source = format!("{devices} times {}", target.source);
+    }
+    let within = args.within / 100.0;
+    let switch = Switch::install("no configuration was written", Manner::Own)?;
+    let mut bursts = Bursts::new(args, &config, &switch, within)?;
+    let rounds = rounds(&mut bursts, config, &target, args, within)?;
+    let page = Page { target: &target, rounds: &rounds, within };
+    console::result(&page.to_string())?;
+    page.notes().iter().for_each(|note| console::note(note));
+    let last = page.best();
+    if let Some(why) = page.not_aligned() {
+        return Err(Failure::invalid(why));
+    }
+    let reason = match (page.implausible(), &args.because) {
+        (None, _) => String::new(),
+        (Some(_), Some(because)) => format!(", because {}", in_one_line(because)),
+        (Some(why), None) => return Err(Failure::invalid(why)),
+    };
+    let Some(output) = output else {
+        console::note("--out FILE writes the aligned configuration");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let day = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let names = last.config.device_names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let note = in_one_line(&format!(
+        "flashproof align, {}, on {names} for {}{reason}",
+        day.split('T').next().unwrap_or_default(),
+        target.source
+    ));
+    output.write(&align::rewrite(&text, Offsets::of(&written), last.offsets(), &note))?;
+    if let Output::File { path, .. } = &output {
+        console::note(&format!("{} is written; run it with: flashproof storage {0}", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `config` on other devices, if there are any.
+fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, Failure> {
+    if devices.is_empty() {
+        return Ok(config.clone());
+    }
+    if devices.len() != config.device_names.len() {
+        return Err(Failure::usage(format!(
+            "the configuration's rates are those of its {} together, and --device names {} - name as many",
+            units::count(config.device_names.len() as u64, "device"),
+            devices.len()
+        )));
+    }
+    let config = ActConfig { device_names: devices.to_vec(), ..config.clone() };
+    ActWorkload::of(config.clone()).map_err(several::<Problem>)?;
+    Ok(config)
+}
+
+/// Whether offsets do anything to it, and what reaches a device follows from it.
+fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
+    let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
+    match config {
+        _ if !config.has_histograms() => refused(
+            "it has no histograms, and offsets are for loads that have - \"flashproof size\" writes one from a \
+             cluster's log",
+        ),
+        _ if config.arrival == Arrival::Closed => {
+            refused("with arrival: closed a device does what it can, not what is asked - leave arrival out")
+        }
+        _ if config.tomb_raider => {
+            refused("with tomb-raider: yes a device is read as fast as it goes - align without it, then set it again")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bursts until the target is met, no whole percent comes nearer, or there were enough.
+fn rounds(
+    bursts: &mut Bursts<'_>,
+    config: ActConfig,
+    target: &Target,
+    args: &AlignArgs,
+    within: f64,
+) -> Result<Vec<Round>, Failure> {
+    let mut rounds = vec![bursts.run(config)?];
+    for _ in 0..args.rounds {
+        let last = &rounds[rounds.len() - 1];
+        if align::worst(&target.io, &last.measure.reached) <= within
+            || page::other_size_of_writes(target, last, within).is_some()
+        {
+            break;
+        }
+        let next = align::solve(&last.config, last.min_io_bytes, &target.io, &last.distortion());
+        if rounds.iter().any(|round| round.offsets() == next) {
+            break;
+        }
+        let config = next.applied(&last.config);
+        rounds.push(bursts.run(config)?);
+    }
+    Ok(rounds)
+}
+
+/// What runs the bursts.
+struct Bursts<'a> {
+    args: &'a AlignArgs,
+    switch: &'a Switch,
+    within: f64,
+    dirs: Dirs,
+    places: Vec<Place>,
+    /// Seconds that are measured.
+    seconds: u64,
+    findings: Option<Vec<Finding>>,
+    count: usize,
+}
+
+impl<'a> Bursts<'a> {
+    fn new(args: &'a AlignArgs, config: &ActConfig, switch: &'a Switch, within: f64) -> Result<Self, Failure> {
+        let is_file = config.file_size_mbytes.is_some();
+        let places = config.device_names.iter().map(|name| Place::of(name, is_file));
+        let places: Vec<Option<Place>> = places.collect::<Result<_, _>>()?;
+        let load = Load::of(config, SECTOR_BYTES).map_err(several::<Problem>)?;
+        let wanted = load.seconds_for(within * NOISE_PART);
+        let seconds = args.burst.map_or_else(|| wanted.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
+        let noise = within * NOISE_PART * 100.0;
+        let enough = match (seconds as f64) < wanted {
+            false => format!(": long enough for chance to move none of the four numbers by more than {noise:.2} %"),
+            true => String::new(),
+        };
+        if enough.is_empty() {
+            console::warning(&format!(
+                "with so few operations a second chance moves a number by more than {noise:.2} % in {}; {} would do \
+                 (--burst)",
+                units::span(seconds),
+                units::span(wanted.ceil() as u64)
+            ));
+        }
+        console::note(&format!(
+            "at most {} of {} each, of which {} are measured{enough}",
+            units::count(u64::from(args.rounds) + 1, "burst"),
+            units::span(seconds + BEGINS_SEC + ENDS_SEC),
+            units::span(seconds),
+        ));
+        let places = places.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
+        Ok(Self { args, switch, within, dirs: Dirs::of(args)?, places, seconds, findings: None, count: 0 })
+    }
+
+    /// One burst. Errors: it did not come to its end, or what it showed is no measure.
+    fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
+        self.count += 1;
+        let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
+        let config = ActConfig { test_duration_sec: seconds, report_interval_sec: 1, ..config };
+        let min_io_bytes = config.device_names[0].drive().map_or(SECTOR_BYTES, |drive| drive.min_io_bytes);
+        let workload = ActWorkload::of(config.clone()).map_err(several)?;
+        let dir = self.dirs.of_burst(self.count);
+        let spec = config.spec();
+        let findings = self.findings.get_or_insert_with(|| runner::findings(&spec, &dir)).clone();
+        let name = match self.count {
+            1 => "burst 1, as it is".to_owned(),
+            n => format!("burst {n}"),
+        };
+        let request = RunRequest {
+            workloads: Named::alone(workload, load::workload::act::echo::to_text(&config)),
+            dir,
+            consents: Consents { erase: &self.args.erase, others: &[], shared: false },
+            sla: Sla::default(),
+            slice_sec: u64::from(seconds),
+            round_sec: None,
+            max_errors: 1000,
+            part: SeriesContext {
+                purpose: Some(format!("align, {name}")),
+                multiple: None,
+                findings: Some(findings),
+                heading: Some(name),
+            },
+            quiet: self.args.quiet,
+            act_log: false,
+            // The bursts look at requests themselves, all the time that is measured.
+            trace: false,
+        };
+        let block_bytes = config.large_block_op_kbytes * 1024;
+        let mut watched = Watched::new(self.places.clone(), self.seconds, block_bytes, min_io_bytes);
+        let verdict = match runner::run(request, self.switch, &mut watched)? {
+            Ended::Recorded(verdict) => verdict,
+            Ended::Unrecorded { failure, .. } => return Err(failure),
+        };
+        if let Some(signal) = self.switch.was_asked() {
+            return Err(Failure::invalid(format!("ended by {} - no configuration was written", signals::name(signal))));
+        }
+        let min_io_bytes = watched.min_io_bytes;
+        let measure = watched.measure()?.filter(|_| verdict.end.is_complete());
+        let Some(measure) = measure else {
+            return Err(Failure::invalid(format!(
+                "the burst ended before its time: {} - what reached the device is then no measure of the configuration; \
+                 align on a device that holds the load, as the cluster's did",
+                verdict.end
+            )));
+        };
+        self.is_a_measure(&measure)?;
+        let asked = Load::of(&config, min_io_bytes).map_err(several)?.io();
+        Ok(Round { config, asked, measure, min_io_bytes })
+    }
+
+    /// Whether what was seen is the load's doing alone, and all of it.
+    fn is_a_measure(&self, measure: &Measure) -> Result<(), Failure> {
+        if let Some(short) = measure.not_held(self.within / 2.0) {
+            return Err(Failure::invalid(format!(
+                "the load was not held: of {} {} a second {} were done - what reached the device is then no measure of \
+                 the configuration; align on a device that holds the load, as the cluster's did",
+                units::number(short.offered_per_sec),
+                short.stream,
+                units::number(short.per_sec)
+            )));
+        }
+        let asked = measure.asked();
+        let (n, off) = furthest(&asked, &measure.reached, 2..4);
+        if off.abs() > unseen(measure) {
+            let [issued, reached] = [&asked, &measure.reached].map(|io| units::number(align::numbers(io)[n]));
+            return Err(Failure::invalid(format!(
+                "{}: {issued} were issued and {reached} reached the device - somebody else uses it, or it is a page cache \
+                 and no device; an offset would only hide that",
+                align::NAMES[n]
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Where the bursts are recorded.
+enum Dirs {
+    /// Where the user said.
+    Kept(PathBuf),
+    /// Nowhere for long.
+    Passing(TempDir),
+}
+
+impl Dirs {
+    fn of(args: &AlignArgs) -> Result<Self, Failure> {
+        let Some(dir) = &args.out_dir else {
+            let dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir();
+            return dir.map(Self::Passing).map_err(|error| {
+                Failure::environment(format!(
+                    "cannot make a temporary directory for the bursts - {error} - set TMPDIR, or give --out-dir"
+                ))
+            });
+        };
+        check_usable(dir).map_err(Failure::environment)?;
+        match fs::create_dir(dir) {
+            Ok(()) => Ok(Self::Kept(dir.clone())),
+            Err(error) => Err(Failure::environment(format!(
+                "cannot make {} for the bursts - {error} - name a directory that is not there yet",
+                dir.display()
+            ))),
+        }
+    }
+
+    fn of_burst(&self, number: usize) -> PathBuf {
+        let name = format!("burst-{number}");
+        match self {
+            Self::Kept(dir) => dir.join(name),
+            Self::Passing(dir) => dir.path().join(name),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Configurations adjusted to what a cluster's drive had, on simulated drives and on a loop device.
+
+use crate::support;
+
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use support::{Bench, Ended, LoopDevice, OUT, Running};
+
+/// iostat's numbers of the sizing paper's cluster.
+const CLUSTER: &str = "r/s=11788.5,w/s=1548,rkB/s=340545,wkB/s=198144";
+
+/// The paper's example as it is printed, without the keys that begin so.
+fn example(without: &[&str]) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sizing-paper.conf");
+    let text = fs::read_to_string(path).unwrap();
+    let kept = text.lines().filter(|line| !without.iter().any(|key| line.starts_with(key)));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+/// Aligns `config` with a target on a simulated drive, into `out.conf`.
+fn align(bench: &Bench, config: &str, target: &str, more: &[&str]) -> Ended {
+    bench.write("in.conf", config);
+    let arguments = ["align", "in.conf", "--target", target, "--device", "sim:", "--out", "out.conf"];
+    bench.flashproof(&[&arguments[..], more].concat())
+}
+
+/// The offsets in a file, in the order lbr, lbw, read size, write size; 100 where there is none.
+fn offsets(text: &str) -> [u32; 4] {
+    ["lbr-req-offset:", "lbw-req-offset:", "read-size-offset:", "write-size-offset:"].map(|key| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        line.map_or(100, |value| value.split('#').next().unwrap().trim().parse().unwrap())
+    })
+}
+
+/// The numbers in the row of the table that begins so: cluster, before, after.
+fn row(ended: &Ended, name: &str) -> [f64; 3] {
+    let line = ended.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{}", ended.stdout));
+    let words: Vec<&str> = line.split_whitespace().collect();
+    [1, 2, 5].map(|at| words[at].replace(',', "").parse().unwrap())
+}
+
+#[test]
+fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
+    let bench = Bench::new();
+    let config = example(&["lbr-req", "lbw-req"]);
+    let ended = align(&bench, &config, CLUSTER, &[]).expect(0);
+    for (name, cluster) in [("r/s", 11_789.0), ("w/s", 1548.0), ("rkB/s", 340_545.0), ("wkB/s", 198_144.0)] {
+        let [there, before, after] = row(&ended, name);
+        assert_eq!(there, cluster);
+        assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
+        // Its first iostat of ACT shows 8.5 % more large blocks than the cluster's: 1702 are 10 % more.
+        assert!(!name.starts_with('w') || before / cluster > 1.08, "{}", ended.stdout);
+    }
+    let aligned = bench.text("out.conf");
+    let [reads, writes, size, unchanged] = offsets(&aligned);
+    assert!((97..=99).contains(&reads) && writes == 92 && (96..=101).contains(&size) && unchanged == 100, "{aligned}");
+    assert!(aligned.starts_with(&config), "every line as it was, and more at the end");
+    assert!(
+        aligned.contains("\n# By flashproof align, ") && aligned.contains("iostat's numbers as typed"),
+        "{aligned}"
+    );
+    // What is written does what it says, by itself.
+    bench.storage(&aligned.replace("/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", "sim:").replace("7200", "5"), &[]).expect(0);
+}
+
+#[test]
+fn offsets_that_made_a_load_are_found_again() {
+    let bench = Bench::new();
+    let plain = example(&["lbr-req", "lbw-req"])
+        .replace("7200", "5")
+        .replace("/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", "sim:min-io=4096");
+    for (commit, truth) in [("", [85, 110, 90, 100]), ("commit-to-device: yes\n", [110, 85, 95, 90])] {
+        let keys = ["lbr-req", "lbw-req", "read-size", "write-size"];
+        let lines = keys.iter().zip(truth).map(|(key, pct)| format!("{key}-offset: {pct}\n")).collect::<String>();
+        let config = format!("{plain}{commit}seed: 3\n");
+        bench.storage(&format!("{config}{lines}"), &[]).expect(0);
+        let streams = bench.run().verdict.streams;
+        let per_sec = |ending: &str, of: &dyn Fn(&results::judge::StreamTotals) -> u64| {
+            streams.iter().filter(|it| it.name.ends_with(ending)).map(of).sum::<u64>() as f64 / 5.0
+        };
+        let target = format!(
+            "r/s={},w/s={},rkB/s={},wkB/s={}",
+            per_sec("reads", &|it| it.ops),
+            per_sec("writes", &|it| it.ops),
+            per_sec("reads", &|it| it.bytes / 1024),
+            per_sec("writes", &|it| it.bytes / 1024)
+        );
+        bench.write("in.conf", &config);
+        // Near enough that a step of one percent shows.
+        bench
+            .flashproof(&["align", "in.conf", "--target", &target, "--out", "out.conf", "--force", "--within", "0.5"])
+            .expect(0);
+        let found = offsets(&bench.text("out.conf"));
+        // A read size is rounded up to 4 KiB, so that several offsets do the same; a commit's bytes are drawn, and
+        // large blocks follow their mean.
+        let slack = if commit.is_empty() { [1, 1, 4, 0] } else { [4, 4, 4, 3] };
+        for ((found, truth), slack) in found.into_iter().zip(truth).zip(slack) {
+            assert!(found.abs_diff(truth) <= slack, "{found} for {truth}: {:?}", bench.text("out.conf"));
+        }
+        fs::remove_dir_all(bench.path(OUT)).unwrap();
+    }
+}
+
+#[test]
+fn a_drive_that_does_not_hold_the_load_measures_nothing() {
+    let bench = Bench::new();
+    bench.write("in.conf", example(&[]));
+    let on = |device: &str| {
+        let arguments = ["align", "in.conf", "--target", CLUSTER, "--device", device, "--out", "out.conf"];
+        bench.flashproof(&arguments)
+    };
+    on("sim:channels=1").expect_error(4, &["the load was not held", "no measure of the configuration"]);
+    on("sim:channels=1+read-us=20000").expect(4);
+    assert!(!bench.exists("out.conf"));
+}
+
+#[test]
+fn a_wrong_block_size_is_said_and_not_fitted() {
+    let bench = Bench::new();
+    let target = CLUSTER.replace("w/s=1548", "w/s=3096");
+    let ended = align(&bench, &example(&[]), &target, &[]).expect(4);
+    let errors = ended.errors().join("\n");
+    assert!(errors.contains("the cluster's drive had writes of 64 KiB, and large-block-op-kbytes is 128"), "{errors}");
+    assert!(errors.contains("the block size is wrong") && !bench.exists("out.conf"), "{errors}");
+    // The same numbers, of which half are flushes.
+    align(&bench, &example(&[]), &format!("{target},f/s=1548"), &[]).expect(0);
+}
+
+#[test]
+fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
+    let bench = Bench::new();
+    // What sizes that are log-uniform in their buckets do: with the paper's rule 28 % of the large blocks are too many.
+    let config = format!("{}seed: 1\n", example(&["lbr-req", "lbw-req"]));
+    let target = "r/s=11443,w/s=1211,rkB/s=374552,wkB/s=155056";
+    let ended = align(&bench, &config, target, &[]).expect(4);
+    let errors = ended.errors().join("\n");
+    assert!(errors.contains("lbw-req-offset: 72") && errors.contains("hides something"), "{errors}");
+    let rule = errors.lines().find(|line| line.contains("size-within-bucket: log-uniform would do"));
+    assert!(rule.is_some_and(|line| line.contains("lbr-req-offset 100, lbw-req-offset 100")), "{errors}");
+    assert!(!bench.exists("out.conf"));
+    align(&bench, &config, target, &["--because", "the log was cut\nrecord-bytes: 7"]).expect(0);
+    let written = bench.text("out.conf");
+    assert!(written.contains("because the log was cut\\u000arecord-bytes: 7"), "{written}");
+    // Nor does a load that cannot be met end in a file.
+    let target = CLUSTER.replace("r/s=11788.5", "r/s=9000");
+    let ended = align(&bench, &config, &target, &["--force"]).expect(4);
+    let errors = ended.errors().join("\n");
+    assert!(errors.contains("r/s: large-block reads cannot make up for it - read-reqs-per-sec: 7,6"), "{errors}");
+}
+
+/// A profile with two drives of a node, the second shared by two namespaces.
+fn profile() -> Value {
+    let io = |r: f64, w: f64, rkb: f64, wkb: f64| json!({"r/s": r, "w/s": w, "rkB/s": rkb, "wkB/s": wkb});
+    let cluster = io(11_788.5, 1548.0, 340_545.0, 198_144.0);
+    let load = |namespace: &str, drive: &str, part: f64| {
+        json!({
+            "node": "BB9", "namespace": namespace, "device": format!("/dev/{drive}p1"), "drive": drive,
+            "reads_per_sec": 10_470.0 * part, "read_sizes_pct_over": [100.0, 0.0],
+            "writes_per_sec": 5957.0 * part, "write_sizes_pct_over": [100.0, 0.0],
+            "large_block_bytes": 131_072, "large_block_reads_per_sec": 1318.5 * part,
+            "large_block_writes_per_sec": 1548.0 * part, "direct_frees_per_sec": 300.0 * part,
+            "commit_to_device": false, "used_bytes": null,
+        })
+    };
+    let twice = io(2.0 * 11_788.5, 2.0 * 1548.0, 2.0 * 340_545.0, 2.0 * 198_144.0);
+    json!({
+        "format": 1, "tool": "test", "sources": ["a.log"],
+        "window": {"from": "2018-04-10T07:00:00Z", "to": "2018-04-10T08:00:00Z"},
+        "loads": [load("ycsb", "nvme0n1", 1.0), load("ycsb", "nvme1n1", 1.0), load("other", "nvme1n1", 1.0)],
+        "drives": [
+            {"node": "BB9", "drive": "nvme0n1", "predicted": cluster, "iostat": cluster},
+            {"node": "BB9", "drive": "nvme1n1", "predicted": twice, "iostat": null},
+        ],
+        "checks": [{"name": "r/s of nvme0n1", "left": 100.0, "right": 100.5, "allowed_pct": 1.0, "reason": null}],
+    })
+}
+
+#[test]
+fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_balances() {
+    let bench = Bench::new();
+    let config = example(&["lbr-req", "lbw-req"]);
+    let aligned = |more: &[&str]| align(&bench, &config, "profile.json", more);
+    bench.write("profile.json", profile().to_string());
+    aligned(&[]).expect_error(2, &["the profile has 2 drives", "--node BB9 --drive nvme1n1"]);
+    aligned(&["--drive", "sda"]).expect_error(2, &["no such drive", "--drive nvme0n1"]);
+    aligned(&["--drive", "/dev/nvme1n1"]).expect_error(2, &["2 namespaces share that drive (other, ycsb)"]);
+    for (more, source) in [
+        (&["--drive", "nvme0n1"][..], "drive nvme0n1 of node BB9 in profile.json"),
+        (&["--drive", "nvme1n1", "--namespace", "ycsb", "--force"], "the part of namespace ycsb, by the server's own"),
+    ] {
+        let ended = aligned(more).expect(0);
+        assert!(ended.stdout.contains(source), "{}", ended.stdout);
+        assert_eq!(offsets(&bench.text("out.conf"))[1], 92);
+    }
+    aligned(&["--drive", "nvme1n1", "--namespace", "none", "--force"])
+        .expect_error(2, &["no namespace \"none\" is on that drive"]);
+
+    let mut unbalanced = profile();
+    unbalanced["checks"][0]["right"] = json!(150.0);
+    unbalanced["checks"][0]["reason"] = json!("iostat is of another hour");
+    bench.write("profile.json", unbalanced.to_string());
+    let ended = aligned(&["--drive", "nvme0n1", "--force"]).expect(4);
+    let errors = ended.errors().join("\n");
+    assert!(errors.contains("does not balance") && errors.contains("iostat is of another hour"), "{errors}");
+    let ended = aligned(&["--drive", "nvme0n1", "--force", "--accept-unbalanced"]).expect(0);
+    assert!(ended.warnings().iter().any(|line| line.contains("iostat is of another hour")), "{}", ended.stderr);
+    // Of a later version, and none at all.
+    bench.write("profile.json", "{\"format\": 2}");
+    aligned(&["--force"]).expect_error(2, &["it has format 2, and this version knows 1"]);
+    for text in ["", "{}", "[1]", "\0\u{1b}[2J", "{\"format\": \"x\"}"] {
+        bench.write("profile.json", text);
+        aligned(&["--force"]).expect_error(2, &["it is no profile"]);
+    }
+}
+
+#[test]
+fn what_cannot_be_aligned_is_refused_before_anything_runs() {
+    let bench = Bench::new();
+    let plain = "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n";
+    align(&bench, plain, CLUSTER, &[]).expect_error(2, &["it has no histograms"]);
+    align(&bench, &format!("{}arrival: closed\n", example(&[])), CLUSTER, &[]).expect_error(2, &["arrival: closed"]);
+    align(&bench, &format!("{}tomb-raider: yes\n", example(&[])), CLUSTER, &[]).expect_error(2, &["tomb-raider"]);
+    align(&bench, &example(&[]), CLUSTER, &["--device", "sim:"]).expect_error(2, &["--device names 2 - name as many"]);
+    align(&bench, &example(&[]), CLUSTER, &["--node", "BB9"]).expect_error(2, &["--node chooses from a profile"]);
+    align(&bench, &example(&[]), "r/s=1", &[]).expect_error(2, &["w/s is missing"]);
+    align(&bench, &example(&[]), "none.json", &[]).expect_error(2, &["cannot read the profile none.json"]);
+    align(&bench, &example(&[]), "/dev/zero", &[]).expect_error(2, &["it is a character device"]);
+    bench.write("out.conf", "precious");
+    align(&bench, &example(&[]), CLUSTER, &[]).expect_error(2, &["it is there already"]);
+    assert_eq!(bench.text("out.conf"), "precious");
+    assert!(!bench.exists("bursts"));
+}
+
+/// What a file of sysfs says, until this is dropped: a queue keeps its limits when its loop device is detached.
+struct Setting {
+    path: String,
+    before: String,
+}
+
+impl Setting {
+    fn set(path: &str, value: &str) -> Self {
+        let before = fs::read_to_string(path).unwrap();
+        fs::write(path, value).unwrap();
+        Self { path: path.to_owned(), before }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, &self.before);
+    }
+}
+
+/// A small load with one size of reads, so that few seconds are enough.
+fn small(device: &str) -> String {
+    let over = |power: usize| vec!["100"; power].join(",");
+    format!(
+        "device-names: {device}\ntest-duration-sec: 60\nread-reqs-per-sec: 400\nwrite-reqs-per-sec: 800\n\
+         storage-read-histogram: {},0\nstorage-write-histogram: {},0\nengine: threads\n",
+        over(13),
+        over(14)
+    )
+}
+
+#[test]
+fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_are_said() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    bench.write("in.conf", small(&device.name));
+    // 400 reads of 4 KiB with 100 large-block reads, and 100 large-block writes; what is wanted is 10 % less of these.
+    let align = |target: &str, more: &[&str]| {
+        let fixed = ["align", "in.conf", "--target", target, "--within", "10", "--burst", "4", "--out", "out.conf"];
+        bench.flashproof(&[&fixed[..], &["--out-dir", "bursts", "--force"], more].concat())
+    };
+    let target = "r/s=485,w/s=85,rkB/s=12480,wkB/s=10880";
+    let ended = align(target, &[]).expect(0);
+    let [_, before, after] = row(&ended, "w/s");
+    assert!((95.0..105.0).contains(&before) && (80.0..90.0).contains(&after), "{}", ended.stdout);
+    let [.., written] = row(&ended, "wkB/s");
+    assert!((written / 128.0 - after).abs() < 2.0, "flushes are no writes: {}", ended.stdout);
+    assert!(bench.exists("bursts/burst-1/verdict.json") && bench.exists("bursts/burst-2/verdict.json"));
+    let [_, writes, _, unchanged] = offsets(&bench.text("out.conf"));
+    assert!((81..=89).contains(&writes) && unchanged == 100, "{}", bench.text("out.conf"));
+    // Now the kernel makes two requests of each large block.
+    let queue = format!("/sys/block/{}/queue/max_sectors_kb", device.name.trim_start_matches("/dev/"));
+    let _restored = Setting::set(&queue, "64");
+    fs::remove_dir_all(bench.path("bursts")).unwrap();
+    let errors = align(target, &[]).expect(4).errors().join("\n");
+    assert!(
+        errors.contains("reach this device in writes of 64 KiB") && errors.contains("max_sectors_kb is 64"),
+        "{errors}"
+    );
+    // So did the cluster's: then it is no fault, and said.
+    fs::remove_dir_all(bench.path("bursts")).unwrap();
+    let ended = align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[]).expect(0);
+    assert!(ended.stderr.contains("the kernel splits them"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_signal_ends_it_without_a_configuration_or_a_part_of_one() {
+    let bench = Bench::new();
+    bench.write("in.conf", format!("{}file-size-mbytes: 64\n", small("file")));
+    let arguments = [
+        "align",
+        "in.conf",
+        "--target",
+        "r/s=500,w/s=100,rkB/s=14400,wkB/s=12800",
+        "--burst",
+        "60",
+        "--out",
+        "out.conf",
+    ];
+    let mut running = Running::start(bench.prepare(&[&arguments[..], &["--out-dir", "bursts"]].concat()));
+    running.wait_until("it runs", || bench.exists("bursts/burst-1/intervals.csv"));
+    running.signal("INT");
+    let ended = running.end().expect(4);
+    assert!(ended.errors().join("\n").contains("ended by SIGINT - no configuration was written"), "{}", ended.stderr);
+    let left: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name == "out.conf" || name.to_string_lossy().ends_with(".tmp")), "{left:?}");
+}
