@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use serde_json::{Value, json};
+use sizing::profile::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Profile};
 use std::fs;
 use std::path::Path;
 use support::{Bench, Ended, LoopDevice, OUT, Running};
@@ -150,30 +150,56 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
 }
 
 /// A profile with two drives of a node, the second shared by two namespaces.
-fn profile() -> Value {
-    let io = |r: f64, w: f64, rkb: f64, wkb: f64| json!({"r/s": r, "w/s": w, "rkB/s": rkb, "wkB/s": wkb});
-    let cluster = io(11_788.5, 1548.0, 340_545.0, 198_144.0);
-    let load = |namespace: &str, drive: &str, part: f64| {
-        json!({
-            "node": "BB9", "namespace": namespace, "device": format!("/dev/{drive}p1"), "drive": drive,
-            "reads_per_sec": 10_470.0 * part, "read_sizes_pct_over": [100.0, 0.0],
-            "writes_per_sec": 5957.0 * part, "write_sizes_pct_over": [100.0, 0.0],
-            "large_block_bytes": 131_072, "large_block_reads_per_sec": 1318.5 * part,
-            "large_block_writes_per_sec": 1548.0 * part, "direct_frees_per_sec": 300.0 * part,
-            "commit_to_device": false, "used_bytes": null,
-        })
+fn profile() -> Profile {
+    let io = |part: f64| DriveIo {
+        reads_per_sec: 11_788.5 * part,
+        writes_per_sec: 1548.0 * part,
+        read_kib_per_sec: 340_545.0 * part,
+        written_kib_per_sec: 198_144.0 * part,
     };
-    let twice = io(2.0 * 11_788.5, 2.0 * 1548.0, 2.0 * 340_545.0, 2.0 * 198_144.0);
-    json!({
-        "format": 1, "tool": "test", "sources": ["a.log"],
-        "window": {"from": "2018-04-10T07:00:00Z", "to": "2018-04-10T08:00:00Z"},
-        "loads": [load("ycsb", "nvme0n1", 1.0), load("ycsb", "nvme1n1", 1.0), load("other", "nvme1n1", 1.0)],
-        "drives": [
-            {"node": "BB9", "drive": "nvme0n1", "predicted": cluster, "iostat": cluster},
-            {"node": "BB9", "drive": "nvme1n1", "predicted": twice, "iostat": null},
-        ],
-        "checks": [{"name": "r/s of nvme0n1", "left": 100.0, "right": 100.5, "allowed_pct": 1.0, "reason": null}],
-    })
+    let load = |namespace: &str, drive: &str| DeviceLoad {
+        node: "BB9".to_owned(),
+        namespace: namespace.to_owned(),
+        drive: drive.to_owned(),
+        reads_per_sec: 10_470.0,
+        writes_per_sec: 5957.0,
+        large_block_bytes: 131_072,
+        large_block_reads_per_sec: 1318.5,
+        large_block_writes_per_sec: 1548.0,
+        ..DeviceLoad::default()
+    };
+    let drive = |drive: &str, predicted: DriveIo, iostat| DriveTarget {
+        node: "BB9".to_owned(),
+        drive: drive.to_owned(),
+        predicted,
+        iostat,
+    };
+    let check = Check {
+        node: "BB9".to_owned(),
+        place: "nvme0n1".to_owned(),
+        what: "r/s".to_owned(),
+        against: "iostat".to_owned(),
+        found: 100.0,
+        least: 100.5,
+        most: 100.5,
+        allowed_pct: 1.0,
+        advice: "iostat is of another hour".to_owned(),
+    };
+    Profile {
+        format: FORMAT,
+        tool: "test".to_owned(),
+        sources: Vec::new(),
+        nodes: Vec::new(),
+        loads: vec![load("ycsb", "nvme0n1"), load("ycsb", "nvme1n1"), load("other", "nvme1n1")],
+        drives: vec![drive("nvme0n1", io(0.5), Some(io(1.0))), drive("nvme1n1", io(2.0), None)],
+        checks: vec![check],
+        assumptions: Vec::new(),
+        remarks: Vec::new(),
+    }
+}
+
+fn json(profile: &Profile) -> String {
+    serde_json::to_string(profile).unwrap()
 }
 
 #[test]
@@ -181,7 +207,7 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     let bench = Bench::new();
     let config = example(&["lbr-req", "lbw-req"]);
     let aligned = |more: &[&str]| align(&bench, &config, "profile.json", more);
-    bench.write("profile.json", profile().to_string());
+    bench.write("profile.json", json(&profile()));
     aligned(&[]).expect_error(2, &["the profile has 2 drives", "--node BB9 --drive nvme1n1"]);
     aligned(&["--drive", "sda"]).expect_error(2, &["no such drive", "--drive nvme0n1"]);
     aligned(&["--drive", "/dev/nvme1n1"]).expect_error(2, &["2 namespaces share that drive (other, ycsb)"]);
@@ -197,9 +223,9 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
         .expect_error(2, &["no namespace \"none\" is on that drive"]);
 
     let mut unbalanced = profile();
-    unbalanced["checks"][0]["right"] = json!(150.0);
-    unbalanced["checks"][0]["reason"] = json!("iostat is of another hour");
-    bench.write("profile.json", unbalanced.to_string());
+    unbalanced.checks[0].most = 150.0;
+    unbalanced.checks[0].least = 150.0;
+    bench.write("profile.json", json(&unbalanced));
     let ended = aligned(&["--drive", "nvme0n1", "--force"]).expect(4);
     let errors = ended.errors().join("\n");
     assert!(errors.contains("does not balance") && errors.contains("iostat is of another hour"), "{errors}");
