@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use sizing::profile::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Profile};
+use sizing::profile::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Profile, Window};
 use std::fs;
 use std::path::Path;
 use support::{Bench, Ended, LoopDevice, OUT, Running};
@@ -185,11 +185,13 @@ fn profile() -> Profile {
         allowed_pct: 1.0,
         advice: "iostat is of another hour".to_owned(),
     };
+    let at = |text: &str| text.parse().unwrap();
+    let window = Window { from: at("2018-04-10T07:00:00Z"), to: at("2018-04-10T08:00:00Z") };
     Profile {
         format: FORMAT,
         tool: "test".to_owned(),
         sources: Vec::new(),
-        nodes: Vec::new(),
+        nodes: vec![Node { id: "BB9".to_owned(), build: None, window }],
         loads: vec![load("ycsb", "nvme0n1"), load("ycsb", "nvme1n1"), load("other", "nvme1n1")],
         drives: vec![drive("nvme0n1", io(0.5), Some(io(1.0))), drive("nvme1n1", io(2.0), None)],
         checks: vec![check],
@@ -208,19 +210,28 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     let config = example(&["lbr-req", "lbw-req"]);
     let aligned = |more: &[&str]| align(&bench, &config, "profile.json", more);
     bench.write("profile.json", json(&profile()));
-    aligned(&[]).expect_error(2, &["the profile has 2 drives", "--node BB9 --drive nvme1n1"]);
-    aligned(&["--drive", "sda"]).expect_error(2, &["no such drive", "--drive nvme0n1"]);
-    aligned(&["--drive", "/dev/nvme1n1"]).expect_error(2, &["2 namespaces share that drive (other, ycsb)"]);
+    aligned(&[]).expect_error(2, &["2 namespaces are on these drives (other, ycsb)", "--namespace"]);
+    aligned(&["--drive", "sda"])
+        .expect_error(2, &["no such drive", "--node BB9 --drive nvme0n1, --node BB9 --drive nvme1n1"]);
+    aligned(&["--drive", "/dev/nvme1n1"]).expect_error(2, &["2 namespaces are on these drives"]);
     for (more, source) in [
-        (&["--drive", "nvme0n1"][..], "drive nvme0n1 of node BB9 in profile.json"),
-        (&["--drive", "nvme1n1", "--namespace", "ycsb", "--force"], "the part of namespace ycsb, by the server's own"),
+        (&["--drive", "nvme0n1"][..], "cluster: drive nvme0n1 of node BB9 in profile.json"),
+        (
+            &["--drive", "nvme1n1", "--namespace", "ycsb"],
+            "the part of namespace ycsb, by the server's counts, of drive",
+        ),
+        (&["--namespace", "ycsb"], "ycsb, by the server's counts, of one drive, the mean of 2, of node BB9"),
     ] {
-        let ended = aligned(more).expect(0);
+        let ended = aligned(&[more, &["--force"]].concat()).expect(0);
         assert!(ended.stdout.contains(source), "{}", ended.stdout);
-        assert_eq!(offsets(&bench.text("out.conf"))[1], 92);
+        assert_eq!((offsets(&bench.text("out.conf"))[1], row(&ended, "w/s")[0]), (92, 1548.0));
     }
-    aligned(&["--drive", "nvme1n1", "--namespace", "none", "--force"])
-        .expect_error(2, &["no namespace \"none\" is on that drive"]);
+    let none = aligned(&["--drive", "nvme1n1", "--namespace", "none", "--force"]);
+    none.expect_error(2, &["no namespace \"none\" is on that drive"]);
+    // A file that "flashproof size" wrote has the name of its namespace.
+    bench.write("ycsb.conf", &config);
+    let ended = bench.flashproof(&["align", "ycsb.conf", "--target", "profile.json", "--device", "sim:"]).expect(0);
+    assert!(ended.stdout.contains("namespace ycsb") && ended.stderr.contains("--out FILE"), "{}", ended.stdout);
 
     let mut unbalanced = profile();
     unbalanced.checks[0].most = 150.0;

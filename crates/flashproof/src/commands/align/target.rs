@@ -6,7 +6,10 @@ use crate::failure::Failure;
 use results::files::{self, Links};
 use results::units::quoted;
 use sizing::align::{io_of, numbers};
+use sizing::configuration::busiest_node;
+use sizing::profile::counters::mean_bytes;
 use sizing::profile::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Profile};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A profile has a few hundred bytes for each device and namespace.
@@ -109,106 +112,95 @@ fn typed(text: &str) -> Result<DriveIo, String> {
     }
 }
 
-/// The part of a drive of the profile that a configuration stands for.
+/// What the configuration stands for: a namespace's part of one drive, the mean of those that were not chosen from.
 fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
-    let wanted = |given: &Option<String>, found: &str| {
-        given.as_ref().is_none_or(|given| given.trim_start_matches("/dev/").eq_ignore_ascii_case(found))
+    let there = || {
+        let drives = profile.drives.iter().map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
+        drives.collect::<Vec<_>>().join(", ")
     };
-    let drives: Vec<_> = profile
-        .drives
-        .iter()
-        .filter(|drive| wanted(&args.drive, &drive.drive) && wanted(&args.node, &drive.node))
-        .collect();
-    let all = || profile.drives.iter().map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
-    let drive = match drives[..] {
-        [drive] => drive,
-        [] => {
-            let there: Vec<_> = all().collect();
-            return Err(Failure::usage(format!("no such drive is in the profile; there is {}", there.join(", "))));
-        }
-        _ => {
-            let there: Vec<_> = all().collect();
-            return Err(Failure::usage(format!(
-                "the profile has {} drives - choose the one that the configuration stands for: {}",
-                drives.len(),
-                there.join(", ")
-            )));
-        }
+    let wanted = |given: Option<&str>, found: &str| {
+        given.is_none_or(|given| given.trim_start_matches("/dev/").eq_ignore_ascii_case(found))
     };
-    let loads: Vec<_> =
-        profile.loads.iter().filter(|load| load.node == drive.node && load.drive == drive.drive).collect();
-    let source = format!("drive {} of node {} in {}", drive.drive, drive.node, args.target);
-    part_of_namespace(drive, &loads, args.namespace.as_deref(), source)
+    let node = args.node.as_deref().or_else(|| busiest_node(profile));
+    let of_node = |drive: &&DriveTarget| wanted(node, &drive.node) && wanted(args.drive.as_deref(), &drive.drive);
+    let drives: Vec<_> = profile.drives.iter().filter(of_node).collect();
+    if drives.is_empty() {
+        return Err(Failure::usage(format!("no such drive is in the profile; there is {}", there())));
+    }
+    let loads_on = |drive: &DriveTarget| {
+        let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
+        profile.loads.iter().filter(on).collect::<Vec<_>>()
+    };
+    let names: BTreeSet<_> = drives.iter().flat_map(|drive| loads_on(drive)).map(|load| &*load.namespace).collect();
+    let name = namespace(&names, args)?;
+    let has_part = |drive: &&DriveTarget| name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name));
+    let drives: Vec<_> = drives.into_iter().filter(has_part).collect();
+    let (mut sum, mut large_block_reads) = ([0.0; 4], 0.0);
+    let mut shared = false;
+    for drive in &drives {
+        let all = loads_on(drive);
+        let own: Vec<_> = all.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
+        let alone = own.len() == all.len();
+        shared |= !alone;
+        let [io, all, part] = [drive.io(), predicted(&all), predicted(&own)].map(|io| numbers(&io));
+        for (n, sum) in sum.iter_mut().enumerate() {
+            *sum += match alone {
+                true => io[n],
+                false if all[n] > 0.0 => io[n] * part[n] / all[n],
+                false => 0.0,
+            };
+        }
+        large_block_reads += own.iter().map(|load| load.large_block_reads_per_sec).sum::<f64>();
+    }
+    let count = drives.len() as f64;
+    let of_drive = match drives[..] {
+        [drive] => format!("drive {}", drive.drive),
+        _ => format!("one drive, the mean of {},", drives.len()),
+    };
+    let part = name.filter(|_| shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
+    Ok(Target {
+        io: io_of(sum.map(|n| n / count)),
+        large_block_reads: Some(large_block_reads / count),
+        source: format!("{}{of_drive} of node {} in {}", part.unwrap_or_default(), drives[0].node, args.target),
+    })
 }
 
-/// What one namespace has of a drive: all of it, if it is alone there.
-fn part_of_namespace(
-    drive: &DriveTarget,
-    loads: &[&DeviceLoad],
-    namespace: Option<&str>,
-    source: String,
-) -> Result<Target, Failure> {
-    let mut names: Vec<_> = loads.iter().map(|load| load.namespace.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let io = drive.io();
-    let large_reads = |of: &[&DeviceLoad]| of.iter().map(|load| load.large_block_reads_per_sec).sum::<f64>();
-    let name = match (namespace, &names[..]) {
-        (Some(name), names) if !names.contains(&name) => {
-            let there = names.join(", ");
-            return Err(Failure::usage(format!("no namespace {} is on that drive; there is {there}", quoted(name))));
-        }
-        (_, [] | [_]) => {
-            let large_block_reads = (!loads.is_empty()).then(|| large_reads(loads));
-            return Ok(Target { io, large_block_reads, source });
-        }
-        (None, names) => {
-            return Err(Failure::usage(format!(
-                "{} namespaces share that drive ({}), and a configuration stands for one of them - say which with \
-                 --namespace",
-                names.len(),
-                names.join(", ")
-            )));
-        }
-        (Some(name), _) => name,
-    };
-    let own: Vec<_> = loads.iter().copied().filter(|load| load.namespace == name).collect();
-    let (all, part) = (predicted(loads), predicted(&own));
-    let io = io_of(std::array::from_fn(|n| {
-        if numbers(&all)[n] > 0.0 { numbers(&io)[n] * numbers(&part)[n] / numbers(&all)[n] } else { 0.0 }
-    }));
-    let source = format!("the part of namespace {name}, by the server's own counts, of {source}");
-    Ok(Target { io, large_block_reads: Some(large_reads(&own)), source })
+/// Which of `names` the configuration stands for; `None` where the profile has no loads.
+fn namespace<'a>(names: &BTreeSet<&'a str>, args: &AlignArgs) -> Result<Option<&'a str>, Failure> {
+    let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
+    let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
+    if let Some(given) = &args.namespace {
+        let none = || Failure::usage(format!("no namespace {} is on that drive; there is {}", quoted(given), list()));
+        return find(given).map(Some).ok_or_else(none);
+    }
+    if names.len() < 2 {
+        return Ok(names.first().copied());
+    }
+    // Files of "flashproof size" have the name of their namespace.
+    let stem = args.config.file_stem().unwrap_or_default().to_string_lossy();
+    find(&stem).map(Some).ok_or_else(|| {
+        Failure::usage(format!(
+            "{} namespaces are on these drives ({}), and a configuration stands for one of them - say which with \
+             --namespace",
+            names.len(),
+            list()
+        ))
+    })
 }
 
-/// What follows from the counts of namespaces, for their parts of a drive only: sizes are taken as
-/// log-uniform in their buckets.
+/// What follows from the counts of namespaces; for their parts of a drive only.
 fn predicted(loads: &[&DeviceLoad]) -> DriveIo {
     let sum = |of: &dyn Fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
-    let block_kib = |load: &DeviceLoad| load.large_block_bytes as f64 / 1024.0;
+    let block_bytes = |load: &DeviceLoad| load.large_block_bytes as f64;
     let commits = |load: &DeviceLoad| if load.commit_to_device { load.writes_per_sec } else { 0.0 };
+    let read_bytes = |load: &DeviceLoad| load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0;
+    let commit_bytes = |load: &DeviceLoad| commits(load) * mean_bytes(&load.write_sizes_pct_over).1;
     io_of([
         sum(&|load| load.reads_per_sec + load.large_block_reads_per_sec),
         sum(&|load| commits(load) + load.large_block_writes_per_sec),
-        sum(&|load| {
-            load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over) / 1024.0
-                + load.large_block_reads_per_sec * block_kib(load)
-        }),
-        sum(&|load| {
-            commits(load) * mean_bytes(&load.write_sizes_pct_over) / 1024.0
-                + load.large_block_writes_per_sec * block_kib(load)
-        }),
+        sum(&|load| (read_bytes(load) + load.large_block_reads_per_sec * block_bytes(load)) / 1024.0),
+        sum(&|load| (commit_bytes(load) + load.large_block_writes_per_sec * block_bytes(load)) / 1024.0),
     ])
-}
-
-/// Mean of sizes of which so many percent are over 2^i.
-fn mean_bytes(pct_over: &[f64]) -> f64 {
-    let below = pct_over.iter().scan(100.0, |before, over| {
-        let share = *before - over;
-        *before = *over;
-        Some(share / 100.0)
-    });
-    below.zip(0..).map(|(share, power)| share * f64::exp2(f64::from(power)) / 2.0 / std::f64::consts::LN_2).sum()
 }
 
 #[cfg(test)]
@@ -230,13 +222,5 @@ mod tests {
         ] {
             assert!(typed(text).unwrap_err().contains(why), "{text}");
         }
-    }
-
-    #[test]
-    fn a_mean_is_that_of_its_buckets() {
-        // All in (512, 1024].
-        let mean = mean_bytes(&[100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 0.0]);
-        assert!((mean - 512.0 / std::f64::consts::LN_2).abs() < 1e-9, "{mean}");
-        assert_eq!(mean_bytes(&[]), 0.0);
     }
 }
