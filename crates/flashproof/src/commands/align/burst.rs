@@ -132,8 +132,9 @@ impl Measure {
         let sum = |reads: bool, of: fn(&Issued) -> f64| {
             self.issued.iter().filter(|issued| issued.reads() == reads).map(of).sum::<f64>()
         };
-        let (ops, kib): (fn(&Issued) -> f64, fn(&Issued) -> f64) = (|it| it.per_sec, |it| it.kib_per_sec);
-        io_of([sum(true, ops), sum(false, ops), sum(true, kib), sum(false, kib)])
+        let ops = |reads| sum(reads, |it| it.per_sec);
+        let kib = |reads| sum(reads, |it| it.kib_per_sec);
+        io_of([ops(true), ops(false), kib(true), kib(false)])
     }
 
     /// The stream that fell most behind what was asked of it, if one did by more than the fraction `allowed`, and by
