@@ -59,7 +59,7 @@ fn without_enable_nothing_is_changed_and_everything_is_kept() {
         assert!(second > first && first > Some(0), "{first:?} {second:?}");
         assert_eq!(test.replication_factor(), Some(1));
         assert!(node.logs[&0].ends_with("/aerospike.log") && node.uptime.len() == 2);
-        let fetch = format!("  scp 127.0.0.1:{} folder/logs/{NODE}-aerospike.log\n", node.logs[&0]);
+        let fetch = format!("  scp 127.0.0.1:{} folder/{NODE}-aerospike.log\n", node.logs[&0]);
         assert!(ended.stdout.contains(&fetch), "{}", ended.stdout);
         assert!(ended.stdout.ends_with("next: flashproof size folder\n"), "{}", ended.stdout);
         assert!(!bench.exists(PUT_BACK));
@@ -362,6 +362,20 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     collect(&bench, &server, &[&user[..], &["--enable"]].concat()).expect(0);
     // Once for samples, once for putting back.
     assert_eq!((server.logins(), server.settings().0), (2, false));
+    // A connection that was lost is made again by the session.
+    let bench = Bench::new();
+    bench.write("password", "admin\n");
+    let host = server.host();
+    let mut running = Running::start(bench.prepare(&arguments(&host, &[&user[..], &["--for", "600"]].concat())));
+    server.asked().clear();
+    running.wait_until("samples", || server.samples() >= 1);
+    server.set_away(true);
+    running.wait_to_hear("warning: no sample of node");
+    server.set_away(false);
+    running.wait_to_hear("answers again");
+    running.signal("INT");
+    running.end().expect(4);
+    assert_eq!(server.logins(), 3);
     let bench = Bench::new();
     let ended = collect(&bench, &server, &[]);
     ended.expect_error(3, &["the server wants a login: \"ERROR:80:not authenticated\" - give --user"]);
@@ -434,16 +448,18 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
     fs::create_dir_all(bench.path("a")).unwrap();
     bench.write("aerospike.log", "one");
     bench.write("a/aerospike.log", b"\x1f\x8b\x08");
-    bench.write("iostat.txt", "Linux");
-    let files = ["--log", "aerospike.log", "a/aerospike.log", "--iostat", "iostat.txt"];
+    bench.write("x.txt", "Linux");
+    bench.write("messages", "two");
+    let files = ["--log", "aerospike.log", "a/aerospike.log", "messages", "--iostat", "x.txt"];
     collect(&bench, &server, &files).expect(0);
     let alone = [&["cluster", "collect", "--out", "alone"], &files[..]].concat();
     let ended = bench.flashproof(&alone).expect(0);
     assert_eq!(ended.stdout, "next: flashproof size alone\n");
     for dir in [DIR, "alone"] {
-        assert_eq!(bench.read(&format!("{dir}/logs/aerospike.log")), b"one");
-        assert_eq!(bench.read(&format!("{dir}/logs/2-aerospike.log")), b"\x1f\x8b\x08");
-        assert_eq!(bench.read(&format!("{dir}/iostat/iostat.txt")), b"Linux");
+        assert_eq!(bench.read(&format!("{dir}/aerospike.log")), b"one");
+        assert_eq!(bench.read(&format!("{dir}/2-aerospike.log")), b"\x1f\x8b\x08");
+        assert_eq!(bench.read(&format!("{dir}/messages.log")), b"two");
+        assert_eq!(bench.read(&format!("{dir}/iostat-x.txt")), b"Linux");
     }
     let ended = bench.flashproof(&["cluster", "collect", "--log", "none.log", "/dev/zero", "--out", "x"]).expect(2);
     assert_eq!(ended.errors().len(), 2, "{}", ended.stderr);
@@ -484,7 +500,7 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
         format!("asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=detail'\n"),
         format!("asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'\n"),
         "iostat -x -t 10 61 >".to_owned(),
-        format!("scp 127.0.0.1:/opt/capture/run/4.9/aerospike.log logs/{NODE}-aerospike.log\n"),
+        format!("scp 127.0.0.1:/opt/capture/run/4.9/aerospike.log {NODE}-aerospike.log\n"),
     ] {
         assert!(ended.stdout.contains(&line), "{line} in\n{}", ended.stdout);
     }

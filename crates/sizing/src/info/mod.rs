@@ -36,12 +36,6 @@ use std::time::SystemTime;
 /// The ending of a node's file.
 pub const FILE_ENDING: &str = ".info";
 
-/// The folder beside them with logs of the nodes.
-pub const LOGS_FOLDER: &str = "logs";
-
-/// The folder beside them with what iostat printed on the nodes.
-pub const IOSTAT_FOLDER: &str = "iostat";
-
 /// Bytes of one reply, at most: on the wire and in a file. The longest known are the partition maps of many
 /// namespaces and lists of sets, below 1 MiB.
 pub const REPLY_BYTES_MAX: usize = 16 << 20;

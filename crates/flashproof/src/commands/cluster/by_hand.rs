@@ -55,12 +55,10 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
         text += &by_asinfo(&wanted);
     }
     text += &meanwhile(args, &watched[0].namespaces);
-    text += "# 3. Fetch the logs:\n";
-    let folder = Path::new(sizing::info::LOGS_FOLDER);
-    let _ = writeln!(text, "mkdir {}", folder.display());
+    text += "# 3. Fetch the logs, and the files of step 2:\n";
     for node in watched {
         for (_, file) in &node.logs {
-            let _ = writeln!(text, "{}", fetch(&node.node, file, folder));
+            let _ = writeln!(text, "{}", fetch(&node.node, file, Path::new("")));
         }
     }
     if watched.iter().any(|node| !node.changes.is_empty()) {
@@ -104,7 +102,7 @@ fn general(args: &CollectArgs) -> String {
     text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
     text += &commands("true", DETAIL);
     text += &meanwhile(args, &namespaces);
-    text += "# 3. Fetch the log of each node:\nmkdir logs\nscp HOST:LOG logs/HOST-aerospike.log\n";
+    text += "# 3. Fetch the log of each node, and the files of step 2:\nscp HOST:LOG HOST-aerospike.log\n";
     text += "# 4. Put back what it was (usually):\n";
     text += &commands("false", "info");
     text + NEXT
@@ -128,7 +126,7 @@ fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
     text + "done > $(hostname).info\n"
 }
 
-const NEXT: &str = "# 5. Size it, from a folder with NAME.info files and logs/:\nflashproof size .\n";
+const NEXT: &str = "# 5. Size it, from the folder with all of these files:\nflashproof size .\n";
 
 /// A word in double quotes, where nothing in it is of meaning to a shell; else in single ones.
 fn quotes(word: &str) -> String {

@@ -11,8 +11,8 @@ use crate::failure::Failure;
 use crate::signals::Ending;
 use results::units::{count, quoted, span};
 use sizing::info::cluster::{PeersQuery, once_names, sample_names};
+use sizing::info::logs;
 use sizing::info::settings::{Change, Current, Setting};
-use sizing::info::{LOGS_FOLDER, logs};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -295,11 +295,9 @@ fn summary(watched: &[Watched], files: &[NodeFile], args: &CollectArgs, dir: &Pa
     }
     if args.log.is_empty() {
         text += "Sizes of records are in the logs alone. Copy those of this time beside:\n";
-        let folder = dir.join(LOGS_FOLDER);
-        let _ = writeln!(text, "  mkdir {}", shell(&folder.display().to_string()));
         for node in watched {
             for (_, file) in &node.logs {
-                let _ = writeln!(text, "  {}", fetch(&node.node, file, &folder));
+                let _ = writeln!(text, "  {}", fetch(&node.node, file, dir));
             }
         }
     }

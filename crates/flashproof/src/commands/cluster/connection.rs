@@ -62,10 +62,9 @@ impl Connection {
 
     fn log_in(&mut self, login: &Login, session: &mut Option<Vec<u8>>) -> Result<(), String> {
         // One that has expired is refused: the password begins another.
-        if let Some(token) = session.take()
-            && self.security(&login.session_request(&token))?.0 == 0
+        if let Some(token) = session
+            && self.security(&login.session_request(token))?.0 == 0
         {
-            *session = Some(token);
             return Ok(());
         }
         let (mut result, token) = self.security(&login.request())?;

@@ -1,10 +1,11 @@
-//! The folder of a collection: a file a node, written as it goes, logs and iostat's output beside.
+//! The folder of a collection: a file a node, written as it goes, logs and iostat's output beside. What a file is,
+//! its name says: `NODE.info`, `.log` in it, `iostat` in it.
 
 use super::node::Node;
 use super::put_back::{self, Lock};
 use crate::failure::Failure;
 use results::files::{self, Links};
-use sizing::info::{FILE_ENDING, IOSTAT_FOLDER, LOGS_FOLDER, header_text, sample_text};
+use sizing::info::{FILE_ENDING, header_text, sample_text};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -93,15 +94,32 @@ impl Folder {
 
     /// Copies logs and iostat's output in; compressed ones stay so.
     pub fn copy(&self, logs: &[PathBuf], iostat: &[PathBuf]) -> Result<(), Failure> {
-        for (name, paths) in [(LOGS_FOLDER, logs), (IOSTAT_FOLDER, iostat)] {
-            if paths.is_empty() {
-                continue;
-            }
-            let dir = self.dir.join(name);
-            fs::create_dir(&dir).map_err(|error| failed(&dir, &error))?;
-            paths.iter().try_for_each(|path| copy(path, &dir))?;
+        let logs = logs.iter().map(|path| (path, Content::Log));
+        let mut all = logs.chain(iostat.iter().map(|path| (path, Content::Iostat)));
+        all.try_for_each(|(path, content)| copy(path, content, &self.dir))
+    }
+}
+
+/// What a copied file has in it.
+#[derive(Clone, Copy)]
+enum Content {
+    Log,
+    Iostat,
+}
+
+impl Content {
+    /// The name of a file, so that it says what is in it.
+    fn name(self, name: &str) -> String {
+        let lower = name.to_ascii_lowercase();
+        let is_other = lower.contains(FILE_ENDING);
+        match self {
+            Self::Log if is_other || lower.contains("iostat") => "aerospike.log".to_owned(),
+            Self::Log if lower.contains(".log") => name.to_owned(),
+            Self::Log => format!("{name}.log"),
+            Self::Iostat if is_other => "iostat".to_owned(),
+            Self::Iostat if lower.contains("iostat") => name.to_owned(),
+            Self::Iostat => format!("iostat-{name}"),
         }
-        Ok(())
     }
 }
 
@@ -119,9 +137,10 @@ fn open(path: &Path) -> Result<File, Failure> {
 }
 
 /// Copies one file, as long as it is now: a log grows.
-fn copy(path: &Path, dir: &Path) -> Result<(), Failure> {
+fn copy(path: &Path, content: Content, dir: &Path) -> Result<(), Failure> {
     let is_stdin = path.as_os_str() == "-";
-    let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref()).to_string_lossy().into_owned();
+    let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref());
+    let name = content.name(&name.to_string_lossy());
     let (mut to, mut target) = (dir.join(&name), None);
     // Nodes have logs of one name.
     for number in 2.. {

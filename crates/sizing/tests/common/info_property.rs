@@ -1,0 +1,87 @@
+//! What must hold of every input of the readers of info replies, whatever its bytes are.
+//!
+//! Shared by the fuzz target and its stand-in on stable Rust.
+
+use sizing::info::cluster::{Host, peers, services};
+use sizing::info::protocol::{HEADER_BYTES, Kind, body_bytes, info_replies, security_reply};
+use sizing::info::settings::{Current, Setting};
+use sizing::info::{InfoReplies, header_text, logs, sample_text};
+use std::time::{Duration, SystemTime};
+
+/// Reads `bytes` as a file, as a frame, and each of its values as what it may be. Whether it is a file with a
+/// sample.
+pub(crate) fn assert_info_property(bytes: &[u8]) -> bool {
+    let replies = read(bytes);
+    for namespace in replies.namespaces.values() {
+        assert!(namespace.samples.windows(2).all(|pair| pair[0].at < pair[1].at), "times ascend");
+        assert!(namespace.devices.len() <= 128 && namespace.samples.iter().all(|sample| sample.devices.len() <= 128));
+        // What is derived is found or not, and never a panic.
+        let _ = namespace.post_write_blocks(replies.build);
+    }
+    assert!(replies.remarks.iter().all(|remark| !remark.contains('\n')), "a remark is one line");
+    let text = String::from_utf8_lossy(bytes);
+    let mut samples = Vec::new();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    for (name, value) in lines.filter_map(|line| line.split_once('\t')) {
+        assert_value(value);
+        samples.push((name.to_owned(), value.to_owned()));
+    }
+    assert_frame(bytes);
+    // What is written is read back: the same namespaces, at one instant.
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_271_232);
+    let written = header_text("fuzz", "host:1", "BB9", replies.build) + &sample_text(at, &samples);
+    let again = read(written.as_bytes());
+    assert!(again.namespaces.keys().eq(replies.namespaces.keys()));
+    let instants = again.namespaces.values().flat_map(|namespace| &namespace.samples);
+    assert!(instants.into_iter().all(|sample| SystemTime::from(sample.at) == at));
+    replies.namespaces.values().any(|namespace| !namespace.samples.is_empty())
+}
+
+fn read(bytes: &[u8]) -> InfoReplies {
+    let mut replies = InfoReplies::default();
+    replies.read("fuzz", bytes).expect("memory can be read");
+    replies
+}
+
+fn assert_value(value: &str) {
+    for found in [peers(value), services(value)] {
+        match found {
+            Ok(peers) => {
+                for host in peers.iter().flat_map(|peer| &peer.hosts) {
+                    assert_eq!(Host::parse(&host.to_string(), 1).as_ref(), Ok(host), "a host reads back");
+                }
+            }
+            Err(error) => assert!(!error.contains('\n') && error.len() < 2000, "one line: {error}"),
+        }
+    }
+    let sinks: Vec<_> = logs(value).collect();
+    let current = Current {
+        namespaces: vec![("a", value)],
+        service: value,
+        sinks: sinks.iter().map(|(sink, file)| (*sink, file.as_str(), value)).collect(),
+    };
+    for change in current.changes() {
+        let json = serde_json::to_string(&change).expect("it is text");
+        assert_eq!(serde_json::from_str::<sizing::info::settings::Change>(&json).expect("it was written"), change);
+        // What it sets is found where it is asked for.
+        if let Setting::Benchmarks { .. } = change.setting {
+            assert_eq!(change.setting.value(&format!("enable-benchmarks-storage={}", change.was)), Some(change.was));
+        }
+    }
+}
+
+fn assert_frame(bytes: &[u8]) {
+    let names = ["node", "build", "namespace/test"].map(str::to_owned);
+    if let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() {
+        for kind in [Kind::Info, Kind::Security] {
+            if let Err(error) = body_bytes(*header, kind) {
+                assert!(!error.to_string().contains('\n'), "one line: {error}");
+            }
+        }
+        let _ = security_reply(body);
+    }
+    match info_replies(&names, bytes) {
+        Ok(values) => assert_eq!(values.len(), names.len()),
+        Err(error) => assert!(!error.to_string().contains('\n'), "one line: {error}"),
+    }
+}
