@@ -11,6 +11,7 @@ mod latency;
 mod prep;
 mod rate;
 mod report;
+mod select;
 mod series;
 mod size;
 mod status;
@@ -25,6 +26,7 @@ pub use latency::{ACT_USAGE, Format, LatencyArgs};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use report::ReportArgs;
+pub use select::SelectArgs;
 pub use series::SeriesArgs;
 pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
@@ -83,6 +85,8 @@ pub enum Task {
     Size(Box<SizeArgs>),
     /// `flashproof align`
     Align(Box<AlignArgs>),
+    /// `flashproof select`
+    Select(Box<SelectArgs>),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -130,6 +134,8 @@ enum Command {
     Size(Box<SizeArgs>),
     /// Adjust a configuration with histograms until what reaches a device is what a cluster's drive had; ERASES it
     Align(Box<AlignArgs>),
+    /// Tell how many drives of each candidate a cluster's load needs, now and scaled, and what limits them
+    Select(Box<SelectArgs>),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -267,6 +273,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("rate", |rate| rate.after_help(help::laid_out(rate::EXAMPLES)))
         .mut_subcommand("size", |size| size.after_help(help::laid_out(size::EXAMPLES)))
         .mut_subcommand("align", |align| align.after_help(help::laid_out(align::EXAMPLES)))
+        .mut_subcommand("select", |select| select.after_help(help::laid_out(select::EXAMPLES)))
         .mut_subcommand("doctor", |command| command.after_help(help::laid_out(doctor::DOCTOR_EXAMPLES)))
         .mut_subcommand("cluster", cluster::with_examples)
         .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)));
@@ -284,6 +291,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Rate(args) => Task::Rate(args),
         Command::Size(args) => Task::Size(args),
         Command::Align(args) => Task::Align(args),
+        Command::Select(args) => Task::Select(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
         Command::Cluster(args) => Task::Cluster(args),

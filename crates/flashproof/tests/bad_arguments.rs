@@ -231,7 +231,7 @@ fn no_example_of_a_help_text_is_broken_at_80_columns() {
     let bench = Bench::new();
     let commands = [
         "storage", "index", "latency", "prep", "report", "status", "compare", "config", "certify", "rate", "doctor",
-        "devices", "align",
+        "devices", "align", "select",
     ];
     for command in commands {
         let examples = |columns: &str| {

@@ -17,6 +17,7 @@
 //! * [`profile`]: the load of each namespace on each device, as a file
 //! * [`configuration`]: a test's configuration for each namespace
 //! * [`align`]: the offsets with which a configuration does what the cluster did
+//! * [`select`]: how many drives of a kind a cluster's load needs
 
 #![forbid(unsafe_code)]
 
@@ -25,5 +26,6 @@ pub mod configuration;
 pub mod info;
 pub mod iostat;
 pub mod profile;
+pub mod select;
 pub mod server_log;
 pub mod source;

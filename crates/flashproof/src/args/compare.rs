@@ -36,14 +36,19 @@ pub struct CompareArgs {
 impl CompareArgs {
     /// Both kinds of rated endurance, by name.
     pub fn endurance(&self) -> Vec<(String, Endurance)> {
-        let dwpd = self.dwpd.iter().map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
-        let tbw = self.tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
-        dwpd.chain(tbw).collect()
+        endurance(&self.dwpd, &self.tbw)
     }
 }
 
+/// Rated endurance of both kinds, by name.
+pub(super) fn endurance(dwpd: &[(String, f64)], tbw: &[(String, f64)]) -> Vec<(String, Endurance)> {
+    let dwpd = dwpd.iter().map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
+    let tbw = tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
+    dwpd.chain(tbw).collect()
+}
+
 /// `DIR` or `NAME=DIR`. A directory whose own path has an equals sign is one.
-fn named(text: &str) -> Result<Named, String> {
+pub(super) fn named(text: &str) -> Result<Named, String> {
     match text.split_once('=') {
         Some((name, dir)) if !name.is_empty() && !dir.is_empty() && !Path::new(text).exists() => {
             Ok(Named { name: Some(name.to_owned()), dir: dir.into() })
@@ -53,7 +58,7 @@ fn named(text: &str) -> Result<Named, String> {
 }
 
 /// `NAME=N`. The name of a device may have an equals sign in it.
-fn number(text: &str) -> Result<(String, f64), String> {
+pub(super) fn number(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.rsplit_once('=').ok_or("write NAME=NUMBER")?;
     if name.is_empty() {
         return Err("the name before \"=\" is missing".to_owned());
@@ -61,7 +66,7 @@ fn number(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), positive(value)?))
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(super) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
         _ => Err(format!("{} is no number above 0", results::units::quoted(text))),

@@ -11,6 +11,7 @@ pub mod latency;
 pub mod prep;
 pub mod rate;
 pub mod report;
+pub mod select;
 pub mod size;
 pub mod status;
 pub mod test;

@@ -6,9 +6,9 @@ use super::cell::Cell;
 use super::published::{self, Place, Published};
 use super::source::{Source, setting};
 use super::wear::Given;
-use super::wear::{DeviceWear, wear};
+use super::wear::{DeviceWear, is_writing, wear};
 use crate::latencies::StreamLatencies;
-use results::judge::{Class, Limit, Outcome, Sla, SliceShares, Verdict};
+use results::judge::{Class, Limit, Outcome, Sla, SliceShares, StreamTotals, Verdict};
 use results::run_dir::{DeviceKind, Manifest, Run};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -38,6 +38,8 @@ pub struct Candidate {
     pub p99_9: Cell<Quantile>,
     /// Rates of the judged stream.
     pub rate: Cell<Rate>,
+    /// What the run that stands for it did to each device.
+    pub io: Cell<DeviceIo>,
     /// By device.
     pub wear: Cell<Vec<DeviceWear>>,
     /// The price of one drive by the load that it holds, for each 1x.
@@ -104,6 +106,21 @@ pub struct Rate {
     pub achieved_iops: f64,
 }
 
+/// What a run did to one of its devices, on average over all of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceIo {
+    /// Reads a second, of all streams.
+    pub reads_per_sec: f64,
+    /// Writes a second.
+    pub writes_per_sec: f64,
+    /// Bytes read a second.
+    pub read_bytes_per_sec: f64,
+    /// Bytes written a second.
+    pub written_bytes_per_sec: f64,
+    /// Whether its sizes were those of a live database's histograms.
+    pub histograms: bool,
+}
+
 impl Candidate {
     pub(super) fn new(source: &Source, given: &Given, ratings: &[Published]) -> Self {
         let run = &source.run;
@@ -144,6 +161,7 @@ impl Candidate {
             p99: latency(|latencies| latencies.service.p99_ns),
             p99_9: latency(|latencies| latencies.service.p999_ns),
             rate: run.and_then(rate),
+            io: run.and_then(device_io),
             price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, given, &source.name))),
             place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
             damaged: source.doubtful
@@ -211,6 +229,25 @@ fn rate(run: &Run) -> Cell<Rate> {
         achieved_iops: stream.achieved_iops,
     });
     Cell::or_missing(rate, "no stream was judged")
+}
+
+fn device_io(run: &Run) -> Cell<DeviceIo> {
+    let (ran_sec, devices) = (run.verdict.ran_sec, run.manifest.devices.len());
+    if ran_sec <= 0.0 || devices == 0 {
+        return Cell::missing("no interval of the run is whole");
+    }
+    let sum = |writes: bool, of: fn(&StreamTotals) -> u64| {
+        let streams = run.verdict.streams.iter().filter(|stream| is_writing(&stream.name) == writes);
+        streams.map(of).fold(0, u64::saturating_add) as f64 / ran_sec / devices as f64
+    };
+    let histogram = |key| setting(&run.manifest, key).is_some_and(|value| !value.is_empty());
+    Cell::Value(DeviceIo {
+        reads_per_sec: sum(false, |stream| stream.ops),
+        writes_per_sec: sum(true, |stream| stream.ops),
+        read_bytes_per_sec: sum(false, |stream| stream.bytes),
+        written_bytes_per_sec: sum(true, |stream| stream.bytes),
+        histograms: histogram("storage-read-histogram") || histogram("storage-write-histogram"),
+    })
 }
 
 fn price(load: &Load, run: &Run, given: &Given, name: &str) -> Cell<f64> {

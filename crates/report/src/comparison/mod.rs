@@ -17,7 +17,7 @@ mod source;
 mod table;
 mod wear;
 
-pub use candidate::{Candidate, Load, Quantile, Rate, Test};
+pub use candidate::{Candidate, DeviceIo, Load, Quantile, Rate, Test};
 pub use candidate::{Margin, Worst};
 pub use cell::Cell;
 pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as read_published};

@@ -108,6 +108,22 @@ fn why<T: std::fmt::Debug>(cell: &Cell<T>) -> &str {
 }
 
 #[test]
+fn what_a_run_did_to_a_device_is_all_its_streams() {
+    let parent = tempfile::tempdir().unwrap();
+    bench(30).write(parent.path());
+    let io = one(parent.path()).io;
+    // 100 record reads of 1,536 bytes and 5 large ones of 128 KiB, 10 writes of 100,000 bytes a second.
+    let expected = DeviceIo {
+        reads_per_sec: 105.0,
+        writes_per_sec: 10.0,
+        read_bytes_per_sec: 100.0 * 1536.0 + 5.0 * 131_072.0,
+        written_bytes_per_sec: 1e6,
+        histograms: false,
+    };
+    assert_eq!(io.value(), Some(&expected));
+}
+
+#[test]
 fn a_run_is_compared_by_what_it_recorded() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");

@@ -159,7 +159,7 @@ impl Counted {
 }
 
 /// Whether a stream writes: by its name, which is all that a run directory tells.
-fn is_writing(stream: &str) -> bool {
+pub(super) fn is_writing(stream: &str) -> bool {
     stream.contains("write")
 }
 

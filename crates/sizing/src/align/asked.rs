@@ -47,10 +47,18 @@ impl Load {
     /// That of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: what is wrong with it.
     pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<Problem>> {
         let derived = derive_storage(config)?;
+        let record_bytes = [derived.record_stored_bytes_min, derived.record_stored_bytes_max];
         let StorageDerived { read_sizes, write_sizes, large_block_bytes, .. } = derived;
         let drawn = |rate: f64, sizes: Option<HistogramSizes>, step_bytes: u32| {
-            let Some(sizes) = sizes.filter(|_| rate > 0.0) else { return Ops::default() };
-            let table = sizes.table(step_bytes);
+            if rate <= 0.0 {
+                return Ops::default();
+            }
+            let Some(table) = sizes.map(|sizes| sizes.table(step_bytes)) else {
+                // Records of one size, or of any in a range.
+                let [mean_bytes, max_bytes] = [record_bytes[0].midpoint(record_bytes[1]), record_bytes[1]]
+                    .map(|n| n.next_multiple_of(step_bytes));
+                return Ops { per_sec: rate, mean_bytes: mean_bytes.into(), max_bytes: max_bytes.into() };
+            };
             Ops { per_sec: rate, mean_bytes: table.mean_bytes(), max_bytes: table.bytes_max().into() }
         };
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);

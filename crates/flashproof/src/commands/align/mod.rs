@@ -40,6 +40,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 use target::Target;
+pub use target::{balanced, read_profile};
 use tempfile::TempDir;
 
 /// Bounds of the length of a burst that nobody gave, seconds.

@@ -1,0 +1,299 @@
+//! `flashproof select`: how many drives of each candidate a cluster's load needs, and what limits them.
+//!
+//! Candidates are read as `compare` reads them; the arithmetic is `sizing::select`'s. Where a number is no measurement
+//! of this very load, it is called an estimate.
+
+use crate::args::SelectArgs;
+use crate::commands::align::{balanced, read_profile};
+use crate::console;
+use crate::failure::Failure;
+use report::comparison::{Candidate, Cell, Given, Published, built_in, compare, read_published};
+use report::table::Table;
+use results::judge::Outcome;
+use results::units::{multiple, number, percent, percent_exact};
+use serde::Serialize;
+use sizing::profile::DriveIo;
+use sizing::select::{self, Demand, Need, Supply, Terms};
+use std::process::ExitCode;
+
+/// What a candidate's number rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Basis {
+    /// It ran this load, or a multiple of it.
+    Measured,
+    /// It ran another load.
+    Estimate,
+    /// Its maker, or somebody, published a rating.
+    Published,
+}
+
+/// A candidate for the load.
+#[derive(Debug, Serialize)]
+struct Choice {
+    name: String,
+    basis: Cell<Basis>,
+    /// What one drive was seen to do.
+    #[serde(rename = "does")]
+    supply: Cell<Supply>,
+    /// By how much that is the load of the busiest drive now.
+    times_the_busiest: Cell<f64>,
+    now: Cell<Need>,
+    scaled: Cell<Need>,
+    /// By threshold: the worst share, and what it must stay below.
+    margins: Vec<(String, String)>,
+    /// Price of one drive.
+    price: Option<f64>,
+    /// What to bear in mind, each a sentence.
+    remarks: Vec<String>,
+    simulated: bool,
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct Selection {
+    demand: Demand,
+    /// Of the load that is to be held later.
+    terms: Terms,
+    choices: Vec<Choice>,
+}
+
+/// Selects.
+pub fn run(args: &SelectArgs) -> Result<ExitCode, Failure> {
+    let profile = read_profile(&args.profile)?;
+    balanced(&profile, args.accept_unbalanced)?;
+    let demand = Demand::of(&profile);
+    if demand.nodes.iter().all(|node| node.drives.iter().all(|io| *io == DriveIo::default())) {
+        return Err(Failure::usage(format!("cannot select for {} - it has no load", args.profile.display())));
+    }
+    let ratings = match &args.ratings {
+        Some(path) => read_published(path).map_err(Failure::usage)?,
+        None => built_in().map_err(Failure::environment)?,
+    };
+    let published = chosen(&ratings, &args.published)?;
+    // What is said of a published drive is said of no candidate.
+    let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
+    let (published_prices, prices): (Vec<_>, Vec<_>) =
+        args.price.iter().cloned().partition(|(name, _)| of_published(name));
+    let given = Given { endurance: args.endurance(), prices: prices.clone(), warranty_years: args.warranty };
+    let comparison = compare(&args.candidates, &given, &ratings).map_err(|error| match error.is_usage() {
+        true => Failure::usage(error),
+        false => Failure::environment(error),
+    })?;
+    comparison.warnings.iter().for_each(|warning| console::warning(warning));
+    comparison.remarks.iter().for_each(|remark| console::note(remark));
+    let terms = Terms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
+    let of_candidate =
+        comparison.candidates.iter().map(|candidate| candidate_choice(candidate, &demand, &terms, &prices));
+    let of_published = published.iter().map(|rating| published_choice(rating, &demand, &terms, &published_prices));
+    let choices = of_candidate.chain(of_published).collect();
+    let selection = Selection { demand, terms, choices };
+    console::result(&match () {
+        () if args.json => serde_json::to_string_pretty(&selection).map_err(Failure::environment)? + "\n",
+        () if args.markdown => format!("{}\n{}", selection.table().markdown(), selection.notes("* ")),
+        () => format!("{}\n{}", selection.table(), selection.notes("")),
+    })?;
+    if !args.published.is_empty() {
+        console::warning(
+            "published ratings are for records of 1.5 KB at two reads to a write: what follows from \
+             them for this load is an estimate - run the load itself before buying",
+        );
+    }
+    let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
+    Ok(ExitCode::from(if damaged { Outcome::Invalid.exit_code() } else { 0 }))
+}
+
+/// The published ratings that are asked for by a part of their name, or all.
+fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Failure> {
+    let has = |rating: &Published, words: &str| {
+        words.eq_ignore_ascii_case("all") || rating.device.to_lowercase().contains(&words.trim().to_lowercase())
+    };
+    for words in wanted {
+        if words.trim().is_empty() || !ratings.iter().any(|rating| has(rating, words)) {
+            return Err(Failure::usage(format!(
+                "no published rating is of a drive with {} in its name - give other words, or all",
+                results::units::quoted(words)
+            )));
+        }
+    }
+    Ok(ratings.iter().filter(|rating| wanted.iter().any(|words| has(rating, words))).cloned().collect())
+}
+
+fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
+    let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
+    // Of several devices the one that has least; of each, or of none.
+    let least = |of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
+        wear.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)
+    };
+    let io = candidate.load.and_then(|_| candidate.io.clone());
+    let supply = io.map(|io| Supply {
+        io: DriveIo {
+            reads_per_sec: io.reads_per_sec,
+            writes_per_sec: io.writes_per_sec,
+            read_kib_per_sec: io.read_bytes_per_sec / 1024.0,
+            written_kib_per_sec: io.written_bytes_per_sec / 1024.0,
+        },
+        capacity_bytes: least(&|wear| wear.capacity_bytes.value().map(|bytes| *bytes as f64)),
+        rated_bytes: least(&|wear| wear.rated_bytes.value().copied()),
+    });
+    let basis = io.map(|it| {
+        let same = supply.value().is_some_and(|supply| select::is_same_mix(demand, &supply.io));
+        if same && it.histograms { Basis::Measured } else { Basis::Estimate }
+    });
+    let mut remarks = Vec::new();
+    if basis.value() == Some(&Basis::Estimate) {
+        remarks.push(format!(
+            "it ran another load than the cluster's ({}): a drive is taken to hold what is less in reads, writes, bytes read \
+             and bytes written a second",
+            supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
+        ));
+    }
+    if candidate.load.value().is_some_and(|load| !load.highest) {
+        remarks.push(
+            "a run shows what a drive holds, not the most: it may need fewer (flashproof rate finds it)".to_owned(),
+        );
+    }
+    let test = candidate.test.value();
+    let devices = test.map_or(&[][..], |test| &test.devices[..]);
+    let by = |name: &str| prices.iter().find(|(said, _)| said == name).map(|(_, price)| *price);
+    let of_devices: Option<Vec<f64>> = devices.iter().map(|device| by(device)).collect();
+    let of_devices = of_devices.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    let margins = candidate.margins.value().map_or(&[][..], |margins| &margins[..]).iter().map(|margin| {
+        let worst = margin.worst.value().map_or("-".to_owned(), |worst| percent(worst.share));
+        (margin.threshold.clone(), format!("{worst} of {}", percent_exact(margin.share_max)))
+    });
+    Choice {
+        price: of_devices.or_else(|| by(&candidate.name)),
+        margins: margins.collect(),
+        remarks,
+        simulated: test.is_some_and(|test| test.simulated),
+        ..choice(candidate.name.clone(), basis, supply, demand, terms)
+    }
+}
+
+fn published_choice(rating: &Published, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
+    let supply = Supply { io: select::published(rating.x), ..Supply::default() };
+    let shares = ["1ms", "8ms", "64ms"].into_iter().zip(rating.over_pct);
+    let margins = shares.filter_map(|(threshold, pct)| Some((threshold.to_owned(), percent(pct? / 100.0))));
+    let maker =
+        rating.endurance.as_ref().map(|endurance| format!("; its endurance is {endurance}")).unwrap_or_default();
+    Choice {
+        price: prices.iter().find(|(name, _)| *name == rating.device).map(|(_, price)| *price),
+        margins: margins.collect(),
+        remarks: vec![format!("published as {}{maker}; its capacity and wear are not looked at", multiple(rating.x))],
+        ..choice(rating.device.clone(), Cell::Value(Basis::Published), Cell::Value(supply), demand, terms)
+    }
+}
+
+fn choice(name: String, basis: Cell<Basis>, supply: Cell<Supply>, demand: &Demand, terms: &Terms) -> Choice {
+    let need = |terms: Terms| {
+        supply.and_then(|supply| {
+            Cell::or_missing(select::need(demand, supply, &terms), "it was not seen to do all that the load does")
+        })
+    };
+    Choice {
+        name,
+        basis,
+        times_the_busiest: supply.and_then(|supply| {
+            Cell::or_missing(select::times_the_busiest(demand, supply), "the cluster's drives do nothing")
+        }),
+        now: need(Terms { scale: 1.0, data_scale: 1.0, ..*terms }),
+        scaled: need(*terms),
+        supply,
+        margins: Vec::new(),
+        price: None,
+        remarks: Vec::new(),
+        simulated: false,
+    }
+}
+
+fn io_text(io: &DriveIo) -> String {
+    let numbers = sizing::align::numbers(io).map(number);
+    sizing::align::NAMES.iter().zip(numbers).map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Selection {
+    fn table(&self) -> Table {
+        let scaled = multiple(self.terms.scale);
+        let mut thresholds: Vec<&str> = Vec::new();
+        for (threshold, _) in self.choices.iter().flat_map(|choice| &choice.margins) {
+            if !thresholds.contains(&threshold.as_str()) {
+                thresholds.push(threshold);
+            }
+        }
+        let has_prices = self.choices.iter().any(|choice| choice.price.is_some());
+        let mut table = Table::new("")
+            .text(["candidate", "basis"])
+            .numbers(["one holds", "drives a node"])
+            .text(["limited by"])
+            .numbers([format!("at {scaled}")])
+            .text(["limited by"])
+            .numbers(thresholds.iter().map(|threshold| format!("over {threshold}")));
+        if has_prices {
+            table = table.numbers(["price".to_owned(), format!("at {scaled}")]);
+        }
+        for choice in &self.choices {
+            let count = |need: &Cell<Need>| need.value().map_or("-".to_owned(), |need| need.per_node.to_string());
+            let limit = |need: &Cell<Need>| need.value().map_or("-", |need| need.limit.name()).to_owned();
+            let price = |need: &Cell<Need>| {
+                let price = need.value().zip(choice.price).map(|(need, price)| number(need.in_all as f64 * price));
+                price.unwrap_or_else(|| "-".to_owned())
+            };
+            let margin = |threshold: &&str| {
+                let found = choice.margins.iter().find(|(name, _)| name == threshold);
+                found.map_or("-".to_owned(), |(_, text)| text.clone())
+            };
+            let holds = choice.times_the_busiest.value().map_or("-".to_owned(), |times| multiple(round(*times)));
+            let mut row = vec![choice.name.clone(), basis_text(choice), holds];
+            row.extend([count(&choice.now), limit(&choice.now), count(&choice.scaled), limit(&choice.scaled)]);
+            row.extend(thresholds.iter().map(margin));
+            if has_prices {
+                row.extend([price(&choice.now), price(&choice.scaled)]);
+            }
+            table.row(row);
+        }
+        table
+    }
+
+    /// What the table means, and what to bear in mind; each line behind `bullet`.
+    fn notes(&self, bullet: &str) -> String {
+        let Self { demand, terms, choices } = self;
+        let mut lines = vec![format!(
+            "now: {} on {}; one holds: that many times what the busiest of them does; prices are of all nodes together",
+            results::units::count(demand.drives() as u64, "drive"),
+            results::units::count(demand.nodes.len() as u64, "node"),
+        )];
+        if choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.capacity_bytes.is_some())) {
+            lines.push(match demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
+                true => "capacity is not looked at on nodes of which the profile does not tell the data".to_owned(),
+                false => format!("a drive is filled to {} of its capacity at most", percent(terms.fill)),
+            });
+        }
+        if !choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.rated_bytes.is_some())) {
+            lines.push("wear is not looked at: give --dwpd or --tbw".to_owned());
+        }
+        for choice in choices {
+            let named = |text: &str| format!("{}: {text}", choice.name);
+            if let Cell::Missing { why_not } = &choice.now {
+                lines.push(named(why_not));
+            }
+            lines.extend(choice.remarks.iter().map(|remark| named(remark)));
+        }
+        lines.iter().map(|line| format!("{bullet}{line}\n")).collect()
+    }
+}
+
+fn basis_text(choice: &Choice) -> String {
+    let text = match choice.basis.value() {
+        Some(Basis::Measured) => "this load",
+        Some(Basis::Estimate) => "estimate",
+        Some(Basis::Published) => "published",
+        None => "-",
+    };
+    if choice.simulated { format!("{text}, simulated") } else { text.to_owned() }
+}
+
+/// To two digits behind the point: a multiple is not known better.
+fn round(times: f64) -> f64 {
+    (times * 100.0).round() / 100.0
+}

@@ -1,0 +1,219 @@
+//! How many drives a load needs, from runs on simulated drives whose answer is known.
+
+use crate::support;
+
+use serde_json::Value;
+use sizing::profile::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Profile, Window};
+use std::fs;
+use std::path::Path;
+use support::{Bench, Ended};
+
+/// What iostat showed of the sizing paper's drive.
+const PAPER: DriveIo = DriveIo {
+    reads_per_sec: 11_788.5,
+    writes_per_sec: 1548.0,
+    read_kib_per_sec: 340_545.0,
+    written_kib_per_sec: 198_144.0,
+};
+
+const USED_BYTES: u64 = 300_000_000_000;
+
+/// Two nodes with one drive each, of which the second does twice the work.
+fn profile(io: DriveIo) -> Profile {
+    let at = |text: &str| text.parse().unwrap();
+    let window = Window { from: at("2018-04-10T07:00:00Z"), to: at("2018-04-10T08:00:00Z") };
+    let drive = |node: &str, times: f64| DriveTarget {
+        node: node.to_owned(),
+        drive: "nvme0n1".to_owned(),
+        predicted: sizing::align::io_of(sizing::align::numbers(&io).map(|n| n * times)),
+        iostat: None,
+    };
+    let load = |node: &str| DeviceLoad {
+        node: node.to_owned(),
+        namespace: "ycsb".to_owned(),
+        drive: "nvme0n1".to_owned(),
+        used_bytes: Some(USED_BYTES),
+        ..DeviceLoad::default()
+    };
+    Profile {
+        format: FORMAT,
+        tool: "test".to_owned(),
+        sources: Vec::new(),
+        nodes: ["A", "B"].map(|id| Node { id: id.to_owned(), build: None, window }).to_vec(),
+        loads: vec![load("A"), load("B")],
+        drives: vec![drive("A", 0.5), drive("B", 1.0)],
+        checks: Vec::new(),
+        assumptions: Vec::new(),
+        remarks: Vec::new(),
+    }
+}
+
+fn write_profile(bench: &Bench, profile: &Profile) {
+    bench.write("profile.json", serde_json::to_string(profile).unwrap());
+}
+
+/// The paper's example at `times` its load, on a simulated drive of 1 TB, as a run directory.
+fn run_of_example(bench: &Bench, dir: &str, times: u32) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sizing-paper-sim.conf");
+    let scaled = |line: &str| {
+        let rate = line.strip_prefix("read-reqs-per-sec: ").or(line.strip_prefix("write-reqs-per-sec: "));
+        match (rate, line.split_once(':')) {
+            (Some(rate), Some((key, _))) => format!("{key}: {}\n", rate.parse::<u32>().unwrap() * times),
+            // What meets the paper's drive, see align.
+            (_, Some(("lbr-req-offset", _))) => "lbr-req-offset: 98\n".to_owned(),
+            (_, Some(("lbw-req-offset", _))) => "lbw-req-offset: 92\n".to_owned(),
+            (_, Some(("device-names", _))) => "device-names: sim:capacity=1000GB+channels=64\n".to_owned(),
+            (_, Some(("test-duration-sec", _))) => "test-duration-sec: 10\n".to_owned(),
+            _ => format!("{line}\n"),
+        }
+    };
+    let config: String = fs::read_to_string(path).unwrap().lines().map(scaled).collect();
+    bench.write("run.conf", format!("{config}seed: 1\n"));
+    bench.flashproof(&["storage", "run.conf", "--out", dir]).expect(0);
+}
+
+fn select(bench: &Bench, more: &[&str]) -> Ended {
+    bench.flashproof(&[&["select", "--profile", "profile.json"], more].concat())
+}
+
+fn json(bench: &Bench, more: &[&str]) -> Value {
+    serde_json::from_str(&select(bench, &[more, &["--json"]].concat()).expect(0).stdout).unwrap()
+}
+
+#[test]
+fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twice_the_drives() {
+    let bench = Bench::new();
+    write_profile(&bench, &profile(PAPER));
+    run_of_example(&bench, "one", 1);
+    run_of_example(&bench, "three", 3);
+    let found = json(&bench, &["--candidate", "one", "three", "--fill", "100"]);
+    for (choice, times, now, scaled) in [(0, 1.0, 1, 2), (1, 3.0, 1, 1)] {
+        let choice = &found["choices"][choice];
+        assert_eq!(choice["basis"], "measured", "{choice}");
+        let held = choice["times_the_busiest"].as_f64().unwrap();
+        assert!((held / times - 1.0).abs() < 0.01, "{held}");
+        // 1 % less than 1x is no whole drive more: the rates of the example are not the paper's to the last digit.
+        let [per_node, at_scale] = ["now", "scaled"].map(|need| choice[need]["exact"].as_f64().unwrap());
+        assert!((per_node * times - 1.0).abs() < 0.01 && (at_scale / per_node - 2.0).abs() < 1e-9, "{choice}");
+        assert!(choice["now"]["per_node"].as_u64().unwrap().abs_diff(now) <= 1, "{choice}");
+        assert!(choice["scaled"]["per_node"].as_u64().unwrap().abs_diff(scaled) <= 1, "{choice}");
+        assert_eq!(choice["now"]["in_all"].as_u64(), choice["now"]["per_node"].as_u64().map(|n| 2 * n));
+    }
+    // With what the run did as the load, it is exact.
+    let io = &found["choices"][0]["does"]["io"];
+    let [r, w, rkb, wkb] = ["r/s", "w/s", "rkB/s", "wkB/s"].map(|name| io[name].as_f64().unwrap());
+    write_profile(&bench, &profile(sizing::align::io_of([r, w, rkb, wkb])));
+    let found = json(&bench, &["--candidate", "a=one", "--price", "a=500"]);
+    let choice = &found["choices"][0];
+    assert_eq!((&choice["now"]["per_node"], &choice["scaled"]["per_node"]), (&1.into(), &2.into()), "{choice}");
+    let text = select(&bench, &["--candidate", "a=one", "--price", "a=500"]).expect(0).stdout;
+    let row: Vec<&str> = text.lines().find(|line| line.starts_with("a ")).unwrap().split_whitespace().collect();
+    assert_eq!(&row[..5], ["a", "this", "load,", "simulated", "1x"], "{text}");
+    assert_eq!(&row[row.len() - 2..], ["1,000", "2,000"], "two nodes, one drive each, then two: {text}");
+    assert!(text.contains("over 1ms") && text.contains("% of 5 %"), "{text}");
+}
+
+#[test]
+fn room_and_wear_decide_where_they_ask_for_more_drives() {
+    let bench = Bench::new();
+    write_profile(&bench, &profile(PAPER));
+    run_of_example(&bench, "three", 3);
+    let need = |more: &[&str]| {
+        let found = json(&bench, &[&["--candidate", "three"], more].concat());
+        let choice = &found["choices"][0];
+        ["now", "scaled"].map(|need| {
+            (choice[need]["per_node"].as_u64().unwrap(), choice[need]["limit"].as_str().unwrap().to_owned())
+        })
+    };
+    let is = |count: u64, limit: &str| (count, limit.to_owned());
+    // 300 GB of data on drives of 1 TB: a tenth full three are needed, and for three times the data nine.
+    assert_eq!(need(&["--fill", "10", "--data-scale", "3"]), [is(3, "capacity"), is(9, "capacity")]);
+    // 198,144 KiB a second are 32.0 PB in five years; a drive of 1 TB with 2 writes a day is rated for 3.65.
+    assert_eq!(need(&["--dwpd", "three=2"]), [is(9, "wear"), is(18, "wear")]);
+    assert_eq!(need(&["--tbw", "three=40000"])[0].0, 1);
+}
+
+#[test]
+fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
+    let bench = Bench::new();
+    write_profile(&bench, &profile(PAPER));
+    bench.storage(
+        "device-names: sim:channels=64\ntest-duration-sec: 10\nread-reqs-per-sec: 24000\nwrite-reqs-per-sec: 12000\n",
+        &[],
+    )
+    .expect(0);
+    let found = json(&bench, &["--candidate", "run", "--fill", "100"]);
+    let choice = &found["choices"][0];
+    assert_eq!(choice["basis"], "estimate");
+    // 12 x 23.5 large blocks a second of the 1,548 that are asked for.
+    let exact = choice["now"]["exact"].as_f64().unwrap();
+    assert!((exact / (1548.0 / (12.0 * 400.0 / 17.0)) - 1.0).abs() < 0.002, "{exact}");
+    assert!(choice["now"]["limit"].as_str().unwrap().starts_with("write"), "{choice}");
+    let text = select(&bench, &["--candidate", "run"]).expect(0).stdout;
+    assert!(text.contains("estimate, simulated") && text.contains("it ran another load than the cluster's"), "{text}");
+    assert!(text.contains("it may need fewer (flashproof rate finds it)"), "{text}");
+}
+
+#[test]
+fn what_did_not_hold_its_load_needs_no_number() {
+    let bench = Bench::new();
+    write_profile(&bench, &profile(PAPER));
+    bench.storage("device-names: sim:read-us=3000\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(1);
+    let text = select(&bench, &["--candidate", "bad=run"]).expect(0).stdout;
+    assert!(text.contains("bad: it did not hold its load"), "{text}");
+    // What reads only cannot tell how it writes.
+    fs::remove_dir_all(bench.path("run")).unwrap();
+    bench.storage("device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(0);
+    let text = select(&bench, &["--candidate", "run"]).expect(0).stdout;
+    assert!(text.contains("run: it was not seen to do all that the load does"), "{text}");
+}
+
+#[test]
+fn published_ratings_are_estimates_with_a_warning() {
+    let bench = Bench::new();
+    write_profile(&bench, &profile(PAPER));
+    let ended =
+        select(&bench, &["--published", "p4800x 375", "--scale", "3", "--price", "Intel P4800X 375G=900"]).expect(0);
+    assert!(ended.warnings().iter().any(|line| line.contains("records of 1.5 KB at two reads to a write")));
+    // 145x is 3,412 large blocks a second each way: 2.2 times those of the drive, and 1.36 drives for three times these.
+    let row = ended.stdout.lines().find(|line| line.starts_with("Intel P4800X 375G ")).unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words[3..6], ["published", "2.2x", "1"], "{row}");
+    assert_eq!(words[words.len() - 2..], ["1,800", "3,600"], "{row}");
+    let all = json(&bench, &["--published", "all"]);
+    assert!(all["choices"].as_array().unwrap().len() > 50);
+    assert!(all["choices"].as_array().unwrap().iter().all(|choice| choice["basis"] == "published"));
+    select(&bench, &["--published", "nobody's"])
+        .expect_error(2, &["no published rating is of a drive with \"nobody's\""]);
+    select(&bench, &["--published", "P4800X", "--price", "x=1"])
+        .expect_error(2, &["no candidate or device has that name"]);
+}
+
+#[test]
+fn a_profile_that_cannot_be_believed_selects_nothing() {
+    let bench = Bench::new();
+    let mut unbalanced = profile(PAPER);
+    unbalanced.checks.push(Check {
+        node: "A".to_owned(),
+        place: "nvme0n1".to_owned(),
+        what: "r/s".to_owned(),
+        against: "iostat".to_owned(),
+        found: 1.0,
+        least: 2.0,
+        most: 2.0,
+        allowed_pct: 1.0,
+        advice: "another hour".to_owned(),
+    });
+    write_profile(&bench, &unbalanced);
+    let all = ["--published", "all"];
+    assert!(select(&bench, &all).expect(4).errors().join("\n").contains("does not balance"));
+    select(&bench, &["--published", "all", "--accept-unbalanced"]).expect(0);
+    write_profile(&bench, &profile(DriveIo::default()));
+    select(&bench, &all).expect_error(2, &["it has no load"]);
+    write_profile(&bench, &profile(PAPER));
+    select(&bench, &["--candidate", "none"]).expect(3);
+    select(&bench, &[]).expect(2);
+    for (option, value) in [("--fill", "0"), ("--fill", "101"), ("--scale", "nan"), ("--data-scale", "-1")] {
+        select(&bench, &["--published", "all", option, value]).expect(2);
+    }
+}

@@ -1,0 +1,217 @@
+//! How many drives of a kind a cluster's load needs, and what decides it.
+//!
+//! ```text
+//! Profile ----Demand::of---> what each node's drives do, and hold   \
+//!                                                                    need -> drives a node, limited by
+//! a run, a rating --Supply-> what one drive was seen to do, and has /
+//! ```
+//!
+//! The one idea: a drive that was seen to do so many reads, writes, bytes read and bytes written a second, all at once and
+//! within its limits, does what is less in all four. So a load needs as many drives as the worst of the four says: of
+//! operations and bytes the worse. Where the drive ran this very load, or a multiple of it, all four say the same and
+//! the number is what was measured; where it ran another, it is an estimate, on the safe side for sizes in between.
+
+use crate::align::{Load, io_of, numbers};
+use crate::profile::{DriveIo, Profile};
+use load::workload::act::ActConfig;
+use load::workload::act::scale::LOAD_1X;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Smallest I/O of a drive, bytes.
+const MIN_IO_BYTES: u32 = 512;
+const DAY_SEC: f64 = 86_400.0;
+const DAYS_PER_YEAR: f64 = 365.0;
+
+/// The four numbers of a load may be so far from being one multiple of another's to count as the same load.
+const SAME_MIX: f64 = 1.05;
+
+/// What a cluster asks of its drives.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Demand {
+    /// By node.
+    pub nodes: Vec<NodeDemand>,
+}
+
+/// What a node asks of its drives.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeDemand {
+    /// Its id.
+    pub node: String,
+    /// What each of its drives does now.
+    pub drives: Vec<DriveIo>,
+    /// Bytes of records on all of them; `None`: not told of each.
+    pub used_bytes: Option<u64>,
+}
+
+impl NodeDemand {
+    fn io(&self) -> [f64; 4] {
+        let sum = |sum: [f64; 4], io: &DriveIo| {
+            let io = numbers(io);
+            std::array::from_fn(|n| sum[n] + io[n])
+        };
+        self.drives.iter().fold([0.0; 4], sum)
+    }
+}
+
+impl Demand {
+    /// That of a profile.
+    pub fn of(profile: &Profile) -> Self {
+        let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
+        profile.drives.iter().for_each(|drive| nodes.entry(&drive.node).or_default().push(drive.io()));
+        let used = |node: &str| {
+            let loads = profile.loads.iter().filter(|load| load.node == node);
+            let used: Option<u64> = loads.map(|load| load.used_bytes).sum();
+            used.filter(|bytes| *bytes > 0)
+        };
+        let nodes = nodes.into_iter();
+        let node = |(node, drives): (&str, _)| NodeDemand { node: node.to_owned(), drives, used_bytes: used(node) };
+        Self { nodes: nodes.map(node).collect() }
+    }
+
+    /// Drives that there are now.
+    pub fn drives(&self) -> usize {
+        self.nodes.iter().map(|node| node.drives.len()).sum()
+    }
+
+    /// What one drive does on average.
+    fn mean(&self) -> [f64; 4] {
+        let count = self.drives().max(1) as f64;
+        let all = self.nodes.iter().map(NodeDemand::io);
+        all.fold([0.0; 4], |sum, io| std::array::from_fn(|n| sum[n] + io[n] / count))
+    }
+}
+
+/// What one drive of a kind does and has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Supply {
+    /// What it was seen to do within the limits, all at once.
+    pub io: DriveIo,
+    /// Its capacity, bytes.
+    pub capacity_bytes: Option<f64>,
+    /// Bytes that may be written to it in all.
+    pub rated_bytes: Option<f64>,
+}
+
+/// What is asked beside the load.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Terms {
+    /// The load as a multiple of the present one.
+    pub scale: f64,
+    /// The data, likewise.
+    pub data_scale: f64,
+    /// The part of its capacity that a drive may be filled to, a fraction.
+    pub fill: f64,
+    /// Years for which a drive must last.
+    pub years: f64,
+}
+
+/// What decides how many drives are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Reads a second.
+    Reads,
+    /// Writes a second.
+    Writes,
+    /// Bytes read a second.
+    ReadBandwidth,
+    /// Bytes written a second.
+    WriteBandwidth,
+    /// Room for the data.
+    Capacity,
+    /// Bytes written until it is worn out.
+    Wear,
+}
+
+impl Limit {
+    /// Those of a load, in the order of its numbers.
+    const OF_LOAD: [Self; 4] = [Self::Reads, Self::Writes, Self::ReadBandwidth, Self::WriteBandwidth];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Writes => "writes",
+            Self::ReadBandwidth => "read bandwidth",
+            Self::WriteBandwidth => "write bandwidth",
+            Self::Capacity => "capacity",
+            Self::Wear => "wear",
+        }
+    }
+}
+
+/// How many drives are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Need {
+    /// On each node, by the one that needs most.
+    pub per_node: u64,
+    /// In all nodes, with as many on each.
+    pub in_all: u64,
+    /// Before it is rounded up, on that node.
+    pub exact: f64,
+    /// What decides.
+    pub limit: Limit,
+}
+
+/// Drives of a kind for a load; `None` where a drive does none of what is asked, however many there are.
+pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
+    let (exact, limit) =
+        demand.nodes.iter().flat_map(|node| shares(node, supply, terms)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    if !exact.is_finite() {
+        return None;
+    }
+    // What is a whole number but for the last digits of its quotient is one.
+    let per_node = (exact - 1e-9).ceil().max(1.0) as u64;
+    Some(Need { per_node, in_all: per_node.saturating_mul(demand.nodes.len() as u64), exact, limit })
+}
+
+/// Drives that a node needs by each of what can decide. What is not known does not.
+fn shares(node: &NodeDemand, supply: &Supply, terms: &Terms) -> Vec<(f64, Limit)> {
+    let (asked, does) = (node.io(), numbers(&supply.io));
+    let by = |n: usize| if does[n] > 0.0 { asked[n] * terms.scale / does[n] } else { f64::INFINITY };
+    let load = (0..4).filter(|n| asked[*n] > 0.0).map(|n| (by(n), Limit::OF_LOAD[n]));
+    let room = supply.capacity_bytes.map(|bytes| bytes * terms.fill).zip(node.used_bytes);
+    let room = room.map(|(room, used)| (used as f64 * terms.data_scale / room, Limit::Capacity));
+    let written = asked[3] * 1024.0 * terms.scale * DAY_SEC * DAYS_PER_YEAR * terms.years;
+    let wear = supply.rated_bytes.filter(|_| written > 0.0).map(|rated| (written / rated, Limit::Wear));
+    load.chain(room).chain(wear).collect()
+}
+
+/// How often a drive holds the load that the busiest drive has now; `None` where there is no load.
+pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
+    let does = numbers(&supply.io);
+    let times = |io: &DriveIo| {
+        let asked = numbers(io);
+        (0..4).filter(|n| asked[*n] > 0.0).map(|n| does[n] / asked[n]).min_by(f64::total_cmp)
+    };
+    demand.nodes.iter().flat_map(|node| &node.drives).filter_map(times).min_by(f64::total_cmp)
+}
+
+/// What a drive with a published rating of `x` was seen to do: records of 1.5 KB, two reads to a write.
+pub fn published(x: f64) -> DriveIo {
+    let [reads, writes] = LOAD_1X.map(|(_, per_sec)| per_sec as u32);
+    let config = ActConfig {
+        device_names: "sim:".parse().into_iter().collect(),
+        test_duration_sec: 1,
+        read_reqs_per_sec: reads,
+        write_reqs_per_sec: writes,
+        ..ActConfig::default()
+    };
+    let load = Load::of(&config, MIN_IO_BYTES).map(|load| load.io()).unwrap_or_default();
+    io_of(numbers(&load).map(|n| n * x))
+}
+
+/// Whether what a drive did is this cluster's load, or a multiple of it: all four numbers are the same multiple.
+pub fn is_same_mix(demand: &Demand, did: &DriveIo) -> bool {
+    let (mean, did) = (demand.mean(), numbers(did));
+    if (0..4).any(|n| (mean[n] > 0.0) != (did[n] > 0.0)) {
+        return false;
+    }
+    let times = (0..4).filter(|n| mean[*n] > 0.0).map(|n| did[n] / mean[n]);
+    let (least, most) = times.fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(x), most.max(x)));
+    most <= least * SAME_MIX
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+use super::*;
+
+const NOW: Terms = Terms { scale: 1.0, data_scale: 1.0, fill: 0.5, years: 5.0 };
+
+fn io(reads: f64, writes: f64, read_kib: f64, written_kib: f64) -> DriveIo {
+    crate::align::io_of([reads, writes, read_kib, written_kib])
+}
+
+/// Two nodes with two drives each, of which the second node has the busier.
+fn demand() -> Demand {
+    let node = |node: &str, part: f64| NodeDemand {
+        node: node.to_owned(),
+        drives: vec![io(1000.0 * part, 100.0 * part, 20_000.0 * part, 12_800.0 * part); 2],
+        used_bytes: Some(400_000_000_000),
+    };
+    Demand { nodes: vec![node("A", 1.0), node("B", 1.5)] }
+}
+
+fn supply(io: DriveIo) -> Supply {
+    Supply { io, capacity_bytes: None, rated_bytes: None }
+}
+
+#[test]
+fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
+    // Node B does 3,000 reads, 300 writes, 60,000 KiB read and 38,400 KiB written.
+    for (does, per_node, exact, limit) in [
+        (io(3000.0, 300.0, 60_000.0, 38_400.0), 1, 1.0, Limit::Reads),
+        (io(2999.0, 300.0, 60_000.0, 38_400.0), 2, 3000.0 / 2999.0, Limit::Reads),
+        (io(9000.0, 100.0, 90_000.0, 90_000.0), 3, 3.0, Limit::Writes),
+        (io(9000.0, 900.0, 24_000.0, 90_000.0), 3, 2.5, Limit::ReadBandwidth),
+        (io(9000.0, 900.0, 90_000.0, 8000.0), 5, 4.8, Limit::WriteBandwidth),
+    ] {
+        let found = need(&demand(), &supply(does), &NOW).unwrap();
+        assert_eq!((found.per_node, found.in_all), (per_node, 2 * per_node), "{does:?}");
+        assert!((found.exact - exact).abs() < 1e-9, "{found:?}");
+        assert!(found.limit == limit || exact == 1.0, "{found:?}");
+    }
+    let twice = need(&demand(), &supply(io(3000.0, 300.0, 60_000.0, 38_400.0)), &Terms { scale: 2.0, ..NOW }).unwrap();
+    assert_eq!(twice.per_node, 2);
+    let none = need(&demand(), &supply(io(3000.0, 0.0, 60_000.0, 38_400.0)), &NOW);
+    assert_eq!(none, None, "who writes nothing does not do it with more drives");
+}
+
+#[test]
+fn room_and_wear_decide_where_they_are_known() {
+    let fast = io(1e9, 1e9, 1e9, 1e9);
+    // 400 GB, half full: two drives of 480 GB each; data that grows to 2.5 times needs five.
+    let room = Supply { capacity_bytes: Some(480e9), ..supply(fast) };
+    let found = need(&demand(), &room, &NOW).unwrap();
+    assert_eq!((found.per_node, found.limit), (2, Limit::Capacity));
+    assert_eq!(need(&demand(), &room, &Terms { data_scale: 2.5, ..NOW }).unwrap().per_node, 5);
+    assert_eq!(need(&demand(), &room, &Terms { scale: 2.5, ..NOW }).unwrap().per_node, 2, "the load is not the data");
+    assert_eq!(need(&demand(), &room, &Terms { fill: 1.0, ..NOW }).unwrap().per_node, 1);
+    // 38,400 KiB a second are 6.2 PB in five years.
+    let worn = Supply { rated_bytes: Some(2e15), ..supply(fast) };
+    let found = need(&demand(), &worn, &NOW).unwrap();
+    assert_eq!((found.per_node, found.limit), (4, Limit::Wear));
+    assert!((found.exact - 38_400.0 * 1024.0 * 86_400.0 * 365.0 * 5.0 / 2e15).abs() < 1e-9);
+}
+
+#[test]
+fn a_multiple_of_the_load_is_the_same_load_and_other_sizes_are_another() {
+    let mean = io(1250.0, 125.0, 25_000.0, 16_000.0);
+    let times = |n: f64| crate::align::io_of(numbers(&mean).map(|it| it * n));
+    for n in [0.1, 1.0, 7.0] {
+        assert!(is_same_mix(&demand(), &times(n)));
+        let found = times_the_busiest(&demand(), &supply(times(n))).unwrap();
+        assert!((found - n / 1.2).abs() < 1e-9, "the busiest has 1.2 times the mean: {found}");
+    }
+    assert!(!is_same_mix(&demand(), &DriveIo { read_kib_per_sec: 20_000.0, ..mean }));
+    assert!(!is_same_mix(&demand(), &DriveIo { writes_per_sec: 0.0, ..mean }));
+    assert!(!is_same_mix(&Demand { nodes: Vec::new() }, &mean));
+}
+
+#[test]
+fn a_published_rating_is_that_many_of_acts_records() {
+    // 2,000 reads of 1.5 KiB, and 2 x 1,000 / 85 large blocks of 128 KiB each way.
+    let blocks = 2000.0 / 85.0;
+    let found = numbers(&published(10.0));
+    let expected = [2000.0 + blocks, blocks, 3000.0 + blocks * 128.0, blocks * 128.0];
+    assert!(
+        found.iter().zip(expected).all(|(found, expected)| (found / expected / 10.0 - 1.0).abs() < 1e-9),
+        "{found:?}"
+    );
+}
