@@ -29,6 +29,7 @@ mod simulated;
 mod status;
 mod support;
 mod terminal;
+mod trace;
 mod tracing;
 
 #[test]
