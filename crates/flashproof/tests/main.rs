@@ -26,10 +26,11 @@ mod rate;
 mod real;
 mod select;
 mod simulated;
+mod size;
+mod sizing_doc;
 mod status;
 mod support;
 mod terminal;
-mod trace;
 mod tracing;
 
 #[test]

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub struct SizeArgs {
     /// Folders of "flashproof cluster collect": each file in them is taken as what it is
-    #[arg(value_name = "DIR", required_unless_present = "log")]
+    #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// Logs of the server, rotated ones too, plain, gzip or zstd, of one or several nodes; "-" is standard input.
     /// Tables of asloglatency, pasted in a file, are read as well

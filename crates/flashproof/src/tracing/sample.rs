@@ -4,7 +4,6 @@
 //! waited for a little, so that slow ones are not the ones that are missing; what takes longer than
 //! that is not seen here, but in the run's own times.
 
-use device::discover::Partition;
 use device::observe::DeviceNumber;
 use device::observe::trace::{Event, EventOp, Options, Pairing, Request, Trace, TraceError, sort_by_time};
 use results::run_dir::{LARGE_BYTES, Spread, TraceKind, TraceLine, TraceSize};
@@ -32,31 +31,19 @@ pub(super) struct Sample<'a> {
 }
 
 /// Bytes in a sector of the block layer.
-const SECTOR_BYTES: u64 = 512;
+pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// What of the block layer belongs to a device of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Its position among the devices: in the manifest, or as the user gave them.
-    pub index: usize,
+pub(super) struct Place {
+    /// Number of the device in the manifest.
+    pub(super) index: usize,
     /// The device's own number, which bios carry.
-    pub own: DeviceNumber,
+    pub(super) own: DeviceNumber,
     /// That of the disk that it lies on, which requests carry.
-    pub disk: DeviceNumber,
+    pub(super) disk: DeviceNumber,
     /// Its sectors on the disk.
-    pub sectors: Range<u64>,
-}
-
-impl Place {
-    /// That of a device of `size_bytes`.
-    pub fn of(index: usize, own: DeviceNumber, partition: Option<&Partition>, size_bytes: u64) -> Self {
-        let Some(Partition { start_bytes, disk_number, .. }) = partition else {
-            return Self { index, own, disk: own, sectors: 0..u64::MAX };
-        };
-        let first = start_bytes / SECTOR_BYTES;
-        let sectors = first..first + size_bytes / SECTOR_BYTES;
-        Self { index, own, disk: (disk_number.major, disk_number.minor), sectors }
-    }
+    pub(super) sectors: Range<u64>,
 }
 
 /// What a sample brought.
@@ -109,7 +96,8 @@ impl<'a> Sample<'a> {
             }
         }
         let lost = trace.stop()?.events();
-        let requests = pairing.drain().filter(|request| is_whole(request, begin_ns..end_ns)).collect();
+        let within = |request: &&Request| (begin_ns..end_ns).contains(&request.queued_ns);
+        let requests = pairing.requests().iter().filter(within).copied().collect();
         Ok(Taken { length: Duration::from_nanos(end_ns - begin_ns), requests, lost })
     }
 
@@ -126,17 +114,11 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Whether all three moments of a request were seen, the first of them `within` the sample, and it moves data.
-fn is_whole(request: &Request, within: Range<u64>) -> bool {
-    let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
-    moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))
-}
-
 fn start(places: &[Place]) -> Result<Trace, TraceError> {
     let mut numbers: Vec<DeviceNumber> = places.iter().flat_map(|place| [place.own, place.disk]).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    Trace::start(&numbers, Options { buffer_bytes: BUFFER_BYTES, queue: true, ..Options::default() })
+    Trace::start(&numbers, Options { buffer_bytes: BUFFER_BYTES, complete: true, queue: true })
 }
 
 /// Queue and device times of requests of one device, kind and size.
@@ -189,7 +171,7 @@ fn size(request: &Request) -> TraceSize {
 
 impl Times {
     fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
-        let (queue_ns, device_ns) = (request.queue_ns().unwrap_or(0), request.device_ns().unwrap_or(0));
+        let (queue_ns, device_ns) = (request.queue_ns(), request.device_ns());
         self.queue_ns.push(queue_ns);
         self.device_ns.push(device_ns);
         let counts = [&mut self.queue_over, &mut self.device_over, &mut self.total_over];
@@ -215,9 +197,8 @@ mod tests {
     use std::time::Duration;
 
     fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
-        let (queued_ns, issued_ns) = (Some(1_000), 1_000 + queue_ns);
-        let completed_ns = Some(issued_ns + device_ns);
-        Request { device: (8, 0), sector, sectors, op, queued_ns, issued_ns, completed_ns, ..Request::default() }
+        let (queued_ns, issued_ns) = (1_000, 1_000 + queue_ns);
+        Request { device: (8, 0), sector, sectors, op, queued_ns, issued_ns, completed_ns: issued_ns + device_ns }
     }
 
     fn place(index: usize, sectors: std::ops::Range<u64>) -> Place {

@@ -115,7 +115,8 @@ impl NodeSources<'_> {
                 window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds)?
             }
         };
-        profile.remarks.extend(log.remarks.iter().map(|remark| format!("node {id}: {remark}")));
+        let of_iostat = self.sources.iostats.get(id).map_or(&[][..], |iostat| &iostat.remarks);
+        profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
         profile.nodes.push(Node { id: id.clone(), build: log.build.clone(), window });
         let seen = self.seen(&devices, window)?;
         let mut loads = Vec::new();

@@ -26,6 +26,12 @@ pub enum IostatError {
         /// Its end.
         to: Timestamp,
     },
+    /// It has no report of an interval.
+    #[error(
+        "iostat has no report of an interval: one alone is of the time since boot - run it with an interval while the \
+         load is on: iostat -xty 10"
+    )]
+    NoReport,
     /// It has no such drive.
     #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", .found.join(", "))]
     OtherDevices {
@@ -46,6 +52,9 @@ pub fn mean(
     window: Window,
     zone: Offset,
 ) -> Result<(DriveIo, usize), IostatError> {
+    if iostat.reports.is_empty() {
+        return Err(IostatError::NoReport);
+    }
     let reports = within(iostat, window, zone)?;
     let rates: Vec<DriveIo> = reports.iter().filter_map(|report| of_drive(report, drive, devices)).collect();
     if rates.is_empty() {

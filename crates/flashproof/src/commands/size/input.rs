@@ -7,14 +7,15 @@ use jiff::tz::TimeZone;
 use sizing::info::{self, InfoReplies};
 use sizing::profile::derive::id;
 use sizing::profile::sources::{Facts, Sources, Wanted};
-use sizing::server_log;
 use sizing::server_log::ServerLog;
 use sizing::source::Source;
+use sizing::{iostat, server_log};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What reads a log from standard input.
 const PIPED: &str = "flashproof size --log -";
+const PIPED_IOSTAT: &str = "flashproof size --log FILE --iostat -";
 
 /// Files by what they are.
 #[derive(Debug, Default)]
@@ -34,6 +35,11 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     for dir in &args.dirs {
         files.take_folder(dir)?;
     }
+    if files.logs.is_empty() {
+        let why =
+            "there is nothing to size - give a folder of \"flashproof cluster collect\", or the servers' logs by --log";
+        return Err(Failure::usage(why));
+    }
     let mut sources = Sources { tool: crate::runner::tool(), ..Sources::default() };
     let named = |path: &PathBuf| path.display().to_string();
     sources.names = files.logs.iter().map(named).chain(files.iostats.iter().map(|(_, path)| named(path))).collect();
@@ -43,7 +49,10 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     let nodes: Vec<String> = sources.logs.iter().map(id).collect();
     for (node, path) in &files.iostats {
         let node = node_of(node.as_deref(), path, &nodes)?;
-        let _ = (node, path);
+        let day = sources.logs.iter().find(|log| id(log) == node).and_then(|log| log.span);
+        let near = day.map(|(_, last)| last.to_zoned(TimeZone::UTC).date());
+        let source = Source::open(path, PIPED_IOSTAT).map_err(Failure::usage)?;
+        sources.iostats.insert(node, iostat::read(source, near).map_err(Failure::usage)?);
     }
     for path in &files.replies {
         sources.facts.extend(facts(path, &nodes)?);
@@ -113,6 +122,14 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Fac
     let replies = read.map_err(|error| {
         Failure::usage(format!("cannot read {} - {error} - give a NODE.info file, or a folder of them", path.display()))
     })?;
+    if replies.iter().all(|replies| replies.namespaces.is_empty()) {
+        return Err(Failure::usage(format!(
+            "{} says nothing of a namespace - give what \"asinfo -v namespace/NS\" and \"asinfo -v \
+             'get-config:context=namespace;id=NS'\" print, with their names before them, or a folder of \"flashproof \
+             cluster collect\"",
+            path.display()
+        )));
+    }
     let of_node = |replies: &InfoReplies| {
         let node = replies.node_id.clone().filter(|id| nodes.contains(id)).unwrap_or_default();
         let facts = replies.namespaces.iter().map(|(name, namespace)| (name.clone(), Facts::of(replies, namespace)));

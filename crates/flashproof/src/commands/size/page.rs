@@ -25,8 +25,14 @@ pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
         );
     }
     text += &format!("\nLoad on each device, a second\n\n{}", loads(profile));
-    for load in &profile.loads {
-        text += &units::wrapped(&told(load), "  ", COLUMNS);
+    let mut rest = &profile.loads[..];
+    while let [first, ..] = rest {
+        let same = |load: &&DeviceLoad| (&load.node, &load.namespace) == (&first.node, &first.namespace);
+        let count = rest.iter().take_while(same).count();
+        let node = if profile.nodes.len() > 1 { format!(" on {}", first.node) } else { String::new() };
+        let of_namespace: Vec<&DeviceLoad> = rest[..count].iter().collect();
+        text += &units::wrapped(&format!("{}{node}: {}", first.namespace, told(&of_namespace)), "  ", COLUMNS);
+        rest = &rest[count..];
     }
     text += &format!("\nWhat reached each drive, all namespaces together\n\n{}", drives(profile, configurations));
     if profile.checks.is_empty() {
@@ -64,41 +70,80 @@ fn loads(profile: &Profile) -> Table {
     table
 }
 
-/// What the columns do not say of a load: sizes, what clients asked for, what is in the counts.
-fn told(load: &DeviceLoad) -> String {
-    let DeviceLoad { namespace, device, .. } = load;
-    let size = |sizes: &[f64]| {
-        let (lower, upper) = mean_bytes(sizes);
-        format!("{} to {}", units::bytes(lower), units::bytes(upper))
-    };
-    let mut text = format!("{namespace} {device}:");
-    if load.reads_per_sec > 0.0 {
-        text += &format!(" a read is {} on average,", size(&load.read_sizes_pct_over));
+/// What the columns do not say of a namespace: sizes, what clients asked for, what is in the counts.
+fn told(loads: &[&DeviceLoad]) -> String {
+    let Some(first) = loads.first() else { return String::new() };
+    let sum = |of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
+    let (reads, writes) = (sum(|load| load.reads_per_sec), sum(|load| load.writes_per_sec));
+    let mut sentences = Vec::new();
+    for (what, rate, sizes) in [
+        ("A read from the device is", reads, &first.read_sizes_pct_over),
+        ("A record written is", writes, &first.write_sizes_pct_over),
+    ] {
+        if rate > 0.0 {
+            let (lower, upper) = mean_bytes(sizes);
+            let [lower, upper] = [lower, upper].map(units::bytes);
+            sentences
+                .push(format!("{what} {lower} to {upper} on average, by the edges of the buckets of its histogram."));
+        }
     }
-    if load.writes_per_sec > 0.0 {
-        text += &format!(" a record written {},", size(&load.write_sizes_pct_over));
+    sentences.push(format!("A large block is {}: {}.", kib(first.large_block_bytes), first.origin.large_block));
+    if let (Some(asked), Some(written)) = (first.client_reads_per_sec, first.client_writes_per_sec) {
+        sentences.push(format!(
+            "Clients asked for {} reads/s and {} writes/s. {}{}",
+            rate(asked),
+            rate(written),
+            read_before_update(reads, asked, written),
+            replicated(writes, written, first.replication_factor),
+        ));
     }
-    text += &format!(" by the edges of their buckets; block size: {}.", load.origin.large_block);
-    if let (Some(reads), Some(writes)) = (load.client_reads_per_sec, load.client_writes_per_sec) {
-        text += &format!(
-            " Clients asked for {} reads/s and {} writes/s of the namespace on this node; records written beyond these \
-             are replicas and migrations, and writes read their record first unless they replace it.",
-            rate(reads),
-            rate(writes)
+    if first.commit_to_device {
+        sentences.push(
+            "Each record is written by itself (commit-to-device); block writes are defragmentation's.".to_owned(),
         );
+    } else if let Some(defrag) = loads.iter().map(|load| load.defrag_writes_per_sec).sum::<Option<f64>>() {
+        sentences.push(format!("Of the block writes {} a second are defragmentation's.", rate(defrag)));
     }
-    if let Some(factor) = load.replication_factor {
-        text += &format!(" Replication factor {factor}.");
+    if let Some(partial) =
+        loads.iter().map(|load| load.partial_flushes_per_sec).sum::<Option<f64>>().filter(|n| *n >= 0.05)
+    {
+        sentences.push(format!("{} flushes a second were of blocks not full.", rate(partial)));
     }
-    if load.commit_to_device {
-        text += " Each record is written by itself (commit-to-device); block writes are defragmentation's.";
-    } else if let Some(defrag) = load.defrag_writes_per_sec {
-        text += &format!(" Of the block writes {} a second are defragmentation's.", rate(defrag));
+    sentences.join(" ")
+}
+
+/// What of the device's reads writes are behind.
+fn read_before_update(reads: f64, asked: f64, written: f64) -> String {
+    let both = asked + written;
+    match reads {
+        // Counters of reads that are in step within a percent need no explanation.
+        _ if reads <= asked * 1.01 => {
+            format!(
+                "{} of the reads were answered from a cache. ",
+                units::percent_whole(1.0 - (reads / asked).min(1.0))
+            )
+        }
+        _ if reads <= both * 1.01 => format!(
+            "The device did {} reads/s more: writes read their record first unless they replace it. If all do, {} of both \
+             were answered from a cache. ",
+            rate(reads - asked),
+            units::percent_whole(1.0 - (reads / both).min(1.0))
+        ),
+        _ => format!(
+            "The device did {} reads/s more than both together: replicas, batches, scans and migrations read, too. ",
+            rate(reads - both)
+        ),
     }
-    if let Some(partial) = load.partial_flushes_per_sec.filter(|partial| *partial > 0.0) {
-        text += &format!(" {} flushes a second were of blocks not full.", rate(partial));
+}
+
+/// What of the records written are copies.
+fn replicated(writes: f64, written: f64, factor: Option<u64>) -> String {
+    let factor = factor.map(|factor| format!(" (replication factor {factor})")).unwrap_or_default();
+    match writes / written {
+        times if !times.is_finite() => String::new(),
+        times if (times - 1.0).abs() <= 0.01 => format!("Records are written once on this node{factor}."),
+        times => format!("Records written are {times:.2} times that, by replicas and migrations{factor}."),
     }
-    text
 }
 
 fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {

@@ -1,0 +1,146 @@
+//! `flashproof size`: what it writes, and what it says of sources that cannot be used.
+
+use crate::support::{Bench, Ended};
+use std::path::{Path, PathBuf};
+
+const LOG: &str = "aerospike.log.zst";
+const IOSTAT: &str = "iostat-x.json.zst";
+
+fn example(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/cluster").join(name);
+    path.display().to_string()
+}
+
+fn capture(name: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sizing/tests/data").join(name);
+    path.display().to_string()
+}
+
+/// The text of the example's log.
+fn log() -> String {
+    use std::io::Read;
+    let mut text = String::new();
+    let file = std::fs::File::open(example(LOG)).unwrap();
+    results::act_log::Input::new(file).unwrap().read_to_string(&mut text).unwrap();
+    text
+}
+
+fn size(bench: &Bench, args: &[&str]) -> Ended {
+    bench.flashproof(&[&["size"], args].concat())
+}
+
+#[test]
+fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
+    let bench = Bench::new();
+    let ended = size(&bench, &[&example(""), "--out", "out", "--device", "sim:", "--duration", "60"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let conf = bench.text("out/test.conf");
+    assert!(conf.contains("\nread-reqs-per-sec: 2080\n") && conf.contains("\nlarge-block-op-kbytes: 128\n"), "{conf}");
+    let run = bench.flashproof(&["storage", "out/test.conf", "--out", "run"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let again = size(&bench, &[&example(""), "--out", "out"]);
+    assert_eq!(again.code, Some(2));
+    assert!(
+        again.stderr.contains("out/profile.json is there already") && again.stderr.contains("--force"),
+        "{again:?}"
+    );
+    assert_eq!(size(&bench, &[&example(""), "--out", "out", "--force", "--scale", "2"]).code, Some(0));
+    assert!(bench.text("out/test.conf").contains("\nread-reqs-per-sec: 4160\n"));
+}
+
+#[test]
+fn what_does_not_balance_is_marked_and_not_used_unless_accepted() {
+    let bench = Bench::new();
+    // A drive that somebody else writes to, too.
+    let iostat = "Device            r/s     rkB/s     w/s     wkB/s\n\
+                  loop2         2267.00  62738.00  292.00  34572.00\n";
+    bench.write("iostat.txt", iostat);
+    let args = ["--log", &example(LOG), "--iostat", "iostat.txt", "--out", "out"];
+    let ended = size(&bench, &args);
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    assert!(
+        ended.stdout.contains("DOES NOT BALANCE") && ended.stdout.contains("something else used the drive"),
+        "{ended:?}"
+    );
+    assert!(bench.exists("out/profile.json") && !bench.exists("out/test.conf"));
+    let accepted = size(&bench, &[&args[..], &["--force", "--accept-unbalanced"]].concat());
+    assert_eq!(accepted.code, Some(4));
+    assert!(bench.text("out/test.conf").contains("IN DOUBT"));
+}
+
+#[test]
+fn sources_of_something_else_are_named() {
+    let bench = Bench::new();
+    let log = log();
+    bench.write(
+        "off.log",
+        log.lines().filter(|line| !line.contains("device-")).fold(String::new(), |text, line| text + line + "\n"),
+    );
+    bench.write("none.log", "");
+    std::fs::create_dir(bench.path("empty")).unwrap();
+    bench.write("text.log", "a letter\nand another line\n");
+    let other_time = capture("ce-4.9.0.37/iostat-x.json.zst");
+    bench.write(
+        "boot.txt",
+        "Linux 6.1 (db1) \t11/20/26 \t_x86_64_\t(2 CPU)\n\nDevice r/s rkB/s w/s wkB/s\nloop2 1.00 2.00 3.00 4.00\n",
+    );
+    bench.write("sda.txt", "Device r/s rkB/s w/s wkB/s\nsda 1.00 2.00 3.00 4.00\n");
+    let example_log = example(LOG);
+    for (args, told) in [
+        (&["--log", "off.log"][..], "enable-benchmarks-storage to true"),
+        (&["--log", "none.log"], "it is empty"),
+        (&["--log", "text.log"], "no log of the database"),
+        (&["--log", "away.log"], "check the path"),
+        (&["--log", &example_log, "--namespace", "tset"], "there is no namespace tset - there is test"),
+        (&["--log", &example_log, "--iostat", &other_time], "give the iostat of that time"),
+        (&["--log", &example_log, "--iostat", "sda.txt"], "iostat shows sda, and not loop2"),
+        (&["--log", &example_log, "--iostat", "boot.txt"], "of the time since boot"),
+        (&["--log", &example_log, "--iostat", "FFFF=sda.txt"], "there is no such node"),
+        (&["--log", &example_log, "--from", "23:04:05", "--to", "23:04:15"], "the window is too short"),
+        (&["--log", &example_log, "--from", "23:10", "--to", "23:04"], "choose a window within it"),
+        (&["--log", &example_log, "--at-least", "2h"], "no steady window of at least 2 h"),
+        (&["--log", &example_log, "--out", "out", "--node", "B"], "the profile has no node B"),
+        (&["--log", &example_log, "--info", "text.log"], "says nothing of a namespace"),
+        (&["empty"], "holds no server log"),
+        (&["away"], "cannot read the folder away"),
+        (&[], "there is nothing to size"),
+    ] {
+        let ended = size(&bench, args);
+        assert_eq!(ended.code, Some(2), "{args:?} {ended:?}");
+        assert!(ended.stderr.contains(told), "{args:?} {ended:?}");
+        assert!(!bench.exists("out"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_log_of_a_hostile_writer_is_read_as_far_as_it_is_one() {
+    let bench = Bench::new();
+    let mut text = log().into_bytes();
+    let middle = text.len() / 2;
+    let long = [b"x".repeat(64 << 20), b"\n".to_vec()].concat();
+    text.splice(middle..middle, [&b"\0\0\0\x1b[2J\n"[..], &long].concat());
+    bench.write("hostile.log", text);
+    let ended = size(&bench, &["--log", "hostile.log"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.stdout.contains('\x1b') && ended.stdout.contains("2,0"), "{ended:?}");
+    assert!(ended.stdout.contains("Remarks:"), "{ended:?}");
+}
+
+#[test]
+fn two_nodes_with_devices_of_one_name_are_two() {
+    let bench = Bench::new();
+    let log = log();
+    bench.write("a.log", &log);
+    bench.write("b.log", log.replace("32c901000000fc02", "bb9050011ac4202"));
+    let ended = size(&bench, &["--log", "a.log", "b.log"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.stdout.contains("loop2 (32C901000000FC02)") && ended.stdout.contains("loop2 (BB9050011AC4202)"),
+        "{ended:?}"
+    );
+    let whose = size(&bench, &["--log", "a.log", "b.log", "--iostat", &example(IOSTAT)]);
+    assert!(whose.code == Some(2) && whose.stderr.contains("--iostat NODE="), "{whose:?}");
+    let of_one = format!("bb9050011ac4202={}", example(IOSTAT));
+    let ended = size(&bench, &["--log", "a.log", "b.log", "--iostat", &of_one]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}

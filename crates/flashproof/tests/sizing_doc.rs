@@ -1,0 +1,108 @@
+//! docs/sizing.md is true: each of its commands is run, in the order of the page, and prints what stands there.
+//!
+//! In a block of `console` a line that begins with `$ ` is a command and the lines after it are what it prints, errors
+//! too; `[...]` stands for any lines that are left out. To renew them: `UPDATE_DOCS=1 cargo test -p
+//! flashproof --test flashproof sizing_doc`; what was left out stays left out.
+
+use crate::support::{Bench, FLASHPROOF};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const LEFT_OUT: &str = "[...]";
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+#[test]
+fn every_command_of_the_page_prints_what_the_page_says() {
+    let path = project().join("docs/sizing.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let bench = Bench::new();
+    std::os::unix::fs::symlink(project().join("examples"), bench.path("examples")).unwrap();
+    let (mut renewed, mut commands, mut wrong) = (String::new(), 0, Vec::new());
+    let mut lines = page.lines().peekable();
+    let mut in_console = false;
+    while let Some(line) = lines.next() {
+        renewed += &format!("{line}\n");
+        match line {
+            "```console" => in_console = true,
+            "```" => in_console = false,
+            _ if in_console && line.starts_with("$ ") => {
+                let mut said = Vec::new();
+                while let Some(line) = lines.next_if(|line| !line.starts_with("$ ") && *line != "```") {
+                    said.push(line);
+                }
+                let printed = run(&bench, &line[2..]);
+                commands += 1;
+                match matches(&said, &printed) {
+                    true => renewed += &said.iter().map(|line| format!("{line}\n")).collect::<String>(),
+                    false => {
+                        wrong.push(format!("{line}\n{}", printed.join("\n")));
+                        renewed += &anew(&said, &printed);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(commands >= 5, "only {commands} commands were found in the page");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, renewed).unwrap();
+        return;
+    }
+    assert!(
+        wrong.is_empty(),
+        "docs/sizing.md is out of date: UPDATE_DOCS=1 cargo test -p flashproof --test flashproof sizing_doc - look at the \
+         difference\n\n{}",
+        wrong.join("\n\n")
+    );
+}
+
+/// What a command prints, with blanks at the ends of lines and times of the wall clock gone.
+fn run(bench: &Bench, command: &str) -> Vec<String> {
+    let here = Path::new(FLASHPROOF).parent().unwrap().display();
+    let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
+    let shell = Command::new("bash")
+        .args(["-c", &format!("{command} 2>&1")])
+        .current_dir(bench.path(""))
+        .env("PATH", path)
+        .env_remove("FLASHPROOF_ERASE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&shell.stdout).lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Whether the lines are those printed, where `[...]` stands for any number of them.
+fn matches(said: &[&str], printed: &[String]) -> bool {
+    match said {
+        [] => printed.is_empty(),
+        [LEFT_OUT, rest @ ..] => (0..=printed.len()).any(|skip| matches(rest, &printed[skip..])),
+        [line, rest @ ..] => {
+            printed.first().is_some_and(|first| first == line.trim_end()) && matches(rest, &printed[1..])
+        }
+    }
+}
+
+/// What was printed, with what was left out before left out again where its neighbours are still there.
+fn anew(said: &[&str], printed: &[String]) -> String {
+    let place = said.iter().position(|line| *line == LEFT_OUT);
+    let kept = place.and_then(|place| {
+        let find =
+            |line: Option<&&str>| line.and_then(|line| printed.iter().position(|printed| printed == line.trim_end()));
+        let begin = if place == 0 { 0 } else { find(said.get(place - 1))? + 1 };
+        let end = if place + 1 == said.len() { printed.len() } else { find(said.get(place + 1))? };
+        let (before, after) = (printed.get(..begin)?, printed.get(end..)?);
+        Some([before, &[LEFT_OUT.to_owned()], after].concat())
+    });
+    kept.unwrap_or_else(|| printed.to_vec()).iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn lines_left_out_are_any_lines() {
+    let printed = ["a", "b", "c", "d"].map(str::to_owned);
+    assert!(matches(&["a", LEFT_OUT, "d"], &printed) && matches(&[LEFT_OUT], &printed));
+    assert!(!matches(&["a", LEFT_OUT, "c"], &printed) && !matches(&["a"], &printed) && !matches(&[], &printed));
+    assert_eq!(anew(&["x", "a", LEFT_OUT, "d"], &printed), "a\n[...]\nd\n");
+}
