@@ -8,7 +8,7 @@
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## build, run an hour's test and a certification on simulated drives in seconds
+demo: ## build, run an hour's test and a certification on simulated drives in seconds, size a captured log
 	@scripts/demo
 
 test: ## install what tests need (as root, with apt), run everything, list what was skipped and why

@@ -101,11 +101,15 @@ impl Files {
     }
 }
 
-/// The node that a file is of: the one named, or the only one.
+/// The node that a file is of: the one named, the one that its name begins with, or the only one.
 fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
     match (node, nodes) {
         (Some(node), _) => Ok(node.to_owned()),
         (None, [only]) => Ok(only.clone()),
+        (None, _) if nodes.iter().any(|id| name.starts_with(id.as_str())) => {
+            Ok(nodes.iter().find(|id| name.starts_with(id.as_str())).cloned().unwrap_or_default())
+        }
         (None, _) => Err(Failure::usage(format!(
             "of which node is {}? - the logs are of {} - give --iostat NODE={}",
             path.display(),
