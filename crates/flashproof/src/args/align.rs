@@ -12,7 +12,7 @@ pub struct AlignArgs {
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
     /// What has to reach each device: a profile (profile.json), or iostat's numbers of the cluster's drive as
-    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N flushes are taken off w/s
+    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N flushes that w/s counts are taken off it
     #[arg(long, value_name = "PROFILE")]
     pub target: String,
     /// Device to run on instead of those of CONFIG, as many as it has; may be repeated: ALL that is on it is erased

@@ -86,7 +86,7 @@ pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
     output.iter().try_for_each(Output::check)?;
     let config = on_devices(&written, &args.device)?;
     can_be_aligned(&config)?;
-    let mut target = Target::of(args)?;
+    let mut target = Target::of(args, &config)?;
     let devices = config.device_names.len();
     if devices > 1 {
         // The rates of a configuration are those of all its devices together.

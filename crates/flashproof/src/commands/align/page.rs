@@ -53,7 +53,8 @@ impl Page<'_> {
         }
         if measure.flushes_per_sec > 0.0 {
             notes.push(format!(
-                "the device has a volatile cache: {} flushes a second are not among the writes (iostat's w/s counts them)",
+                "the device has a volatile cache: {} flushes a second are not among the writes, some of which iostat's w/s \
+                 counts",
                 number(measure.flushes_per_sec)
             ));
         }
