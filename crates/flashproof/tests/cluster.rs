@@ -83,6 +83,22 @@ fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
 }
 
 #[test]
+fn only_the_namespaces_that_are_wanted_are_asked_and_changed_as_8_1_spells_it() {
+    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let config = "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=true";
+    server.set("build", "8.1.2.0");
+    server.set("namespaces", "bar;test");
+    server.set("get-config:context=namespace;namespace=test", config);
+    collect(&bench, &server, &["--enable", "--namespace", "test"]).expect(0);
+    let asked = server.asked().clone();
+    let set = "set-config:context=namespace;namespace=test;enable-benchmarks-storage";
+    assert!(asked.contains(&format!("{set}=true")) && asked.contains(&format!("{set}=false")), "{asked:?}");
+    assert!(!asked.iter().any(|name| name.contains("bar")), "{asked:?}");
+    assert_eq!(server.settings(), (false, "INFO".to_owned()));
+    assert_eq!(nodes(&bench)[0].build, Build::parse("8.1.2.0"));
+}
+
+#[test]
 fn what_was_on_already_stays_on() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_4_9));
     server.set_settings(true, "DETAIL");
@@ -210,6 +226,7 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
     );
     assert!(ended.errors()[0].ends_with(&type_this), "{}", ended.stderr);
     assert!(ended.errors()[1].contains("later: flashproof cluster restore folder"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("next: flashproof size folder"), "what was collected is told: {}", ended.stdout);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
     server.set_away(false);
     bench.flashproof(&["cluster", "restore", DIR]).expect(0);
@@ -294,6 +311,11 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
     assert_eq!(nodes(&bench).len(), 1, "what there is, is kept");
     let bench = Bench::new();
     collect(&bench, &server, &["--one-node"]).expect(0);
+    // One that was named is missing all the same.
+    let bench = Bench::new();
+    let hosts = format!("{},{gone}", server.host());
+    bench.flashproof(&arguments(&hosts, &["--one-node"])).expect(3);
+    assert_eq!(nodes(&bench).len(), 1);
 }
 
 #[test]
@@ -461,6 +483,10 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
         assert_eq!(bench.read(&format!("{dir}/messages.log")), b"two");
         assert_eq!(bench.read(&format!("{dir}/iostat-x.txt")), b"Linux");
     }
+    let mut piped = bench.prepare(&["cluster", "collect", "--out", "piped", "--log", "-"]);
+    piped.stdin(fs::File::open(bench.path("messages")).unwrap());
+    Running::start(piped).end().expect(0);
+    assert_eq!(bench.read("piped/stdin.log"), b"two");
     let ended = bench.flashproof(&["cluster", "collect", "--log", "none.log", "/dev/zero", "--out", "x"]).expect(2);
     assert_eq!(ended.errors().len(), 2, "{}", ended.stderr);
     assert!(!bench.exists("x"));

@@ -4,15 +4,17 @@ use crate::support;
 
 use results::judge::End;
 use results::series::Series;
+use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use support::info_server::{InfoServer, Mode};
 use support::{Bench, OUT, skip};
 
 /// A terminal of our own: what a window or a connection holds, and what programs in it see.
@@ -102,6 +104,51 @@ fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() 
     assert_eq!(status.code(), Some(0), "{status}");
     let run = bench.run();
     assert_eq!((run.verdict.end.clone(), run.intervals, run.agrees()), (End::Completed, 6, Some(true)));
+}
+
+#[test]
+fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
+    // What python's bcrypt makes of "admin" with the database's salt.
+    let credential = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa".to_owned();
+    for (typed, code) in [(&b"adnim\x7f\x7f\x7fmin\r"[..], 0), (b"adm\x03", 2), (b"\x04", 2)] {
+        let (bench, server) = (Bench::new(), InfoServer::start_as(Mode::Login("me".to_owned(), credential.clone())));
+        let Some(terminal) = Terminal::open(80) else { return };
+        let host = server.host();
+        let options = ["--host", &host, "--user", "me", "--for", "1", "--every", "1", "--out", OUT];
+        let command = bench.prepare(&[&["cluster", "collect"], &options[..]].concat());
+        let Some(child) = terminal.run(&command) else { return };
+        let mut child = Guard(child);
+        let mut shown = String::new();
+        wait_for("the question", || {
+            shown += &read_so_far(&terminal);
+            shown.contains("password of me: ") && !echoes(&terminal)
+        });
+        (&terminal.window).write_all(typed).unwrap();
+        let mut ended = None;
+        wait_for("its end", || {
+            ended = child.0.try_wait().unwrap();
+            ended.is_some()
+        });
+        shown += &read_so_far(&terminal);
+        assert_eq!(ended.and_then(|status| status.code()), Some(code), "{shown}");
+        assert!(echoes(&terminal), "it shows again what is typed");
+        assert!(!shown.contains("adm") && !shown.contains("adn"), "{shown}");
+    }
+}
+
+/// What a terminal has shown since the last time.
+fn read_so_far(terminal: &Terminal) -> String {
+    rustix::fs::fcntl_setfl(&terminal.window, OFlags::NONBLOCK).unwrap();
+    let (mut bytes, mut all) = ([0; 4096], Vec::new());
+    while let Ok(length @ 1..) = (&terminal.window).read(&mut bytes) {
+        all.extend_from_slice(&bytes[..length]);
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// Whether a terminal shows what is typed.
+fn echoes(terminal: &Terminal) -> bool {
+    tcgetattr(&terminal.inside).unwrap().local_modes.contains(LocalModes::ECHO)
 }
 
 #[test]

@@ -289,7 +289,9 @@ impl State {
         if let (true, Mode::RefuseSettings(answer)) = (is_set, mode) {
             return Some((*answer).to_owned());
         }
-        if let Some(value) = name.strip_prefix("set-config:context=namespace;id=test;enable-benchmarks-storage=") {
+        let selector = if self.once.lock().unwrap()["build"].starts_with("8.1") { "namespace" } else { "id" };
+        let benchmarks = format!("set-config:context=namespace;{selector}=test;enable-benchmarks-storage=");
+        if let Some(value) = name.strip_prefix(&benchmarks) {
             self.benchmarks.store(value == "true", Ordering::SeqCst);
             return Some("ok".to_owned());
         }

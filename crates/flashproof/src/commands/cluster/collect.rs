@@ -80,9 +80,12 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     let sampled = with_settings(&mut watched, args, &folder, &access, &ending, |watched| {
         sample(watched, &mut files, args, &access, &ending)
     });
-    sampled?;
-    folder.copy(&args.log, &args.iostat)?;
-    console::result(&summary(&watched, &files, args, &folder.dir))?;
+    // What there is, is told also where something could not be put back.
+    let copied = folder.copy(&args.log, &args.iostat);
+    if files.iter().any(|file| file.samples > 0) {
+        console::result(&summary(&watched, &files, args, &folder.dir))?;
+    }
+    sampled.and(copied)?;
     end(&watched, &files, &missing, args, &ending)
 }
 
@@ -325,11 +328,11 @@ fn end(
     ending: &Ending,
 ) -> Result<ExitCode, Failure> {
     let mut errors = Vec::new();
-    if !missing.is_empty() && !args.one_node {
+    if !missing.is_empty() {
         errors.push(format!(
-            "the collection is incomplete - {} could not be asked, see the warnings - its load is part of the cluster's; \
-             --one-node asks the nodes of --host alone",
-            count(missing.len() as u64, "node")
+            "the collection is incomplete - {} could not be asked, see the warnings - its load is part of the cluster's{}",
+            count(missing.len() as u64, "node"),
+            if args.one_node { "" } else { "; --one-node asks the nodes of --host alone" }
         ));
     }
     for (node, file) in watched.iter().zip(files) {

@@ -152,7 +152,7 @@ impl PutBack {
                 return Ok(());
             }
             if began.elapsed() >= patience {
-                return Err(self.failure(&errors));
+                return Err(self.failure(&errors, access));
             }
             if !std::mem::replace(&mut said, true) {
                 for (node, error) in &errors {
@@ -167,7 +167,7 @@ impl PutBack {
         }
     }
 
-    fn failure(&self, errors: &[(String, String)]) -> Failure {
+    fn failure(&self, errors: &[(String, String)], access: &Access) -> Failure {
         let mut lines = Vec::new();
         for (planned, (node, error)) in self.nodes.iter().zip(errors) {
             let commands: Vec<_> = planned.commands().collect();
@@ -177,8 +177,15 @@ impl PutBack {
                 commands.join("; ")
             ));
         }
-        let dir = files::dir_of(&self.path).display();
-        lines.push(format!("what is left stays in {}; later: flashproof cluster restore {dir}", self.path.display()));
+        let dir = shell(&files::dir_of(&self.path).display().to_string());
+        let options = match (&access.login, &access.tls) {
+            (None, None) => "",
+            _ => " (with the options for user and TLS)",
+        };
+        lines.push(format!(
+            "what is left stays in {}; later: flashproof cluster restore {dir}{options}",
+            self.path.display()
+        ));
         Failure::environment(lines.join("\n"))
     }
 
