@@ -293,7 +293,7 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
     let busy = Busy::new(4 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
-    let options = Options { buffer_bytes: 64 << 20, complete: true, queue: true };
+    let options = Options { buffer_bytes: 64 << 20, queue: true, ..Options::default() };
     let mut trace = match Trace::start(&[device.number()], options) {
         Ok(trace) => trace,
         Err(error) => return skip(&error.to_string()).unwrap_or_default(),
@@ -312,7 +312,9 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
     let requests = pairing.requests();
     // Half of each limit: by what the block layer saw, the device held the load with ease.
     let is_quick = Sla::default().limits().iter().all(|limit| {
-        let over = requests.iter().filter(|request| request.queue_ns() + request.device_ns() >= limit.threshold_ns);
+        let over = requests
+            .iter()
+            .filter(|request| request.queue_ns().unwrap_or(0) + request.device_ns().unwrap_or(0) >= limit.threshold_ns);
         !limit.is_exceeded(2 * over.count() as u64, requests.len() as u64)
     });
     let without_cpu = telemetry(&bench, "run_delay_ns").sum::<f64>() / (f64::from(SECONDS) * 1e9);

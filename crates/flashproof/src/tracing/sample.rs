@@ -96,8 +96,7 @@ impl<'a> Sample<'a> {
             }
         }
         let lost = trace.stop()?.events();
-        let within = |request: &&Request| (begin_ns..end_ns).contains(&request.queued_ns);
-        let requests = pairing.requests().iter().filter(within).copied().collect();
+        let requests = pairing.drain().filter(|request| is_whole(request, begin_ns..end_ns)).collect();
         Ok(Taken { length: Duration::from_nanos(end_ns - begin_ns), requests, lost })
     }
 
@@ -114,11 +113,17 @@ impl<'a> Sample<'a> {
     }
 }
 
+/// Whether all three moments of a request were seen, the first of them `within` the sample, and it moves data.
+fn is_whole(request: &Request, within: Range<u64>) -> bool {
+    let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
+    moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))
+}
+
 fn start(places: &[Place]) -> Result<Trace, TraceError> {
     let mut numbers: Vec<DeviceNumber> = places.iter().flat_map(|place| [place.own, place.disk]).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    Trace::start(&numbers, Options { buffer_bytes: BUFFER_BYTES, complete: true, queue: true })
+    Trace::start(&numbers, Options { buffer_bytes: BUFFER_BYTES, queue: true, ..Options::default() })
 }
 
 /// Queue and device times of requests of one device, kind and size.
@@ -171,7 +176,7 @@ fn size(request: &Request) -> TraceSize {
 
 impl Times {
     fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
-        let (queue_ns, device_ns) = (request.queue_ns(), request.device_ns());
+        let (queue_ns, device_ns) = (request.queue_ns().unwrap_or(0), request.device_ns().unwrap_or(0));
         self.queue_ns.push(queue_ns);
         self.device_ns.push(device_ns);
         let counts = [&mut self.queue_over, &mut self.device_over, &mut self.total_over];
@@ -197,8 +202,9 @@ mod tests {
     use std::time::Duration;
 
     fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
-        let (queued_ns, issued_ns) = (1_000, 1_000 + queue_ns);
-        Request { device: (8, 0), sector, sectors, op, queued_ns, issued_ns, completed_ns: issued_ns + device_ns }
+        let (queued_ns, issued_ns) = (Some(1_000), 1_000 + queue_ns);
+        let completed_ns = Some(issued_ns + device_ns);
+        Request { device: (8, 0), sector, sectors, op, queued_ns, issued_ns, completed_ns, ..Request::default() }
     }
 
     fn place(index: usize, sectors: std::ops::Range<u64>) -> Place {

@@ -8,17 +8,21 @@ use crate::observe::DeviceNumber;
 pub enum EventKind {
     /// A bio entered the block layer (`block_bio_queue`). One bio may become several requests, or part of one.
     Queue,
-    /// A bio came back with an error (`block_bio_complete`): mostly it was not allowed to wait for a free tag, and
-    /// whoever sent it sends it again.
-    Refuse,
+    /// A bio came back (`block_bio_complete`). With an error it was mostly not allowed to wait for a free tag, and
+    /// whoever sent it sends it again. Without one it is what says of a device without requests that it is done.
+    Return,
+    /// A request was put into the queue of its device (`block_rq_insert`). Not all are.
+    Insert,
     /// A request was handed to the driver (`block_rq_issue`).
     Issue,
     /// The driver reported a request, or a part of it, as done (`block_rq_complete`).
     Complete,
+    /// The driver gave a request back, to be issued once more (`block_rq_requeue`).
+    Requeue,
 }
 
 /// What a request does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum EventOp {
     /// Moves data from the device.
     Read,
@@ -29,7 +33,37 @@ pub enum EventOp {
     /// Discard or secure erase.
     Discard,
     /// Anything else: passthrough commands, write zeroes, zone management.
+    #[default]
     Other,
+}
+
+/// On whose behalf the kernel worked: a process by its number and its name.
+///
+/// Of a request it is whoever sent its first bio, where that was seen; else whoever issued it, which is a thread of
+/// the kernel's (`kworker/1:1H`) when the request had to wait, or was made by the kernel itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Task {
+    /// Its number: of a thread, as the kernel's `pid` is. 0 where it is not known.
+    pub pid: u32,
+    /// Its name, ended by zeros.
+    comm: [u8; COMM_BYTES],
+}
+
+/// Length of a name in the kernel (`TASK_COMM_LEN`).
+const COMM_BYTES: usize = 16;
+
+impl Task {
+    /// Process `pid` called `comm`, of which no more is kept than the kernel does.
+    pub fn new(pid: u32, comm: &[u8]) -> Self {
+        let mut kept = [0; COMM_BYTES];
+        kept.iter_mut().zip(comm.iter().take_while(|byte| **byte != 0)).for_each(|(kept, byte)| *kept = *byte);
+        Self { pid, comm: kept }
+    }
+
+    /// Its name. It can have any characters in it.
+    pub fn comm(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.comm.split(|byte| *byte == 0).next().unwrap_or_default())
+    }
 }
 
 /// One event of one request.
@@ -55,8 +89,12 @@ pub struct Event {
     pub fua: bool,
     /// `REQ_PREFLUSH`: the cache is emptied first.
     pub preflush: bool,
-    /// The kernel's error number, 0 or negative; always 0 but for [`EventKind::Complete`] and [`EventKind::Refuse`].
+    /// `REQ_META`: a file system's own data.
+    pub meta: bool,
+    /// The kernel's error number, 0 or negative; always 0 but for [`EventKind::Complete`] and [`EventKind::Return`].
     pub error: i32,
+    /// Who was running: of [`EventKind::Queue`] and mostly of [`EventKind::Issue`], who wanted it.
+    pub task: Task,
 }
 
 /// Sorts events by time; at the same time a request is queued before issued before complete.
@@ -70,6 +108,7 @@ pub fn sort_by_time(events: &mut [Event]) {
 #[derive(Debug)]
 pub(super) struct Decoder {
     common_type: Field,
+    common_pid: Field,
     layouts: Vec<EventLayout>,
 }
 
@@ -82,6 +121,7 @@ struct EventLayout {
     nr_sector: Field,
     rwbs: Field,
     error: Option<Field>,
+    comm: Option<Field>,
 }
 
 /// A record that ends before its fields do.
@@ -93,14 +133,18 @@ impl Decoder {
     pub(super) fn new(formats: &[(EventKind, String)]) -> Result<Self, FormatError> {
         let layouts = formats.iter().map(|(kind, text)| EventLayout::parse(*kind, text)).collect::<Result<_, _>>()?;
         let (_, any) = formats.first().ok_or(FormatError::NoId)?;
-        Ok(Self { common_type: parse_fields(any)?.get("common_type")?, layouts })
+        let common = parse_fields(any)?;
+        Ok(Self { common_type: common.get("common_type")?, common_pid: common.get("common_pid")?, layouts })
     }
 
     /// The event in `record`; `Ok(None)` if it is of a type that nobody asked for.
     pub(super) fn decode(&self, time_ns: u64, cpu: u32, record: &[u8]) -> Result<Option<Event>, ShortRecord> {
         let id = self.common_type.unsigned(record).ok_or(ShortRecord)?;
         match self.layouts.iter().find(|layout| layout.id == id) {
-            Some(layout) => layout.decode(time_ns, cpu, record).map(Some).ok_or(ShortRecord),
+            Some(layout) => {
+                let pid = self.common_pid.unsigned(record).ok_or(ShortRecord)?;
+                layout.decode(time_ns, cpu, pid as u32, record).map(Some).ok_or(ShortRecord)
+            }
             None => Ok(None),
         }
     }
@@ -110,8 +154,8 @@ impl EventLayout {
     fn parse(kind: EventKind, text: &str) -> Result<Self, FormatError> {
         let fields = parse_fields(text)?;
         let error = match kind {
-            EventKind::Complete | EventKind::Refuse => Some(fields.get("error")?),
-            EventKind::Issue | EventKind::Queue => None,
+            EventKind::Complete | EventKind::Return => Some(fields.get("error")?),
+            _ => None,
         };
         Ok(Self {
             id: parse_id(text)?,
@@ -121,10 +165,12 @@ impl EventLayout {
             nr_sector: fields.get("nr_sector")?,
             rwbs: fields.get("rwbs")?,
             error,
+            // Some kernel may go without it; who it was is then unknown.
+            comm: fields.get("comm").ok(),
         })
     }
 
-    fn decode(&self, time_ns: u64, cpu: u32, record: &[u8]) -> Option<Event> {
+    fn decode(&self, time_ns: u64, cpu: u32, pid: u32, record: &[u8]) -> Option<Event> {
         // The kernel's own dev_t: 12 bits of major, 20 of minor (not the C library's encoding).
         let dev = self.dev.unsigned(record)? as u32;
         let flags = Rwbs::parse(self.rwbs.slice(record)?);
@@ -139,7 +185,9 @@ impl EventLayout {
             sync: flags.sync,
             fua: flags.fua,
             preflush: flags.preflush,
+            meta: flags.meta,
             error: self.error.map_or(Some(0), |error| error.int(record))?,
+            task: Task::new(pid, self.comm.map_or(Some(&[][..]), |comm| comm.slice(record))?),
         })
     }
 }
@@ -162,6 +210,7 @@ pub(super) struct Rwbs {
     pub(super) sync: bool,
     pub(super) fua: bool,
     pub(super) preflush: bool,
+    pub(super) meta: bool,
 }
 
 impl Rwbs {
@@ -184,7 +233,8 @@ impl Rwbs {
             [_, flags @ ..] => (EventOp::Other, flags),
             [] => (EventOp::Other, &[][..]),
         };
-        Self { op, sync: flags.contains(&b'S'), fua: flags.contains(&b'F'), preflush }
+        let has = |flag| flags.contains(&flag);
+        Self { op, sync: has(b'S'), fua: has(b'F'), preflush, meta: has(b'M') }
     }
 }
 
@@ -194,6 +244,7 @@ mod tests {
 
     const COMPLETE: &str = "ID: 2107
 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
 \tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;
 \tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;
 \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;
@@ -204,6 +255,7 @@ mod tests {
     fn record(id: u16) -> Vec<u8> {
         let mut record = vec![0; 44];
         record[0..2].copy_from_slice(&id.to_ne_bytes());
+        record[4..8].copy_from_slice(&4711_u32.to_ne_bytes());
         record[8..12].copy_from_slice(&kernel_dev((259, 3)).to_ne_bytes());
         record[16..24].copy_from_slice(&0x1_0000_0008_u64.to_ne_bytes());
         record[24..28].copy_from_slice(&3_u32.to_ne_bytes());
@@ -227,7 +279,9 @@ mod tests {
             sync: true,
             fua: true,
             preflush: false,
+            meta: false,
             error: -5,
+            task: Task::new(4711, b""),
         };
         assert_eq!(event, expected);
     }

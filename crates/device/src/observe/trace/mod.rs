@@ -12,10 +12,12 @@
 mod event;
 mod page;
 mod pair;
+mod text;
 mod tracefs;
 
-pub use event::{Event, EventKind, EventOp, sort_by_time};
+pub use event::{Event, EventKind, EventOp, Task, sort_by_time};
 pub use pair::{Pairing, Request};
+pub use text::{LOST_COMMENT, Requests, TextError};
 pub use tracefs::{TraceError, stop_instances};
 
 use super::DeviceNumber;
@@ -37,12 +39,14 @@ pub struct Options {
     /// Whether bios entering the block layer, and those that it sends back, are recorded too (for the time
     /// before issue).
     pub queue: bool,
+    /// Whether bios that are done are recorded too: all there is of a device without requests.
+    pub bios_done: bool,
 }
 
 impl Default for Options {
     /// Issues and completions, in 64 MiB: about two seconds of 200,000 requests a second.
     fn default() -> Self {
-        Self { buffer_bytes: 64 << 20, complete: true, queue: false }
+        Self { buffer_bytes: 64 << 20, complete: true, queue: false, bios_done: false }
     }
 }
 
@@ -208,7 +212,8 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
         (EventKind::Issue, "block_rq_issue", true),
         (EventKind::Complete, "block_rq_complete", options.complete),
         (EventKind::Queue, "block_bio_queue", options.queue),
-        (EventKind::Refuse, "block_bio_complete", options.queue),
+        (EventKind::Return, "block_bio_complete", options.queue),
+        (EventKind::Requeue, "block_rq_requeue", options.complete),
     ];
     let filter: Vec<String> = devices.iter().map(|device| format!("dev == {}", kernel_dev(*device))).collect();
     let filter = filter.join(" || ");
@@ -220,7 +225,7 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
         }
         formats.push((kind, instance.get("reading the event format", &format!("{directory}/format"))?));
         let filter = match kind {
-            EventKind::Refuse => format!("({filter}) && error != 0"),
+            EventKind::Return if !options.bios_done => format!("({filter}) && error != 0"),
             _ => filter.clone(),
         };
         instance.set("filtering the events by device", &format!("{directory}/filter"), &filter)?;

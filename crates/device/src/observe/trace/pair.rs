@@ -9,59 +9,105 @@
 //! were merged into a request count as that one request, queued with the oldest of them. A bio that was split
 //! counts as several, all queued with it. Parts that complete on their own belong to one request until
 //! the last is done. A write that is to be on the medium (FUA) on a device that cannot promise that is
-//! followed by a flush of the kernel's own; it is done when the kernel says so a second time.
+//! followed by a flush of the kernel's own; it is done when the kernel says so a second time (where its bio was
+//! not seen, nobody knows that it will, and it is done the first time).
 //!
-//! A bio that was sent back because no tag was free, and is sent again, has been queued since the first time.
+//! A bio that was sent back because no tag was free, and is sent again, has been queued since the first time. A
+//! request that the driver gave back is one request, with the device since it was issued last.
 //!
-//! Flushes, discards and what else moves no data are left out. So is a request of which any of the three
-//! moments was not seen: begun before the trace, still under way at its end, or lost.
+//! A device without requests (zram, device-mapper) takes bios: there each of them is the request, and how long it
+//! was queued is not known.
+//!
+//! What is known of a request is told: begun before the trace it is not seen at all, without its bio its time in
+//! the queue is missing, and still under way at the end its time with the device.
 
-use super::{Event, EventKind, EventOp};
+use super::{Event, EventKind, EventOp, Task};
 use crate::observe::DeviceNumber;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// One request from the block layer to the device and back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Request {
     /// The disk.
     pub device: DeviceNumber,
     /// First sector on the disk, of 512 bytes.
     pub sector: u64,
-    /// Number of 512-byte sectors.
+    /// Number of 512-byte sectors; 0 for flushes and passthrough.
     pub sectors: u32,
-    /// Read or write, nothing else.
+    /// What it does.
     pub op: EventOp,
-    /// `CLOCK_MONOTONIC`, nanoseconds: the oldest of its bios entered the block layer.
-    pub queued_ns: u64,
+    /// Somebody waits for it.
+    pub sync: bool,
+    /// Done only when on the medium.
+    pub fua: bool,
+    /// The cache is emptied first.
+    pub preflush: bool,
+    /// A file system's own data.
+    pub meta: bool,
+    /// It begins where one of the last few of its kind ended.
+    pub sequential: bool,
+    /// Who wanted it.
+    pub task: Task,
+    /// `CLOCK_MONOTONIC`, nanoseconds: the oldest of its bios entered the block layer; `None` if that was not seen.
+    pub queued_ns: Option<u64>,
     /// It was handed to the driver.
     pub issued_ns: u64,
-    /// The driver reported it done, all of it.
-    pub completed_ns: u64,
+    /// The driver reported it done, all of it; `None` if that was not seen.
+    pub completed_ns: Option<u64>,
 }
 
 impl Request {
+    /// How much it moves or discards.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.sectors) * SECTOR_BYTES
+    }
+
     /// How long the kernel kept it before it gave it to the device.
-    pub fn queue_ns(&self) -> u64 {
-        self.issued_ns.saturating_sub(self.queued_ns)
+    pub fn queue_ns(&self) -> Option<u64> {
+        Some(self.issued_ns.saturating_sub(self.queued_ns?))
     }
 
     /// How long the device took.
-    pub fn device_ns(&self) -> u64 {
-        self.completed_ns.saturating_sub(self.issued_ns)
+    pub fn device_ns(&self) -> Option<u64> {
+        Some(self.completed_ns?.saturating_sub(self.issued_ns))
+    }
+
+    /// When it was wanted, as far as that was seen.
+    pub fn wanted_ns(&self) -> u64 {
+        self.queued_ns.unwrap_or(self.issued_ns)
+    }
+
+    /// What `event` says of a request, as if issued then.
+    fn of(event: &Event) -> Self {
+        let Event { device, sector, sectors, op, sync, fua, preflush, meta, task, time_ns, .. } = *event;
+        let issued_ns = time_ns;
+        Self { device, sector, sectors, op, sync, fua, preflush, meta, task, issued_ns, ..Self::default() }
     }
 }
+
+/// Bytes in a sector of the block layer.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// Requests and bios under way that are kept. A trace of issues alone would fill the memory: then requests count as
+/// never seen to complete, as those at its end do.
+const UNDER_WAY_MAX: usize = 1 << 20;
+
+/// Where the last requests of a kind on a device ended: several files are read in sequence at once.
+const ENDS: usize = 16;
+
+/// The sector of what has none: flushes and passthrough complete in the order of their kind.
+const NO_SECTOR: u64 = u64::MAX;
 
 /// What is under one key: two requests of one sector can be under way at once, the older comes first.
 type Waiting<T> = HashMap<(DeviceNumber, u64), Vec<T>>;
 
 /// A bio that waits to become requests.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Bio {
-    op: EventOp,
-    queued_ns: u64,
+    /// As a request of its own.
+    request: Request,
     /// The sector behind its last.
     end: u64,
-    fua: bool,
 }
 
 /// A request with the device.
@@ -81,96 +127,215 @@ pub struct Pairing {
     /// Sent back, and not yet sent again.
     refused: Waiting<Bio>,
     issued: Waiting<Issued>,
+    /// Given back by the driver, and not yet issued again.
+    requeued: Waiting<Issued>,
+    /// Bios and requests that were put into the maps since they were last emptied, less those taken.
+    under_way: usize,
+    /// Devices that have requests.
+    with_requests: HashSet<DeviceNumber>,
+    ends: Ends,
     requests: Vec<Request>,
 }
 
 impl Pairing {
     /// Takes the next event.
     pub fn add(&mut self, event: &Event) {
-        let moves_data = matches!(event.op, EventOp::Read | EventOp::Write);
+        let has_sectors = event.sectors > 0;
         match event.kind {
-            EventKind::Queue if moves_data && event.sectors > 0 => self.queue(event),
-            EventKind::Refuse if moves_data => self.refuse(event),
-            EventKind::Issue if moves_data && event.sectors > 0 => self.issue(event),
-            EventKind::Complete if moves_data => self.complete(event),
-            _ => {}
+            EventKind::Queue if has_sectors || is_empty_flush(event) => self.queue(event),
+            EventKind::Insert if has_sectors => self.insert(event),
+            EventKind::Return => self.bio_returns(event),
+            EventKind::Issue => self.issue(event),
+            EventKind::Complete => self.complete(event),
+            EventKind::Requeue => self.requeue(event),
+            EventKind::Queue | EventKind::Insert => {}
+        }
+        if self.under_way > UNDER_WAY_MAX {
+            self.finish();
         }
     }
 
-    /// The requests that are complete, in the order of their completion.
+    /// The requests that are complete and were not drained, in the order of their completion.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// How many requests, queued before `before_ns` and issued, are not complete.
+    /// Takes the requests that are complete, in the order of their completion.
+    pub fn drain(&mut self) -> impl Iterator<Item = Request> {
+        self.requests.drain(..)
+    }
+
+    /// No more events come: what is under way becomes requests that were not seen to complete.
+    pub fn finish(&mut self) {
+        let requeued = self.requeued.drain().flat_map(|(_, under)| under);
+        let issued = self.issued.drain().flat_map(|(_, under)| under).chain(requeued).map(|issued| issued.request);
+        // Bios are requests where there are no others.
+        let with_requests = &self.with_requests;
+        let bios = self.bios.drain().flat_map(|(_, under)| under).map(|bio| bio.request);
+        let mut rest: Vec<_> = issued.chain(bios.filter(|bio| !with_requests.contains(&bio.device))).collect();
+        rest.sort_by_key(|request| (request.issued_ns, request.sector));
+        self.requests.append(&mut rest);
+        self.refused.clear();
+        self.under_way = 0;
+    }
+
+    /// How many requests that move data, queued before `before_ns`, are not complete.
     pub fn under_way(&self, before_ns: u64) -> usize {
-        let issued = self.issued.values().flatten();
-        let bios = self.bios.values().chain(self.refused.values()).flatten();
-        issued.filter(|issued| issued.request.queued_ns < before_ns).count()
-            + bios.filter(|bio| bio.queued_ns < before_ns).count()
+        let issued = self.issued.values().flatten().map(|issued| &issued.request);
+        let bios = self.bios.values().chain(self.refused.values()).flatten().map(|bio| &bio.request);
+        let moves_data = |request: &&Request| matches!(request.op, EventOp::Read | EventOp::Write);
+        issued.chain(bios).filter(moves_data).filter(|request| request.wanted_ns() < before_ns).count()
     }
 
     fn queue(&mut self, event: &Event) {
-        let end = event.sector + u64::from(event.sectors);
+        let end = event.sector.saturating_add(event.sectors.into());
         let key = (event.device, event.sector);
-        let before = take(&mut self.refused, key, |bio| bio.op == event.op && bio.end == end);
-        let queued_ns = before.map_or(event.time_ns, |before| before.queued_ns);
-        self.bios.entry(key).or_default().push(Bio { op: event.op, queued_ns, end, fua: event.fua });
+        let mut request = Request::of(event);
+        if is_empty_flush(event) {
+            request.op = EventOp::Flush;
+        }
+        if let Some(before) = take(&mut self.refused, key, |bio| bio.request.op == request.op && bio.end == end) {
+            request.issued_ns = before.request.issued_ns;
+            self.under_way = self.under_way.saturating_sub(1);
+        }
+        self.bios.entry(key).or_default().push(Bio { request, end });
+        self.under_way += 1;
     }
 
-    fn refuse(&mut self, event: &Event) {
+    /// It counts as queued now, if its bio was not seen before.
+    fn insert(&mut self, event: &Event) {
         let key = (event.device, event.sector);
-        if let Some(bio) = take(&mut self.bios, key, |bio| bio.op == event.op) {
-            self.refused.entry(key).or_default().push(bio);
+        let knows = |bio: &Bio| bio.request.op == event.op;
+        let known = self.bios.get(&key).is_some_and(|under| under.iter().any(knows));
+        if !known && !self.requeued.contains_key(&key) {
+            self.queue(event);
         }
+    }
+
+    fn bio_returns(&mut self, event: &Event) {
+        if event.error == 0 && self.with_requests.contains(&event.device) {
+            return;
+        }
+        let key = (event.device, event.sector);
+        let matches = |bio: &Bio| bio.request.op == event.op || bio.request.op == EventOp::Flush && event.sectors == 0;
+        let Some(bio) = take(&mut self.bios, key, matches) else { return };
+        if event.error == -libc::EAGAIN {
+            return self.refused.entry(key).or_default().push(bio);
+        }
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.with_requests.contains(&event.device) {
+            return;
+        }
+        let sequential = self.ends.follows(&bio.request);
+        self.requests.push(Request { completed_ns: Some(event.time_ns), sequential, ..bio.request });
     }
 
     fn issue(&mut self, event: &Event) {
-        let end = event.sector + u64::from(event.sectors);
-        let Some(first) = self.take_bio(event, event.sector, end) else { return };
-        // Bios that were merged behind the first are in the request, too; or the first before one that was older.
-        let (mut queued_ns, mut reached) = (first.queued_ns, first.end);
-        while reached < end {
-            let Some(next) = self.take_bio(event, reached, end) else { break };
-            reached = next.end;
-            queued_ns = queued_ns.min(next.queued_ns);
+        self.with_requests.insert(event.device);
+        let end = event.sector.saturating_add(event.sectors.into());
+        let key = (event.device, sector_key(event));
+        let again = |issued: &Issued| issued.request.op == event.op && issued.end == end;
+        if let Some(mut issued) = take(&mut self.requeued, key, again) {
+            issued.request.issued_ns = event.time_ns;
+            return self.issued.entry(key).or_default().push(issued);
         }
-        let (device, sector, sectors, op) = (event.device, event.sector, event.sectors, event.op);
-        let request = Request { device, sector, sectors, op, queued_ns, issued_ns: event.time_ns, completed_ns: 0 };
-        let flush_follows = first.fua && !event.fua;
-        self.issued.entry((device, sector)).or_default().push(Issued { request, end, flush_follows });
+        let mut request = Request::of(event);
+        let mut flush_follows = false;
+        if event.sectors > 0
+            && let Some(first) = self.take_bio(event, event.sector, end)
+        {
+            // Bios that were merged behind the first are in the request, too; or the first before one that was older.
+            let (mut queued_ns, mut reached) = (first.request.issued_ns, first.end);
+            while reached < end {
+                let Some(next) = self.take_bio(event, reached, end) else { break };
+                reached = next.end;
+                queued_ns = queued_ns.min(next.request.issued_ns);
+            }
+            request.queued_ns = Some(queued_ns);
+            request.task = first.request.task;
+            flush_follows = first.request.fua && !event.fua;
+        }
+        request.sequential = self.ends.follows(&request);
+        self.issued.entry(key).or_default().push(Issued { request, end, flush_follows });
+        self.under_way += 1;
     }
 
     /// The oldest bio of the event's kind at `sector`. What of it lies behind `end` stays for the next request.
     fn take_bio(&mut self, event: &Event, sector: u64, end: u64) -> Option<Bio> {
         let key = (event.device, sector);
         // A bio that ends with the request is its own, if another one begins here, too.
-        let whole = take(&mut self.bios, key, |bio| bio.op == event.op && bio.end == end);
-        let bio = whole.or_else(|| take(&mut self.bios, key, |bio| bio.op == event.op))?;
-        if bio.end > end {
-            let rest = Bio { ..bio };
-            self.bios.entry((event.device, end)).or_default().push(rest);
+        let whole = take(&mut self.bios, key, |bio| bio.request.op == event.op && bio.end == end);
+        let bio = whole.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
+        match bio.end > end {
+            true => self.bios.entry((event.device, end)).or_default().push(bio),
+            false => self.under_way = self.under_way.saturating_sub(1),
         }
         Some(bio)
     }
 
     fn complete(&mut self, event: &Event) {
-        let key = (event.device, event.sector);
-        // Without sectors it is the second completion, after the flush.
+        let key = (event.device, sector_key(event));
+        // Of an operation that moves data, without sectors it is the second completion, after the flush.
         let second = event.sectors == 0;
-        let matches = |issued: &Issued| issued.request.op == event.op && second == (issued.end == event.sector);
+        let matches = |issued: &Issued| {
+            issued.request.op == event.op && (key.1 == NO_SECTOR || second == (issued.end == event.sector))
+        };
         let Some(mut issued) = take(&mut self.issued, key, matches) else { return };
-        let done = event.sector + u64::from(event.sectors);
-        if !second && done < issued.end {
-            return self.issued.entry((event.device, done)).or_default().push(issued);
+        let done = event.sector.saturating_add(event.sectors.into());
+        if key.1 != NO_SECTOR {
+            if !second && done < issued.end {
+                return self.issued.entry((event.device, done)).or_default().push(issued);
+            }
+            if !second && issued.flush_follows {
+                // The kernel names the first sector again.
+                issued.end = issued.request.sector;
+                return self.issued.entry((event.device, issued.request.sector)).or_default().push(issued);
+            }
         }
-        if !second && issued.flush_follows {
-            // The kernel names the first sector again.
-            issued.end = issued.request.sector;
-            return self.issued.entry((event.device, issued.request.sector)).or_default().push(issued);
-        }
-        issued.request.completed_ns = event.time_ns;
+        self.under_way = self.under_way.saturating_sub(1);
+        issued.request.completed_ns = Some(event.time_ns);
         self.requests.push(issued.request);
+    }
+
+    fn requeue(&mut self, event: &Event) {
+        let key = (event.device, sector_key(event));
+        if let Some(issued) = take(&mut self.issued, key, |issued| issued.request.op == event.op) {
+            self.requeued.entry(key).or_default().push(issued);
+        }
+    }
+}
+
+/// Whether it is a bio that does nothing but empty the cache: a write without data.
+fn is_empty_flush(event: &Event) -> bool {
+    event.sectors == 0 && event.preflush && matches!(event.op, EventOp::Write | EventOp::Flush)
+}
+
+/// The sector under which a request is found again.
+fn sector_key(event: &Event) -> u64 {
+    match event.op {
+        EventOp::Flush | EventOp::Other if event.sectors == 0 => NO_SECTOR,
+        _ => event.sector,
+    }
+}
+
+/// Where the last requests of each kind on each device ended.
+#[derive(Debug, Default)]
+pub(super) struct Ends(HashMap<(DeviceNumber, EventOp), ([u64; ENDS], usize)>);
+
+impl Ends {
+    /// Whether `request` begins where one of them ended; it is one of them from now on.
+    pub(super) fn follows(&mut self, request: &Request) -> bool {
+        if request.sectors == 0 {
+            return false;
+        }
+        let (ends, next) = self.0.entry((request.device, request.op)).or_insert(([NO_SECTOR; ENDS], 0));
+        let before = ends.iter().position(|end| *end == request.sector);
+        let at = before.unwrap_or(*next);
+        ends[at] = request.sector.saturating_add(request.sectors.into());
+        if before.is_none() {
+            *next = (*next + 1) % ENDS;
+        }
+        before.is_some()
     }
 }
 
@@ -196,7 +361,9 @@ mod tests {
             let kind = match kind {
                 "Q" => EventKind::Queue,
                 "D" => EventKind::Issue,
-                "X" => EventKind::Refuse,
+                "X" | "E" => EventKind::Return,
+                "I" => EventKind::Insert,
+                "R" => EventKind::Requeue,
                 _ => EventKind::Complete,
             };
             let flags = super::super::event::Rwbs::parse(letters.as_bytes());
@@ -211,21 +378,32 @@ mod tests {
                 sync: flags.sync,
                 fua: flags.fua,
                 preflush: flags.preflush,
-                error: 0,
+                meta: flags.meta,
+                error: if words[1] == "X" { -11 } else { 0 },
+                task: Task::new(7, words[1].as_bytes()),
             }
         };
         text.lines().filter(|line| !line.starts_with('#')).map(event).collect()
     }
 
-    /// Operation, first sector, sectors, queue and device time in microseconds of each request.
+    /// Operation, first sector, sectors, queue and device time in microseconds of each request of which both are
+    /// known and that moves data.
     fn paired(text: &str) -> Vec<(EventOp, u64, u32, u64, u64)> {
+        let whole = |(op, sector, sectors, queue, device)| Some((op, sector, sectors, queue?, device?));
+        all_of(text).into_iter().filter_map(whole).collect()
+    }
+
+    /// The same of each request, however much is known of it.
+    fn all_of(text: &str) -> Vec<(EventOp, u64, u32, Option<u64>, Option<u64>)> {
         let mut pairing = Pairing::default();
         parse(text).iter().for_each(|event| pairing.add(event));
-        let short = |request: &Request| {
-            let Request { op, sector, sectors, .. } = *request;
-            (op, sector, sectors, request.queue_ns() / 1_000, request.device_ns() / 1_000)
+        pairing.finish();
+        let us = |ns: Option<u64>| ns.map(|ns| ns / 1_000);
+        let short = |request: Request| {
+            let Request { op, sector, sectors, .. } = request;
+            (op, sector, sectors, us(request.queue_ns()), us(request.device_ns()))
         };
-        pairing.requests().iter().map(short).collect()
+        pairing.drain().map(short).collect()
     }
 
     use EventOp::{Read, Write};
@@ -286,11 +464,74 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_whole_is_left_out() {
-        assert_eq!(paired("0.000001 D R 8 8\n0.000002 C R 8 8\n0.000003 C R 16 8\n"), []);
+    fn of_what_was_not_seen_whole_the_times_are_missing() {
+        let seen = all_of("0.000001 D R 8 8\n0.000002 C R 8 8\n0.000003 C R 16 8\n0.000005 D W 0 8\n");
+        assert_eq!(seen, [(Read, 8, 8, None, Some(1)), (Write, 0, 8, None, None)]);
         let mut pairing = Pairing::default();
         parse("0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 Q R 64 8\n").iter().for_each(|event| pairing.add(event));
         assert_eq!((pairing.requests().len(), pairing.under_way(3_000), pairing.under_way(4_000)), (0, 1, 2));
+    }
+
+    #[test]
+    fn flushes_and_passthrough_complete_in_order_and_discards_by_their_sector() {
+        let text = "0.000001 D FF 0 0\n0.000002 D N 0 0\n0.000004 C FF 18446744073709551615 0\n\
+                    0.000005 C N 18446744073709551615 0\n0.000006 Q D 8 800\n0.000007 D D 8 800\n0.000009 C D 8 800\n";
+        let expected = [
+            (EventOp::Flush, 0, 0, None, Some(3)),
+            (EventOp::Other, 0, 0, None, Some(3)),
+            (EventOp::Discard, 8, 800, Some(1), Some(2)),
+        ];
+        assert_eq!(all_of(text), expected);
+    }
+
+    #[test]
+    fn a_request_that_was_given_back_is_one_request() {
+        let text = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 R R 8 8\n0.000004 I R 8 8\n0.000009 D R 8 8\n\
+                    0.000011 C R 8 8\n";
+        assert_eq!(all_of(text), [(Read, 8, 8, Some(8), Some(2))]);
+    }
+
+    #[test]
+    fn without_bios_a_request_was_queued_when_it_was_inserted() {
+        let text = "0.000001 I R 8 8\n0.000004 D R 8 8\n0.000009 C R 8 8\n0.000010 Q R 8 8\n0.000011 I R 8 8\n\
+                    0.000014 D R 8 8\n0.000015 C R 8 8\n";
+        assert_eq!(all_of(text), [(Read, 8, 8, Some(3), Some(5)), (Read, 8, 8, Some(4), Some(1))]);
+    }
+
+    #[test]
+    fn where_there_are_no_requests_bios_are_and_elsewhere_their_return_says_nothing() {
+        let bios = "0.000001 Q R 8 8\n0.000002 Q FWS 0 0\n0.000006 E R 8 8\n0.000007 E FWS 0 0\n0.000008 Q W 8 8\n";
+        let expected = [(Read, 8, 8, None, Some(5)), (EventOp::Flush, 0, 0, None, Some(5)), (Write, 8, 8, None, None)];
+        assert_eq!(all_of(bios), expected);
+        let requests = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 C R 8 8\n0.000004 E R 16 0\n0.000005 Q R 32 8\n";
+        assert_eq!(all_of(requests), [(Read, 8, 8, Some(1), Some(1))], "a bio without its request is none");
+    }
+
+    #[test]
+    fn who_sent_the_bio_wanted_the_request_and_what_follows_on_is_sequential() {
+        let text = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 C R 8 8\n0.000004 D R 16 8\n0.000005 D R 900 8\n\
+                    0.000006 D R 24 8\n";
+        let mut pairing = Pairing::default();
+        parse(text).iter().for_each(|event| pairing.add(event));
+        pairing.finish();
+        let seen: Vec<_> =
+            pairing.drain().map(|request| (request.task.comm().into_owned(), request.sequential)).collect();
+        let expected = [("Q", false), ("D", true), ("D", false), ("D", true)];
+        assert_eq!(seen, expected.map(|(comm, sequential)| (comm.to_owned(), sequential)));
+    }
+
+    #[test]
+    fn a_trace_of_issues_alone_takes_no_more_memory_than_there_are_requests() {
+        let event = parse("0.000001 D R 8 8\n")[0];
+        let (mut pairing, mut seen) = (Pairing::default(), 0);
+        let issues = UNDER_WAY_MAX as u64 * 5 / 2;
+        for sector in 0..issues {
+            pairing.add(&Event { sector, ..event });
+            assert!(pairing.under_way <= UNDER_WAY_MAX);
+            seen += pairing.drain().count();
+        }
+        pairing.finish();
+        assert_eq!((seen + pairing.drain().count()) as u64, issues);
     }
 
     #[test]

@@ -1,0 +1,440 @@
+//! Traces as text, read back into requests, whoever wrote them.
+//!
+//! ```text
+//! # ftrace: trace, trace_pipe, trace-cmd report; perf script
+//!     asd-17665   [001] .....  3272.334513: block_rq_issue: 7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]
+//! # blkparse
+//!   7,2    1        1     0.000000000 17665  D  RS 1293793 + 17 [asd]
+//! # iosnoop of perf-tools, with or without -s and -t; flashproof trace --ops
+//! STARTs          COMM             PID    TYPE DEV      BLOCK        BYTES     LATms
+//! 3272.334513     asd              17665  RS   7,2      1293793      8704      0.390
+//! ```
+//!
+//! Each line tells what it is; a table tells its columns in its heading. Kernels differ: a request's line has bytes
+//! before the sector or not, and its priority behind it or not (since 6.10). A process can be called anything,
+//! `a: block_rq_issue: b` too, so a line is tried from the left until its parts make sense. What makes none is
+//! counted, and the first of it kept to be shown. Memory is bounded, whatever is read.
+
+use super::event::{EventOp, Rwbs};
+use super::pair::{Ends, SECTOR_BYTES};
+use super::{Event, EventKind, Pairing, Request, Task};
+use crate::observe::DeviceNumber;
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Longest line that is looked at; what is longer is passed over.
+const LINE_BYTES_MAX: u64 = 16 << 10;
+
+/// How much of a line that made no sense is kept.
+const SHOWN_BYTES: usize = 120;
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// What was read beside the requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Lines in all.
+    pub lines: u64,
+    /// Lines that are no part of a trace.
+    pub unread_lines: u64,
+    /// The number of the first of them, and its beginning.
+    pub first_unread: Option<(u64, String)>,
+    /// Events that the writer lost, by its own words.
+    pub lost: u64,
+    /// Reads and writes of which the size was not recorded (iosnoop prints 0 on recent kernels).
+    pub without_size: u64,
+    /// Requests of which no instant was recorded (iosnoop without -s).
+    pub without_time: u64,
+}
+
+/// Why a text gave no requests.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// No line of it is of a trace.
+    #[error(
+        "no line of it is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
+         flashproof trace --ops{}",
+        .first.as_ref().map_or_else(|| " (it is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
+    )]
+    NoTrace {
+        /// Number and beginning of its first line.
+        first: Option<(u64, String)>,
+    },
+}
+
+impl Requests {
+    /// Reads a text to its end and gives each of its requests to `sink`: in the order in which they completed, those that were
+    /// not seen to complete last.
+    pub fn read(input: impl Read, sink: &mut dyn FnMut(Request)) -> Result<Self, TextError> {
+        let mut reader = Reader::default();
+        let mut input = BufReader::with_capacity(256 << 10, input);
+        let (mut line, mut found) = (Vec::new(), false);
+        while next_line(&mut input, &mut line)? {
+            reader.facts.lines += 1;
+            let meaning = if line.len() as u64 >= LINE_BYTES_MAX { Meaning::None } else { reader.meaning(&line) };
+            match meaning {
+                Meaning::Event(event) => {
+                    reader.pairing.add(&event);
+                    found = true;
+                }
+                Meaning::Request(request) => {
+                    reader.facts.note(&request);
+                    sink(request);
+                    found = true;
+                }
+                Meaning::Lost(events) => reader.facts.lost = reader.facts.lost.saturating_add(events),
+                Meaning::Nothing => {}
+                Meaning::None => {
+                    reader.facts.unread_lines += 1;
+                    let first = || String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned();
+                    reader.facts.first_unread.get_or_insert_with(|| (reader.facts.lines, first()));
+                }
+            }
+            reader.hand_over(sink);
+        }
+        reader.pairing.finish();
+        reader.hand_over(sink);
+        match found {
+            true => Ok(reader.facts),
+            false => Err(TextError::NoTrace { first: reader.facts.first_unread }),
+        }
+    }
+
+    fn note(&mut self, request: &Request) {
+        let moves_data = matches!(request.op, EventOp::Read | EventOp::Write | EventOp::Discard);
+        self.without_size += u64::from(moves_data && request.sectors == 0);
+        self.without_time += u64::from(request.issued_ns == 0);
+    }
+}
+
+/// Reads the next line without its end; of one that is too long only so much, and passes over the rest. False at
+/// the end.
+fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', line)? == 0 {
+        return Ok(false);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        line.pop_if(|byte| *byte == b'\r');
+        return Ok(true);
+    }
+    // `skip_until` keeps nothing.
+    if line.len() as u64 == LINE_BYTES_MAX {
+        input.skip_until(b'\n')?;
+    }
+    Ok(true)
+}
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+enum Meaning {
+    Event(Event),
+    Request(Request),
+    /// So many events are missing here.
+    Lost(u64),
+    /// A heading, a comment, or an event of something else.
+    Nothing,
+    /// It is no line of a trace.
+    None,
+}
+
+#[derive(Default)]
+struct Reader {
+    facts: Requests,
+    pairing: Pairing,
+    /// The columns of a table, once its heading was read.
+    columns: Option<Columns>,
+    ends: Ends,
+}
+
+impl Reader {
+    fn hand_over(&mut self, sink: &mut dyn FnMut(Request)) {
+        let Self { pairing, facts, .. } = self;
+        if !pairing.requests().is_empty() {
+            pairing.drain().for_each(|request| {
+                facts.note(&request);
+                sink(request);
+            });
+        }
+    }
+
+    fn meaning(&mut self, line: &[u8]) -> Meaning {
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            return Meaning::Nothing;
+        }
+        if text[0] == b'#' || text.starts_with(b"CPU:") || text.starts_with(b"CPU ") {
+            return lost(text).map_or(Meaning::Nothing, Meaning::Lost);
+        }
+        if let Some(event) = ftrace(text) {
+            return event;
+        }
+        if let Some(columns) = Columns::of(text) {
+            self.columns = Some(columns);
+            return Meaning::Nothing;
+        }
+        if let Some(mut request) = self.columns.as_ref().and_then(|columns| columns.request(text)) {
+            request.sequential = self.ends.follows(&request);
+            return Meaning::Request(request);
+        }
+        blkparse(text).unwrap_or(Meaning::None)
+    }
+}
+
+/// Events that a line says are lost.
+fn lost(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Some(counts) = text.strip_prefix("# entries-in-buffer/entries-written:") {
+        let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
+        return Some(written.parse::<u64>().ok()?.saturating_sub(kept.parse().ok()?)).filter(|lost| *lost > 0);
+    }
+    if let Some(count) = text.strip_prefix(LOST_COMMENT) {
+        return count.trim().parse().ok();
+    }
+    // `CPU:1 [LOST 532 EVENTS]`, or without the number.
+    let count = text.split_once("[LOST ")?.1.split_once("EVENTS]")?.0.trim();
+    Some(if count.is_empty() { 1 } else { count.parse().ok()? })
+}
+
+/// What stands before the number of lost events in the output of `flashproof trace --ops`.
+pub const LOST_COMMENT: &str = "# lost events:";
+
+/// The event in a line of ftrace; `None` if it is none.
+fn ftrace(line: &[u8]) -> Option<Meaning> {
+    const EVENT: &[u8] = b"block_";
+    let mut from = 0;
+    while let Some(at) = find(&line[from..], EVENT).map(|at| at + from) {
+        from = at + EVENT.len();
+        // perf script has the system before the name.
+        let head = line[..at].strip_suffix(b"block:").unwrap_or(&line[..at]);
+        let Some(head) = head.trim_ascii_end().strip_suffix(b":") else { continue };
+        let Some((time_ns, cpu, task)) = ftrace_head(head) else { continue };
+        let Some(colon) = line[at..].iter().position(|byte| *byte == b':') else { continue };
+        let (name, body) = (&line[at..at + colon], &line[at + colon + 1..]);
+        let kind = match name {
+            b"block_rq_issue" => EventKind::Issue,
+            b"block_rq_complete" => EventKind::Complete,
+            b"block_rq_insert" => EventKind::Insert,
+            b"block_rq_requeue" => EventKind::Requeue,
+            b"block_bio_queue" => EventKind::Queue,
+            b"block_bio_complete" => EventKind::Return,
+            name if name.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') => {
+                return Some(Meaning::Nothing);
+            }
+            _ => continue,
+        };
+        if let Some(event) = event(kind, time_ns, cpu, task, body) {
+            return Some(Meaning::Event(event));
+        }
+    }
+    None
+}
+
+/// `asd-17665   [001] .....  3272.334513`, of perf `asd 17665 [001]  3272.334513`; with `( 1234)`, the process of a
+/// thread, before the CPU.
+fn ftrace_head(head: &[u8]) -> Option<(u64, u32, Task)> {
+    let (rest, time) = last_word(head)?;
+    let time_ns = nanoseconds(time)?;
+    let (mut rest, mut word) = last_word(rest)?;
+    if !word.starts_with(b"[") {
+        // Flags: interrupts off, preemption...
+        (rest, word) = last_word(rest)?;
+    }
+    let cpu = number(word.strip_prefix(b"[")?.strip_suffix(b"]")?)?;
+    let mut rest = rest.trim_ascii();
+    if rest.ends_with(b")") {
+        rest = rest[..rest.iter().rposition(|byte| *byte == b'(')?].trim_ascii_end();
+    }
+    let at = rest.iter().rposition(|byte| matches!(byte, b'-' | b' ' | b'/'))?;
+    let pid = number(&rest[at + 1..])?;
+    let comm = if rest[at] == b'/' { last_word(&rest[..at])?.0 } else { &rest[..at] };
+    Some((time_ns, cpu as u32, Task::new(pid as u32, comm.trim_ascii())))
+}
+
+/// `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`: bytes and command are those of a request.
+fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &[u8]) -> Option<Event> {
+    let (device, rest) = first_word(body)?;
+    let (letters, rest) = first_word(rest)?;
+    let mut rest = rest.trim_ascii_start();
+    if let Some(open) = command(rest) {
+        rest = &rest[open + rest[open..].iter().position(|byte| *byte == b')')? + 1..];
+    }
+    let (sector, rest) = first_word(rest)?;
+    let (plus, rest) = first_word(rest)?;
+    let (sectors, rest) = first_word(rest)?;
+    if plus != b"+" {
+        return None;
+    }
+    let within = |rest: &'_ [u8]| -> Option<Vec<u8>> {
+        let (open, close) = (rest.iter().position(|byte| *byte == b'[')?, rest.iter().rposition(|byte| *byte == b']')?);
+        rest.get(open + 1..close).map(<[u8]>::to_vec)
+    };
+    let last = within(rest);
+    let is_done = matches!(kind, EventKind::Complete | EventKind::Return | EventKind::Requeue);
+    let error = last.as_deref().filter(|_| is_done).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+    let task = match last.filter(|_| !is_done) {
+        Some(comm) => Task::new(task.pid, &comm),
+        None => task,
+    };
+    let sectors = u32::try_from(number(sectors)?).ok()?;
+    let mut flags = letters_of(letters)?;
+    // blkparse prints no letter for what a flush does, as it moves nothing.
+    if flags.preflush && flags.op == EventOp::Other && sectors == 0 {
+        flags.op = EventOp::Flush;
+    }
+    Some(Event {
+        time_ns,
+        cpu,
+        kind,
+        device: device_number(device)?,
+        sector: number(sector)?,
+        sectors,
+        op: flags.op,
+        sync: flags.sync,
+        fua: flags.fua,
+        preflush: flags.preflush,
+        meta: flags.meta,
+        error: error.unwrap_or(0),
+        task,
+    })
+}
+
+/// Where the command of a request begins, behind its bytes or at once.
+fn command(rest: &[u8]) -> Option<usize> {
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let open = digits + rest[digits..].iter().take_while(|byte| **byte == b' ').count();
+    (rest.get(open) == Some(&b'(')).then_some(open)
+}
+
+/// `8,0  1  17  0.000012345  1234  D  RS 1293793 + 17 [asd]`
+fn blkparse(line: &[u8]) -> Option<Meaning> {
+    let (device, rest) = first_word(line)?;
+    let (cpu, rest) = first_word(rest)?;
+    let (sequence, rest) = first_word(rest)?;
+    let (time, rest) = first_word(rest)?;
+    let (pid, rest) = first_word(rest)?;
+    let (action, rest) = first_word(rest)?;
+    let (cpu, time_ns, pid) = (number(cpu)? as u32, nanoseconds(time)?, number(pid)? as u32);
+    number(sequence)?;
+    device_number(device)?;
+    let kind = match action {
+        b"D" => EventKind::Issue,
+        b"C" => EventKind::Complete,
+        b"I" => EventKind::Insert,
+        b"R" => EventKind::Requeue,
+        b"Q" => EventKind::Queue,
+        _ => return Some(Meaning::Nothing),
+    };
+    let mut body = [device, b" ", rest].concat();
+    // A flush or a command has no place.
+    if find(rest, b" + ").is_none() {
+        let (letters, rest) = first_word(rest)?;
+        body = [device, b" ", letters, b" 0 + 0 ", rest].concat();
+    }
+    event(kind, time_ns, cpu, Task::new(pid, b""), &body).map(Meaning::Event)
+}
+
+/// The columns of a table of requests, by their places. COMM can have blanks in it, so those behind it are counted
+/// from the end.
+#[derive(Debug, Clone, PartialEq)]
+struct Columns {
+    names: Vec<String>,
+    comm: usize,
+}
+
+impl Columns {
+    /// Those that a heading names; `None` if it is none.
+    fn of(line: &[u8]) -> Option<Self> {
+        let names: Vec<String> = std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::to_owned).collect();
+        let has = |name: &str| names.iter().any(|found| found == name);
+        let comm = names.iter().position(|name| name == "COMM")?;
+        ["PID", "TYPE", "DEV", "BLOCK", "BYTES", "LATms"].into_iter().all(has).then_some(Self { names, comm })
+    }
+
+    /// The request in a row.
+    fn request(&self, line: &[u8]) -> Option<Request> {
+        let (mut words, mut rest) = (vec![&b""[..]; self.names.len()], line);
+        for word in &mut words[..self.comm] {
+            (*word, rest) = first_word(rest)?;
+        }
+        for word in words[self.comm + 1..].iter_mut().rev() {
+            (rest, *word) = last_word(rest)?;
+        }
+        words[self.comm] = rest.trim_ascii();
+        let of = |name: &str| self.names.iter().position(|found| found == name).map(|at| words[at]);
+        let seconds = |name: &str| of(name).and_then(nanoseconds);
+        // A time in milliseconds is one in seconds, with the point elsewhere.
+        let milliseconds = |name: &str| of(name).and_then(nanoseconds).map(|ns| ns / 1_000);
+        let flags = letters_of(of("TYPE")?)?;
+        let (device_ns, queue_ns) = (milliseconds("LATms"), milliseconds("QUEms"));
+        let issued_ns = seconds("STARTs").or_else(|| seconds("ENDs")?.checked_sub(device_ns?)).unwrap_or(0);
+        Some(Request {
+            device: device_number(of("DEV")?)?,
+            sector: number(of("BLOCK")?)?,
+            sectors: u32::try_from(number(of("BYTES")?)? / SECTOR_BYTES).ok()?,
+            op: flags.op,
+            sync: flags.sync,
+            fua: flags.fua,
+            preflush: flags.preflush,
+            meta: flags.meta,
+            sequential: false,
+            task: Task::new(number(of("PID")?)? as u32, words[self.comm]),
+            queued_ns: queue_ns.and_then(|queue_ns| issued_ns.checked_sub(queue_ns)),
+            issued_ns,
+            completed_ns: device_ns.map(|device_ns| issued_ns.saturating_add(device_ns)),
+        })
+    }
+}
+
+/// What the letters of a request say; `None` if these are no such letters.
+fn letters_of(text: &[u8]) -> Option<Rwbs> {
+    let known = text.len() <= 10 && text.iter().all(|byte| b"RWFDNSAMUEZPCOI".contains(byte));
+    (known && !text.is_empty()).then(|| Rwbs::parse(text))
+}
+
+/// `7,2`
+fn device_number(text: &[u8]) -> Option<DeviceNumber> {
+    let comma = text.iter().position(|byte| *byte == b',')?;
+    let part = |text| u32::try_from(number(text)?).ok();
+    Some((part(&text[..comma])?, part(&text[comma + 1..])?))
+}
+
+/// A whole number, not too large.
+fn number(text: &[u8]) -> Option<u64> {
+    let is_number = !text.is_empty() && text.len() <= 20 && text.iter().all(u8::is_ascii_digit);
+    is_number.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
+}
+
+/// A decimal number of seconds of any precision, in nanoseconds.
+fn nanoseconds(text: &[u8]) -> Option<u64> {
+    let point = text.iter().position(|byte| *byte == b'.')?;
+    let (whole, part) = (&text[..point], &text[point + 1..]);
+    let digits = part.iter().all(u8::is_ascii_digit).then(|| part.get(..9).unwrap_or(part))?;
+    let part_ns = number(digits)? * 10_u64.pow(9 - digits.len() as u32);
+    number(whole)?.checked_mul(NS_PER_SEC)?.checked_add(part_ns)
+}
+
+/// The first word and what follows it.
+fn first_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.trim_ascii_start();
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// What stands before the last word, and the last word.
+fn last_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.trim_ascii_end();
+    let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
+    (start < text.len()).then(|| text.split_at(start))
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
+}
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;
