@@ -15,6 +15,7 @@ mod select;
 mod series;
 mod size;
 mod status;
+mod trace;
 
 pub use align::AlignArgs;
 pub use certify::CertifyArgs;
@@ -30,6 +31,7 @@ pub use select::SelectArgs;
 pub use series::SeriesArgs;
 pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
+pub use trace::TraceArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -93,6 +95,8 @@ pub enum Task {
     Devices(DevicesArgs),
     /// `flashproof cluster`
     Cluster(ClusterArgs),
+    /// `flashproof trace`
+    Trace(TraceArgs),
 }
 
 #[derive(Parser)]
@@ -142,6 +146,8 @@ enum Command {
     Devices(DevicesArgs),
     /// Collect from a live cluster what a sizing needs
     Cluster(ClusterArgs),
+    /// Show what reaches a device: sizes, rates, queue and device times, from whom; from the block tracepoints
+    Trace(TraceArgs),
 }
 
 #[derive(Parser)]
@@ -276,7 +282,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("select", |select| select.after_help(help::laid_out(select::EXAMPLES)))
         .mut_subcommand("doctor", |command| command.after_help(help::laid_out(doctor::DOCTOR_EXAMPLES)))
         .mut_subcommand("cluster", cluster::with_examples)
-        .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)));
+        .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)))
+        .mut_subcommand("trace", |command| command.after_help(help::laid_out(trace::EXAMPLES)));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) => Task::Test(Test::Storage, args),
@@ -295,6 +302,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
         Command::Cluster(args) => Task::Cluster(args),
+        Command::Trace(args) => Task::Trace(args),
     }
 }
 

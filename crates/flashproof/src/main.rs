@@ -14,6 +14,7 @@ mod console;
 mod devices;
 mod engine;
 mod failure;
+mod input;
 mod leave;
 mod output_file;
 mod progress;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Task::Doctor(args) => commands::doctor::run(&args),
         Task::Devices(args) => commands::devices::run(&args),
         Task::Cluster(args) => commands::cluster::run(&args),
+        Task::Trace(args) => commands::trace::run(&args),
         Task::Report(args) => commands::report::run(&args),
     };
     let code = ended.unwrap_or_else(|failure| {

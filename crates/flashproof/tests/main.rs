@@ -31,6 +31,7 @@ mod sizing_doc;
 mod status;
 mod support;
 mod terminal;
+mod trace;
 mod tracing;
 
 #[test]

@@ -6,17 +6,17 @@
 use crate::args::{ACT_USAGE, Format, LatencyArgs};
 use crate::console;
 use crate::failure::Failure;
+use crate::input;
 use report::latency::log::BUCKETS;
 use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement};
 use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, csv, json, markdown, table};
 use results::act_log::{Input, ReadError};
-use results::files::{self, Links};
+use results::files::Links;
 use results::judge::Outcome;
 use results::run_dir::{self, ACT_LOG, Manifest};
 use results::units::quoted;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -186,40 +186,16 @@ fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &Choice) -> Result<Opened
     Ok(opened)
 }
 
-/// The bytes of a log: a file, that of a run's directory, standard input, or a pipe that a shell put in a
-/// file's place (`-l <(zcat LOG)`). A FIFO that lies somewhere would be waited for without end.
+/// The bytes of a log: a file, that of a run's directory, standard input.
 fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
-    if name == "-" {
-        return Ok(Box::new(io::stdin()));
+    if !path.is_dir() {
+        return input::open(name, "log", "-l -");
     }
-    let (file, links) = match path.is_dir() {
-        true => {
-            let manifest = run_dir::manifest(path).map_err(Failure::usage)?;
-            if manifest.workloads.len() > 1 {
-                return Err(Failure::usage(several_logs(path, &manifest)));
-            }
-            (path.join(ACT_LOG), Links::Refused)
-        }
-        false => (path.to_owned(), Links::Followed),
-    };
-    let opened = match path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") {
-        true => File::open(&file),
-        false => files::open(&file, links),
-    };
-    match opened {
-        Ok(file) => Ok(Box::new(file)),
-        Err(error) => {
-            let advice = match error.kind() {
-                ErrorKind::NotFound if file.is_symlink() => {
-                    "it is a link to something that is not there: check where it leads"
-                }
-                ErrorKind::InvalidInput => "name the log itself, or send it to standard input with -l -",
-                ErrorKind::PermissionDenied => "read it as the user who owns it, or let this user read it (chmod)",
-                _ => "check the path",
-            };
-            Err(Failure::usage(format!("reading {} - {error} - {advice}", file.display())))
-        }
+    let manifest = run_dir::manifest(path).map_err(Failure::usage)?;
+    if manifest.workloads.len() > 1 {
+        return Err(Failure::usage(several_logs(path, &manifest)));
     }
+    input::open_file(&path.join(ACT_LOG), Links::Refused, "log", "-l -")
 }
 
 fn several_logs(dir: &Path, manifest: &Manifest) -> String {

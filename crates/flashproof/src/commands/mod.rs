@@ -15,6 +15,7 @@ pub mod select;
 pub mod size;
 pub mod status;
 pub mod test;
+pub mod trace;
 
 /// As whose program a command behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

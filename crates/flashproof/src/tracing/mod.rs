@@ -15,8 +15,8 @@ use crate::devices::Devices;
 use device::discover::{DevNum, Partition};
 use device::observe::trace::has_requests;
 use results::run_dir::{Manifest, TraceWriter};
-use sample::lines;
-use sample::{Place, SECTOR_BYTES, Sample};
+pub use sample::Place;
+use sample::{Sample, lines};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -85,17 +85,10 @@ fn place(
     size_bytes: u64,
     root: &Path,
 ) -> Result<Place, &'static str> {
-    let pair = |number: DevNum| (number.major, number.minor);
-    let own = pair(number.ok_or("it is a file, whose requests are those of its file system")?);
-    let (disk, sectors) = match partition {
-        None => (own, 0..u64::MAX),
-        Some(partition) => {
-            let first = partition.start_bytes / SECTOR_BYTES;
-            (pair(partition.disk_number), first..first + size_bytes / SECTOR_BYTES)
-        }
-    };
-    match has_requests(root, disk) {
-        true => Ok(Place { index, own, disk, sectors }),
+    let number = number.ok_or("it is a file, whose requests are those of its file system")?;
+    let place = Place::of(index, (number.major, number.minor), partition, size_bytes);
+    match has_requests(root, place.disk) {
+        true => Ok(place),
         false => Err("its driver takes bios as they come and makes no requests of them"),
     }
 }

@@ -4,6 +4,7 @@
 //! waited for a little, so that slow ones are not the ones that are missing; what takes longer than
 //! that is not seen here, but in the run's own times.
 
+use device::discover::Partition;
 use device::observe::DeviceNumber;
 use device::observe::trace::{Event, EventOp, Options, Pairing, Request, Trace, TraceError, sort_by_time};
 use results::run_dir::{LARGE_BYTES, Spread, TraceKind, TraceLine, TraceSize};
@@ -31,19 +32,31 @@ pub(super) struct Sample<'a> {
 }
 
 /// Bytes in a sector of the block layer.
-pub(super) const SECTOR_BYTES: u64 = 512;
+const SECTOR_BYTES: u64 = 512;
 
 /// What of the block layer belongs to a device of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Number of the device in the manifest.
-    pub(super) index: usize,
+pub struct Place {
+    /// Its position among the devices: in the manifest, or as the user gave them.
+    pub index: usize,
     /// The device's own number, which bios carry.
-    pub(super) own: DeviceNumber,
+    pub own: DeviceNumber,
     /// That of the disk that it lies on, which requests carry.
-    pub(super) disk: DeviceNumber,
+    pub disk: DeviceNumber,
     /// Its sectors on the disk.
-    pub(super) sectors: Range<u64>,
+    pub sectors: Range<u64>,
+}
+
+impl Place {
+    /// That of a device of `size_bytes`.
+    pub fn of(index: usize, own: DeviceNumber, partition: Option<&Partition>, size_bytes: u64) -> Self {
+        let Some(Partition { start_bytes, disk_number, .. }) = partition else {
+            return Self { index, own, disk: own, sectors: 0..u64::MAX };
+        };
+        let first = start_bytes / SECTOR_BYTES;
+        let sectors = first..first + size_bytes / SECTOR_BYTES;
+        Self { index, own, disk: (disk_number.major, disk_number.minor), sectors }
+    }
 }
 
 /// What a sample brought.

@@ -393,8 +393,11 @@ mod tests {
         all_of(text).into_iter().filter_map(whole).collect()
     }
 
+    /// A request of which not everything need be known.
+    type Seen = (EventOp, u64, u32, Option<u64>, Option<u64>);
+
     /// The same of each request, however much is known of it.
-    fn all_of(text: &str) -> Vec<(EventOp, u64, u32, Option<u64>, Option<u64>)> {
+    fn all_of(text: &str) -> Vec<Seen> {
         let mut pairing = Pairing::default();
         parse(text).iter().for_each(|event| pairing.add(event));
         pairing.finish();

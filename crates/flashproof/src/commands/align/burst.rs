@@ -282,7 +282,7 @@ impl Watched {
         let mut disks: Vec<_> = self.places.iter().map(|place| place.disk).collect();
         disks.sort_unstable();
         disks.dedup();
-        match Trace::start(&disks, Options { buffer_bytes: TRACE_BYTES, complete: false, queue: false }) {
+        match Trace::start(&disks, Options { buffer_bytes: TRACE_BYTES, complete: false, ..Options::default() }) {
             Ok(trace) => {
                 self.trace = Some((trace, Instant::now()));
                 self.traced = Ok(Traced::default());

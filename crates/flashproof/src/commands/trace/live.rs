@@ -1,0 +1,195 @@
+//! The block layer of this machine, traced until the time is over, a signal comes, or a device goes.
+
+use super::summary::Summary;
+use crate::console;
+use crate::failure::Failure;
+use crate::tracing::Place;
+use device::discover::{DeviceFacts, Kind, Roots, discover};
+use device::observe::DeviceNumber;
+use device::observe::trace::{Event, Options, Pairing, Request, Trace, has_requests, sort_by_time};
+use load::run::Control;
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use sys::usage::monotonic_ns;
+
+/// How often the kernel's buffers are emptied.
+const READ_EVERY: Duration = Duration::from_millis(50);
+/// How often it is looked whether devices and terminal are still there.
+const LOOK_EVERY_NS: u64 = 1_000_000_000;
+/// An event younger than this waits for the next round: another CPU's older one may not be there yet.
+const SETTLED_AFTER_NS: u64 = 10_000_000;
+
+/// What is traced.
+#[derive(Debug)]
+pub struct Subject {
+    places: Vec<Place>,
+    names: Vec<String>,
+    /// Whether one of them has no requests.
+    bios: bool,
+}
+
+/// What came of a trace.
+#[derive(Debug)]
+pub struct Traced {
+    /// How long it lasted.
+    pub seconds: f64,
+    /// Events that the kernel could not keep.
+    pub lost: u64,
+    /// A device that went away.
+    pub gone: Option<String>,
+}
+
+impl Subject {
+    /// The devices of these names. Says aloud what is different about one.
+    ///
+    /// Errors: one is no block device.
+    pub fn of(devices: &[String]) -> Result<Self, Failure> {
+        let (mut places, mut bios) = (Vec::new(), false);
+        for (index, name) in devices.iter().enumerate() {
+            let facts = discover(name, &Roots::default())
+                .map_err(|error| Failure::usage(format!("cannot trace {name} - {error}")))?;
+            let place = place(index, name, &facts)?;
+            if !has_requests(Path::new("/"), place.disk) {
+                bios = true;
+                console::note(&format!(
+                    "{name}: its driver takes bios as they come and makes no requests of them; bios are shown, with the whole of their time as \
+                     device time - trace the devices beneath it for the rest"
+                ));
+            }
+            places.push(place);
+        }
+        Ok(Self { places, names: devices.to_vec(), bios })
+    }
+
+    /// What each disk is called: by the name that was given, by several where partitions share it.
+    pub fn names(&self) -> BTreeMap<DeviceNumber, String> {
+        let mut names: BTreeMap<DeviceNumber, String> = BTreeMap::new();
+        for (place, name) in self.places.iter().zip(&self.names) {
+            let name = name.strip_prefix("/dev/").unwrap_or(name);
+            let known = names.entry(place.disk).or_default();
+            *known = if known.is_empty() { name.to_owned() } else { format!("{known}+{name}") };
+        }
+        names
+    }
+
+    /// Begins to record, in buffers of so many bytes over all CPUs.
+    pub fn start(&self, buffer_bytes: u64) -> Result<Trace, Failure> {
+        let mut numbers: Vec<_> = self.places.iter().flat_map(|place| [place.own, place.disk]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let options = Options { buffer_bytes, complete: true, queue: true, bios_done: self.bios };
+        Trace::start(&numbers, options).map_err(Failure::environment)
+    }
+
+    /// Traces for `seconds`, or until `control` is stopped; `sink` takes the requests as they complete, and says
+    /// whether more are wanted.
+    pub fn follow(
+        &self,
+        mut trace: Trace,
+        seconds: Option<u32>,
+        control: &Control,
+        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
+    ) -> Result<Traced, Failure> {
+        let begin_ns = monotonic_ns();
+        let end_ns = seconds.map_or(u64::MAX, |seconds| begin_ns + u64::from(seconds) * 1_000_000_000);
+        let on_terminal = io::stdout().is_terminal();
+        let (mut held, mut pairing, mut looked_ns) = (Vec::new(), Pairing::default(), begin_ns);
+        let mut gone = None;
+        let mut wanted = true;
+        let mut now_ns = begin_ns;
+        while wanted && gone.is_none() && now_ns < end_ns && !control.stopped() {
+            thread::sleep(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
+            now_ns = monotonic_ns();
+            self.read(&mut trace, &mut held)?;
+            wanted = self.hand_over(&mut held, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
+            if now_ns.saturating_sub(looked_ns) >= LOOK_EVERY_NS {
+                looked_ns = now_ns;
+                gone = self.gone();
+                wanted = wanted && (!on_terminal || io::stdout().is_terminal());
+            }
+        }
+        trace.stop().map_err(Failure::environment)?;
+        let seconds = monotonic_ns().saturating_sub(begin_ns) as f64 / 1e9;
+        self.read(&mut trace, &mut held)?;
+        let lost = trace.lost().map_err(Failure::environment)?.events();
+        // Its instance is gone from the kernel before anything else can go wrong.
+        drop(trace);
+        self.hand_over(&mut held, u64::MAX, &mut pairing, sink)?;
+        pairing.finish();
+        self.give(&mut pairing, sink)?;
+        Ok(Traced { seconds, lost, gone })
+    }
+
+    /// Takes what the kernel has. A bio of a partition belongs to its disk, whose number its request has.
+    fn read(&self, trace: &mut Trace, held: &mut Vec<Event>) -> Result<(), Failure> {
+        let read = trace.read(&mut |mut event| {
+            if let Some(place) = self.places.iter().find(|place| place.own == event.device) {
+                event.device = place.disk;
+            }
+            held.push(event);
+        });
+        read.map(drop).map_err(Failure::environment)
+    }
+
+    /// Pairs the events of `held` before `until_ns`, and gives the requests that are complete to `sink`.
+    fn hand_over(
+        &self,
+        held: &mut Vec<Event>,
+        until_ns: u64,
+        pairing: &mut Pairing,
+        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        sort_by_time(held);
+        let settled = held.partition_point(|event| event.time_ns < until_ns);
+        held.drain(..settled).for_each(|event| pairing.add(&event));
+        self.give(pairing, sink)
+    }
+
+    fn give(
+        &self,
+        pairing: &mut Pairing,
+        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        // Of a disk with partitions only what lies on those that are traced; a flush is of the whole disk.
+        let ours = |request: &Request| {
+            let on = |place: &&Place| place.disk == request.device;
+            self.places.iter().filter(on).any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
+        };
+        let requests: Vec<_> = pairing.drain().filter(ours).collect();
+        sink(&requests)
+    }
+
+    /// The name of a device that is there no more, or has no medium.
+    fn gone(&self) -> Option<String> {
+        let is_there = |place: &Place| {
+            let (major, minor) = place.own;
+            let size = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
+            size.is_ok_and(|size| size.trim() != "0")
+        };
+        self.places.iter().position(|place| !is_there(place)).map(|at| self.names[at].clone())
+    }
+}
+
+/// Adds requests to a summary, in the shape of a sink.
+pub fn add_all(summary: &mut Summary, requests: &[Request]) {
+    requests.iter().for_each(|request| summary.add(request));
+}
+
+fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<Place, Failure> {
+    let why = match facts.kind {
+        Kind::RegularFile => {
+            "it is a file, whose requests are those of the device that its file system is on; name that (findmnt -T FILE)"
+        }
+        Kind::Simulated => "it is a simulated drive, and the kernel does not see those; name a block device",
+        _ if facts.size_bytes == 0 => "it has no size: nothing is attached to it; name a device that is in use",
+        Kind::WholeDisk | Kind::Partition => {
+            let number = facts.number.map(|number| (number.major, number.minor));
+            let place = number.map(|number| Place::of(index, number, facts.partition.as_ref(), facts.size_bytes));
+            return place.ok_or_else(|| Failure::usage(format!("cannot trace {name} - it has no device number")));
+        }
+    };
+    Err(Failure::usage(format!("cannot trace {name} - {why}")))
+}

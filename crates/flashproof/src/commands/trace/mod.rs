@@ -1,0 +1,195 @@
+//! `flashproof trace`: what reaches a device, how large, from whom, and how long the kernel and the device take.
+//!
+//! ```text
+//! tracepoints --live---> \
+//!                         requests -> summary -> tables, heat map, CSV, JSON
+//! text of a trace ------> /       \-> one line each (--ops)
+//! ```
+
+mod heat;
+mod live;
+mod show;
+mod summary;
+
+use crate::args::TraceArgs;
+use crate::commands::Manner;
+use crate::console;
+use crate::failure::Failure;
+use crate::input;
+use crate::output_file::write_table;
+use crate::signals::Switch;
+use device::observe::DeviceNumber;
+use device::observe::trace::{LOST_COMMENT, Request, Requests};
+use live::Subject;
+use load::run::Control;
+use results::act_log::Input;
+use results::units::{self, quoted};
+use show::Shown;
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::sync::Arc;
+use summary::Summary;
+
+/// Traces devices, or reads a trace, and shows what came of it.
+pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.csv {
+        // Before anything is waited for.
+        write_table(path, None, args.force)?;
+    }
+    if args.ops {
+        console::result(&show::ops_heading())?;
+    }
+    match &args.from {
+        Some(name) => from_text(args, name),
+        None => from_kernel(args),
+    }
+}
+
+fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
+    let subject = Subject::of(&args.devices)?;
+    let switch =
+        Switch::install("nothing is shown of the trace; what it set up in the kernel is removed", Manner::Own)?;
+    let control = Arc::new(Control::default());
+    let _armed = switch.arm(vec![control.clone()]);
+    let trace = subject.start(args.buffer << 20)?;
+    // Only now: whoever waits for this line sees all that follows it.
+    let length =
+        args.seconds.map_or("until Ctrl-C".to_owned(), |seconds| format!("for {}", units::span(seconds.into())));
+    console::note(&format!("tracing {} {length}", args.devices.join(", ")));
+    let mut summary = Summary::default();
+    let traced = subject.follow(trace, args.seconds, &control, &mut |requests| {
+        live::add_all(&mut summary, requests);
+        print_ops(args, requests)
+    })?;
+    let shown = Shown { summary: &summary, names: subject.names(), seconds: Some(traced.seconds), lost: traced.lost };
+    if traced.lost > 0 {
+        console::warning(&format!(
+            "{} lost, as the buffers of {} MiB were full or written to at the wrong moment: counts are too low - trace fewer devices, or give a larger --buffer",
+            units::count(traced.lost, "event"),
+            args.buffer
+        ));
+    }
+    finish(args, &shown)?;
+    match traced.gone {
+        None => Ok(ExitCode::SUCCESS),
+        Some(name) => Err(Failure::environment(format!(
+            "tracing {name} ended after {} s - the device went away - what was seen until then is shown; look at the kernel log (dmesg) for the reason",
+            units::number(traced.seconds)
+        ))),
+    }
+}
+
+fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
+    let wanted = args.devices.iter().map(|device| number(device)).collect::<Result<Vec<_>, _>>()?;
+    let mut summary = Summary::default();
+    let (mut failure, mut batch) = (None, Vec::new());
+    let facts = read_trace(name, &mut |request| {
+        if failure.is_some() || !(wanted.is_empty() || wanted.contains(&request.device)) {
+            return;
+        }
+        summary.add(&request);
+        if args.ops {
+            batch.push(request);
+            if batch.len() == 1_024 {
+                failure = print_ops(args, &batch).err();
+                batch.clear();
+            }
+        }
+    })?;
+    failure.map_or(Ok(()), Err)?;
+    print_ops(args, &batch)?;
+    if summary.count() == 0 {
+        return Err(Failure::usage(format!(
+            "reading {name} - there is no request of {} in it - leave the devices away to see which there are",
+            args.devices.join(", ")
+        )));
+    }
+    let seconds = summary.span_sec();
+    finish(args, &Shown { summary: &summary, names: BTreeMap::new(), seconds, lost: facts.lost })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the trace in the file `name`, of any form, and gives its requests to `sink`. Says aloud what falls short.
+pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("reading {name} - {error}"));
+    let bytes = input::open(name, "trace", "-")?;
+    let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
+    let facts = Requests::read(&mut input, sink).map_err(|error| failed(&error))?;
+    if input.is_cut() {
+        console::warning(&format!("{name} is compressed and ends early: what was there is read"));
+    }
+    if let Some((line, text)) = &facts.first_unread {
+        console::note(&format!(
+            "{name}: {} of {} are no part of a block trace and were passed over; the first is line {line}: {}",
+            units::Grouped(facts.unread_lines),
+            units::count(facts.lines, "line"),
+            quoted(text)
+        ));
+    }
+    if facts.lost > 0 {
+        console::warning(&format!(
+            "{name}: {} lost when it was recorded: counts are too low - record it with larger buffers (trace-cmd -b, buffer_size_kb)",
+            units::count(facts.lost, "event")
+        ));
+    }
+    if facts.without_size > 0 {
+        console::warning(&format!(
+            "{name}: the sizes of {} are unknown, as iosnoop prints BYTES 0 on recent kernels - record it with flashproof trace --ops",
+            units::count(facts.without_size, "request")
+        ));
+    }
+    if facts.without_time > 0 {
+        console::warning(&format!(
+            "{name}: it says not when {} began - record it with iosnoop -s, or with flashproof trace --ops",
+            units::count(facts.without_time, "request")
+        ));
+    }
+    Ok(facts)
+}
+
+/// Prints operations, if that was asked for; tells whether somebody still reads.
+fn print_ops(args: &TraceArgs, requests: &[Request]) -> Result<bool, Failure> {
+    if !args.ops || requests.is_empty() {
+        return Ok(true);
+    }
+    console::result_if_read(&requests.iter().map(show::op).collect::<String>())
+}
+
+/// Shows the result in the forms that were asked for.
+fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
+    if let Some(path) = &args.csv {
+        write_table(path, Some(&shown.csv()?), args.force)?;
+        console::note(&format!("wrote {}", path.display()));
+    }
+    if args.ops {
+        // Where the lines go, what is missing among them is said, too.
+        return match shown.lost {
+            0 => Ok(()),
+            lost => console::result(&format!("{LOST_COMMENT} {lost}\n")),
+        };
+    }
+    if args.json {
+        let json = serde_json::to_string_pretty(&shown.json()).map_err(Failure::environment)?;
+        return console::result(&format!("{json}\n"));
+    }
+    // The colours are escape sequences, which other text must not have.
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let page = shown.text(false);
+    match colour {
+        false => console::result(&page),
+        true => console::drawing_if_read(&shown.text(true)).map(|_| ()),
+    }
+}
+
+/// The number of a device in a trace that was read: `7,2` or `7:2`.
+fn number(text: &str) -> Result<DeviceNumber, Failure> {
+    let number =
+        text.split_once([',', ':']).and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    number.ok_or_else(|| {
+        Failure::usage(format!(
+            "looking for {} in a trace - devices of a trace that is read are numbers - give major,minor, such as 259,0",
+            quoted(text)
+        ))
+    })
+}

@@ -1,0 +1,285 @@
+//! A trace shown: as tables and a heat map, as CSV, as JSON, and as one line an operation.
+
+use super::summary::{Kind, Size, Summary};
+use crate::failure::Failure;
+use device::observe::DeviceNumber;
+use device::observe::trace::{EventOp, Request};
+use report::table::Table;
+use results::cell::Latencies;
+use results::units::{self, Grouped};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Processes in the table.
+const TASKS_SHOWN: usize = 10;
+
+/// Names with which threads of the kernel's begin that issue, or write back, what somebody else wanted.
+const KERNEL_THREADS: [&str; 8] =
+    ["kworker/", "ksoftirqd/", "swapper/", "jbd2/", "kswapd", "xfsaild/", "txg_sync", "dmcrypt_write/"];
+
+/// A trace with what has to be known beside its sums.
+pub struct Shown<'a> {
+    pub summary: &'a Summary,
+    /// What devices are called; others are shown by their numbers.
+    pub names: BTreeMap<DeviceNumber, String>,
+    /// How long it lasted, seconds; `None` where no times are known.
+    pub seconds: Option<f64>,
+    /// Events that are missing.
+    pub lost: u64,
+}
+
+impl Shown<'_> {
+    fn name(&self, device: DeviceNumber) -> String {
+        self.names.get(&device).cloned().unwrap_or_else(|| format!("{},{}", device.0, device.1))
+    }
+
+    /// A number of something as a rate.
+    fn per_sec(&self, count: f64) -> Option<f64> {
+        self.seconds.filter(|seconds| *seconds > 0.0).map(|seconds| count / seconds)
+    }
+
+    /// The page for a terminal. `colour`: it takes escape sequences.
+    pub fn text(&self, colour: bool) -> String {
+        let mut page = String::new();
+        let count = units::count(self.summary.count(), "request");
+        let length =
+            self.seconds.map_or("of unknown length".to_owned(), |seconds| format!("in {} s", units::number(seconds)));
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(page, "{count} {length}");
+        if self.lost > 0 {
+            let _ = writeln!(
+                page,
+                "INCOMPLETE: {} lost; counts are too low, and times can be wrong",
+                units::count(self.lost, "event")
+            );
+        }
+        let unfinished = self.summary.unfinished();
+        if unfinished > 0 {
+            let _ = writeln!(page, "{} not seen to complete; their device times are missing", Grouped(unfinished));
+        }
+        let _ = write!(page, "\n{}\n{}\nBy whom they were wanted:\n{}", self.kinds(), self.sizes(), self.tasks());
+        let map = self.summary.heat.draw(colour);
+        if !map.is_empty() {
+            let _ = write!(page, "\nDevice time over time:\n{map}");
+        }
+        page
+    }
+
+    /// What each kind of request is.
+    fn kinds(&self) -> Table {
+        let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), units::number);
+        let share = |part: u64, of: u64| match part {
+            0 => "-".to_owned(),
+            part => format!("{} %", units::percent_digits(part as f64 / of.max(1) as f64)),
+        };
+        let row = |((device, op), kind): (&(DeviceNumber, EventOp), &Kind)| {
+            let (all, of) = (kind.all, |part| share(part, kind.all.count));
+            [
+                self.name(*device),
+                word(*op).to_owned(),
+                Grouped(all.count).to_string(),
+                rate(all.count as f64),
+                rate(all.bytes as f64 / 1e6),
+                of(kind.sync),
+                of(kind.fua),
+                of(kind.preflush),
+                of(kind.meta),
+                of(kind.sequential),
+            ]
+        };
+        Table::new("")
+            .text(["device", "type"])
+            .numbers(["count", "/s", "MB/s", "sync", "FUA", "preflush", "metadata", "sequential"])
+            .rows(self.summary.kinds.iter().map(row))
+    }
+
+    /// Times of each size.
+    fn sizes(&self) -> Table {
+        let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
+            let mut row = vec![
+                self.name(device),
+                word(op).to_owned(),
+                size_text(kind, bytes),
+                Grouped(size.all.count).to_string(),
+            ];
+            row.push(self.per_sec(size.all.count as f64).map_or("-".to_owned(), units::number));
+            for (times, quantiles) in [(&size.queue, &[0.5, 0.99, 1.0][..]), (&size.device, &[0.5, 0.99, 0.999, 1.0])] {
+                row.extend(quantiles.iter().map(|at| quantile(times, *at).map_or("-".to_owned(), units::duration)));
+            }
+            row
+        });
+        Table::new("")
+            .text(["device", "type"])
+            .numbers(["bytes", "count", "/s", "queue p50", "p99", "max", "device p50", "p99", "p99.9", "max"])
+            .rows(rows)
+    }
+
+    fn by_size(&self) -> impl Iterator<Item = (DeviceNumber, EventOp, &Kind, u64, &Size)> {
+        let kinds = self.summary.kinds.iter();
+        kinds.flat_map(|((device, op), kind)| {
+            kind.sizes.iter().map(move |(bytes, size)| (*device, *op, kind, *bytes, size))
+        })
+    }
+
+    fn tasks(&self) -> String {
+        let top = self.summary.top_tasks(TASKS_SHOWN);
+        let all = self.summary.count().max(1) as f64;
+        let rows = top.iter().map(|(task, wanted)| {
+            let pid = if task.pid == 0 { "-".to_owned() } else { task.pid.to_string() };
+            let share = units::percent_digits(wanted.count as f64 / all);
+            [comm(&task.comm()), pid, Grouped(wanted.count).to_string(), share, units::bytes(wanted.bytes as f64)]
+        });
+        let table = Table::new("").text(["comm"]).numbers(["pid", "count", "%", "bytes"]).rows(rows).to_string();
+        let kernels = top.iter().any(|(task, _)| KERNEL_THREADS.iter().any(|name| task.comm().starts_with(name)));
+        match kernels {
+            true => {
+                table
+                    + "Threads of the kernel's (kworker...) write back what somebody wrote to the page cache, flush behind writes, and\nissue what had to wait: who wanted it is not known.\n"
+            }
+            false => table,
+        }
+    }
+
+    /// One row for each size of each kind.
+    pub fn csv(&self) -> Result<String, Failure> {
+        let us = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e3));
+        let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
+            let to = if kind.gathered && bytes > 0 { 2 * bytes - 1 } else { bytes };
+            let mut row = vec![self.name(device), word(op).to_owned(), bytes.to_string(), to.to_string()];
+            row.extend([size.all.count.to_string(), size.all.bytes.to_string()]);
+            row.push(self.seconds.map_or(String::new(), |seconds| format!("{seconds:.6}")));
+            row.extend(QUANTILES.map(|(_, at)| us(quantile(&size.queue, at))));
+            row.extend(QUANTILES.map(|(_, at)| us(quantile(&size.device, at))));
+            row.extend([size.device.len().to_string(), self.lost.to_string()]);
+            row
+        });
+        let times = |what: &'static str| QUANTILES.map(move |(name, _)| format!("{what}_{name}_us"));
+        let table = Table::new("")
+            .text(["device", "type", "bytes_from", "bytes_to", "count", "bytes", "seconds"])
+            .text(times("queue"))
+            .text(times("device"))
+            .text(["completed", "lost_events"])
+            .rows(rows);
+        table.csv().map_err(Failure::environment)
+    }
+
+    /// All of it for programs.
+    pub fn json(&self) -> Value {
+        let times = |times: &Latencies| -> Value {
+            let quantiles = QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(quantile(times, at))));
+            let all = [("count".to_owned(), json!(times.len()))].into_iter().chain(quantiles);
+            Value::Object(all.collect())
+        };
+        let kinds = self.summary.kinds.iter().map(|((device, op), kind)| {
+            let sizes = kind.sizes.iter().map(|(bytes, size)| {
+                json!({
+                    "bytes": bytes,
+                    "count": size.all.count,
+                    "bytes_moved": size.all.bytes,
+                    "queue": times(&size.queue),
+                    "device": times(&size.device),
+                })
+            });
+            json!({
+                "device": self.name(*device),
+                "number": format!("{},{}", device.0, device.1),
+                "type": word(*op),
+                "count": kind.all.count,
+                "bytes_moved": kind.all.bytes,
+                "sync": kind.sync,
+                "fua": kind.fua,
+                "preflush": kind.preflush,
+                "metadata": kind.meta,
+                "sequential": kind.sequential,
+                "sizes_are_powers_of_two": kind.gathered,
+                "sizes": sizes.collect::<Vec<_>>(),
+            })
+        });
+        let tasks = self.summary.top_tasks(TASKS_SHOWN).into_iter().map(|(task, wanted)| {
+            json!({"comm": task.comm(), "pid": task.pid, "count": wanted.count, "bytes": wanted.bytes})
+        });
+        json!({
+            "seconds": self.seconds,
+            "lost_events": self.lost,
+            "count": self.summary.count(),
+            "not_completed": self.summary.unfinished(),
+            "kinds": kinds.collect::<Vec<_>>(),
+            "top_processes": tasks.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Quantiles of tables for programs.
+const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+
+fn quantile(times: &Latencies, at: f64) -> Option<u64> {
+    (!times.is_empty()).then(|| times.value_at_quantile(at))
+}
+
+/// What a request does, in a word.
+fn word(op: EventOp) -> &'static str {
+    match op {
+        EventOp::Read => "read",
+        EventOp::Write => "write",
+        EventOp::Flush => "flush",
+        EventOp::Discard => "discard",
+        EventOp::Other => "other",
+    }
+}
+
+/// A size, or the power of two where it begins.
+fn size_text(kind: &Kind, bytes: u64) -> String {
+    match kind.gathered {
+        true => format!("{}+", Grouped(bytes)),
+        false => Grouped(bytes).to_string(),
+    }
+}
+
+/// A process's name on one line: it can have anything in it.
+fn comm(name: &str) -> String {
+    match units::printable(name).trim() {
+        "" => "<...>".to_owned(),
+        name => name.replace(['\n', '\t'], " "),
+    }
+}
+
+/// The heading of the lines of operations: the columns of iosnoop, and the time in the queue.
+pub fn ops_heading() -> String {
+    ops_line(["STARTs", "COMM", "PID", "TYPE", "DEV", "BLOCK", "BYTES", "QUEms", "LATms"].map(str::to_owned))
+}
+
+/// The line of an operation.
+pub fn op(request: &Request) -> String {
+    let ms = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
+    ops_line([
+        format!("{:.6}", request.issued_ns as f64 / 1e9),
+        comm(&request.task.comm()),
+        request.task.pid.to_string(),
+        letters(request),
+        format!("{},{}", request.device.0, request.device.1),
+        request.sector.to_string(),
+        request.bytes().to_string(),
+        ms(request.queue_ns()),
+        ms(request.device_ns()),
+    ])
+}
+
+fn ops_line([start, comm, pid, kind, device, block, bytes, queue, latency]: [String; 9]) -> String {
+    format!("{start:<15} {comm:<16} {pid:<7} {kind:<5} {device:<7} {block:<12} {bytes:<8} {queue:>8} {latency:>9}\n")
+}
+
+/// The letters of the kernel for what a request is.
+fn letters(request: &Request) -> String {
+    let Request { op, preflush, fua, sync, meta, .. } = request;
+    let mut text = if *preflush { "F".to_owned() } else { String::new() };
+    text.push(match op {
+        EventOp::Read => 'R',
+        EventOp::Write => 'W',
+        EventOp::Flush => 'F',
+        EventOp::Discard => 'D',
+        EventOp::Other => 'N',
+    });
+    text.extend([(fua, 'F'), (sync, 'S'), (meta, 'M')].into_iter().filter(|(is, _)| **is).map(|(_, letter)| letter));
+    text
+}

@@ -1,0 +1,221 @@
+//! What a trace adds up to: requests by device, by what they do and by size, and who wanted them.
+//!
+//! Memory does not depend on the length of the trace. Sizes are kept apart exactly while a device has few of them of a
+//! kind, as a database's has; then they are gathered into powers of two.
+
+use super::heat::Heat;
+use device::observe::DeviceNumber;
+use device::observe::trace::{EventOp, Request, Task};
+use results::cell::{Latencies, latencies};
+use std::collections::{BTreeMap, HashMap};
+
+/// Sizes of a kind on a device that are kept apart.
+const SIZES_MAX: usize = 32;
+
+/// Processes that are kept apart; further ones count together.
+const TASKS_MAX: usize = 4_096;
+
+/// Everything that was seen.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// By device and by what the requests do.
+    pub kinds: BTreeMap<(DeviceNumber, EventOp), Kind>,
+    /// Requests and bytes by who wanted them.
+    tasks: HashMap<Task, Wanted>,
+    /// Device times over time.
+    pub heat: Heat,
+    /// When the first request was wanted, and the last event of any; nothing where no times are known.
+    span_ns: Option<(u64, u64)>,
+}
+
+/// Requests and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// How many requests.
+    pub count: u64,
+    /// How much they move or discard.
+    pub bytes: u64,
+}
+
+impl Wanted {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Requests of a device that do the same.
+#[derive(Debug, Default)]
+pub struct Kind {
+    /// By size in bytes: of so many, or of so many and more up to the next power of two.
+    pub sizes: BTreeMap<u64, Size>,
+    /// Whether sizes are gathered into powers of two.
+    pub gathered: bool,
+    /// All of them.
+    pub all: Wanted,
+    /// Somebody waits for them.
+    pub sync: u64,
+    /// Done only when on the medium.
+    pub fua: u64,
+    /// The cache is emptied before.
+    pub preflush: u64,
+    /// A file system's own data.
+    pub meta: u64,
+    /// They begin where another one ended.
+    pub sequential: u64,
+}
+
+/// Requests of a size.
+#[derive(Debug)]
+pub struct Size {
+    /// How many, and how much.
+    pub all: Wanted,
+    /// From the block layer to the driver, of those of which it is known.
+    pub queue: Latencies,
+    /// From the driver until it is done, likewise.
+    pub device: Latencies,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { all: Wanted::default(), queue: latencies(), device: latencies() }
+    }
+}
+
+impl Summary {
+    /// Takes one request.
+    pub fn add(&mut self, request: &Request) {
+        let wanted = Wanted { count: 1, bytes: request.bytes() };
+        self.kinds.entry((request.device, request.op)).or_default().add(request, wanted);
+        let task = match self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&request.task) {
+            true => request.task,
+            false => Task::new(0, b"(others)"),
+        };
+        self.tasks.entry(task).or_default().add(wanted);
+        if request.issued_ns == 0 {
+            return;
+        }
+        let end_ns = request.completed_ns.unwrap_or(request.issued_ns);
+        let (first, last) = self.span_ns.unwrap_or((u64::MAX, 0));
+        self.span_ns = Some((first.min(request.wanted_ns()), last.max(end_ns)));
+        if let Some(device_ns) = request.device_ns() {
+            self.heat.add(request.issued_ns, device_ns);
+        }
+    }
+
+    /// Seconds from the first request to the last event; `None` where no times are known.
+    pub fn span_sec(&self) -> Option<f64> {
+        self.span_ns.map(|(first, last)| last.saturating_sub(first) as f64 / 1e9)
+    }
+
+    /// Requests in all.
+    pub fn count(&self) -> u64 {
+        self.kinds.values().map(|kind| kind.all.count).sum()
+    }
+
+    /// Requests that were not seen to complete.
+    pub fn unfinished(&self) -> u64 {
+        let sizes = self.kinds.values().flat_map(|kind| kind.sizes.values());
+        sizes.map(|size| size.all.count - size.device.len().min(size.all.count)).sum()
+    }
+
+    /// Those who wanted the most requests, first.
+    pub fn top_tasks(&self, most: usize) -> Vec<(Task, Wanted)> {
+        let mut tasks: Vec<_> = self.tasks.iter().map(|(task, wanted)| (*task, *wanted)).collect();
+        tasks.sort_by_key(|(task, wanted)| (std::cmp::Reverse((wanted.count, wanted.bytes)), *task));
+        tasks.truncate(most);
+        tasks
+    }
+}
+
+impl Kind {
+    fn add(&mut self, request: &Request, wanted: Wanted) {
+        self.all.add(wanted);
+        self.sync += u64::from(request.sync);
+        self.fua += u64::from(request.fua);
+        // Of a flush that is all it does.
+        self.preflush += u64::from(request.preflush && request.op != EventOp::Flush);
+        self.meta += u64::from(request.meta);
+        self.sequential += u64::from(request.sequential);
+        let bytes = request.bytes();
+        if !self.gathered && self.sizes.len() == SIZES_MAX && !self.sizes.contains_key(&bytes) {
+            self.gather();
+        }
+        let size = self.sizes.entry(if self.gathered { power_of_two(bytes) } else { bytes }).or_default();
+        size.all.add(wanted);
+        if let Some(queue_ns) = request.queue_ns() {
+            size.queue.saturating_record(queue_ns);
+        }
+        if let Some(device_ns) = request.device_ns() {
+            size.device.saturating_record(device_ns);
+        }
+    }
+
+    fn gather(&mut self) {
+        self.gathered = true;
+        for (bytes, size) in std::mem::take(&mut self.sizes) {
+            let gathered = self.sizes.entry(power_of_two(bytes)).or_default();
+            gathered.all.add(size.all);
+            // Of one layout, they always add up.
+            let _ = gathered.queue.add(&size.queue);
+            let _ = gathered.device.add(&size.device);
+        }
+    }
+}
+
+/// The power of two at or below a number of bytes.
+fn power_of_two(bytes: u64) -> u64 {
+    bytes.checked_ilog2().map_or(0, |log| 1 << log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(sectors: u32, pid: u32) -> Request {
+        Request {
+            device: (7, 0),
+            op: EventOp::Read,
+            sectors,
+            task: Task::new(pid, b"fio"),
+            queued_ns: Some(1_000_000),
+            issued_ns: 1_000_400,
+            completed_ns: Some(1_001_400),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn few_sizes_are_exact_and_many_are_powers_of_two_without_losing_any() {
+        let mut summary = Summary::default();
+        (1..=32).for_each(|sectors| summary.add(&request(sectors, 1)));
+        let key = ((7, 0), EventOp::Read);
+        assert!(!summary.kinds[&key].gathered);
+        assert_eq!(summary.kinds[&key].sizes.keys().copied().collect::<Vec<_>>()[..3], [512, 1024, 1536]);
+        summary.add(&request(33, 1));
+        let kind = &summary.kinds[&key];
+        let sizes: Vec<_> =
+            kind.sizes.iter().map(|(bytes, size)| (*bytes, size.all.count, size.device.len())).collect();
+        assert_eq!(sizes, [(512, 1, 1), (1024, 2, 2), (2048, 4, 4), (4096, 8, 8), (8192, 16, 16), (16384, 2, 2)]);
+        assert_eq!(kind.all, Wanted { count: 33, bytes: 33 * 34 / 2 * 512 });
+    }
+
+    #[test]
+    fn processes_without_end_take_no_more_memory() {
+        let mut summary = Summary::default();
+        (0..10_000).for_each(|pid| summary.add(&request(8, pid + 1)));
+        assert!(summary.tasks.len() <= TASKS_MAX + 1);
+        let (others, wanted) = summary.top_tasks(1)[0];
+        assert_eq!((others.comm().as_ref(), wanted.count), ("(others)", 10_000 - TASKS_MAX as u64));
+        assert_eq!(summary.top_tasks(usize::MAX).iter().map(|(_, wanted)| wanted.count).sum::<u64>(), summary.count());
+    }
+
+    #[test]
+    fn what_was_not_seen_to_complete_is_counted_and_has_no_time() {
+        let mut summary = Summary::default();
+        summary.add(&request(8, 1));
+        summary.add(&Request { completed_ns: None, queued_ns: None, issued_ns: 3_001_400, ..request(8, 1) });
+        assert_eq!((summary.count(), summary.unfinished()), (2, 1));
+        assert_eq!(summary.span_sec(), Some(0.002_001_4));
+    }
+}

@@ -1,0 +1,44 @@
+//! What somebody named to be read: a file, standard input, or a pipe that a shell put in a file's place.
+
+use crate::failure::Failure;
+use results::files::{self, Links};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+/// The bytes of `name`; "-" is standard input. `what` it is, for messages; `on_stdin` is how to name standard input.
+///
+/// Only a regular file is opened, or what is open already (`-l <(zcat LOG)`): a FIFO that lies somewhere would be
+/// waited for without end.
+pub fn open(name: &str, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
+    match name {
+        "-" => Ok(Box::new(io::stdin())),
+        name => open_file(Path::new(name), Links::Followed, what, on_stdin),
+    }
+}
+
+/// As [`open`], of a file.
+pub fn open_file(path: &Path, links: Links, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
+    let opened = match path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") {
+        true => File::open(path),
+        false => files::open(path, links),
+    };
+    match opened {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => {
+            let advice = match error.kind() {
+                ErrorKind::NotFound if path.is_symlink() => {
+                    "it is a link to something that is not there: check where it leads".to_owned()
+                }
+                ErrorKind::InvalidInput => {
+                    format!("name the {what} itself, or send it to standard input with {on_stdin}")
+                }
+                ErrorKind::PermissionDenied => {
+                    "read it as the user who owns it, or let this user read it (chmod)".to_owned()
+                }
+                _ => "check the path".to_owned(),
+            };
+            Err(Failure::usage(format!("reading {} - {error} - {advice}", path.display())))
+        }
+    }
+}

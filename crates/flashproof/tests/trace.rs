@@ -1,0 +1,338 @@
+//! `flashproof trace`: counts against those of fio and awk, what it leaves behind, what it says of what it cannot.
+
+use crate::support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::{Bench, Ended, LoopDevice, Nobody, Running, Undo, skip, tool};
+
+const MIB: u64 = 1 << 20;
+
+/// A second of a server's tracepoints: see the README beside them.
+pub(crate) fn captured(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/trace").join(name)
+}
+
+/// Counts by type and bytes, by awk: see the README beside the data.
+const COUNTS_4_9: &str = "flush 0 392;read 1024 289;read 1536 12;read 2560 286;read 3072 12;read 4608 272;read 5120 29;\
+                          read 8704 285;read 9216 13;read 16896 285;read 17408 3;read 33280 301;read 66048 299;\
+                          read 66560 2;read 131072 158;write 131072 196;";
+const COUNTS_8_0: &str = "flush 0 384;read 1024 285;read 1536 16;read 2560 303;read 4608 300;read 8704 299;\
+                          read 16896 301;read 33280 301;read 66048 294;read 131072 227;write 131072 192;";
+
+/// The sums as JSON.
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", ended.stdout, ended.stderr))
+}
+
+/// `type bytes count;` of each size, sorted.
+fn counts(sums: &Value) -> String {
+    let mut counts = Vec::new();
+    for kind in sums["kinds"].as_array().unwrap() {
+        for size in kind["sizes"].as_array().unwrap() {
+            counts.push((
+                kind["type"].as_str().unwrap(),
+                size["bytes"].as_u64().unwrap(),
+                size["count"].as_u64().unwrap(),
+            ));
+        }
+    }
+    counts.sort_unstable();
+    counts.iter().map(|(kind, bytes, count)| format!("{kind} {bytes} {count};")).collect()
+}
+
+/// Whether this kernel lets us trace; said aloud if not.
+fn can_trace(bench: &Bench, device: &LoopDevice) -> Option<()> {
+    let ended = bench.flashproof(&["trace", &device.name, "--seconds", "1"]);
+    match ended.code {
+        Some(0) => Some(()),
+        _ => skip(&ended.stderr.replace('\n', " ")),
+    }
+}
+
+#[test]
+fn a_captured_trace_has_the_counts_that_awk_finds() {
+    let bench = Bench::new();
+    // The first of them has no request in its last quarter.
+    for (name, expected, seconds) in
+        [("ce-4.9.0.37-1s.txt.gz", COUNTS_4_9, 0.757), ("ce-8.0.0.15-1s.txt.zst", COUNTS_8_0, 0.961)]
+    {
+        let path = captured(name);
+        let ended = bench.flashproof(&["trace", "--from", path.to_str().unwrap(), "--json"]).expect(0);
+        assert_eq!(counts(&json(&ended)), expected, "{name}");
+        let span = json(&ended)["seconds"].as_f64().unwrap();
+        assert!((span - seconds).abs() < 0.001, "{span}");
+    }
+}
+
+#[test]
+fn lines_of_operations_read_back_are_the_same_trace() {
+    let bench = Bench::new();
+    let path = captured("ce-8.0.0.15-1s.txt.zst");
+    let from = |name: &str, more: &[&str]| bench.flashproof(&[&["trace", "--from", name], more].concat()).expect(0);
+    let ops = from(path.to_str().unwrap(), &["--ops"]).stdout;
+    bench.write("ops.txt", &ops);
+    let (first, second) = (json(&from(path.to_str().unwrap(), &["--json"])), json(&from("ops.txt", &["--json"])));
+    assert_eq!(counts(&second), COUNTS_8_0);
+    assert_eq!(first["top_processes"], second["top_processes"]);
+    assert_eq!(first["not_completed"], second["not_completed"]);
+    assert_eq!(from("ops.txt", &["--ops"]).stdout, ops, "to the last microsecond");
+}
+
+#[test]
+fn the_page_has_rates_times_processes_and_a_map_and_no_colour_where_nobody_looks() {
+    let bench = Bench::new();
+    let path = captured("ce-4.9.0.37-1s.txt.gz");
+    let ended = bench.flashproof(&["trace", "--from", path.to_str().unwrap(), "--csv", "sizes.csv"]).expect(0);
+    for words in [
+        "2,834 requests in 0.757 s",
+        "7,2     read   131,072    158   209",
+        "asd-4.9.0.37",
+        "kworker/1:1H",
+        "who wanted it is not known",
+        "Device time over time:",
+    ] {
+        assert!(ended.stdout.contains(words), "{words}\n{}", ended.stdout);
+    }
+    assert!(!ended.stdout.contains('\u{1b}'));
+    let csv = bench.text("sizes.csv");
+    assert_eq!(csv.lines().count(), 1 + 16, "{csv}");
+    assert!(csv.contains("\n\"7,2\",read,131072,131072,158,20709376,"), "{csv}");
+    let again = bench.flashproof(&["trace", "--from", path.to_str().unwrap(), "--csv", "sizes.csv"]);
+    let again = again.expect(2);
+    assert!(again.stderr.contains("sizes.csv - it is there already") && again.stdout.is_empty(), "{}", again.stderr);
+}
+
+#[test]
+fn what_is_missing_in_a_trace_that_is_read_is_said() {
+    let bench = Bench::new();
+    let iosnoop = "COMM PID TYPE DEV BLOCK BYTES LATms\nasd 7 R 8,0 100 0 0.1\nasd 7 R 8,16 100 4096 0.1\n";
+    bench.write("iosnoop.txt", iosnoop);
+    let ended = bench.flashproof(&["trace", "--from", "iosnoop.txt"]).expect(0);
+    let warnings = ended.warnings().join("\n");
+    assert!(warnings.contains("the sizes of 1 request are unknown, as iosnoop prints BYTES 0"), "{warnings}");
+    assert!(warnings.contains("it says not when 2 requests began"), "{warnings}");
+    assert!(ended.stdout.contains("2 requests of unknown length"), "{}", ended.stdout);
+    let one = bench.flashproof(&["trace", "--from", "iosnoop.txt", "8:16", "--json"]).expect(0);
+    assert_eq!(counts(&json(&one)), "read 4096 1;");
+    let none = bench.flashproof(&["trace", "--from", "iosnoop.txt", "9,9"]).expect(2);
+    assert!(none.stderr.contains("there is no request of 9,9 in it"), "{}", none.stderr);
+
+    bench.write("lost.txt", " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n");
+    let ended = bench.flashproof(&["trace", "--from", "lost.txt"]).expect(0);
+    assert!(ended.stdout.contains("INCOMPLETE: 532 events lost"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 not seen to complete"), "{}", ended.stdout);
+    let ops = bench.flashproof(&["trace", "--from", "lost.txt", "--ops"]).expect(0).stdout;
+    assert!(ops.ends_with("# lost events: 532\n"), "{ops}");
+}
+
+#[test]
+fn what_is_no_trace_and_what_is_no_device_is_refused_by_name() {
+    let bench = Bench::new();
+    bench.write("notes.txt", "buy milk\n");
+    bench.write("file", vec![0; 8192]);
+    let fifo = bench.path("fifo");
+    tool("mkfifo", &[fifo.to_str().unwrap()]);
+    for (arguments, code, words) in [
+        (&["trace"][..], 2, "<DEVICE>"),
+        (&["trace", "--from", "notes.txt"], 2, "no line of it is a block tracepoint"),
+        (&["trace", "--from", "none.txt"], 2, "check the path"),
+        (&["trace", "--from", "fifo"], 2, "it is a pipe, and only regular files are read"),
+        (&["trace", "--from", "/dev/zero"], 2, "it is a character device"),
+        (&["trace", "--from", "."], 2, "it is a directory"),
+        (&["trace", "--from", "notes.txt", "sda"], 2, "devices of a trace that is read are numbers"),
+        (&["trace", "file"], 2, "it is a file, whose requests are those of the device"),
+        (&["trace", "/dev/none"], 2, "there is no such device"),
+        (&["trace", "/dev/null"], 2, "it is a character device, not a block device"),
+    ] {
+        let ended = bench.flashproof(arguments).expect(code);
+        assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+/// The instances of flashproof's tracing that are in the kernel, by process.
+fn instances(pid: u32) -> Vec<String> {
+    let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(&format!("flashproof-{pid}-"))).collect()
+}
+
+/// A trace that goes on.
+fn tracing(bench: &Bench, device: &str, more: &[&str]) -> Running {
+    let mut running = Running::start(bench.prepare(&[&["trace", device], more].concat()));
+    running.wait_to_hear(&format!("tracing {device} until Ctrl-C"));
+    running
+}
+
+#[test]
+fn fio_and_the_trace_agree_to_the_operation() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(()) = can_trace(&bench, &device) else { return };
+    let Some(_) = tool("fio", &["--version"]) else { return };
+    let running = tracing(&bench, &device.name, &["--json"]);
+    // Primes of operations, of which no two can be merged, and sizes that fit one request.
+    for (name, kind, bytes, count) in
+        [("r", "randread", 4096, 997), ("w", "randwrite", 32_768, 499), ("t", "randtrim", 65_536, 101)]
+    {
+        let arguments = [
+            format!("--name={name}"),
+            format!("--filename={}", device.name),
+            format!("--rw={kind}"),
+            format!("--bs={bytes}"),
+            format!("--number_ios={count}"),
+            "--size=60M".to_owned(),
+            "--direct=1".to_owned(),
+            "--ioengine=psync".to_owned(),
+            "--norandommap".to_owned(),
+        ];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let Some(_) = tool("fio", &arguments) else { return };
+    }
+    running.signal("INT");
+    let ended = running.end().expect(0);
+    let sums = json(&ended);
+    assert_eq!(sums["lost_events"], 0);
+    // Whoever looks at the device when fio closes it reads in other sizes and in 4 KiB: fio's own are told by name.
+    let of_fio = |count: u64| {
+        let tasks = sums["top_processes"].as_array().unwrap();
+        tasks.iter().any(|task| task["comm"].as_str().unwrap().starts_with("fio") && task["count"] == count)
+    };
+    assert!([997, 499, 101].into_iter().all(of_fio), "{}", ended.stdout);
+    let counts = counts(&sums);
+    for expected in ["write 32768 499;", "discard 65536 101;"] {
+        assert!(counts.contains(expected), "{counts}");
+    }
+    let reads = sums["kinds"].as_array().unwrap().iter().find(|kind| kind["type"] == "read").unwrap();
+    let times = &reads["sizes"].as_array().unwrap().iter().find(|size| size["bytes"] == 4096).unwrap()["queue"];
+    assert!(times["count"].as_u64() >= Some(997) && times["p50_ns"].as_u64() > Some(0), "{times}");
+}
+
+/// Whether the instances cannot be looked at from here.
+fn instances_unseen() -> bool {
+    !Path::new("/sys/kernel/tracing/instances").is_dir()
+}
+
+#[test]
+fn however_it_ends_tracing_is_left_as_it_was_found() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some(()) = can_trace(&bench, &device) else { return };
+    if instances_unseen() {
+        return skip("tracefs is not mounted at /sys/kernel/tracing").unwrap_or_default();
+    }
+    for signal in ["INT", "TERM"] {
+        let running = tracing(&bench, &device.name, &[]);
+        let pid = running.pid();
+        running.signal(signal);
+        let ended = running.end().expect(0);
+        assert!(ended.stdout.contains("requests in"), "what was seen is shown: {}", ended.stdout);
+        assert_eq!(instances(pid), [""; 0], "{signal}");
+    }
+    let killed = tracing(&bench, &device.name, &[]);
+    let killed_pid = killed.pid();
+    killed.signal("KILL");
+    assert_eq!(killed.end().signal, Some(9));
+    // Another trace of the tests may have removed it already; whoever comes next does.
+    let other = tracing(&bench, &device.name, &[]);
+    assert_eq!(instances(killed_pid), [""; 0]);
+    bench.flashproof(&["trace", &device.name, "--seconds", "1"]).expect(0);
+    assert_eq!(instances(other.pid()).len(), 1, "one that is in use stays");
+    other.signal("INT");
+    other.end().expect(0);
+}
+
+#[test]
+fn a_device_that_goes_away_ends_the_trace_with_what_was_seen() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some(()) = can_trace(&bench, &device) else { return };
+    let running = tracing(&bench, &device.name, &[]);
+    let name = device.name.clone();
+    drop(device);
+    let ended = running.end().expect(3);
+    assert!(ended.stderr.contains(&format!("tracing {name} ended after")), "{}", ended.stderr);
+    assert!(ended.stdout.contains("requests in"), "{}", ended.stdout);
+}
+
+/// A zram device of the test's own, removed when dropped.
+struct Zram(String);
+
+impl Zram {
+    fn new() -> Option<Self> {
+        let number = fs::read_to_string("/sys/class/zram-control/hot_add");
+        let Ok(number) = number else { return skip("no zram here, or no root") };
+        let zram = Self(number.trim().to_owned());
+        fs::write(format!("/sys/block/zram{}/disksize", zram.0), "16M").ok().or_else(|| skip("zram takes no size"))?;
+        Some(zram)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.0);
+    }
+}
+
+#[test]
+fn a_device_that_takes_bios_shows_bios() {
+    let bench = Bench::new();
+    let Some(zram) = Zram::new() else { return };
+    let name = format!("/dev/zram{}", zram.0);
+    if !Path::new(&name).exists() {
+        return skip(&format!("nobody makes {name} here")).unwrap_or_default();
+    }
+    let running = tracing(&bench, &name, &["--json"]);
+    // Pages are its sectors.
+    for block in 0..23 {
+        let line = format!("dd if=/dev/zero of={name} bs=8192 count=1 oflag=direct seek={} status=none", block * 2);
+        tool("sh", &["-c", &line]).unwrap_or_else(|| panic!("{line}"));
+    }
+    running.signal("INT");
+    let ended = running.end().expect(0);
+    assert!(ended.stderr.contains("its driver takes bios as they come"), "{}", ended.stderr);
+    let sums = json(&ended);
+    assert!(counts(&sums).contains("write 8192 23;"), "{}", ended.stdout);
+    assert_eq!((&sums["not_completed"], &sums["lost_events"]), (&Value::from(0), &Value::from(0)), "{}", ended.stdout);
+}
+
+#[test]
+fn of_a_partition_its_own_requests_are_shown() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--partscan"]) else { return };
+    let Some(()) = can_trace(&bench, &device) else { return };
+    let Some(_) = tool("addpart", &[&device.name, "1", "2048", "8192"]) else { return };
+    let _partition = Undo::with("delpart", &[&device.name, "1"]);
+    let partition = format!("{}p1", device.name);
+    if !Path::new(&partition).exists() {
+        return skip(&format!("nobody makes {partition} here")).unwrap_or_default();
+    }
+    let running = tracing(&bench, &partition, &["--json"]);
+    read_23(&partition);
+    read_23(&device.name);
+    running.signal("INT");
+    let ended = running.end().expect(0);
+    assert!(counts(&json(&ended)).contains("read 3584 23;"), "those before it are not its own: {}", ended.stdout);
+}
+
+/// 23 reads of seven sectors, no two of which can be merged, in the first 750 KiB of a device.
+fn read_23(device: &str) {
+    for index in 0..23 {
+        let skip = index * 64;
+        let line = format!(
+            "dd if={device} of=/dev/null bs=3584 count=1 iflag=direct,skip_bytes skip={} status=none",
+            skip * 512
+        );
+        tool("sh", &["-c", &line]).unwrap_or_else(|| panic!("{line}"));
+    }
+}
+
+#[test]
+fn without_root_it_says_what_is_needed() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some(nobody) = Nobody::new(&bench) else { return };
+    let ended = nobody.flashproof(&bench, &["trace", &device.name, "--seconds", "1"]).expect(3);
+    assert!(ended.stderr.contains("run as root"), "{}", ended.stderr);
+}
