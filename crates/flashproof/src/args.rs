@@ -10,6 +10,7 @@ mod help;
 mod latency;
 mod prep;
 mod rate;
+mod replay;
 mod report;
 mod select;
 mod series;
@@ -26,6 +27,7 @@ pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{ACT_USAGE, Format, LatencyArgs};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
+pub use replay::StorageArgs;
 pub use report::ReportArgs;
 pub use select::SelectArgs;
 pub use series::SeriesArgs;
@@ -46,6 +48,7 @@ impl Task {
     pub fn is_quiet(&self) -> bool {
         match self {
             Self::Test(_, args) => args.quiet,
+            Self::Replay(args) => args.test.quiet,
             Self::Prep(args) => args.quiet,
             Self::Certify(args) => args.series.quiet,
             Self::Rate(args) => args.series.quiet,
@@ -67,6 +70,8 @@ pub struct Invocation {
 pub enum Task {
     /// `flashproof storage`, `flashproof index`, `act_storage`, `act_index`
     Test(Test, TestArgs),
+    /// `flashproof storage --replay`
+    Replay(Box<StorageArgs>),
     /// `flashproof prep`, `act_prep`
     Prep(PrepArgs),
     /// `flashproof latency`, `act_latency.py`
@@ -115,7 +120,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run an ACT storage test: record reads, large-block reads and writes, and a verdict
-    Storage(TestArgs),
+    Storage(StorageArgs),
     /// Run an ACT index test: 4 KiB reads, page updates by cache threads, and a verdict
     Index(TestArgs),
     /// Show which share of operations took longer than what, from the logs of ACT or of runs
@@ -230,6 +235,7 @@ Examples:
   flashproof storage act_storage.conf --dry-run           check the file, show the rates
   flashproof storage act_storage.conf --as-act            comparable with published ACT results
   flashproof storage act_storage.conf --sla \"5%>1ms,1%>8ms\"
+  flashproof storage --replay ops.txt --device /dev/nvme1n1    what flashproof trace --ops recorded
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
 names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
@@ -267,7 +273,7 @@ fn act_task(name: &'static str, alias: Alias, arguments: Vec<OsString>) -> Task 
 
 fn own_task(arguments: Vec<OsString>) -> Task {
     let command = Cli::command()
-        .mut_subcommand("storage", |command| with_options(command, Test::Storage))
+        .mut_subcommand("storage", |command| replay::beside(with_options(command, Test::Storage)))
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("prep", |prep| prep.after_help(help::laid_out(prep::EXAMPLES)))
@@ -286,7 +292,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("trace", |command| command.after_help(help::laid_out(trace::EXAMPLES)));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
-        Command::Storage(args) => Task::Test(Test::Storage, args),
+        Command::Storage(args) if args.replay.replay.is_some() => Task::Replay(Box::new(args)),
+        Command::Storage(args) => Task::Test(Test::Storage, args.test),
         Command::Index(args) => Task::Test(Test::Index, args),
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Prep(args) => Task::Prep(args),

@@ -24,6 +24,7 @@ mod outputs;
 mod prep;
 mod rate;
 mod real;
+mod replay;
 mod select;
 mod simulated;
 mod size;

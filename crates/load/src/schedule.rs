@@ -7,6 +7,7 @@
 
 use crate::rate::Rate;
 use device::random::Random;
+use std::sync::Arc;
 
 const NS_PER_SEC: u128 = 1_000_000_000;
 
@@ -22,6 +23,8 @@ pub enum Schedule {
     Poisson(Poisson),
     /// As a thread that sleeps until each instant of an even sequence.
     Woken(Woken),
+    /// As they were recorded.
+    Listed(Listed),
 }
 
 impl Schedule {
@@ -32,6 +35,7 @@ impl Schedule {
             Self::Even(even) => even.next_ns(),
             Self::Poisson(poisson) => poisson.next_ns(),
             Self::Woken(woken) => woken.next_ns(),
+            Self::Listed(listed) => listed.next_ns(),
         }
     }
 
@@ -41,6 +45,9 @@ impl Schedule {
             && let Some(count) = even.pass_before(end_ns)
         {
             return count;
+        }
+        if let Self::Listed(listed) = self {
+            return listed.pass_before(end_ns);
         }
         std::iter::from_fn(|| self.next_ns()).take_while(|ns| *ns < end_ns).count() as u64
     }
@@ -164,6 +171,56 @@ impl Woken {
     }
 }
 
+/// Instants that were recorded, ascending, and the same again in laps: every `stride`-th of them.
+///
+/// The list is shared, so that each shard has its own part of it without a copy.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    at_ns: Arc<[u64]>,
+    lap_ns: u64,
+    /// Behind the last, over all laps.
+    end: u64,
+    next: u64,
+    stride: u64,
+}
+
+impl Listed {
+    /// Instants `first`, `first + stride`, ... of `at_ns`, `laps` times, each `lap_ns` after the one before.
+    pub fn new(at_ns: Arc<[u64]>, lap_ns: u64, laps: u64, first: u64, stride: u64) -> Self {
+        let end = at_ns.len() as u64 * laps;
+        Self { at_ns, lap_ns, end, next: first, stride: stride.max(1) }
+    }
+
+    #[inline]
+    fn next_ns(&mut self) -> Option<u64> {
+        let count = self.at_ns.len() as u64;
+        if self.next >= self.end {
+            return None;
+        }
+        let (lap, index) = (self.next / count, self.next % count);
+        self.next += self.stride;
+        self.lap_ns.checked_mul(lap)?.checked_add(self.at_ns[index as usize])
+    }
+
+    /// Passes over the instants still to come before `end_ns` and counts them, by halving.
+    fn pass_before(&mut self, end_ns: u64) -> u64 {
+        let count = self.at_ns.len() as u64;
+        // Laps overlap by no more than their ends, so those before the end are a beginning of all.
+        let before = |index: &u64| {
+            let at_ns = self.lap_ns.saturating_mul(index / count).saturating_add(self.at_ns[(index % count) as usize]);
+            at_ns < end_ns
+        };
+        let (mut low, mut high) = (self.next, self.end.max(self.next));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if before(&middle) { low = middle + 1 } else { high = middle }
+        }
+        let passed = (low - self.next).div_ceil(self.stride);
+        self.next += passed * self.stride;
+        passed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +331,27 @@ mod tests {
         let quick = woken(100_000, 150_000);
         assert!(quick.is_sorted());
         assert!((0_u64..).zip(&quick).all(|(j, at_ns)| (j * 10_000..=j * 10_000 + 150_000).contains(at_ns)));
+    }
+
+    #[test]
+    fn recorded_instants_are_kept_shared_out_and_counted_as_they_would_be_walked() {
+        let at_ns: Arc<[u64]> = [0, 5, 5, 7, 20].into();
+        let walk = |first, stride| {
+            let mut listed = Listed::new(at_ns.clone(), 20, 2, first, stride);
+            std::iter::from_fn(move || listed.next_ns()).collect::<Vec<_>>()
+        };
+        assert_eq!(walk(0, 1), [0, 5, 5, 7, 20, 20, 25, 25, 27, 40]);
+        let mut parts = [walk(0, 3), walk(1, 3), walk(2, 3)].concat();
+        parts.sort_unstable();
+        assert_eq!(parts, walk(0, 1));
+        for (first, stride) in [(0, 1), (1, 3), (2, 3), (30, 3)] {
+            for end_ns in [0, 1, 5, 6, 20, 21, 27, 1_000] {
+                let mut schedule = Schedule::Listed(Listed::new(at_ns.clone(), 20, 2, first, stride));
+                let walked = walk(first, stride).into_iter().filter(|at| *at < end_ns).count() as u64;
+                assert_eq!(schedule.count_before(end_ns), walked, "{first} {stride} {end_ns}");
+                assert_eq!(schedule.next_ns(), walk(first, stride).get(walked as usize).copied());
+            }
+        }
     }
 
     #[test]

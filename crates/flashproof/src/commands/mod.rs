@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod latency;
 pub mod prep;
 pub mod rate;
+pub mod replay;
 pub mod report;
 pub mod select;
 pub mod size;

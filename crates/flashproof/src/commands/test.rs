@@ -13,6 +13,7 @@ use crate::leave;
 use crate::recording::Unwatched;
 use crate::runner::{Ended, Named, RunRequest, SeriesContext, run as run_request};
 use crate::signals::Switch;
+use load::workload::Workload;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, ActWorkload, parse};
@@ -50,7 +51,17 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
             test.name()
         )));
     }
-    let place = Place::of(test, args.out.as_deref(), manner)?;
+    record(test.name(), workloads, args, manner)
+}
+
+/// Runs `workloads`, a test called `what`, and records, judges and shows it as `args` say.
+pub fn record<W: Workload>(
+    what: &str,
+    workloads: Vec<Named<W>>,
+    args: &TestArgs,
+    manner: Manner,
+) -> Result<ExitCode, Failure> {
+    let place = Place::of(what, args.out.as_deref(), manner)?;
     let dir = place.dir().to_owned();
     let request = RunRequest {
         workloads,
@@ -121,21 +132,21 @@ enum Place {
 }
 
 impl Place {
-    fn of(test: Test, out: Option<&Path>, manner: Manner) -> Result<Self, Failure> {
+    fn of(what: &str, out: Option<&Path>, manner: Manner) -> Result<Self, Failure> {
         match (out, manner) {
             (Some(out), _) => Ok(Self::Kept(out.to_owned())),
-            (None, Manner::Own) => Ok(Self::Kept(default_dir(test))),
-            (None, Manner::Act) => Self::passing(test),
+            (None, Manner::Own) => Ok(Self::Kept(default_dir(what))),
+            (None, Manner::Act) => Self::passing(what),
         }
     }
 
     /// In $TMPDIR; else where a day's record does not fill the memory, if that can be written.
-    fn passing(test: Test) -> Result<Self, Failure> {
+    fn passing(what: &str) -> Result<Self, Failure> {
         let places = match std::env::var_os("TMPDIR") {
             Some(place) => vec![PathBuf::from(place)],
             None => vec![PathBuf::from("/var/tmp"), std::env::temp_dir()],
         };
-        let prefix = format!("flashproof-act-{}-", test.name());
+        let prefix = format!("flashproof-act-{what}-");
         let tried: Vec<_> =
             places.iter().map(|place| tempfile::Builder::new().prefix(&prefix).tempdir_in(place)).collect();
         let mut errors = Vec::new();
@@ -190,7 +201,7 @@ pub fn read_config(test: Test, path: &Path) -> Result<(String, ActConfig), Failu
 }
 
 /// Where a run is recorded when the user does not say: here, under the time and the process.
-fn default_dir(test: Test) -> PathBuf {
+fn default_dir(what: &str) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    PathBuf::from(format!("flashproof-{}-{}-{}", test.name(), now.replace(':', "-"), std::process::id()))
+    PathBuf::from(format!("flashproof-{what}-{}-{}", now.replace(':', "-"), std::process::id()))
 }

@@ -14,9 +14,11 @@
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`prepare`]: a device written from end to end, and samples of it compared
+//! * [`replay`]: the operations of a recorded trace at their instants
 
 pub mod act;
 pub mod prepare;
+pub mod replay;
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::Plan;

@@ -1,0 +1,349 @@
+//! Replay: the operations of a recorded trace, at their instants, as a load.
+//!
+//! ```text
+//! requests of a trace -> TraceBuilder -> Trace: by device and stream, in the order of their instants
+//!                                          |
+//!                        Replay (a Workload): one open lane for each stream on each device
+//! ```
+//!
+//! The one idea: a stream's schedule is the list of its instants, and its operations are the list beside it; both
+//! are shared, so any number of shards takes every n-th of either. An operation goes out when the traced one was wanted,
+//! whatever became of those before it: that one waited for another is not in a trace.
+//!
+//! Reads below ACT's large block (128 KiB) are judged, as what a client waits for; in a trace without any, the first that
+//! there is of small writes, large reads, large writes, flushes, discards. A device whose direct I/O is coarser than the traced
+//! one's gets what covers the operation. Writes carry data of ours.
+
+mod trace;
+
+pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder, TraceError};
+
+use super::{CannotRun, Choices, DeviceShape, RunPlan, RunSpec, Workload};
+use crate::choice::{Engine, Pacing};
+use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use crate::schedule::{Listed, Schedule};
+use crate::stream::{Request, Stream};
+use device::random::Random;
+use device::salt::Salt;
+use engine::DeviceName;
+use results::cell::StreamInfo;
+use results::run_dir::{Config, WorkloadRecord};
+use results::units::{self, Grouped};
+use std::sync::Arc;
+use sys::op::OpKind;
+use trace::{Class, Group, Operation};
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// How far a stream may fall behind before the run ends, seconds: as ACT's.
+const MAX_LAG_SEC: u64 = 10;
+
+/// Memory for the buffers of a device's operations of a stream.
+const LANE_MEMORY_BYTES: u64 = 32 << 20;
+
+/// Operations in flight of a stream on a device: at least, and at most.
+const SLOTS: std::ops::RangeInclusive<u64> = 16..=1_024;
+
+/// Operations a second that one issuing thread is given.
+const SHARD_IOPS: f64 = 200_000.0;
+
+/// Salted buffers beyond those in flight.
+const SALTED_AHEAD: u32 = 8;
+
+/// A trace to replay, and on what.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// What is replayed.
+    pub trace: Arc<Trace>,
+    /// One for each device of the trace, in the order of their numbers.
+    pub devices: Vec<DeviceName>,
+    /// How often, one after the other.
+    pub laps: u32,
+    /// Whether offsets beyond the end of a device begin again at its start.
+    pub fit: bool,
+}
+
+impl Replay {
+    /// What it is, for people: one line for each stream, and what is judged.
+    pub fn describe(&self) -> String {
+        let trace = &self.trace;
+        let laps = if self.laps > 1 { format!(", {} times", self.laps) } else { String::new() };
+        let mut text = format!(
+            "replay of {} in {} s{laps}\n",
+            units::count(trace.operations(), "operation"),
+            units::number(trace.span_ns() as f64 / 1e9)
+        );
+        for (device, name) in trace.devices().into_iter().zip(&self.devices) {
+            text += &format!("  {},{} on {name}\n", device.0, device.1);
+        }
+        for class in trace.classes() {
+            let judged = if Some(class) == trace.judged() { ", judged" } else { "" };
+            let (count, bytes) = trace.totals(class);
+            text += &format!("  {}: {}, {}{judged}\n", class.name(), Grouped(count), units::bytes(bytes as f64));
+        }
+        text
+    }
+
+    fn duration_sec(&self) -> u64 {
+        // The last operation lies within, at whatever instant.
+        self.trace.span_ns().saturating_mul(self.laps.into()) / NS_PER_SEC + 1
+    }
+
+    /// Arrivals a second of a stream over the whole run.
+    fn iops(&self, class: Class) -> f64 {
+        self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
+    }
+
+    /// What is different about the operations on a device. Errors: they do not fit it.
+    fn check(&self, device: &DeviceShape, groups: &[(Class, &Group)]) -> Result<Changes, CannotRun> {
+        let mut changes = Changes::default();
+        let mut end = 0;
+        for (class, group) in groups.iter().filter(|(class, _)| *class != Class::Flushes) {
+            let span = Span::of(device, *class);
+            for operation in group.operations.iter() {
+                let (offset, len) = span.covering(operation);
+                changes.rounded += u64::from(len != operation.bytes());
+                changes.moved += u64::from(offset + len > span.usable_bytes);
+                end = end.max(offset + len);
+            }
+        }
+        if changes.moved > 0 && !self.fit {
+            return Err(CannotRun(format!(
+                "cannot replay on {} - {} of the trace lie beyond its {} bytes, up to byte {end} - use a larger device, or \
+                 --fit to have them begin again at its start",
+                device.name,
+                units::count(changes.moved, "operation"),
+                device.size_bytes
+            )));
+        }
+        Ok(changes)
+    }
+}
+
+/// Operations that are not replayed as they were recorded.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Cover whole units of the device's direct I/O.
+    rounded: u64,
+    /// Begin again at the start of the device.
+    moved: u64,
+}
+
+/// The part of a device that can be used, in its units.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    unit_bytes: u64,
+    usable_bytes: u64,
+}
+
+impl Span {
+    fn of(device: &DeviceShape, class: Class) -> Self {
+        // A flush has no place.
+        let unit_bytes = if class == Class::Flushes { 1 } else { device.min_io_bytes.into() };
+        Self { unit_bytes, usable_bytes: device.size_bytes / unit_bytes * unit_bytes }
+    }
+
+    /// The whole units that an operation is in: offset and length.
+    fn covering(self, operation: &Operation) -> (u64, u64) {
+        let (start, end) = (operation.start(), operation.start() + operation.bytes());
+        let offset = start / self.unit_bytes * self.unit_bytes;
+        (offset, end.next_multiple_of(self.unit_bytes) - offset)
+    }
+
+    /// The same, on the device: beyond its end it begins again.
+    fn place(self, operation: &Operation) -> (u64, u32) {
+        let (offset, len) = self.covering(operation);
+        let offset = match offset + len > self.usable_bytes {
+            false => offset,
+            true => (offset % self.usable_bytes.max(1)).min(self.usable_bytes.saturating_sub(len)),
+        };
+        (offset, len as u32)
+    }
+}
+
+impl Workload for Replay {
+    type Stream = Playback;
+
+    fn kind(&self) -> &'static str {
+        "replay"
+    }
+
+    fn spec(&self) -> RunSpec {
+        RunSpec {
+            device_names: self.devices.clone(),
+            file_size_bytes: None,
+            duration_sec: self.duration_sec(),
+            report_interval_sec: 1,
+            max_lag_sec: MAX_LAG_SEC,
+            odsync: false,
+            engine: Engine::Auto,
+            pacing: Pacing::Sleep,
+            keeps_instants: true,
+            seed: None,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        self.trace.classes().into_iter().any(|class| class.kind() != OpKind::Read)
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        // A unit of direct I/O more where it has to be covered.
+        self.trace.largest_bytes() + 4_096
+    }
+
+    fn build(
+        &self,
+        devices: &[DeviceShape],
+        choices: &Choices,
+        run: &mut RunPlan<Playback>,
+    ) -> Result<WorkloadRecord, CannotRun> {
+        let classes = self.trace.classes();
+        let streams = classes.iter().map(|class| StreamInfo {
+            name: class.name().to_owned(),
+            judged: Some(*class) == self.trace.judged(),
+            offered_iops: self.iops(*class),
+            workload: 0,
+            act: None,
+        });
+        // While it lasts, and not over the whole seconds of the run.
+        let iops = self.trace.operations() as f64 * NS_PER_SEC as f64 / self.trace.span_ns().max(1) as f64;
+        let shards = ((iops / SHARD_IOPS).ceil() as u32).clamp(1, choices.shards_max.max(1));
+        let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.on(device)).collect();
+        let changes: Vec<_> =
+            devices.iter().zip(&groups).map(|(device, groups)| self.check(device, groups)).collect::<Result<_, _>>()?;
+        let place = run.add(streams, shards as usize);
+        for (shard, plan) in (0..shards).zip(&mut run.shards) {
+            for (device, groups) in devices.iter().zip(&groups) {
+                for (class, group) in groups {
+                    let stream = classes.iter().position(|known| known == class).unwrap_or(0);
+                    let span = Span::of(device, *class);
+                    let largest =
+                        group.operations.iter().map(|operation| span.covering(operation).1).max().unwrap_or(0);
+                    let slots = slots(device, groups, *class, largest, choices, devices.len()) / shards;
+                    let (slots, buffers) = (slots.max(1), (plan.buffers.len()) as u16);
+                    let is_data = class.kind().moves_data();
+                    let is_write = class.kind() == OpKind::Write;
+                    let mut random = Random::for_part(choices.seed, (u64::from(shard) << 16) | u64::from(buffers));
+                    plan.buffers.push(BufferClass {
+                        len_bytes: if is_data { largest as usize } else { 0 },
+                        count: slots + if is_write { slots.min(SALTED_AHEAD) } else { 0 },
+                        fill: match is_write {
+                            true => Fill::Fresh(Salt::new(random.next_u64(), 100, device.stamp_key)),
+                            false => Fill::AsIs,
+                        },
+                    });
+                    let (first, stride) = (u64::from(shard), u64::from(shards));
+                    let lap_ns = self.trace.span_ns().max(1);
+                    let schedule = Listed::new(group.at_ns.clone(), lap_ns, self.laps.into(), first, stride);
+                    let stream_of = Playback {
+                        operations: group.operations.clone(),
+                        next: first,
+                        stride,
+                        end: group.operations.len() as u64 * u64::from(self.laps),
+                        span,
+                        request: Request {
+                            target: device.target,
+                            cell: place.cell(stream, device.target),
+                            kind: class.kind(),
+                            offset: 0,
+                            len: 0,
+                            buffers,
+                            sync: false,
+                            placement: None,
+                        },
+                    };
+                    plan.lanes.push(Lane {
+                        stream: stream_of,
+                        arrival: Arrival::Scheduled(Schedule::Listed(schedule)),
+                        limit: plan.limits.len() as u32,
+                        name: place.lane_name(class.name(), &device.name),
+                    });
+                    plan.limits.push(Limit { slots, configured: false });
+                }
+            }
+        }
+        Ok(WorkloadRecord {
+            kind: self.kind().to_owned(),
+            config: self.record(devices, &changes),
+            ..WorkloadRecord::default()
+        })
+    }
+}
+
+impl Replay {
+    /// What is in force, for the manifest.
+    fn record(&self, devices: &[DeviceShape], changes: &[Changes]) -> Config {
+        let trace = &self.trace;
+        let mut settings = vec![
+            ("operations".to_owned(), trace.operations().to_string()),
+            ("span-sec".to_owned(), format!("{:.6}", trace.span_ns() as f64 / 1e9)),
+            ("speed".to_owned(), trace.speed().to_string()),
+            ("repeat".to_owned(), self.laps.to_string()),
+            ("left-out".to_owned(), trace.left_out().to_string()),
+        ];
+        for ((device, changes), number) in devices.iter().zip(changes).zip(trace.devices()) {
+            settings.push((format!("{},{}", number.0, number.1), device.name.clone()));
+            settings.push((format!("rounded@{}", device.name), changes.rounded.to_string()));
+            settings.push((format!("moved@{}", device.name), changes.moved.to_string()));
+        }
+        let rate = |class: Class| (format!("{}-per-sec", class.name()), format!("{:.3}", self.iops(class)));
+        let derived = trace.classes().into_iter().map(rate).collect();
+        Config { derived, settings, ..Config::default() }
+    }
+}
+
+/// Operations of a stream in flight at most on a device: as many as its queue has room for, most of it for small ones.
+fn slots(
+    device: &DeviceShape,
+    groups: &[(Class, &Group)],
+    class: Class,
+    largest: u64,
+    choices: &Choices,
+    devices: usize,
+) -> u32 {
+    let carried = choices.in_flight_max.map_or(u64::MAX, |most| u64::from(most) / devices as u64);
+    let queue = u64::from(device.queue_requests.unwrap_or(u32::MAX)).min(carried).min(*SLOTS.end());
+    let other = (queue / 8).max(1);
+    let small = groups.iter().filter(|(class, _)| class.is_small()).count() as u64;
+    let others = groups.len() as u64 - small;
+    let share = if class.is_small() { queue.saturating_sub(others * other) / small.max(1) } else { other };
+    (LANE_MEMORY_BYTES / largest.max(1)).clamp(*SLOTS.start(), *SLOTS.end()).min(share).max(1) as u32
+}
+
+/// The operations of a stream on a device: every n-th of a list that is shared.
+#[derive(Debug, Clone)]
+pub struct Playback {
+    operations: Arc<[Operation]>,
+    next: u64,
+    stride: u64,
+    /// Behind the last, over all laps.
+    end: u64,
+    span: Span,
+    /// What all of them have in common.
+    request: Request,
+}
+
+impl Stream for Playback {
+    #[inline]
+    fn next(&mut self) -> Option<Request> {
+        if self.next >= self.end {
+            return None;
+        }
+        let operation = &self.operations[(self.next % self.operations.len() as u64) as usize];
+        self.next += self.stride;
+        let (offset, len) = if self.request.kind == OpKind::Flush { (0, 0) } else { self.span.place(operation) };
+        Some(Request { offset, len, sync: operation.sync, ..self.request })
+    }
+
+    fn follows(&self) -> bool {
+        false
+    }
+
+    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+        cells(self.request.cell, arrivals);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! What is replayed is what was traced, to the nanosecond, however many shards there are.
+
+use super::*;
+use crate::factor::Factor;
+use crate::plan::Plan;
+use crate::run::{Control, Run, Settings, Sink, SinkError, run};
+use device::observe::trace::{EventOp, Request as Traced};
+use engine::sim::{Done, DriveModel, SimEngine};
+use results::cell::Interval;
+use std::sync::Mutex;
+use sys::op::{Op, Outcome};
+
+const MS: u64 = 1_000_000;
+
+fn traced(at_ns: u64, op: EventOp, sector: u64, sectors: u32) -> Traced {
+    Traced { device: (7, 0), op, sector, sectors, issued_ns: at_ns + 100, queued_ns: Some(at_ns), ..Traced::default() }
+}
+
+/// A few hundred operations of every kind, in the order of their completion, which is not that of their instants.
+fn requests() -> Vec<Traced> {
+    let of = |n: u64| {
+        let at_ns = 77 * MS + n * n % 1_000 * MS + n;
+        match n % 11 {
+            0 => traced(at_ns, EventOp::Write, n * 256, 256),
+            1 => traced(at_ns, EventOp::Flush, 0, 0),
+            2 => traced(at_ns, EventOp::Discard, n * 8, 2_048),
+            3 => Traced { fua: true, ..traced(at_ns, EventOp::Write, n * 8, 8) },
+            4 => traced(at_ns, EventOp::Read, n * 256, 512),
+            5 => traced(at_ns, EventOp::Other, 0, 0),
+            _ => traced(at_ns, EventOp::Read, n * 8 + n % 8, 1 + (n % 17) as u32),
+        }
+    };
+    (0..400).map(of).collect()
+}
+
+fn trace(requests: &[Traced], speed: &str) -> Result<Trace, TraceError> {
+    let mut builder = TraceBuilder::default();
+    requests.iter().try_for_each(|request| builder.add(request))?;
+    builder.build(speed.parse::<Factor>().unwrap())
+}
+
+fn replay(speed: &str, laps: u32) -> Replay {
+    let trace = Arc::new(trace(&requests(), speed).unwrap());
+    Replay { trace, devices: vec!["sim:".parse().unwrap()], laps, fit: false }
+}
+
+fn shape(size_bytes: u64, min_io_bytes: u32) -> DeviceShape {
+    DeviceShape { name: "sim:".into(), target: 0, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
+}
+
+fn choices(shards_max: u32) -> Choices {
+    Choices { seed: 1, shards_max, cpus: 4, in_flight_max: None }
+}
+
+fn plan(
+    replay: &Replay,
+    device: DeviceShape,
+    shards_max: u32,
+) -> Result<(RunPlan<Playback>, WorkloadRecord), CannotRun> {
+    let mut plan = RunPlan::new(vec![device.name.clone()], [MS].into());
+    plan.begin(0, "");
+    let record = replay.build(&[device], &choices(shards_max), &mut plan)?;
+    Ok((plan, record))
+}
+
+/// An operation that reached a drive: instant, kind, first byte, bytes, FUA.
+type Seen = (u64, &'static str, u64, u32, bool);
+
+fn word(kind: OpKind) -> &'static str {
+    match kind {
+        OpKind::Read => "read",
+        OpKind::Write => "write",
+        OpKind::Flush => "flush",
+        OpKind::Deallocate => "discard",
+    }
+}
+
+/// What ought to reach a drive of 512-byte units, by the trace alone.
+fn expected(speed: u64) -> Vec<Seen> {
+    let requests = requests();
+    let first = requests.iter().filter(|request| request.op != EventOp::Other).map(Traced::wanted_ns).min().unwrap();
+    let mut seen: Vec<Seen> = requests
+        .iter()
+        .filter_map(|request| {
+            let kind = match request.op {
+                EventOp::Read => "read",
+                EventOp::Write => "write",
+                EventOp::Flush => "flush",
+                EventOp::Discard => "discard",
+                EventOp::Other => return None,
+            };
+            let at_ns = (request.wanted_ns() - first) / speed;
+            Some((at_ns, kind, request.sector * 512, request.sectors * 512, request.fua))
+        })
+        .collect();
+    seen.sort_unstable();
+    seen
+}
+
+/// What the lanes of a plan want, in the order of time.
+fn wanted(plan: RunPlan<Playback>) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for mut lane in plan.shards.into_iter().flat_map(|plan: Plan<Playback>| plan.lanes) {
+        let Arrival::Scheduled(schedule) = &mut lane.arrival else { panic!("a closed lane") };
+        while let Some(at_ns) = schedule.next_ns() {
+            let request = lane.stream.next().expect("an operation for each instant");
+            seen.push((at_ns, word(request.kind), request.offset, request.len, request.sync));
+        }
+        assert!(lane.stream.next().is_none(), "an instant for each operation");
+    }
+    seen.sort_unstable();
+    seen
+}
+
+#[test]
+fn any_number_of_shards_wants_the_trace_and_nothing_else() {
+    let (one, record) = plan(&replay("1", 1), shape(1 << 30, 512), 1).unwrap();
+    assert_eq!(wanted(one), expected(1));
+    let settings = &record.config.settings;
+    let of = |name: &str| settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    assert_eq!((of("operations"), of("left-out"), of("rounded@sim:")), (Some("364"), Some("36"), Some("0")));
+    let half = replay("2", 1);
+    assert_eq!(wanted(plan(&half, shape(1 << 30, 512), 1).unwrap().0), expected(2));
+    // So dense that one thread is not given all of it.
+    let dense = replay("100000", 1);
+    let (plan, _) = plan(&dense, shape(1 << 30, 512), 3).unwrap();
+    assert_eq!(plan.shards.len(), 3);
+    assert_eq!(wanted(plan), expected(100_000));
+    let laps = wanted(self::plan(&replay("1", 3), shape(1 << 30, 512), 1).unwrap().0);
+    let lap_ns = replay("1", 1).trace.span_ns();
+    let mut thrice: Vec<Seen> = (0..3)
+        .flat_map(|lap| {
+            expected(1).into_iter().map(move |seen| (seen.0 + lap * lap_ns, seen.1, seen.2, seen.3, seen.4))
+        })
+        .collect();
+    thrice.sort_unstable();
+    assert_eq!(laps, thrice);
+}
+
+/// A drive that is never busy and writes down what reaches it.
+#[derive(Debug)]
+struct Ledger {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    done: Vec<(u64, u32)>,
+}
+
+impl DriveModel for Ledger {
+    fn submit(&mut self, op: &Op, now_ns: u64) {
+        self.seen.lock().unwrap().push((now_ns, word(op.kind), op.offset, op.len, op.sync));
+        self.done.push((now_ns, op.token));
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        self.done.first().map_or(u64::MAX, |(at_ns, _)| *at_ns)
+    }
+
+    fn advance(&mut self) -> Option<Done> {
+        let (submitted_ns, token) = self.done.remove(0);
+        Some(Done { token, submitted_ns, outcome: Outcome::Done })
+    }
+
+    fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
+        Vec::new()
+    }
+}
+
+/// Counts what was recorded.
+#[derive(Default)]
+struct Counted(Vec<u64>);
+
+impl Sink for Counted {
+    fn ready(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        self.0.resize(interval.cells.len(), 0);
+        self.0.iter_mut().zip(&interval.cells).for_each(|(count, cell)| *count += cell.ops);
+        Ok(())
+    }
+
+    fn failure(&mut self, _: &crate::run::Failure) {}
+
+    fn idle(&mut self) {}
+}
+
+#[test]
+fn on_virtual_time_each_operation_reaches_the_drive_at_its_instant() {
+    let replay = replay("1", 1);
+    let (plan, _) = plan(&replay, shape(1 << 30, 512), 1).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let settings = Settings {
+        duration_ns: replay.spec().duration_sec * NS_PER_SEC,
+        max_lag_ns: 0,
+        errors_max: 0,
+        pacing: crate::run::Pacing::Spin,
+        drain_ns: NS_PER_SEC,
+    };
+    let what = Run { layout: plan.layout, settings, interval_ns: NS_PER_SEC, control: Arc::new(Control::default()) };
+    let mut counted = Counted::default();
+    let engine = |_: &Plan<Playback>| Ok(SimEngine::new(vec![Ledger { seen: seen.clone(), done: Vec::new() }]));
+    run(&what, plan.shards, engine, &mut counted).unwrap();
+    let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+    seen.sort_unstable();
+    assert_eq!(seen, expected(1));
+    let names: Vec<_> = what.layout.streams.iter().map(|stream| (stream.name.as_str(), stream.judged)).collect();
+    assert_eq!(
+        names,
+        [
+            ("reads", true),
+            ("writes", false),
+            ("large-reads", false),
+            ("large-writes", false),
+            ("flushes", false),
+            ("discards", false)
+        ]
+    );
+    let of = |class: Class| replay.trace.totals(class).0;
+    assert_eq!(counted.0, replay.trace.classes().into_iter().map(of).collect::<Vec<_>>());
+}
+
+#[test]
+fn coarser_units_are_covered_whole_and_it_is_counted() {
+    let requests = [traced(0, EventOp::Read, 7, 2), traced(1, EventOp::Read, 8, 8), traced(2, EventOp::Read, 17, 17)];
+    let trace = Arc::new(trace(&requests, "1").unwrap());
+    let replay = Replay { trace, devices: vec!["sim:".parse().unwrap()], laps: 1, fit: false };
+    let (plan, record) = plan(&replay, shape(1 << 20, 4096), 1).unwrap();
+    let places: Vec<_> = wanted(plan).into_iter().map(|(_, _, offset, len, _)| (offset, len)).collect();
+    assert_eq!(places, [(0, 8192), (4096, 4096), (8192, 12_288)]);
+    assert!(record.config.settings.contains(&("rounded@sim:".to_owned(), "2".to_owned())), "{record:?}");
+}
+
+#[test]
+fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
+    let requests =
+        [traced(0, EventOp::Read, 0, 8), traced(1, EventOp::Read, 2_048, 8), traced(2, EventOp::Read, 2_047, 8)];
+    let trace = Arc::new(trace(&requests, "1").unwrap());
+    let replay = Replay { trace, devices: vec!["sim:".parse().unwrap()], laps: 1, fit: false };
+    let refused = plan(&replay, shape(1 << 20, 512), 1).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "cannot replay on sim: - 2 operations of the trace lie beyond its 1048576 bytes, up to byte 1052672 - use a larger \
+         device, or --fit to have them begin again at its start"
+    );
+    let (plan, _) = plan(&Replay { fit: true, ..replay }, shape(1 << 20, 512), 1).unwrap();
+    let places: Vec<_> = wanted(plan).into_iter().map(|(_, _, offset, len, _)| (offset, len)).collect();
+    assert_eq!(places, [(0, 4096), (0, 4096), (2_040 * 512, 4096)]);
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    let why = |requests: &[Traced]| trace(requests, "1").unwrap_err().to_string();
+    assert_eq!(why(&[]), "it has no read, write, flush or discard");
+    assert!(why(&[traced(1, EventOp::Read, 8, 0)]).contains("the sizes of 1 of its operations are unknown"));
+    let timeless = Traced { issued_ns: 0, queued_ns: None, ..traced(0, EventOp::Read, 8, 8) };
+    assert!(why(&[timeless]).contains("when 1 of its operations began"));
+    assert!(why(&[traced(1, EventOp::Read, u64::MAX, 8)]).contains("lies on no device"));
+}
+
+#[test]
+fn a_trace_without_small_reads_is_judged_by_what_there_is() {
+    let judged = |requests: &[Traced]| trace(requests, "1").unwrap().judged().map(Class::name);
+    let (flush, large) = (traced(0, EventOp::Flush, 0, 0), traced(1, EventOp::Write, 0, 256));
+    assert_eq!(judged(&[flush, large]), Some("large-writes"));
+    assert_eq!(judged(&[flush]), Some("flushes"));
+    assert_eq!(judged(&[flush, large, traced(2, EventOp::Write, 0, 255)]), Some("writes"));
+}

@@ -1,0 +1,261 @@
+//! A trace in memory: 24 bytes an operation, by device and stream.
+
+use crate::factor::{Factor, ONE};
+use device::observe::DeviceNumber;
+use device::observe::trace::{EventOp, Request};
+use results::units::Grouped;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use sys::op::OpKind;
+
+/// Most operations that are taken: 240 MB, and as much again for a moment while the largest stream is put in order.
+pub const OPERATIONS_MAX: u64 = 10_000_000;
+
+/// What is smaller is small: ACT's large block, and the smallest write block of the servers that it models.
+const LARGE_BYTES: u64 = 128 << 10;
+
+const SECTOR_BYTES: u64 = 512;
+
+/// No device is larger (8 EiB), and sums of bytes stay within 64 bits.
+const SECTORS_MAX: u64 = 1 << 54;
+
+/// A stream of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Below [`LARGE_BYTES`].
+    Reads,
+    /// Likewise.
+    Writes,
+    /// That or more.
+    LargeReads,
+    /// Likewise.
+    LargeWrites,
+    /// Of any size.
+    Flushes,
+    /// Of any size.
+    Discards,
+}
+
+impl Class {
+    fn of(request: &Request) -> Option<Self> {
+        let is_small = request.bytes() < LARGE_BYTES;
+        match request.op {
+            EventOp::Read if is_small => Some(Self::Reads),
+            EventOp::Read => Some(Self::LargeReads),
+            EventOp::Write if is_small => Some(Self::Writes),
+            EventOp::Write => Some(Self::LargeWrites),
+            EventOp::Flush => Some(Self::Flushes),
+            EventOp::Discard => Some(Self::Discards),
+            EventOp::Other => None,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Writes => "writes",
+            Self::LargeReads => "large-reads",
+            Self::LargeWrites => "large-writes",
+            Self::Flushes => "flushes",
+            Self::Discards => "discards",
+        }
+    }
+
+    /// What its operations do.
+    pub fn kind(self) -> OpKind {
+        match self {
+            Self::Reads | Self::LargeReads => OpKind::Read,
+            Self::Writes | Self::LargeWrites => OpKind::Write,
+            Self::Flushes => OpKind::Flush,
+            Self::Discards => OpKind::Deallocate,
+        }
+    }
+
+    /// Whether many of them are under way at once.
+    pub fn is_small(self) -> bool {
+        matches!(self, Self::Reads | Self::Writes)
+    }
+}
+
+/// What an operation is, beside its kind and its instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    sector: u64,
+    sectors: u32,
+    /// Done only when on the medium.
+    pub sync: bool,
+}
+
+impl Operation {
+    /// First byte.
+    pub fn start(&self) -> u64 {
+        self.sector * SECTOR_BYTES
+    }
+
+    /// How many.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.sectors) * SECTOR_BYTES
+    }
+}
+
+/// The operations of a stream on a device, in the order of their instants.
+#[derive(Debug)]
+pub struct Group {
+    /// When, nanoseconds since the first of the trace.
+    pub at_ns: Arc<[u64]>,
+    /// What.
+    pub operations: Arc<[Operation]>,
+}
+
+/// Why a trace cannot be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// More than fit the memory that is promised.
+    #[error(
+        "it has more than {} operations, which take {} MB - replay a part of it (head, grep)", Grouped(OPERATIONS_MAX), OPERATIONS_MAX * 24 / 1_000_000
+    )]
+    TooMany,
+    /// Sizes are missing.
+    #[error("the sizes of {0} of its operations are unknown - record it with flashproof trace --ops")]
+    WithoutSize(u64),
+    /// Instants are missing.
+    #[error("it does not say when {0} of its operations began - record it with flashproof trace --ops, or iosnoop -s")]
+    WithoutTime(u64),
+    /// An offset that no device has.
+    #[error("sector {0} of it lies on no device - it is damaged")]
+    Sector(u64),
+    /// Nothing.
+    #[error("it has no read, write, flush or discard")]
+    Nothing,
+}
+
+/// Takes the requests of a trace.
+#[derive(Debug, Default)]
+pub struct TraceBuilder {
+    groups: BTreeMap<(DeviceNumber, Class), Vec<(u64, Operation)>>,
+    operations: u64,
+    left_out: u64,
+    without_size: u64,
+    without_time: u64,
+}
+
+impl TraceBuilder {
+    /// Takes one. Errors: there are too many.
+    pub fn add(&mut self, request: &Request) -> Result<(), TraceError> {
+        let Some(class) = Class::of(request) else {
+            self.left_out += 1;
+            return Ok(());
+        };
+        self.without_size += u64::from(request.sectors == 0 && class != Class::Flushes);
+        self.without_time += u64::from(request.issued_ns == 0);
+        if self.operations == OPERATIONS_MAX {
+            return Err(TraceError::TooMany);
+        }
+        if request.sector > SECTORS_MAX && class != Class::Flushes {
+            return Err(TraceError::Sector(request.sector));
+        }
+        self.operations += 1;
+        // Bios can ask for a flush before them; on the medium they are all the same.
+        let operation =
+            Operation { sector: request.sector, sectors: request.sectors, sync: request.fua || request.preflush };
+        self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));
+        Ok(())
+    }
+
+    /// The trace, `speed` times as fast.
+    pub fn build(self, speed: Factor) -> Result<Trace, TraceError> {
+        let Self { groups, operations, left_out, without_size, without_time } = self;
+        match (without_size, without_time) {
+            (0, 0) if operations == 0 => return Err(TraceError::Nothing),
+            (0, 0) => {}
+            (0, without_time) => return Err(TraceError::WithoutTime(without_time)),
+            (without_size, _) => return Err(TraceError::WithoutSize(without_size)),
+        }
+        let instants = groups.values().flatten().map(|(at_ns, _)| *at_ns);
+        let (first, last) = instants.fold((u64::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
+        let scaled = |at_ns: u64| {
+            let at = u128::from(at_ns - first) * u128::from(ONE) / u128::from(speed.billionths);
+            u64::try_from(at).unwrap_or(u64::MAX)
+        };
+        let ordered = |mut group: Vec<(u64, Operation)>| {
+            group.sort_by_key(|(at_ns, _)| *at_ns);
+            let at_ns = group.iter().map(|(at_ns, _)| scaled(*at_ns)).collect();
+            let operations = group.into_iter().map(|(_, operation)| operation).collect();
+            Group { at_ns, operations }
+        };
+        let span_ns = scaled(last);
+        let groups = groups.into_iter().map(|(key, group)| (key, ordered(group))).collect();
+        Ok(Trace { groups, operations, left_out, span_ns, speed })
+    }
+}
+
+/// A trace that can be replayed.
+#[derive(Debug)]
+pub struct Trace {
+    groups: BTreeMap<(DeviceNumber, Class), Group>,
+    operations: u64,
+    left_out: u64,
+    span_ns: u64,
+    speed: Factor,
+}
+
+impl Trace {
+    /// Operations in it.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Requests that are not replayed: passthrough commands and the like.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// From the first to the last, nanoseconds, at its speed.
+    pub fn span_ns(&self) -> u64 {
+        self.span_ns
+    }
+
+    /// How many times as fast it is as it was recorded.
+    pub fn speed(&self) -> Factor {
+        self.speed
+    }
+
+    /// The devices in it, by their numbers.
+    pub fn devices(&self) -> Vec<DeviceNumber> {
+        let mut devices: Vec<_> = self.groups.keys().map(|(device, _)| *device).collect();
+        devices.dedup();
+        devices
+    }
+
+    /// The streams in it.
+    pub fn classes(&self) -> Vec<Class> {
+        let mut classes: Vec<_> = self.groups.keys().map(|(_, class)| *class).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        classes
+    }
+
+    /// The stream that is judged: the first there is.
+    pub fn judged(&self) -> Option<Class> {
+        self.classes().first().copied()
+    }
+
+    /// The streams of a device.
+    pub fn on(&self, device: DeviceNumber) -> Vec<(Class, &Group)> {
+        let own = self.groups.iter().filter(|((of, _), _)| *of == device);
+        own.map(|((_, class), group)| (*class, group)).collect()
+    }
+
+    /// Operations and bytes of a stream, over all devices.
+    pub fn totals(&self, class: Class) -> (u64, u64) {
+        let own = self.groups.iter().filter(|((_, of), _)| *of == class);
+        let operations = own.flat_map(|(_, group)| group.operations.iter());
+        operations.fold((0, 0), |(count, bytes), operation| (count + 1, bytes + operation.bytes()))
+    }
+
+    /// Bytes of the largest operation.
+    pub fn largest_bytes(&self) -> u64 {
+        self.groups.values().flat_map(|group| group.operations.iter()).map(Operation::bytes).max().unwrap_or(0)
+    }
+}
