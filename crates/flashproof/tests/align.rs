@@ -5,6 +5,8 @@ use crate::support;
 use sizing::profile::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Profile, Window};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Bench, Ended, LoopDevice, OUT, Running};
 
 /// iostat's numbers of the sizing paper's cluster.
@@ -242,12 +244,41 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     assert!(errors.contains("does not balance") && errors.contains("iostat is of another hour"), "{errors}");
     let ended = aligned(&["--drive", "nvme0n1", "--force", "--accept-unbalanced"]).expect(0);
     assert!(ended.warnings().iter().any(|line| line.contains("iostat is of another hour")), "{}", ended.stderr);
+    let mut negative = profile();
+    negative.drives[0].iostat = Some(DriveIo { writes_per_sec: -1.0, ..DriveIo::default() });
+    bench.write("profile.json", json(&negative));
+    aligned(&["--force"]).expect_error(2, &["drive nvme0n1 of node BB9 has a number below 0"]);
     // Of a later version, and none at all.
     bench.write("profile.json", "{\"format\": 2}");
     aligned(&["--force"]).expect_error(2, &["it has format 2, and this version knows 1"]);
     for text in ["", "{}", "[1]", "\0\u{1b}[2J", "{\"format\": \"x\"}"] {
         bench.write("profile.json", text);
         aligned(&["--force"]).expect_error(2, &["it is no profile"]);
+    }
+}
+
+#[test]
+fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
+    let bench = Bench::new();
+    let report = |r: f64, w: f64| {
+        format!(
+            "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await \
+             wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util\n\
+             nvme0n1      {r:.2} 340545.00     0.00   0.00    0.00     0.00 {w:.2} 198144.00     0.00   0.00    0.00     \
+             0.00    0.00      0.00     0.00   0.00    0.00     0.00  {w:.2}    0.00    0.00   0.00\n\
+             nvme1n1         0.00      0.00     0.00   0.00    0.00     0.00    0.00      0.00     0.00   0.00    0.00     \
+             0.00    0.00      0.00     0.00   0.00    0.00     0.00    0.00    0.00    0.00   0.00\n\n"
+        )
+    };
+    let head = "Linux 6.1.0 (db1)  11/20/26  _x86_64_  (8 CPU)\n\n";
+    bench.write("iostat.txt", format!("{head}{}{}", report(11_700.0, 3090.0), report(11_877.0, 3102.0)));
+    let ended = align(&bench, &example(&[]), "iostat.txt", &[]).expect(0);
+    assert!(ended.stdout.contains("drive nvme0n1 in 2 reports of iostat.txt"), "{}", ended.stdout);
+    assert_eq!((row(&ended, "r/s")[0], row(&ended, "w/s")[0]), (11_789.0, 1548.0), "{}", ended.stdout);
+    for (more, why) in
+        [(["--drive", "nvme1n1"], "these devices: nvme0n1, nvme1n1"), (["--node", "A"], "--node chooses")]
+    {
+        align(&bench, &example(&[]), "iostat.txt", &[&more[..], &["--force"]].concat()).expect_error(2, &[why]);
     }
 }
 
@@ -307,7 +338,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     bench.write("in.conf", small(&device.name));
     // 400 reads of 4 KiB with 100 large-block reads, and 100 large-block writes; what is wanted is 10 % less of these.
     let align = |target: &str, more: &[&str]| {
-        let fixed = ["align", "in.conf", "--target", target, "--within", "10", "--burst", "4", "--out", "out.conf"];
+        let fixed = ["align", "in.conf", "--target", target, "--within", "10", "--burst", "3", "--out", "out.conf"];
         bench.flashproof(&[&fixed[..], &["--out-dir", "bursts", "--force"], more].concat())
     };
     let target = "r/s=485,w/s=85,rkB/s=12480,wkB/s=10880";
@@ -332,6 +363,32 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     let ended = align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[]).expect(0);
     assert!(ended.stderr.contains("the kernel splits them"), "{}", ended.stderr);
+}
+
+#[test]
+fn another_user_of_the_device_makes_it_no_measure() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    bench.write("in.conf", small(&device.name));
+    let target = "r/s=500,w/s=100,rkB/s=14400,wkB/s=12800";
+    let arguments = ["align", "in.conf", "--target", target, "--within", "20", "--burst", "4"];
+    let mut running = Running::start(bench.prepare(&arguments));
+    running.wait_to_hear("burst 1");
+    let over = AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut command = Command::new("dd");
+            command.args(["of=/dev/null", "bs=64k", "iflag=direct", &format!("if={}", device.name)]);
+            while !over.load(Ordering::Relaxed) {
+                let _ = command.output();
+            }
+        });
+        let ended = running.end();
+        over.store(true, Ordering::Relaxed);
+        ended
+    });
+    let errors = ended.expect(4).errors().join("\n");
+    assert!(errors.contains("rkB/s: 14,4") && errors.contains("somebody else uses it"), "{errors}");
 }
 
 #[test]

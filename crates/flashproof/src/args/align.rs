@@ -11,8 +11,8 @@ pub struct AlignArgs {
     /// Configuration with histograms, as of "flashproof size" or by hand
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
-    /// What has to reach each device: a profile (profile.json), or iostat's numbers of the cluster's drive as
-    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N flushes that w/s counts are taken off it
+    /// What has to reach each device: a profile (profile.json), what "iostat -xty" printed beside the cluster, or its
+    /// numbers as r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N flushes that w/s counts are taken off it
     #[arg(long, value_name = "PROFILE")]
     pub target: String,
     /// Device to run on instead of those of CONFIG, as many as it has; may be repeated: ALL that is on it is erased
@@ -36,13 +36,13 @@ pub struct AlignArgs {
     /// How long a burst is measured, beside 3 s to begin and end [default: as long as --within asks for, 5 s to 5 min]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub burst: Option<u32>,
-    /// Node of the profile, where it has several
+    /// Node of the profile [default: the one whose drives move most bytes]
     #[arg(long, value_name = "ID")]
     pub node: Option<String>,
-    /// Drive of the profile, where a node has several
+    /// Drive of the profile or of iostat; of a node with several drives the mean is taken otherwise
     #[arg(long, value_name = "NAME")]
     pub drive: Option<String>,
-    /// Namespace that CONFIG stands for, where several share the drive
+    /// Namespace that CONFIG stands for, where several share the drive [default: the name of the file]
     #[arg(long, value_name = "NS")]
     pub namespace: Option<String>,
     /// Use a profile that is marked as not balanced

@@ -1,4 +1,4 @@
-//! What has to reach the devices: of a profile, or as it was typed.
+//! What has to reach the devices: of a profile, of what iostat printed, or as it was typed.
 
 use crate::args::AlignArgs;
 use crate::console;
@@ -8,9 +8,11 @@ use results::files::{self, Links};
 use results::units::quoted;
 use sizing::align::{io_of, numbers};
 use sizing::configuration::busiest_node;
+use sizing::iostat::{self, DeviceRates, Iostat};
 use sizing::profile::counters::mean_bytes;
 use sizing::profile::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Profile};
-use std::collections::BTreeSet;
+use sizing::source::Source;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A profile has a few hundred bytes for each device and namespace.
@@ -31,17 +33,26 @@ impl Target {
     /// That of the command line.
     pub fn of(args: &AlignArgs, config: &ActConfig) -> Result<Self, Failure> {
         let text = &args.target;
+        let block_kib = (!config.commit_to_device).then(|| f64::from(config.large_block_op_kbytes));
         if text.contains('=') && !Path::new(text).exists() {
             let of_profile = [("--node", &args.node), ("--drive", &args.drive), ("--namespace", &args.namespace)];
             if let Some((option, _)) = of_profile.into_iter().find(|(_, value)| value.is_some()) {
                 return Err(Failure::usage(format!("{option} chooses from a profile, and --target gives the numbers")));
             }
-            let block_kib = (!config.commit_to_device).then(|| config.large_block_op_kbytes.into());
             let io = typed(text, block_kib)
                 .map_err(|why| Failure::usage(format!("cannot use --target {} - {why}", quoted(text))))?;
             return Ok(Self { io, large_block_reads: None, source: "iostat's numbers as typed".to_owned() });
         }
-        let profile = read_profile(Path::new(text))?;
+        let profile = match read_profile(Path::new(text)) {
+            Ok(profile) => profile,
+            Err(no_profile) => {
+                // It may be what iostat printed; if it is that neither, it was to be a profile.
+                let read =
+                    Source::open(Path::new(text), "iostat -xty 10 6").ok().map(|source| iostat::read(source, None));
+                let Some(Ok(iostat)) = read else { return Err(no_profile) };
+                return of_iostat(&iostat, args, block_kib);
+            }
+        };
         balanced(&profile, args.accept_unbalanced)?;
         of_profile(&profile, args)
     }
@@ -64,8 +75,16 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
              flashproof that wrote it"
         )));
     }
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::usage(format!("cannot read the profile {name} - it is no profile: {error}")))
+    let profile: Profile = serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::usage(format!("cannot read the profile {name} - it is no profile: {error}")))?;
+    let is_rate = |n: f64| n.is_finite() && n >= 0.0;
+    match profile.drives.iter().find(|drive| !numbers(&drive.io()).into_iter().all(is_rate)) {
+        Some(DriveTarget { node, drive, .. }) => Err(Failure::usage(format!(
+            "cannot use the profile {name} - drive {drive} of node {node} has a number below 0 - make it anew with \
+             \"flashproof size\""
+        ))),
+        None => Ok(profile),
+    }
 }
 
 /// Whether it is to be used: it balances, or somebody accepted that it does not.
@@ -105,16 +124,59 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
         let missing = KEYS.iter().zip(values).take(4).find(|(_, value)| value.is_none());
         return Err(format!("{} is missing", missing.map_or("a number", |(key, _)| key)));
     };
-    let flushes: f64 = flushes.unwrap_or(0.0);
-    // A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two and
-    // one with FUA.
-    let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
-    let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
-    let writes = possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes);
+    let writes = with_data(writes, flushes.unwrap_or(0.0), written_kib, block_kib);
     match reads + writes > 0.0 {
         true => Ok(io_of([reads, writes, read_kib, written_kib])),
         false => Err("nothing is read or written".to_owned()),
     }
+}
+
+/// Of `writes` a second those that have data, where so many flushes were counted beside them.
+///
+/// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two and
+/// one with FUA. Which it is, is told by the size of writes, where all are large blocks of `block_kib`.
+fn with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: Option<f64>) -> f64 {
+    let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
+    let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
+    possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes)
+}
+
+/// The mean of what iostat showed of one drive.
+fn of_iostat(iostat: &Iostat, args: &AlignArgs, block_kib: Option<f64>) -> Result<Target, Failure> {
+    if let Some((option, _)) =
+        [("--node", &args.node), ("--namespace", &args.namespace)].iter().find(|it| it.1.is_some())
+    {
+        return Err(Failure::usage(format!(
+            "{option} chooses from a profile, and {} is what iostat printed",
+            args.target
+        )));
+    }
+    let mut drives: BTreeMap<&str, Vec<&DeviceRates>> = BTreeMap::new();
+    for rates in iostat.reports.iter().flat_map(|report| &report.devices) {
+        drives.entry(&rates.device).or_default().push(rates);
+    }
+    let wanted = args.drive.as_deref().map(|drive| drive.trim_start_matches("/dev/"));
+    let is_busy = |reports: &[&DeviceRates]| reports.iter().any(|rates| rates.r_s + rates.w_s > 0.0);
+    let names: Vec<&str> = drives.keys().copied().collect();
+    let names = names.join(", ");
+    drives.retain(|name, reports| wanted.map_or(is_busy(reports), |wanted| wanted == *name));
+    let (name, reports) = match drives.iter().next() {
+        Some((name, reports)) if drives.len() == 1 && is_busy(reports) => (name, reports),
+        _ => {
+            return Err(Failure::usage(format!(
+                "{} has these devices: {names} - choose the one that was read and written by the cluster with --drive",
+                args.target
+            )));
+        }
+    };
+    let mean = |of: fn(&DeviceRates) -> f64| reports.iter().map(|rates| of(rates)).sum::<f64>() / reports.len() as f64;
+    let written_kib = mean(|rates| rates.wkb_s);
+    let writes = with_data(mean(|rates| rates.w_s), mean(|rates| rates.f_s.unwrap_or(0.0)), written_kib, block_kib);
+    Ok(Target {
+        io: io_of([mean(|rates| rates.r_s), writes, mean(|rates| rates.rkb_s), written_kib]),
+        large_block_reads: None,
+        source: format!("drive {name} in {} of {}", results::units::count(reports.len() as u64, "report"), args.target),
+    })
 }
 
 /// What the configuration stands for: a namespace's part of one drive, the mean of those that were not chosen from.
