@@ -12,6 +12,7 @@
 //!
 //! * [`server_log`]: logs of the database: histograms, drv_ssd lines, restarts
 //! * [`info`]: replies of the info protocol, as files keep them
+//! * [`pasted`]: tables of asloglatency in the place of a log
 //! * [`iostat`]: what sysstat's iostat printed
 //! * [`source`]: files that somebody names, decompressed
 //! * [`profile`]: the load of each namespace on each device, as a file
@@ -25,6 +26,7 @@ pub mod align;
 pub mod configuration;
 pub mod info;
 pub mod iostat;
+pub mod pasted;
 pub mod profile;
 pub mod select;
 pub mod server_log;

@@ -2,12 +2,16 @@
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
+use load::factor::Factor;
 use serde_json::Value;
-use sizing::profile::derive::profile;
+use sizing::align::worst;
+use sizing::configuration::{Test, configurations};
+use sizing::profile::derive::{self, profile};
 use sizing::profile::sources::{SizingError, Sources, Wanted};
 use sizing::profile::{Profile, counters::mean_bytes};
 use sizing::server_log::{self, ServerLog};
 use sizing::source::Source;
+use sizing::{iostat, pasted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -158,4 +162,37 @@ fn what_cannot_be_sized_is_said() {
     memory.histograms.clear();
     assert!(error(memory, wanted()).contains("drv_ssd"));
     assert!(matches!(profile(&Sources::default(), &wanted()), Err(SizingError::NoLog)));
+}
+
+/// The sizing paper's tables, drv_ssd lines and iostat, as somebody pasted them.
+#[test]
+fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_shows() {
+    let example = |name| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/paper").join(name);
+    let open = |name| Source::open(&example(name), "a test").unwrap();
+    assert!(pasted::is_pasted(&example("cluster.txt")) && !pasted::is_pasted(&example("iostat.txt")));
+    let log = pasted::read(vec![open("cluster.txt")]).unwrap();
+    let mut sources = Sources { logs: vec![log], ..Sources::default() };
+    let node = derive::id(&sources.logs[0]);
+    sources.iostats.insert(node.clone(), iostat::read(open("iostat.txt"), None).unwrap());
+    let profile = profile(&sources, &wanted()).unwrap();
+    assert_eq!(profile.doubts(), [""; 0]);
+    let load = &profile.loads[0];
+    for (found, papers) in [
+        (load.reads_per_sec, 10_427.0),
+        (load.writes_per_sec, 5_916.0),
+        (load.large_block_reads_per_sec, 1_172.8),
+        (load.large_block_writes_per_sec, 1_543.0),
+        (load.direct_frees_per_sec.unwrap(), 369.0),
+    ] {
+        assert!((found / papers - 1.0).abs() < 0.001, "{found}, not {papers}");
+    }
+    assert_eq!(load.large_block_bytes, 128 << 10, "by its iostat: nothing else says so");
+    let test = Test { device: None, duration_sec: 7200, factor: Factor::ONE };
+    let configuration = configurations(&profile, &node, &test).unwrap().remove(0);
+    let iostat = profile.drives[0].iostat.unwrap();
+    assert!(worst(&iostat, &configuration.asks) < 0.02, "{:?} {iostat:?}", configuration.asks);
+    // The paper arrives at 90 and 93 by hand.
+    for line in ["lbr-req-offset: 92", "lbw-req-offset: 92", "direct-frees: 369", "total-lbw-per-sec: 1543"] {
+        assert!(configuration.text.contains(&format!("\n{line}\n")), "{line}\n{}", configuration.text);
+    }
 }

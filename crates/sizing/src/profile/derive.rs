@@ -92,7 +92,7 @@ impl NodeSources<'_> {
         if log.drives.is_empty() && stored.is_empty() {
             return Err(SizingError::NoDevices { log: id.clone() });
         }
-        let devices = self.devices(&stored)?;
+        let devices = self.devices(&stored, &mut profile.remarks);
         let asked =
             |namespace: &String| self.wanted.namespaces.is_empty() || self.wanted.namespaces.contains(namespace);
         let namespaces: Vec<String> = stored.iter().filter(|namespace| asked(namespace)).cloned().collect();
@@ -102,6 +102,7 @@ impl NodeSources<'_> {
             }
         }
         let window = match (self.wanted.from, self.wanted.to) {
+            _ if log.is_averages => log.span.map(|(from, to)| Window { from, to }).unwrap_or_default(),
             (Some(from), Some(to)) => window::check(log, id, Window { from, to })?,
             bounds => {
                 // Where iostat looked is where the load is to be known.
@@ -118,7 +119,10 @@ impl NodeSources<'_> {
         let of_iostat = self.sources.iostats.get(id).map_or(&[][..], |iostat| &iostat.remarks);
         profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
         profile.nodes.push(Node { id: id.clone(), build: log.build.clone(), window });
-        let seen = self.seen(&devices, window)?;
+        let ours: BTreeSet<String> =
+            devices.iter().filter(|(of, _)| asked(of)).map(|(_, device)| self.drive(device)).collect();
+        let of_ours = devices.iter().filter(|(_, device)| ours.contains(&self.drive(device))).cloned().collect();
+        let seen = self.seen(&of_ours, window)?;
         let mut loads = Vec::new();
         for (namespace, device) in &devices {
             if !asked(namespace) && !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
@@ -153,17 +157,24 @@ impl NodeSources<'_> {
         Ok(())
     }
 
-    /// Namespaces and their devices. A line that names no namespace is of the only one.
-    fn devices(&self, stored: &BTreeSet<String>) -> Result<BTreeSet<(String, String)>, SizingError> {
-        let only = || match stored.iter().collect::<Vec<_>>()[..] {
-            [only] => Ok(only.clone()),
-            _ => Err(SizingError::NoDevices { log: self.id.clone() }),
-        };
-        let named = |(namespace, device): &(String, String)| match namespace.as_str() {
-            "" => Ok((only()?, device.clone())),
-            _ => Ok((namespace.clone(), device.clone())),
-        };
-        self.log.drives.keys().map(named).collect()
+    /// Namespaces and their devices. A line that names no namespace is of the only one; of several it is left out.
+    fn devices(&self, stored: &BTreeSet<String>, remarks: &mut Vec<String>) -> BTreeSet<(String, String)> {
+        let only = stored.first().filter(|_| stored.len() == 1);
+        let mut devices = BTreeSet::new();
+        for (namespace, device) in self.log.drives.keys() {
+            match (namespace.as_str(), only) {
+                ("", Some(only)) => devices.insert((only.clone(), device.clone())),
+                ("", None) => {
+                    remarks.push(format!(
+                        "node {}: drv_ssd of {device} names no namespace, and there are several: left out",
+                        self.id
+                    ));
+                    false
+                }
+                _ => devices.insert((namespace.clone(), device.clone())),
+            };
+        }
+        devices
     }
 
     fn iostat(&self, error: IostatError) -> SizingError {

@@ -65,7 +65,7 @@ pub struct Node {
 }
 
 /// From when to when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Its begin.
     pub from: Timestamp,

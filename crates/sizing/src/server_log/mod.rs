@@ -52,6 +52,8 @@ pub struct ServerLog {
     /// Configuration of each namespace as a start of the server printed it, nested keys too: each key's values in
     /// their order. The last start counts.
     pub configuration: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// Whether it was made of averages over its span (see [`pasted`](crate::pasted)), within which nothing is known.
+    pub is_averages: bool,
     /// What was strange: torn lines, units that changed, each a sentence with numbers.
     pub remarks: Vec<String>,
 }

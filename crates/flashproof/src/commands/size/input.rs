@@ -9,7 +9,7 @@ use sizing::profile::derive::id;
 use sizing::profile::sources::{Facts, Sources, Wanted};
 use sizing::server_log::ServerLog;
 use sizing::source::Source;
-use sizing::{iostat, server_log};
+use sizing::{iostat, pasted, server_log};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,11 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     sources.names = files.logs.iter().map(named).chain(files.iostats.iter().map(|(_, path)| named(path))).collect();
     sources.names.extend(files.replies.iter().map(named));
     let opened = files.logs.iter().map(|path| Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
-    sources.logs = server_log::read(opened.map_err(Failure::usage)?).map_err(Failure::usage)?;
+    let opened = opened.map_err(Failure::usage)?;
+    sources.logs = match files.logs.iter().any(|path| pasted::is_pasted(path)) {
+        true => vec![pasted::read(opened).map_err(Failure::usage)?],
+        false => server_log::read(opened).map_err(Failure::usage)?,
+    };
     let nodes: Vec<String> = sources.logs.iter().map(id).collect();
     for (node, path) in &files.iostats {
         let node = node_of(node.as_deref(), path, &nodes)?;

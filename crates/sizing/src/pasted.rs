@@ -1,0 +1,354 @@
+//! Tables of asloglatency as somebody pasted them into a file, with drv_ssd lines between them or not: what the sizing paper
+//! works with.
+//!
+//! A table has averages where a log has counters. Each becomes two dumps of a histogram, at the begin and the end of
+//! one time, whose difference has those averages; drv_ssd lines, often of another day, are moved to that time. So whatever
+//! is derived of a log is derived of it, too. Old and new heads are read, blanks may be collapsed, and a table may have lost
+//! its head: its name is then that of the command before it.
+
+use crate::server_log::{self, Dump, Lines, LogError, ServerLog, Unit};
+use crate::source::{ReadError, Source};
+use jiff::{SignedDuration, Timestamp};
+use std::io::{Cursor, Read};
+use std::path::Path;
+use thiserror::Error;
+
+/// Seconds that a table without slices stands for.
+const SECONDS: f64 = 1000.0;
+
+/// Tables that are read.
+const TABLES_MAX: usize = 1000;
+
+/// Bytes of other lines that are kept.
+const REST_BYTES_MAX: usize = 64 << 20;
+
+/// Lines in which the head of a table is looked for.
+const SNIFFED_LINES: usize = 1000;
+
+/// Why pasted tables cannot be read.
+#[derive(Debug, Error)]
+pub enum PastedError {
+    /// The system refuses.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The lines between them are of no log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// They are of several nodes.
+    #[error(
+        "the drv_ssd lines beside pasted tables are of {0} nodes, and a table says of none - give one node's at a time"
+    )]
+    SeveralNodes(usize),
+    /// Powers of two are missing.
+    #[error(
+        "the table of {name} has no column of {missing} - sizes need all powers of two up to the largest: run asloglatency \
+         with -e 1 -n {n}"
+    )]
+    Columns {
+        /// The histogram.
+        name: String,
+        /// The power that is missing.
+        missing: String,
+        /// How many columns.
+        n: usize,
+    },
+}
+
+/// A table: averages over its slices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pasted {
+    /// The histogram: `{test}-device-read-size`.
+    pub name: String,
+    /// What its values are; `None`: it has no head.
+    pub unit: Option<Unit>,
+    /// Percentage of at least `thresholds[i]`.
+    pub pct_over: Vec<f64>,
+    /// The columns; empty: it has no head, so they are the powers of two.
+    pub thresholds: Vec<u64>,
+    /// Values counted a second.
+    pub per_sec: f64,
+    /// In how long, seconds.
+    pub seconds: f64,
+}
+
+/// Whether the file has a table of asloglatency near its begin.
+pub fn is_pasted(path: &Path) -> bool {
+    // What is read from standard input is gone.
+    if path == Path::new("-") {
+        return false;
+    }
+    let Ok(source) = Source::open(path, "") else { return false };
+    let mut lines = Lines::new(source.into_parts().1);
+    for _ in 0..SNIFFED_LINES {
+        match lines.next_line() {
+            Ok(Some(line)) if is_head(&String::from_utf8_lossy(line.bytes)) => return true,
+            Ok(Some(_)) => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Reads tables, and the lines of a log between them, as the log of one node.
+pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
+    let (mut tables, mut rest, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    for source in sources {
+        let (name, input) = source.into_parts();
+        let read = tables_of(input, &mut tables, &mut rest);
+        read.map_err(|source| ReadError { name: name.clone(), source })?;
+        names.push(name);
+    }
+    let mut log = match rest.is_empty() {
+        true => ServerLog::default(),
+        false => {
+            let source = Source::new(&names.join(", "), Box::new(Cursor::new(rest)), "")?;
+            let mut logs = server_log::read(vec![source])?;
+            match logs.len() {
+                1 => logs.remove(0),
+                several => return Err(PastedError::SeveralNodes(several)),
+            }
+        }
+    };
+    log.files = names;
+    join(&mut log, tables)?;
+    Ok(log)
+}
+
+/// Puts tables into a log that has no such histograms.
+fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
+    let to = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
+    let of_lines = log.drives.values().filter_map(|lines| Some(to.duration_since(lines.first()?.at).as_secs_f64()));
+    let of_tables = tables.iter().map(|table| table.seconds);
+    let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).max(60.0).round();
+    let from = to - SignedDuration::from_secs_f64(seconds);
+    // A single line is of the last 20 s before it, whenever that was.
+    for lines in log.drives.values_mut() {
+        if let [line] = &mut lines[..] {
+            line.at = to;
+        }
+    }
+    for table in tables.into_iter().filter(|table| table.per_sec >= 0.0) {
+        let unit = table.unit.unwrap_or(if table.name.ends_with("-size") { Unit::Bytes } else { Unit::Millis });
+        if unit == Unit::Bytes {
+            check_columns(&table)?;
+        }
+        let total = (table.per_sec * seconds).round();
+        let over = |pct: f64| (total * (pct / 100.0).clamp(0.0, 1.0)).round() as u64;
+        let edges: Vec<u64> = table.pct_over.iter().map(|pct| over(*pct)).chain([0]).collect();
+        let first = total as u64 - edges[0].min(total as u64);
+        let buckets: Vec<u64> =
+            [first].into_iter().chain(edges.windows(2).map(|pair| pair[0].saturating_sub(pair[1]))).collect();
+        if table.pct_over.last().is_some_and(|pct| *pct > 0.0) && unit == Unit::Bytes {
+            log.remarks.push(format!(
+                "the table of {} ends at {} %: larger values are taken for those of its last column - run asloglatency with \
+                 a larger -n",
+                table.name,
+                table.pct_over.last().copied().unwrap_or_default()
+            ));
+        }
+        let dump = |at, counts: &[u64]| Dump { at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
+        let dumps = vec![dump(from, &[]), dump(to, &buckets)];
+        log.histograms.entry(table.name).or_insert(dumps);
+    }
+    (log.span, log.is_averages) = (Some((from, to)), true);
+    log.restarts.clear();
+    Ok(())
+}
+
+/// Sizes need each power of two.
+fn check_columns(table: &Pasted) -> Result<(), PastedError> {
+    let missing =
+        (0..table.thresholds.len()).find(|i| table.thresholds[*i] != 1_u64.checked_shl(*i as u32).unwrap_or(0));
+    match missing {
+        None => Ok(()),
+        Some(i) => {
+            let n = table.thresholds.last().map_or(0, |last| last.ilog2() as usize + 1);
+            let missing = format!("{} bytes", 1_u64.checked_shl(i as u32).unwrap_or(0));
+            Err(PastedError::Columns { name: table.name.clone(), missing, n })
+        }
+    }
+}
+
+/// A table that is being read.
+#[derive(Debug, Default)]
+struct Open {
+    name: Option<String>,
+    unit: Option<Unit>,
+    thresholds: Vec<u64>,
+    /// Seconds, percentages and rate of each slice.
+    slices: Vec<(f64, Vec<f64>, f64)>,
+}
+
+fn tables_of(input: impl Read, tables: &mut Vec<Pasted>, rest: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut lines = Lines::new(input);
+    let mut open = Open::default();
+    while let Some(line) = lines.next_line()? {
+        let text = String::from_utf8_lossy(line.bytes);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match open.take(&text, &words) {
+            Taken::Part => {}
+            Taken::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
+                tables.extend(open.closed(pct_over, per_sec));
+            }
+            Taken::Average(..) => {}
+            // Everything else is a line of a log, or nothing.
+            Taken::Not if rest.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
+                rest.extend_from_slice(line.bytes);
+                rest.push(b'\n');
+            }
+            Taken::Not => {}
+        }
+    }
+    Ok(())
+}
+
+enum Taken {
+    /// It is a part of a table.
+    Part,
+    /// It is the average of a table.
+    Average(Vec<f64>, f64),
+    /// It is something else.
+    Not,
+}
+
+impl Open {
+    fn take(&mut self, text: &str, words: &[&str]) -> Taken {
+        if let Some(name) = text.trim().strip_prefix("Histogram Name").and_then(|rest| rest.trim().strip_prefix(':')) {
+            *self = Self { name: Some(name.trim().to_owned()), ..Self::default() };
+            return Taken::Part;
+        }
+        if let Some(at) = words.iter().position(|word| word.ends_with("asloglatency")) {
+            let after = words[at..].iter().position(|word| *word == "-h").and_then(|h| words.get(at + h + 1));
+            *self = Self { name: after.map(|name| name.trim_matches(['\'', '"']).to_owned()), ..Self::default() };
+            return Taken::Part;
+        }
+        match words {
+            [name] if name.starts_with('{') && name.contains("}-") => {
+                *self = Self { name: Some((*name).to_owned()), ..Self::default() };
+                Taken::Part
+            }
+            ["Log", ":", ..] => Taken::Part,
+            ["%", ">", unit] | ["%>", unit] => {
+                self.unit = match *unit {
+                    "(bytes)" => Some(Unit::Bytes),
+                    "(ms)" => Some(Unit::Millis),
+                    "(us)" => Some(Unit::Micros),
+                    _ => Some(Unit::Count),
+                };
+                Taken::Part
+            }
+            ["slice-to", "(sec)", columns @ .., "ops/sec"] => {
+                self.thresholds = columns.iter().filter_map(|column| column.parse().ok()).collect();
+                Taken::Part
+            }
+            ["max", ..] => Taken::Part,
+            ["avg", numbers @ ..] => match self.row(numbers) {
+                Some((pct_over, per_sec)) => Taken::Average(pct_over, per_sec),
+                None => Taken::Part,
+            },
+            [time, seconds, numbers @ ..] if time.len() == 8 && time.split(':').count() == 3 => {
+                let row = self.row(numbers).and_then(|(pct_over, rate)| Some((seconds.parse().ok()?, pct_over, rate)));
+                self.slices.extend(row);
+                Taken::Part
+            }
+            _ => Taken::Not,
+        }
+    }
+
+    /// Percentages and the rate after them.
+    fn row(&self, numbers: &[&str]) -> Option<(Vec<f64>, f64)> {
+        let numbers: Vec<f64> = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
+        let (rate, pct_over) = numbers.split_last()?;
+        let fits = self.thresholds.is_empty() || self.thresholds.len() == pct_over.len();
+        let are_rates = rate.is_finite() && *rate >= 0.0 && pct_over.iter().all(|pct| (0.0..=100.0).contains(pct));
+        (fits && are_rates && (1..=64).contains(&pct_over.len())).then(|| (pct_over.to_vec(), *rate))
+    }
+
+    /// The table, of its slices where it has any: its line of averages weighs a slice without operations like the others.
+    fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
+        let Self { name, unit, thresholds, slices } = std::mem::take(self);
+        let count: f64 = slices.iter().map(|(seconds, _, rate)| seconds * rate).sum();
+        let seconds: f64 = slices.iter().map(|(seconds, ..)| seconds).sum();
+        let even = slices.iter().all(|(_, pct, _)| pct.len() == pct_over.len());
+        let weighed =
+            |column: usize| slices.iter().map(|(seconds, pct, rate)| pct[column] * seconds * rate / count).sum::<f64>();
+        let (pct_over, per_sec, seconds) = match count > 0.0 && seconds > 0.0 && even {
+            true => ((0..pct_over.len()).map(weighed).collect(), count / seconds, seconds),
+            false => (pct_over, per_sec, SECONDS),
+        };
+        Some(Pasted { name: name?, unit, pct_over, thresholds, per_sec, seconds })
+    }
+}
+
+fn is_head(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    matches!(words[..], ["slice-to", "(sec)", .., "ops/sec"])
+}
+
+/// Whether a line may be of a server's log: it begins with a month.
+fn is_of_a_log(words: &[&str]) -> bool {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    words.len() > 5 && MONTHS.iter().any(|month| words[0].starts_with(month))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pasted(text: &str) -> (Vec<Pasted>, String) {
+        let (mut tables, mut rest) = (Vec::new(), Vec::new());
+        tables_of(text.as_bytes(), &mut tables, &mut rest).unwrap();
+        (tables, String::from_utf8(rest).unwrap())
+    }
+
+    #[test]
+    fn old_and_new_heads_are_read_and_blanks_may_be_collapsed() {
+        let old = "{a}-device-read-size\nApr 09 2018 21:31:30\n% > (bytes)\nslice-to (sec) 1 2 4 ops/sec\n\
+                   -------------- ------ ----------\n21:39:52 502 100.00 50.00 0.00 10407.5\n\
+                   21:48:13 501 100.00 60.00 0.00 10436.5\navg 100.00 55.00 0.00 10427.0\nmax 100.00 60.00 0.00 10448.3\n";
+        let new = "Histogram Name : {a}-read\nLog       : a.log\nNov 20 2026 23:00:55\n               %> (us)\n\
+                   slice-to (sec)      1      8    ops/sec\n23:01:55    60   0.00   0.00        0.0\n\
+                   23:02:55    60 100.00  10.00     1000.0\n     avg        50.00   5.00      500.0\n";
+        let (tables, rest) =
+            pasted(&format!("{old}{new}Apr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\na letter of mine\n"));
+        assert_eq!(
+            (tables[0].name.as_str(), tables[0].unit, tables[0].seconds),
+            ("{a}-device-read-size", Some(Unit::Bytes), 1003.0)
+        );
+        assert!(
+            (tables[0].pct_over[1] - 55.0).abs() < 0.01 && (tables[0].per_sec - 10_422.0).abs() < 1.0,
+            "{tables:?}"
+        );
+        assert_eq!(
+            (tables[1].pct_over.as_slice(), tables[1].per_sec),
+            (&[100.0, 10.0][..], 500.0),
+            "the empty slice weighs nothing"
+        );
+        assert_eq!(tables[1].thresholds, [1, 8]);
+        assert_eq!(rest, "Apr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\n");
+    }
+
+    #[test]
+    fn a_table_without_its_head_has_the_name_of_the_command_before_it() {
+        let (tables, _) =
+            pasted("$ asloglatency -t 500 -n 3 -e 1 -h {a}-device-write-size -l x\navg 100.00 20.00 0.00 7.5\n");
+        assert_eq!((tables[0].name.as_str(), tables[0].per_sec), ("{a}-device-write-size", 7.5));
+        assert_eq!(pasted("avg 100.00 20.00 0.00 7.5\n").0, [], "a table of nothing is none");
+        assert_eq!(pasted("{a}-read\navg 100.00 120.00 0.00 7.5\navg nan 1\n").0, []);
+    }
+
+    #[test]
+    fn tables_are_dumps_whose_difference_has_their_averages() {
+        let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 1 2 4 ops/sec\navg 100.00 25.00 0.00 1000.0\n");
+        let mut log = ServerLog::default();
+        join(&mut log, tables).unwrap();
+        let dumps = &log.histograms["{a}-device-read-size"];
+        assert_eq!(
+            (dumps[0].total, dumps[1].total, dumps[1].buckets.as_slice()),
+            (0, 1_000_000, &[0, 750_000, 250_000, 0][..])
+        );
+        let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 1 8 ops/sec\navg 100.00 25.00 1000.0\n");
+        let error = join(&mut ServerLog::default(), tables).unwrap_err().to_string();
+        assert!(error.contains("no column of 2 bytes") && error.contains("-e 1 -n 4"), "{error}");
+    }
+}
