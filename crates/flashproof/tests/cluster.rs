@@ -494,6 +494,28 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
 }
 
 #[test]
+fn a_folder_alone_is_sized_also_of_several_nodes() {
+    let captured = |name: &str| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../sizing/tests/data/ce-4.9.0.37/");
+        format!("{path}{name}")
+    };
+    let (log, iostat) = (captured("aerospike.log.zst"), captured("iostat-x.txt.zst"));
+    let (bench, server, other) = (Bench::new(), InfoServer::start(OF_4_9), InfoServer::start(OF_4_9));
+    other.set("node", "CC1");
+    let (hosts, of_node) = (format!("{},{}", server.host(), other.host()), format!("{NODE}={iostat}"));
+    let more = ["--log", &log, "--iostat", &of_node];
+    bench.flashproof(&arguments(&hosts, &more)).expect(0);
+    assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
+    let ended = bench.flashproof(&["size", DIR]).expect(0);
+    assert!(ended.stdout.contains(&format!("node {NODE} (server 4.9.0.37)")), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("from the configuration of node"),
+        "block sizes are those of the replies: {}",
+        ended.stdout
+    );
+}
+
+#[test]
 fn what_cannot_be_is_refused_before_anybody_is_asked() {
     let bench = Bench::new();
     let collect = |more: &[&str]| bench.flashproof(&[&["cluster", "collect"], more].concat());

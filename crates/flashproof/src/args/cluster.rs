@@ -95,7 +95,7 @@ pub struct CollectArgs {
     /// Logs of nodes to put beside, plain or compressed; "-" for standard input; copied after the samples
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// Output of iostat (text or JSON) to put beside
+    /// Output of iostat (text or JSON) to put beside; of several nodes NODE=FILE, with the node's id
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
     /// Folder to make [default: flashproof-cluster-TIME here]

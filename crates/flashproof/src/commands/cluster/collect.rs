@@ -14,7 +14,7 @@ use sizing::info::cluster::{PeersQuery, once_names, sample_names};
 use sizing::info::logs;
 use sizing::info::settings::{Change, Current, Setting};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -54,7 +54,8 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
             "one sample each {every} in {window} gives no rate - give --every less than --for"
         )));
     }
-    folder::readable(args.log.iter().chain(&args.iostat))?;
+    let iostats = args.iostat.iter().map(|path| folder::of_node(path).1);
+    folder::readable(args.log.iter().map(PathBuf::as_path).chain(iostats))?;
     let dir = args.out.clone().unwrap_or_else(folder::default_dir);
     folder::check(&dir)?;
     for cut_off in folder::cut_off_beside(&dir) {

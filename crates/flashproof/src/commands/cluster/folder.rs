@@ -94,9 +94,11 @@ impl Folder {
 
     /// Copies logs and iostat's output in; compressed ones stay so.
     pub fn copy(&self, logs: &[PathBuf], iostat: &[PathBuf]) -> Result<(), Failure> {
-        let logs = logs.iter().map(|path| (path, Content::Log));
-        let mut all = logs.chain(iostat.iter().map(|path| (path, Content::Iostat)));
-        all.try_for_each(|(path, content)| copy(path, content, &self.dir))
+        logs.iter().try_for_each(|path| copy("", path, Content::Log, &self.dir))?;
+        iostat.iter().try_for_each(|path| {
+            let (node, path) = of_node(path);
+            copy(&node.map(|node| format!("{node}-")).unwrap_or_default(), path, Content::Iostat, &self.dir)
+        })
     }
 }
 
@@ -123,8 +125,17 @@ impl Content {
     }
 }
 
+/// The node and the file of `NODE=FILE`; iostat does not say where it ran.
+pub fn of_node(path: &Path) -> (Option<String>, &Path) {
+    let split = path.to_str().filter(|_| !path.exists()).and_then(|text| text.split_once('='));
+    match split.filter(|(node, _)| !node.is_empty() && node.chars().all(|c| c.is_ascii_hexdigit())) {
+        Some((node, file)) => (Some(node.to_ascii_uppercase()), Path::new(file)),
+        None => (None, path),
+    }
+}
+
 /// Whether `paths` can be copied, as far as it can be told before.
-pub fn readable<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+pub fn readable<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let opened = paths
         .filter(|path| path.as_os_str() != "-")
         .map(|path| open(path).map(drop).map_err(|failure| failure.message));
@@ -137,10 +148,10 @@ fn open(path: &Path) -> Result<File, Failure> {
 }
 
 /// Copies one file, as long as it is now: a log grows.
-fn copy(path: &Path, content: Content, dir: &Path) -> Result<(), Failure> {
+fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Failure> {
     let is_stdin = path.as_os_str() == "-";
     let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref());
-    let name = content.name(&name.to_string_lossy());
+    let name = format!("{node}{}", content.name(&name.to_string_lossy()));
     let (mut to, mut target) = (dir.join(&name), None);
     // Nodes have logs of one name.
     for number in 2.. {

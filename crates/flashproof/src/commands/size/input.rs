@@ -89,7 +89,7 @@ impl Files {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
             match name {
                 _ if name.contains(info::FILE_ENDING) => self.replies.push(path),
-                _ if name.contains("iostat") => self.iostats.push((None, path)),
+                _ if name.contains("iostat") => self.iostats.push((node_before(&name, dir), path)),
                 _ if name.contains(".log") => self.logs.push(path),
                 _ => {}
             }
@@ -103,6 +103,12 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// The node whose id stands before the name of a file in `dir`, where there is a file of that node's replies, too.
+fn node_before(name: &str, dir: &Path) -> Option<String> {
+    let node = name.split('-').next().map(str::to_ascii_uppercase)?;
+    dir.join(format!("{node}{}", info::FILE_ENDING)).is_file().then_some(node)
 }
 
 /// The node that a file is of: the one named, the one that its name begins with, or the only one.
