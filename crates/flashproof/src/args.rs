@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod help;
 mod latency;
+mod loglatency;
 mod prep;
 mod rate;
 mod replay;
@@ -25,6 +26,7 @@ pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
 pub use latency::{ACT_USAGE, Format, LatencyArgs};
+pub use loglatency::{LogLatencyArgs, from as log_from};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use replay::StorageArgs;
@@ -76,6 +78,8 @@ pub enum Task {
     Prep(PrepArgs),
     /// `flashproof latency`, `act_latency.py`
     Latency(LatencyArgs),
+    /// `flashproof loglatency`, `asloglatency`
+    LogLatency(LogLatencyArgs),
     /// `flashproof report`
     Report(ReportArgs),
     /// `flashproof compare`
@@ -125,6 +129,8 @@ enum Command {
     Index(TestArgs),
     /// Show which share of operations took longer than what, from the logs of ACT or of runs
     Latency(LatencyArgs),
+    /// Show a histogram of a server's log by slices of time, as asloglatency does
+    Loglatency(LogLatencyArgs),
     /// Write devices from end to end, so that a test meets a drive in use; ERASES them
     Prep(PrepArgs),
     /// Judge runs again, from their directories alone: as text, HTML with charts, Markdown, JSON
@@ -165,21 +171,23 @@ struct ActCli {
     args: TestArgs,
 }
 
-/// What the binary is when it is called by the name of one of ACT's programs.
+/// What the binary is when it is called by the name of one of ACT's programs, or of asloglatency.
 #[derive(Clone, Copy)]
 enum Alias {
     Test(Test),
     Prep,
     Latency,
+    LogLatency,
 }
 
 /// Those names.
-const ALIASES: [(&str, Alias); 5] = [
+const ALIASES: [(&str, Alias); 6] = [
     ("act_storage", Alias::Test(Test::Storage)),
     ("act_index", Alias::Test(Test::Index)),
     ("act_prep", Alias::Prep),
     ("act_latency.py", Alias::Latency),
     ("act_latency", Alias::Latency),
+    ("asloglatency", Alias::LogLatency),
 ];
 
 /// Options of a storage or index test.
@@ -268,6 +276,7 @@ fn act_task(name: &'static str, alias: Alias, arguments: Vec<OsString>) -> Task 
         Alias::Test(test) => Task::Test(test, parse_as_act(name, test, arguments)),
         Alias::Prep => Task::Prep(prep::parse_as_act(arguments)),
         Alias::Latency => Task::Latency(latency::parse_as_act(arguments)),
+        Alias::LogLatency => Task::LogLatency(loglatency::parse_as_asloglatency(arguments)),
     }
 }
 
@@ -276,6 +285,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("storage", |command| replay::beside(with_options(command, Test::Storage)))
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("latency", latency::with_examples)
+        .mut_subcommand("loglatency", |command| command.after_help(help::laid_out(loglatency::EXAMPLES)))
         .mut_subcommand("prep", |prep| prep.after_help(help::laid_out(prep::EXAMPLES)))
         .mut_subcommand("report", |report| report.after_help(help::laid_out(report::EXAMPLES)))
         .mut_subcommand("status", |status| status.after_help(help::laid_out(status::EXAMPLES)))
@@ -296,6 +306,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Storage(args) => Task::Test(Test::Storage, args.test),
         Command::Index(args) => Task::Test(Test::Index, args),
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
+        Command::Loglatency(args) => Task::LogLatency(args),
         Command::Prep(args) => Task::Prep(args),
         Command::Report(args) => Task::Report(args),
         Command::Status(args) => Task::Status(args),

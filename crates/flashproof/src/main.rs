@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Task::Replay(args) => commands::replay::run(&args),
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
+        Task::LogLatency(args) => commands::loglatency::run(&args, manner),
         Task::Config(args) => commands::config::run(&args),
         Task::Certify(args) => commands::certify::run(&args),
         Task::Rate(args) => commands::rate::run(&args),

@@ -230,8 +230,21 @@ fn a_run_in_a_directory_that_its_user_may_not_write_to_is_told() {
 fn no_example_of_a_help_text_is_broken_at_80_columns() {
     let bench = Bench::new();
     let commands = [
-        "storage", "index", "latency", "prep", "report", "status", "compare", "config", "certify", "rate", "doctor",
-        "devices", "align", "select",
+        "storage",
+        "index",
+        "latency",
+        "prep",
+        "report",
+        "status",
+        "compare",
+        "config",
+        "certify",
+        "rate",
+        "doctor",
+        "devices",
+        "align",
+        "select",
+        "loglatency",
     ];
     for command in commands {
         let examples = |columns: &str| {

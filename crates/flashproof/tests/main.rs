@@ -20,6 +20,7 @@ mod guard;
 mod histograms;
 mod index;
 mod latency;
+mod loglatency;
 mod outputs;
 mod prep;
 mod rate;

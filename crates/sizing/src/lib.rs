@@ -11,6 +11,7 @@
 //! place, of differences between two instants, and each is checked against the others before it is used.
 //!
 //! * [`server_log`]: logs of the database: histograms, drv_ssd lines, restarts
+//! * [`loglatency`]: tables of one histogram of a log, as asloglatency prints them
 //! * [`info`]: replies of the info protocol, as files keep them
 //! * [`pasted`]: tables of asloglatency in the place of a log
 //! * [`iostat`]: what sysstat's iostat printed
@@ -26,6 +27,7 @@ pub mod align;
 pub mod configuration;
 pub mod info;
 pub mod iostat;
+pub mod loglatency;
 pub mod pasted;
 pub mod profile;
 pub mod select;

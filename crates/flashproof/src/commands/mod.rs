@@ -8,6 +8,7 @@ pub mod config;
 pub mod devices;
 pub mod doctor;
 pub mod latency;
+pub mod loglatency;
 pub mod prep;
 pub mod rate;
 pub mod replay;

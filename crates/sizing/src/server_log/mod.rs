@@ -11,7 +11,7 @@
 
 mod collect;
 mod lines;
-mod order;
+pub(crate) mod order;
 mod remarks;
 mod stamp;
 #[cfg(test)]

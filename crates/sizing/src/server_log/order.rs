@@ -46,38 +46,41 @@ pub enum LogError {
 }
 
 /// A file of which the begin was read.
-struct Begun {
-    name: String,
+pub(crate) struct Begun {
+    pub(crate) name: String,
     /// What stands before the first line with a time.
-    head: Vec<u8>,
+    pub(crate) head: Vec<u8>,
     /// Lines between it and the first line with a time.
     unstamped: u64,
     begin: Timestamp,
-    node: Option<String>,
-    lines: Lines<Input<Box<dyn Read>>>,
+    pub(crate) node: Option<String>,
+    pub(crate) lines: Lines<Input<Box<dyn Read>>>,
+}
+
+/// Files by the time they begin, and the names of those that are empty.
+///
+/// Errors: a file cannot be read, or is no such log; all are empty.
+pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>), LogError> {
+    let (mut begun, mut empty) = (Vec::new(), Vec::new());
+    for source in sources {
+        match begin(source)? {
+            Ok(file) => begun.push(file),
+            Err(name) => empty.push(name),
+        }
+    }
+    if begun.is_empty() {
+        return Err(LogError::NotServerLog { name: empty.join(", "), found: "nothing: it is empty".to_owned() });
+    }
+    // Of two that begin in the same second, one that begins within a line is the later.
+    begun.sort_by_key(|file| (file.begin, !file.head.is_empty()));
+    Ok((begun, empty))
 }
 
 /// Reads logs, of one node or of several, in any order: a log for each node, by its id.
 ///
 /// Empty files are named in a remark, as rotation leaves them. Errors: a file cannot be read or is no such log.
 pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
-    let mut begun = Vec::new();
-    let mut empty = Vec::new();
-    let alone = sources.len() == 1;
-    for source in sources {
-        match begin(source)? {
-            Ok(file) => begun.push(file),
-            Err(name) if alone => {
-                return Err(LogError::NotServerLog { name, found: "nothing: it is empty".to_owned() });
-            }
-            Err(name) => empty.push(name),
-        }
-    }
-    if begun.is_empty() {
-        let (name, found) = (empty.join(", "), "nothing: all are empty".to_owned());
-        return Err(LogError::NotServerLog { name, found });
-    }
-    begun.sort_by_key(|file| file.begin);
+    let (begun, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = begun.iter().filter_map(|file| file.node.clone()).collect();
     let only = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
     let mut nodes: Vec<(Option<String>, Collector)> = Vec::new();

@@ -1,0 +1,203 @@
+//! `flashproof loglatency`: tables of one histogram of a server's log, as asloglatency prints them.
+//!
+//! What asloglatency would have printed is on standard output; what it would not have known (what is damaged, a
+//! restart, the names that are there) is on standard error.
+
+use super::Manner;
+use crate::args::{self, Format, LogLatencyArgs};
+use crate::console;
+use crate::failure::Failure;
+use results::units::quoted;
+use sizing::loglatency::{self, Found, From, Table, Wanted};
+use sizing::source::Source;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// What reads a log from standard input.
+const PIPED: &str = "flashproof loglatency -l -";
+/// Names of histograms that are told.
+const NAMES_TOLD: usize = 60;
+
+/// Why there is no table.
+struct Stop {
+    /// What asloglatency says of it on standard output.
+    in_its_words: String,
+    failure: Failure,
+}
+
+impl std::convert::From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self { in_its_words: String::new(), failure }
+    }
+}
+
+/// Prints the table.
+pub fn run(args: &LogLatencyArgs, manner: Manner) -> Result<ExitCode, Failure> {
+    let mut page = String::new();
+    let done = page_of(args, manner, &mut page);
+    if let (Err(stop), Format::Table) = (&done, args.format) {
+        page += &stop.in_its_words;
+    }
+    let shown = console::result(&page);
+    done.map_err(|stop| stop.failure)?;
+    shown?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(), Stop> {
+    let mut wanted = wanted(args, manner)?;
+    let sources: Vec<Source> =
+        crate::failure::all(args.logs.iter().map(|log| Source::open(log, PIPED)), Failure::usage)?;
+    let names: Vec<String> = args.logs.iter().map(|log| log.display().to_string()).collect();
+    if args.format == Format::Table {
+        *page += &wanted.title(&names.join(", "));
+    }
+    wanted.from = args::log_from(&args.from).map_err(|words| {
+        refused(words, "give head, tail, a time like 'Sep 22 2011 22:40:14', or -3600 for an hour before the end")
+    })?;
+    let found = loglatency::scan(sources, &wanted).map_err(Failure::usage)?;
+    found.remarks.iter().for_each(|remark| console::warning(remark));
+    let table = loglatency::table(&found, &wanted);
+    if let [(after, until), rest @ ..] = &table.restarts[..] {
+        let then = if wanted.over_restarts { "that slice is wrong" } else { "no slice goes over it" };
+        let more = if rest.is_empty() { String::new() } else { format!("; {} more of such", rest.len()) };
+        console::warning(&format!(
+            "counts begin anew between {after} and {until}, a restart of the server: {then}{more}"
+        ));
+    }
+    if args.format == Format::Table {
+        *page += &table.asked_from_line();
+    }
+    if table.from.is_none() {
+        let in_its_words = format!("can't find histogram {} from start time {}\n", wanted.histogram, args.from);
+        return Err(Stop { in_its_words, failure: Failure::usage(not_there(&found, &wanted, &table, &names)) });
+    }
+    match args.format {
+        Format::Table => *page += &table.to_string(),
+        Format::Csv => csv(&table, page),
+        Format::Markdown => markdown(&table, page),
+        Format::Json => {
+            *page += &serde_json::to_string_pretty(&table).map_err(Failure::environment)?;
+            page.push('\n');
+        }
+    }
+    if table.slices.is_empty() {
+        let why = format!(
+            "no slice of {} s is complete: {} of {} from {} to {} - give a shorter -t, or an earlier -f",
+            wanted.slice_sec,
+            results::units::count(found.number() as u64, "histogram"),
+            names.join(", "),
+            table.from.unwrap_or_default(),
+            found.tail.unwrap_or_default()
+        );
+        // To asloglatency that is no error.
+        if manner == Manner::Own {
+            return Err(Failure::usage(why).into());
+        }
+        console::warning(&why);
+    }
+    Ok(())
+}
+
+/// What asloglatency would say, and what to do about it.
+fn refused(words: String, why: &str) -> Stop {
+    Stop { failure: Failure::usage(format!("{words} - {why}")), in_its_words: format!("{words}\n") }
+}
+
+fn wanted(args: &LogLatencyArgs, manner: Manner) -> Result<Wanted, Stop> {
+    let Some(histogram) = args.histogram.clone() else {
+        let why = "which histogram? - give its name, like -h '{test}-read'; one that is not there is told with those that are";
+        return Err(Failure::usage(why).into());
+    };
+    let time = |text: &str| loglatency::seconds(text).filter(|seconds| *seconds > 0);
+    const TIME: &str = "give seconds or hours:minutes:seconds, like 3600 or 1:00:00";
+    let slice_sec = time(&args.slice).ok_or_else(|| refused(format!("invalid slice time {}", args.slice), TIME))?;
+    let duration_sec = match &args.duration {
+        Some(text) => Some(time(text).ok_or_else(|| refused(format!("invalid duration {text}"), TIME))?),
+        None => None,
+    };
+    let namespace = args.namespace.clone();
+    let (buckets, every) = (args.num_buckets, args.every_nth);
+    let over_restarts = manner == Manner::Act;
+    Ok(Wanted { histogram, namespace, slice_sec, from: From::Head, duration_sec, buckets, every, over_restarts })
+}
+
+/// Why there is nothing, and what there is.
+fn not_there(found: &Found, wanted: &Wanted, table: &Table, logs: &[String]) -> String {
+    let name = match &wanted.namespace {
+        Some(namespace) => format!("{{{namespace}}}-{}", wanted.histogram),
+        None => wanted.histogram.clone(),
+    };
+    let logs = logs.join(", ");
+    let (head, tail) = (found.head.unwrap_or_default(), found.tail.unwrap_or_default());
+    if found.number() > 0 {
+        let from = table.asked_from.map_or_else(|| "its begin".to_owned(), |from| from.to_string());
+        let tried = if wanted.from == From::Tail { "; without -f the last 5 minutes are shown" } else { "" };
+        return format!(
+            "showing {} of {logs} - it is not there from {from} on, and the log goes from {head} to {tail}{tried} - give \
+             -f head",
+            quoted(&name)
+        );
+    }
+    if found.names.is_empty() {
+        return format!(
+            "showing {} of {logs} - the log, from {head} to {tail}, has no histograms at all - those of transactions are \
+             logged once there is one, those of storage by \"asadm -e 'enable; manage config namespace NS storage-engine \
+             param enable-benchmarks-storage to true'\"",
+            quoted(&name)
+        );
+    }
+    let bare = |text: &str| text.replace(['{', '}'], "");
+    let meant = found.names.iter().find(|known| bare(known) == bare(&wanted.histogram) || bare(known) == bare(&name));
+    let hint = match meant {
+        Some(meant) => format!("did you mean -h '{meant}'? (in quotes, as some shells take braces away) - "),
+        None => String::new(),
+    };
+    let mut names = String::new();
+    for name in found.names.iter().take(NAMES_TOLD) {
+        let _ = write!(names, "{}{}", if names.is_empty() { "" } else { ", " }, results::units::printable(name));
+    }
+    if found.names.len() > NAMES_TOLD {
+        let _ = write!(names, ", and {} more", found.names.len() - NAMES_TOLD);
+    }
+    format!("showing {} of {logs} - it has no such histogram - {hint}it has {names}", quoted(&name))
+}
+
+/// A line a slice and threshold.
+fn csv(table: &Table, page: &mut String) {
+    page.push_str("histogram,from,to,seconds,ops_per_sec,over,unit,percent\n");
+    let mut from = table.from.unwrap_or_default();
+    for slice in &table.slices {
+        // Restarts leave gaps.
+        from = from.max(slice.to.saturating_sub(jiff::SignedDuration::from_secs(slice.seconds)));
+        let name = table.histogram.replace('"', "\"\"");
+        for (threshold, pct) in table.thresholds.iter().zip(&slice.pct_over) {
+            let Table { unit, .. } = table;
+            let _ = writeln!(
+                page,
+                "\"{name}\",{from},{},{},{},{threshold},{unit},{pct}",
+                slice.to, slice.seconds, slice.ops_per_sec
+            );
+        }
+        from = slice.to;
+    }
+}
+
+/// A table for tickets and wikis.
+fn markdown(table: &Table, page: &mut String) {
+    let thresholds = table.thresholds.iter().map(|threshold| format!("| % > {threshold} {} ", table.unit));
+    let _ = writeln!(page, "| {} | s {}| ops/s |", table.histogram, thresholds.collect::<String>());
+    let _ = writeln!(page, "|---|---{}|---|", "|---".repeat(table.thresholds.len()));
+    let mut row = |label: String, seconds: String, pct: &[f64], rate: f64| {
+        let pct: String = pct.iter().map(|pct| format!("| {pct:.2} ")).collect();
+        let _ = writeln!(page, "| {label} | {seconds} {pct}| {rate:.1} |");
+    };
+    for slice in &table.slices {
+        row(slice.to.to_string(), slice.seconds.to_string(), &slice.pct_over, slice.ops_per_sec);
+    }
+    for (label, all) in [("avg", &table.average), ("max", &table.largest)] {
+        if let Some((pct, rate)) = all {
+            row(label.to_owned(), String::new(), pct, *rate);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Tables of one histogram of a log, as asloglatency prints them.
+//!
+//! ```text
+//! lines --scan--> dumps of the histogram --slices--> shares over 1, 2, 4, ... and rates --text--> the table
+//! ```
+//!
+//! Its rules are asloglatency's (11.2), so that a table is the same to the byte: a slice ends at the first histogram
+//! that is at least its length, less a second, after the last one's end; times are the log's own clock, in whole
+//! seconds; the last histogram counts when a line follows it. A histogram without a namespace is the sum of all
+//! namespaces'. Of latencies buckets up to 16 are looked at, of sizes and numbers of records those up to 25, so slower
+//! operations are missing from its shares. What it does not say (restarts, damage) is in the remarks.
+
+mod scan;
+mod slices;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use scan::{Found, scan};
+pub use slices::{Slice, Table, table};
+
+use crate::server_log::Unit;
+use jiff::civil::DateTime;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Name of the histogram: `{test}-read`, or `read` of all namespaces.
+    pub histogram: String,
+    /// The namespace, where the name has none.
+    pub namespace: Option<String>,
+    /// Length of a slice.
+    pub slice_sec: i64,
+    /// Where to begin.
+    pub from: From,
+    /// How far to go, s.
+    pub duration_sec: Option<i64>,
+    /// How many thresholds.
+    pub buckets: usize,
+    /// Every how many-th threshold.
+    pub every: usize,
+    /// Whether slices go over restarts of the server, as asloglatency's do, which makes them wrong.
+    pub over_restarts: bool,
+}
+
+/// Where to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum From {
+    /// With the log.
+    Head,
+    /// Five minutes before its end.
+    Tail,
+    /// So many seconds before its end.
+    Before(i64),
+    /// At a time of its clock.
+    At(DateTime),
+}
+
+/// What stands behind values of a histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Scale {
+    /// Latencies: the unit is that of each line.
+    Latency,
+    Bytes,
+    Records,
+}
+
+impl Wanted {
+    fn scale(&self) -> Scale {
+        let is_of = |names: &[&str]| names.iter().any(|name| self.histogram.contains(name));
+        match () {
+            () if is_of(&["device-read-size", "device-write-size"]) => Scale::Bytes,
+            () if is_of(&["query-rec-count", "batch-rec-count"]) => Scale::Records,
+            () => Scale::Latency,
+        }
+    }
+
+    /// Buckets that are looked at.
+    fn buckets_read(&self) -> usize {
+        if self.scale() == Scale::Latency { 17 } else { 26 }
+    }
+
+    /// The thresholds that are shown, each by its power of two.
+    pub fn thresholds(&self) -> Vec<usize> {
+        (0..self.buckets_read()).step_by(self.every.max(1)).take(self.buckets).collect()
+    }
+
+    /// Whether the name says which namespace: `{test}-read`. That of a drive, `{test}-/dev/sdb-read`, counts as one of
+    /// several, as asloglatency has it, and is the only one of its name.
+    fn names_a_namespace(&self) -> bool {
+        let is_name = |text: &str| text.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        let Some(rest) = self.histogram.strip_prefix('{') else { return false };
+        self.namespace.is_some()
+            || rest.match_indices("}-").any(|(at, found)| at > 0 && is_name(&rest[at + found.len()..]))
+    }
+
+    /// What units are called.
+    fn unit_name(&self, unit: Unit) -> &'static str {
+        match (self.scale(), unit) {
+            (Scale::Bytes, _) => "bytes",
+            (Scale::Records, _) => "records",
+            (Scale::Latency, Unit::Micros) => "us",
+            (Scale::Latency, _) => "ms",
+        }
+    }
+}
+
+/// Reads `3600` or `1:00:00`, seconds.
+pub fn seconds(text: &str) -> Option<i64> {
+    let parts = text.split(':').map(|part| part.trim().parse::<u32>().ok().map(i64::from));
+    let parts: Vec<i64> = parts.collect::<Option<_>>()?;
+    (parts.len() <= 3).then(|| parts.iter().fold(0, |seconds, part| seconds * 60 + part))
+}

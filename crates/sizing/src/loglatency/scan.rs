@@ -1,0 +1,234 @@
+//! The dumps of one histogram, out of logs.
+
+use super::Wanted;
+use crate::server_log::order::{self, Begun};
+use crate::server_log::text::{self, DUMP};
+use crate::server_log::{LogError, Stamps, Unit};
+use crate::source::{ReadError, Source};
+use jiff::civil::DateTime;
+use memchr::memmem::Finder;
+use results::units::count;
+use std::collections::BTreeSet;
+
+/// Dumps that are kept, some 250 bytes each: half a year, every 10 s.
+const DUMPS_MAX: usize = 1_600_000;
+/// Names that are kept to be told, where the wanted one is not found.
+const NAMES_MAX: usize = 512;
+/// Lines of one histogram are written at once.
+const TOGETHER_SEC: i64 = 5;
+
+/// A dump of the wanted histogram.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dumped {
+    /// By the log's own clock, whole seconds.
+    pub(super) at: DateTime,
+    pub(super) unit: Unit,
+    pub(super) total: u64,
+    pub(super) buckets: Vec<u64>,
+}
+
+impl Found {
+    /// How often the histogram is there.
+    pub fn number(&self) -> usize {
+        self.dumps.len()
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub(super) dumps: Vec<Dumped>,
+    /// Time of the first line.
+    pub head: Option<DateTime>,
+    /// Time of the last line.
+    pub tail: Option<DateTime>,
+    /// Whether a line follows the last dump.
+    pub(super) followed: bool,
+    /// Names of other histograms, as long as the wanted one was not met.
+    pub names: BTreeSet<String>,
+    /// What was strange, each a sentence.
+    pub remarks: Vec<String>,
+}
+
+/// Reads logs of one node to their ends, in the order of time.
+pub fn scan(sources: Vec<Source>, wanted: &Wanted) -> Result<Found, LogError> {
+    let (files, empty) = order::in_order(sources)?;
+    let mut scanner = Scanner::new(wanted);
+    let nodes: BTreeSet<_> = files.iter().filter_map(|file| file.node.clone()).collect();
+    if nodes.len() > 1 {
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        scanner.say(format!("the logs are of several nodes ({}): their histograms are mixed", nodes.join(", ")));
+    }
+    if !empty.is_empty() {
+        scanner.say(format!("empty: {}", empty.join(", ")));
+    }
+    for mut file in files {
+        scanner.file(&mut file).map_err(|source| ReadError { name: file.name.clone(), source })?;
+    }
+    Ok(scanner.finish())
+}
+
+struct Scanner<'a> {
+    wanted: &'a Wanted,
+    dump: Finder<'static>,
+    stamps: Stamps,
+    found: Found,
+    open: Option<(Dumped, u64)>,
+    incomplete: u64,
+    left_out: u64,
+    cut_line: Vec<u8>,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(wanted: &'a Wanted) -> Self {
+        Self {
+            wanted,
+            dump: Finder::new(DUMP),
+            stamps: Stamps::default(),
+            found: Found::default(),
+            open: None,
+            incomplete: 0,
+            left_out: 0,
+            cut_line: Vec::new(),
+        }
+    }
+
+    fn say(&mut self, sentence: String) {
+        self.found.remarks.push(sentence);
+    }
+
+    fn file(&mut self, file: &mut Begun) -> std::io::Result<()> {
+        if !file.head.is_empty() && !self.cut_line.is_empty() {
+            let line = [&self.cut_line[..], &file.head].concat();
+            self.line(&line);
+        }
+        self.cut_line.clear();
+        while let Some(line) = file.lines.next_line()? {
+            match line.whole {
+                true => self.line(line.bytes),
+                false => self.cut_line = line.bytes.to_vec(),
+            }
+        }
+        let skipped = file.lines.skipped();
+        if skipped.long_lines > 0 || skipped.nul_bytes > 0 {
+            let lines = count(skipped.long_lines, "line");
+            self.say(format!(
+                "{}: {lines} too long ({} bytes) and {} NUL bytes before lines are skipped",
+                file.name, skipped.long_bytes, skipped.nul_bytes
+            ));
+        }
+        if file.lines.input().is_cut() {
+            self.say(format!("{} is compressed and ends early: what there is of it is shown", file.name));
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let Some((stamp, rest)) = self.stamps.split(line) else { return };
+        self.found.tail = Some(stamp.local);
+        if self.found.head.is_none() {
+            self.found.head = Some(stamp.local);
+        }
+        self.found.followed = true;
+        if let Some((dumped, counted)) = &mut self.open {
+            let parts = text::parts(rest);
+            let buckets = parts.filter(|parts| parts.file == b"hist.c").and_then(|parts| text::buckets(parts.text));
+            let seconds = stamp.local.duration_since(dumped.at).as_secs().abs();
+            if let Some((found, number)) =
+                buckets.filter(|(found, _)| dumped.buckets.len() <= found[0].0 && seconds <= TOGETHER_SEC)
+            {
+                for (bucket, count) in &found[..number] {
+                    dumped.buckets.resize(bucket + 1, 0);
+                    dumped.buckets[*bucket] = *count;
+                    *counted = counted.saturating_add(*count);
+                }
+                // It counts when another line follows.
+                if *counted >= dumped.total {
+                    self.close();
+                    self.found.followed = false;
+                }
+                return;
+            }
+        }
+        let Some(at) = self.dump.find(rest) else { return };
+        self.close();
+        self.begin(&rest[at + DUMP.len()..], stamp.local);
+    }
+
+    /// The line that names a histogram.
+    fn begin(&mut self, text: &[u8], at: DateTime) {
+        if !self.is_wanted(text) {
+            if self.found.dumps.is_empty()
+                && self.found.names.len() < NAMES_MAX
+                && let Some(header) = text::dump_header(text)
+                && !self.found.names.contains(header.name)
+            {
+                self.found.names.insert(header.name.to_owned());
+            }
+            return;
+        }
+        let Some(header) = text::dump_header(text) else {
+            self.incomplete += 1;
+            return;
+        };
+        let unit = header.unit.unwrap_or(Unit::Count);
+        let at = at.round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
+        let dumped = Dumped { at: at.unwrap_or_default(), unit, total: header.total, buckets: Vec::new() };
+        self.open = Some((dumped, 0));
+        if header.total == 0 {
+            self.close();
+            self.found.followed = false;
+        }
+    }
+
+    /// Whether a line that goes on with `text` is of the histogram.
+    fn is_wanted(&self, text: &[u8]) -> bool {
+        let wanted = self.wanted;
+        let name_ends = |rest: &[u8]| rest.starts_with(b" ");
+        let name = wanted.histogram.as_bytes();
+        if let Some(namespace) = &wanted.namespace {
+            let rest = text.strip_prefix(b"{").and_then(|rest| rest.strip_prefix(namespace.as_bytes()));
+            let rest = rest.and_then(|rest| rest.strip_prefix(b"}-")).and_then(|rest| rest.strip_prefix(name));
+            return rest.is_some_and(name_ends);
+        }
+        if text.strip_prefix(name).is_some_and(name_ends) {
+            return true;
+        }
+        if wanted.names_a_namespace() {
+            return false;
+        }
+        let of_namespace = |text: &[u8]| {
+            let rest = text.strip_prefix(b"{")?;
+            let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            let rest = &rest[rest.iter().take_while(|byte| is_name(byte)).count()..];
+            Some(rest.strip_prefix(b"}-")?.strip_prefix(name).is_some_and(name_ends))
+        };
+        of_namespace(text).unwrap_or(false)
+    }
+
+    fn close(&mut self) {
+        let Some((mut dumped, counted)) = self.open.take() else { return };
+        if counted < dumped.total {
+            self.incomplete += 1;
+        } else if self.found.dumps.len() >= DUMPS_MAX {
+            self.left_out += 1;
+        } else {
+            self.found.names.clear();
+            dumped.buckets.shrink_to_fit();
+            self.found.dumps.push(dumped);
+        }
+    }
+
+    fn finish(mut self) -> Found {
+        self.close();
+        for (number, what) in [
+            (self.incomplete, "without all of its buckets, left out"),
+            (self.left_out, "more than fit into the memory set aside, left out; give one file after another"),
+        ] {
+            if number > 0 {
+                self.say(format!("{} {what}", count(number, "histogram")));
+            }
+        }
+        self.found
+    }
+}

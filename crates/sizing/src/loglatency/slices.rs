@@ -1,0 +1,222 @@
+//! Dumps into slices: what was counted between two of them.
+
+use super::scan::{Dumped, Found};
+use super::{From, Wanted};
+use crate::server_log::Unit;
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+use serde::Serialize;
+
+/// Namespaces' dumps of one time are this close together.
+const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
+/// Before the end, where the end is asked for.
+const TAIL: SignedDuration = SignedDuration::from_mins(5);
+
+/// What was counted between two dumps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Slice {
+    /// Time of the second one.
+    pub to: DateTime,
+    /// Seconds between them.
+    pub seconds: i64,
+    /// Percentages over each threshold.
+    pub pct_over: Vec<f64>,
+    /// Operations a second.
+    pub ops_per_sec: f64,
+}
+
+/// A table of slices.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Table {
+    /// The histogram as it was asked for.
+    pub histogram: String,
+    /// Its namespace, if it was asked for by that.
+    pub namespace: Option<String>,
+    /// Where the table was asked to begin; `None`: with the log.
+    pub asked_from: Option<DateTime>,
+    /// Time of the first dump; `None`: there is none.
+    pub from: Option<DateTime>,
+    /// What the thresholds are of: ms, us, bytes, records.
+    pub unit: &'static str,
+    /// The thresholds.
+    pub thresholds: Vec<u64>,
+    /// The slices.
+    pub slices: Vec<Slice>,
+    /// Mean of the slices' percentages, and operations a second of all.
+    pub average: Option<(Vec<f64>, f64)>,
+    /// The largest of each.
+    pub largest: Option<(Vec<f64>, f64)>,
+    /// The unit changed: from what to what, when.
+    pub unit_change: Option<(&'static str, &'static str, DateTime)>,
+    /// Length of a slice that is asked for, s.
+    pub slice_sec: i64,
+    /// Restarts within the table: after when, until when.
+    pub restarts: Vec<(DateTime, DateTime)>,
+}
+
+/// The counts of one time.
+struct Counts {
+    at: DateTime,
+    unit: Unit,
+    total: u64,
+    buckets: Vec<u64>,
+}
+
+/// Forms the slices.
+pub fn table(found: &Found, wanted: &Wanted) -> Table {
+    let tail = found.tail.unwrap_or_default();
+    let before = |duration| tail.checked_sub(duration).unwrap_or(DateTime::MIN);
+    let asked_from = match wanted.from {
+        From::Head => None,
+        From::Tail => Some(before(TAIL)),
+        From::Before(seconds) => Some(before(SignedDuration::from_secs(seconds)).max(found.head.unwrap_or_default())),
+        From::At(at) => Some(at.max(found.head.unwrap_or_default())),
+    };
+    let asked_from = asked_from.map(|at| whole_seconds(at));
+    let thresholds = wanted.thresholds();
+    let mut table = Table {
+        histogram: wanted.histogram.clone(),
+        namespace: wanted.namespace.clone(),
+        asked_from,
+        from: None,
+        unit: wanted.unit_name(Unit::Millis),
+        thresholds: thresholds.iter().map(|bucket| 1 << bucket).collect(),
+        slices: Vec::new(),
+        average: None,
+        largest: None,
+        unit_change: None,
+        slice_sec: wanted.slice_sec,
+        restarts: Vec::new(),
+    };
+    let mut restarts = restarts(found, wanted).into_iter().peekable();
+    let mut counts = Groups::new(found, wanted);
+    let Some(mut old) = counts.next_from(asked_from.unwrap_or(DateTime::MIN)) else { return table };
+    table.from = Some(old.at);
+    table.unit = wanted.unit_name(old.unit);
+    let end = wanted.duration_sec.map(|seconds| later(old.at, seconds));
+    // Ticks come a little early, too.
+    let length = if wanted.slice_sec > 1 { wanted.slice_sec - 1 } else { wanted.slice_sec };
+    let mut is_first = true;
+    let (mut operations, mut seconds) = (0.0, 0);
+    'slices: while end.is_none_or(|end| end > old.at) {
+        let before = counts.clone();
+        let Some(mut new) = counts.next_from(later(old.at, length)) else { break };
+        let unit = wanted.unit_name(new.unit);
+        if std::mem::take(&mut is_first) {
+            table.unit = unit;
+        } else if table.unit != unit {
+            table.unit_change = Some((table.unit, unit, new.at));
+            break;
+        }
+        while let Some(restart) = restarts.next_if(|(_, until)| *until <= new.at) {
+            let begins_anew = restart.1 > old.at;
+            if begins_anew {
+                table.restarts.push(restart);
+            }
+            if begins_anew && !wanted.over_restarts {
+                counts = before;
+                let Some(first) = counts.next_from(restart.1) else { break 'slices };
+                old = first;
+                continue 'slices;
+            }
+        }
+        let slice = slice(&old, &mut new, &thresholds);
+        operations += new.total as f64 - old.total as f64;
+        seconds += slice.seconds;
+        table.slices.push(slice);
+        old = new;
+    }
+    if !table.slices.is_empty() {
+        let number = table.slices.len() as f64;
+        let of = |fold: &dyn Fn(f64, f64) -> f64, at: usize| {
+            table.slices.iter().map(|slice| slice.pct_over[at]).fold(0.0, |all, pct| fold(all, pct))
+        };
+        let columns = 0..thresholds.len();
+        let average = columns.clone().map(|at| of(&|a, b| a + b, at) / number).collect();
+        let largest = columns.map(|at| of(&f64::max, at)).collect();
+        let rate = table.slices.iter().map(|slice| slice.ops_per_sec).fold(0.0, f64::max);
+        table.average = Some((average, operations / seconds as f64));
+        table.largest = Some((largest, rate));
+    }
+    table
+}
+
+/// Where counters begin anew: after when, until when.
+fn restarts(found: &Found, wanted: &Wanted) -> Vec<(DateTime, DateTime)> {
+    let mut groups = Groups::new(found, wanted);
+    let mut restarts = Vec::new();
+    let mut last: Option<Counts> = None;
+    while let Some(next) = groups.next_from(DateTime::MIN) {
+        if let Some(last) = last.filter(|last| last.unit == next.unit)
+            && (next.total < last.total || next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last))
+        {
+            restarts.push((last.at, next.at));
+        }
+        last = Some(next);
+    }
+    restarts
+}
+
+/// What came between two. Buckets of `new` that went back are raised to those of `old`, as asloglatency does.
+fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
+    let total = new.total as f64 - old.total as f64;
+    let percentages = new.buckets.iter_mut().zip(&old.buckets).map(|(new, old)| {
+        *new = (*new).max(*old);
+        if total > 0.0 { (*new - old) as f64 / total * 100.0 } else { 0.0 }
+    });
+    let percentages: Vec<f64> = percentages.collect();
+    let over = |bucket: &usize| percentages[bucket + 1..].iter().sum::<f64>();
+    let seconds = new.at.duration_since(old.at).as_secs();
+    // A sum of nothing is -0.
+    let pct_over = thresholds.iter().map(|bucket| over(bucket) + 0.0).collect();
+    Slice { to: new.at, seconds, pct_over, ops_per_sec: total / seconds as f64 }
+}
+
+fn later(at: DateTime, seconds: i64) -> DateTime {
+    at.saturating_add(SignedDuration::from_secs(seconds))
+}
+
+fn whole_seconds(at: DateTime) -> DateTime {
+    at.with().subsec_nanosecond(0).build().unwrap_or(at)
+}
+
+/// Dumps of one time together.
+#[derive(Clone)]
+struct Groups<'a> {
+    dumps: &'a [Dumped],
+    /// Whether a line follows the last one.
+    followed: bool,
+    together: bool,
+    buckets: usize,
+}
+
+impl<'a> Groups<'a> {
+    fn new(found: &'a Found, wanted: &Wanted) -> Self {
+        let together = wanted.namespace.is_none() && !wanted.names_a_namespace();
+        Self { dumps: &found.dumps, followed: found.followed, together, buckets: wanted.buckets_read() }
+    }
+
+    fn next_from(&mut self, from: DateTime) -> Option<Counts> {
+        let first = self.dumps.iter().position(|dump| dump.at >= from)?;
+        let (at, unit) = (self.dumps[first].at, self.dumps[first].unit);
+        let until = at.saturating_add(TOGETHER);
+        let rest = &self.dumps[first..];
+        let number = if self.together { rest.iter().take_while(|dump| dump.at <= until).count() } else { 1 };
+        let (mut group, rest) = rest.split_at(number);
+        self.dumps = rest;
+        if rest.is_empty() && !self.followed {
+            // The last one is being written.
+            group = &group[..number - 1];
+        }
+        if group.is_empty() {
+            return None;
+        }
+        let unit = group.last().map_or(unit, |dump| dump.unit);
+        let mut counts = Counts { at, unit, total: 0, buckets: vec![0; self.buckets] };
+        for dump in group {
+            counts.total += dump.total;
+            counts.buckets.iter_mut().zip(&dump.buckets).for_each(|(all, count)| *all += count);
+        }
+        Some(counts)
+    }
+}

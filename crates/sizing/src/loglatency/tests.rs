@@ -1,0 +1,195 @@
+use super::*;
+use crate::source::Source;
+use std::io::{Cursor, Read};
+use std::path::Path;
+
+fn data(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
+}
+
+/// Words of a command line; what is in quotes is one.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (at, part) in line.split('\'').enumerate() {
+        match at % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_owned)),
+            _ => words.push(part.to_owned()),
+        }
+    }
+    words
+}
+
+fn from(text: &str) -> From {
+    match text {
+        "head" => From::Head,
+        "tail" => From::Tail,
+        _ => match text.strip_prefix('-') {
+            Some(text) => From::Before(seconds(text).unwrap()),
+            None => From::At(DateTime::strptime("%b %d %Y %H:%M:%S", text).unwrap()),
+        },
+    }
+}
+
+fn wanted(command: &str) -> (Wanted, String) {
+    let mut wanted = Wanted {
+        histogram: String::new(),
+        namespace: None,
+        slice_sec: 10,
+        from: From::Tail,
+        duration_sec: None,
+        buckets: 3,
+        every: 3,
+        over_restarts: true,
+    };
+    let mut log = String::new();
+    for pair in words(command).chunks(2) {
+        let value = pair[1].clone();
+        match pair[0].as_str() {
+            "-h" => wanted.histogram = value,
+            "-N" => wanted.namespace = Some(value),
+            "-t" => wanted.slice_sec = seconds(&value).unwrap(),
+            "-f" => wanted.from = from(&value),
+            "-d" => wanted.duration_sec = seconds(&value),
+            "-n" => wanted.buckets = value.parse().unwrap(),
+            "-e" => wanted.every = value.parse().unwrap(),
+            "-l" => log = value,
+            other => panic!("{other}"),
+        }
+    }
+    (wanted, log)
+}
+
+fn page(sources: Vec<Source>, wanted: &Wanted, log: &str) -> String {
+    let found = scan(sources, wanted).unwrap();
+    let table = table(&found, wanted);
+    if table.from.is_none() {
+        return format!("{}{}none of {:?}", wanted.title(log), table.asked_from_line(), found.names);
+    }
+    format!("{}{}{table}", wanted.title(log), table.asked_from_line())
+}
+
+fn source(text: impl AsRef<[u8]>) -> Source {
+    Source::new("a.log", Box::new(Cursor::new(text.as_ref().to_vec())), "").unwrap()
+}
+
+#[test]
+fn tables_are_those_of_asloglatency_to_the_byte() {
+    let mut compared = 0;
+    for version in ["ce-4.9.0.37", "ce-8.0.0.15"] {
+        for file in std::fs::read_dir(data(version).join("asloglatency")).unwrap() {
+            let path = file.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let (command, expected) = text.split_once('\n').unwrap();
+            let (wanted, log) = wanted(command.strip_prefix("$ asloglatency ").unwrap());
+            let source = Source::open(&data(version).join("aerospike.log.zst"), "").unwrap();
+            let page = page(vec![source], &wanted, &log);
+            if expected.contains("can't find histogram") {
+                assert!(page.contains("none of") && page.contains("\"{test}-read\""), "{page}");
+            } else {
+                assert_eq!(page, expected, "{}", path.display());
+            }
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 16);
+}
+
+/// Dumps 10 s apart from 00:00:00 on, `counts` of buckets 0 and 3.
+fn log(counts: &[u64], unit: &str) -> String {
+    let mut text = String::new();
+    for (at, count) in counts.iter().enumerate() {
+        let stamp = format!("Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (hist.c:319)", at / 6, at * 10 % 60);
+        text += &format!("{stamp} histogram dump: {{a}}-read ({} total) {unit}\n", 2 * count);
+        text += &format!("{stamp}  (00: {count:010}) (03: {count:010})\n");
+        text += &format!("{stamp} histogram dump: {{b}}-read ({count} total) {unit}\n{stamp}  (03: {count:010})\n");
+    }
+    text + &format!(
+        "Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (ticker.c:1) end\n",
+        counts.len() / 6,
+        counts.len() * 10 % 60
+    )
+}
+
+fn table_of(text: &str, command: &str) -> Table {
+    let (wanted, _) = wanted(command);
+    let wanted = Wanted { over_restarts: false, ..wanted };
+    table(&scan(vec![source(text)], &wanted).unwrap(), &wanted)
+}
+
+#[test]
+fn a_name_without_a_namespace_is_the_sum_of_all() {
+    let text = log(&[0, 100, 300], "usec");
+    let all = table_of(&text, "-h read -f head -e 1");
+    let rates = |table: &Table| table.slices.iter().map(|slice| slice.ops_per_sec).collect::<Vec<_>>();
+    assert_eq!((rates(&all), all.slices[0].pct_over[0].round()), (vec![30.0, 60.0], 67.0));
+    for command in ["-h {a}-read -f head", "-N a -h read -f head"] {
+        assert_eq!(rates(&table_of(&text, command)), [20.0, 40.0]);
+    }
+    assert_eq!(table_of(&text, "-h rea -f head").from, None);
+    assert_eq!(table_of(&text, "-h a-read -f head").from, None);
+}
+
+#[test]
+fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
+    let text = log(&[100, 200, 300, 10, 20], "usec");
+    let own = table_of(&text, "-h {a}-read -f head");
+    assert_eq!((own.slices.len(), own.restarts.len()), (3, 1));
+    assert!(own.slices.iter().all(|slice| slice.ops_per_sec > 0.0 && slice.pct_over[0] == 50.0));
+    // Also where the counts have grown beyond the old ones by the end of a slice.
+    let text = log(&[100, 200, 10, 110, 210, 310, 410, 510, 610, 710], "usec");
+    let own = table_of(&text, "-h {a}-read -f head -t 30");
+    assert_eq!(own.slices.iter().map(|slice| slice.ops_per_sec).collect::<Vec<_>>(), [20.0, 20.0]);
+    let text = log(&[100, 200, 300, 10, 20], "usec");
+    let (as_it_does, _) = wanted("-h {a}-read -f head");
+    let table = table(&scan(vec![source(&text)], &as_it_does).unwrap(), &as_it_does);
+    assert_eq!((table.slices.len(), table.slices[2].ops_per_sec), (4, -58.0));
+}
+
+#[test]
+fn a_unit_that_changes_ends_the_table_and_is_said() {
+    let text = log(&[0, 100, 300], "usec");
+    let text = text.clone() + &log(&[400, 500], "msec").replace("2026 00:0", "2026 00:1");
+    let table = table_of(&text, "-h {a}-read -f head");
+    assert_eq!((table.slices.len(), table.unit), (2, "us"));
+    assert!(table.to_string().contains(
+        "latency units have changed from us to ms.\nUse 'asloglatency -h <histogram> -f 'Nov 20 2026 00:10:00''"
+    ));
+}
+
+#[test]
+fn slices_without_operations_are_of_noughts_and_a_gap_is_one_slice() {
+    let table = table_of(&log(&[5, 5, 5], "usec"), "-h {a}-read -f head");
+    assert_eq!(table.slices.len(), 2);
+    assert!(table.slices.iter().all(|slice| slice.ops_per_sec == 0.0 && slice.pct_over == [0.0; 3]));
+    assert!(table.to_string().contains("00:00:10    10   0.00   0.00   0.00        0.0\n"), "{table}");
+    let gap = log(&[0, 100], "usec") + &log(&[400], "usec").replace("2026 00:0", "2026 00:1");
+    let table = table_of(&gap, "-h {a}-read -f head");
+    assert_eq!(table.slices.iter().map(|slice| slice.seconds).collect::<Vec<_>>(), [10, 590]);
+}
+
+#[test]
+fn damage_is_counted_and_rotated_files_are_one_log() {
+    let text = log(&[0, 100, 200, 300, 400, 500], "usec");
+    let whole = table_of(&text, "-h {a}-read -f head");
+    let (wanted, _) = wanted("-h {a}-read -f head");
+    for cut in (900..text.len() - 200).step_by(97) {
+        let (first, second) = text.split_at(cut);
+        let found = scan(vec![source(second), source(first)], &wanted).unwrap();
+        assert_eq!(table(&found, &wanted).slices, whole.slices, "cut at {cut}");
+    }
+    let torn = text.replacen("(03: 0000000200)\n", "(03: 00\n", 1);
+    let found = scan(vec![source(torn)], &wanted).unwrap();
+    assert_eq!(table(&found, &wanted).slices.iter().map(|slice| slice.seconds).collect::<Vec<_>>(), [10, 20, 10, 10]);
+    assert_eq!(found.remarks, ["1 histogram without all of its buckets, left out"]);
+    let mut bytes = Vec::new();
+    let nul = (&[0_u8; 3000][..]).chain(text.as_bytes()).read_to_end(&mut bytes).map(|_| bytes).unwrap();
+    let found = scan(vec![source(nul)], &wanted).unwrap();
+    assert_eq!(table(&found, &wanted).slices, whole.slices);
+    assert_eq!(found.remarks.len(), 1);
+}
+
+#[test]
+fn times_are_seconds_or_hours_minutes_seconds() {
+    assert_eq!(["3600", "1:00:00", "10:05", " 7 "].map(seconds), [Some(3600), Some(3600), Some(605), Some(7)]);
+    assert_eq!(["", "x", "-5", "1:2:3:4", "1.5"].map(seconds), [None; 5]);
+}
