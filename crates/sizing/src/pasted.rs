@@ -16,6 +16,12 @@ use thiserror::Error;
 /// Seconds that a table without slices stands for.
 const SECONDS: f64 = 1000.0;
 
+/// What all slices of a table are together, at most: thirty years.
+const SECONDS_MAX: f64 = 1e9;
+
+/// Values a second that a table can have; a node does not do more.
+const PER_SEC_MAX: f64 = 1e12;
+
 /// Tables that are read.
 const TABLES_MAX: usize = 1000;
 
@@ -119,7 +125,7 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     let to = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
     let of_lines = log.drives.values().filter_map(|lines| Some(to.duration_since(lines.first()?.at).as_secs_f64()));
     let of_tables = tables.iter().map(|table| table.seconds);
-    let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).max(60.0).round();
+    let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).clamp(60.0, SECONDS_MAX).round();
     let from = to - SignedDuration::from_secs_f64(seconds);
     // A single line is of the last 20 s before it, whenever that was.
     for lines in log.drives.values_mut() {
@@ -247,7 +253,8 @@ impl Open {
                 None => Taken::Part,
             },
             [time, seconds, numbers @ ..] if time.len() == 8 && time.split(':').count() == 3 => {
-                let row = self.row(numbers).and_then(|(pct_over, rate)| Some((seconds.parse().ok()?, pct_over, rate)));
+                let seconds = seconds.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+                let row = self.row(numbers).and_then(|(pct_over, rate)| Some((seconds?, pct_over, rate)));
                 self.slices.extend(row);
                 Taken::Part
             }
@@ -260,7 +267,7 @@ impl Open {
         let numbers: Vec<f64> = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
         let (rate, pct_over) = numbers.split_last()?;
         let fits = self.thresholds.is_empty() || self.thresholds.len() == pct_over.len();
-        let are_rates = rate.is_finite() && *rate >= 0.0 && pct_over.iter().all(|pct| (0.0..=100.0).contains(pct));
+        let are_rates = (0.0..=PER_SEC_MAX).contains(rate) && pct_over.iter().all(|pct| (0.0..=100.0).contains(pct));
         (fits && are_rates && (1..=64).contains(&pct_over.len())).then(|| (pct_over.to_vec(), *rate))
     }
 

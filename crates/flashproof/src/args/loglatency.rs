@@ -61,10 +61,10 @@ struct AsCli {
 pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof loglatency -h '{test}-read' -f head -t 60    the whole log by minutes: over 1, 8, 64 ms or us
-  flashproof loglatency -h '{test}-device-read-size' -f -3000 -t 500 -n 19 -e 1 -l aerospike.log
+  flashproof loglatency -h '{test}-device-read-size' -f -3000 -t 500 -n 19 -e 1
   flashproof loglatency -N test -h write -f 'Nov 20 2026 23:14:00' -d 0:10:00
-  flashproof loglatency -h '{test}-/dev/nvme0n1-read' -f head -n 16 -e 1 -l aerospike.log-20261119.gz -l aerospike.log
-  ssh host cat aerospike.log | flashproof loglatency -h read -f head -l - --format csv
+  flashproof loglatency -h '{test}-/dev/sdb-read' -f head -l a.log.gz -l a.log
+  ssh host cat a.log | flashproof loglatency -h read -f head -l - --format csv
 
 A name that is not there is told with those that are. What the columns mean: docs/loglatency.md.";
 

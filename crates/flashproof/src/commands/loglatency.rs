@@ -1,7 +1,7 @@
 //! `flashproof loglatency`: tables of one histogram of a server's log, as asloglatency prints them.
 //!
-//! What asloglatency would have printed is on standard output; what it would not have known (what is damaged, a
-//! restart, the names that are there) is on standard error.
+//! A table is on standard output; what asloglatency would not have known (what is damaged, a restart, the names that are
+//! there) is on standard error. Under its name what it says of a mistake is on standard output, too.
 
 use super::Manner;
 use crate::args::{self, Format, LogLatencyArgs};
@@ -35,8 +35,11 @@ impl std::convert::From<Failure> for Stop {
 pub fn run(args: &LogLatencyArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let mut page = String::new();
     let done = page_of(args, manner, &mut page);
-    if let (Err(stop), Format::Table) = (&done, args.format) {
-        page += &stop.in_its_words;
+    if let Err(stop) = &done {
+        match (manner, args.format) {
+            (Manner::Act, Format::Table) => page += &stop.in_its_words,
+            _ => page.clear(),
+        }
     }
     let shown = console::result(&page);
     done.map_err(|stop| stop.failure)?;

@@ -130,7 +130,7 @@ impl Objects {
                 if let Some((field, factor)) = table::field(name) {
                     row.fields[field as usize] = match value {
                         Value::String(text) => table::number(text, factor),
-                        value => value.as_f64().map(|value| value * factor),
+                        value => value.as_f64().map(|value| value * factor).filter(|value| *value >= 0.0),
                     };
                 }
             }

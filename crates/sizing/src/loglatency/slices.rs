@@ -72,7 +72,7 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
         From::Before(seconds) => Some(before(SignedDuration::from_secs(seconds)).max(found.head.unwrap_or_default())),
         From::At(at) => Some(at.max(found.head.unwrap_or_default())),
     };
-    let asked_from = asked_from.map(|at| whole_seconds(at));
+    let asked_from = asked_from.map(whole_seconds);
     let thresholds = wanted.thresholds();
     let mut table = Table {
         histogram: wanted.histogram.clone(),
@@ -129,7 +129,7 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
     if !table.slices.is_empty() {
         let number = table.slices.len() as f64;
         let of = |fold: &dyn Fn(f64, f64) -> f64, at: usize| {
-            table.slices.iter().map(|slice| slice.pct_over[at]).fold(0.0, |all, pct| fold(all, pct))
+            table.slices.iter().map(|slice| slice.pct_over[at]).fold(0.0, fold)
         };
         let columns = 0..thresholds.len();
         let average = columns.clone().map(|at| of(&|a, b| a + b, at) / number).collect();

@@ -81,7 +81,8 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
         let colon = memchr(b':', &inner[..close])?;
         let bucket = digits(&inner[..colon])? as usize;
         *found.get_mut(count)? = (bucket, digits(inner[colon + 1..close].trim_ascii_start())?);
-        if bucket >= BUCKETS {
+        // They ascend.
+        if bucket >= BUCKETS || count > 0 && found[count - 1].0 >= bucket {
             return None;
         }
         count += 1;

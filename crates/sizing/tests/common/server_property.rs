@@ -1,0 +1,165 @@
+//! What must hold of every input of the readers of server logs, iostat and asloglatency's tables, whatever its bytes.
+//!
+//! Shared by the fuzz target and its stand-in on stable Rust.
+
+use sizing::loglatency::{self, From, Wanted};
+use sizing::server_log::{self, ServerLog};
+use sizing::source::Source;
+use sizing::{iostat, pasted};
+use std::io::{Cursor, Read};
+
+/// Bytes that come in small pieces.
+struct Pieces(Cursor<Vec<u8>>, usize);
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = buffer.len().min(self.1);
+        self.0.read(&mut buffer[..length])
+    }
+}
+
+fn source(name: &str, bytes: &[u8], piece: usize) -> Option<Source> {
+    Source::new(name, Box::new(Pieces(Cursor::new(bytes.to_vec()), piece)), "flashproof").ok()
+}
+
+/// Reads `bytes` as all of them, and asserts what must hold. Whether it is one of them.
+pub(crate) fn assert_server_property(bytes: &[u8]) -> bool {
+    let log = assert_log(bytes);
+    let table = assert_table(bytes);
+    let iostat = assert_iostat(bytes);
+    let pasted = assert_pasted(bytes);
+    log | table | iostat | pasted
+}
+
+fn read_log(parts: &[(&str, &[u8])], piece: usize) -> Option<Vec<ServerLog>> {
+    let sources: Option<Vec<Source>> = parts.iter().map(|(name, bytes)| source(name, bytes, piece)).collect();
+    match server_log::read(sources?) {
+        Ok(logs) => Some(logs),
+        Err(error) => {
+            assert_one_line(&error.to_string());
+            None
+        }
+    }
+}
+
+fn assert_log(bytes: &[u8]) -> bool {
+    let Some(logs) = read_log(&[("a", bytes)], usize::MAX) else { return false };
+    let [log] = &logs[..] else { panic!("one file is of one node: {}", logs.len()) };
+    let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let kept: usize =
+        log.histograms.values().map(Vec::len).sum::<usize>() + log.drives.values().map(Vec::len).sum::<usize>();
+    // What is compressed can have more lines than bytes.
+    assert!(kept <= lines || results::act_log::Compression::of(bytes) != results::act_log::Compression::Plain);
+    assert!(log.restarts.is_sorted(), "restarts ascend");
+    let restarted = |after, until| log.restarts.iter().any(|restart| after < *restart && *restart <= until);
+    for dumps in log.histograms.values() {
+        for pair in dumps.windows(2) {
+            assert!(pair[0].at < pair[1].at, "times ascend");
+            let grows = pair[0].total <= pair[1].total;
+            assert!(grows || restarted(pair[0].at, pair[1].at), "what goes back is a restart");
+        }
+        let differs = |dump: &server_log::Dump| {
+            let counted = dump.buckets.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
+            dump.total.abs_diff(counted) > dump.total / 1000
+        };
+        assert!(!dumps.iter().any(differs), "histograms are whole");
+    }
+    for lines in log.drives.values() {
+        for pair in lines.windows(2) {
+            assert!(pair[0].at < pair[1].at, "times ascend");
+            assert!(pair[0].writes <= pair[1].writes || restarted(pair[0].at, pair[1].at));
+        }
+    }
+    log.remarks.iter().for_each(|remark| assert_one_line(remark));
+    let in_pieces = read_log(&[("a", bytes)], 7).unwrap_or_default();
+    assert_eq!(format!("{logs:?}"), format!("{in_pieces:?}"), "in pieces of 7 bytes it is the same");
+    // Rotated anywhere it is the same log, if all of it reads.
+    let at = bytes.len() * usize::from(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte))) / 256;
+    let plain = results::act_log::Compression::of(&bytes[at..]) == results::act_log::Compression::Plain;
+    if log.remarks.is_empty()
+        && plain
+        && let Some(two) = read_log(&[("a", &bytes[..at]), ("b", &bytes[at..])], usize::MAX)
+        && let [two] = &two[..]
+        && two.files == ["a", "b"]
+        && two.remarks.iter().all(|remark| remark.contains("in two parts"))
+    {
+        assert_eq!((&two.histograms, &two.drives), (&log.histograms, &log.drives), "rotated at {at}");
+    }
+    true
+}
+
+fn assert_table(bytes: &[u8]) -> bool {
+    let wanted = Wanted {
+        histogram: "{test}-read".to_owned(),
+        namespace: None,
+        slice_sec: 10,
+        from: From::Head,
+        duration_sec: None,
+        buckets: 8,
+        every: 1,
+        over_restarts: false,
+    };
+    let Some(Ok(found)) = source("a", bytes, usize::MAX).map(|source| loglatency::scan(vec![source], &wanted)) else {
+        return false;
+    };
+    let table = loglatency::table(&found, &wanted);
+    assert!(table.slices.is_sorted_by(|a, b| a.to < b.to), "times ascend");
+    for slice in &table.slices {
+        assert!(slice.seconds > 0 && slice.ops_per_sec >= 0.0 && slice.ops_per_sec.is_finite());
+        assert!(
+            slice.pct_over.is_sorted_by(|a, b| a >= b)
+                && slice.pct_over.iter().all(|pct| *pct >= 0.0 && pct.is_finite())
+        );
+    }
+    let page = format!("{}{table}", wanted.title("a.log"));
+    if let Some((_, rate)) =
+        table.average.as_ref().filter(|_| table.slices.iter().all(|slice| slice.pct_over[0] <= 100.0))
+    {
+        let read = pasted::read(source("a", page.as_bytes(), 5).into_iter().collect()).unwrap();
+        let dumps = &read.histograms["{test}-read"];
+        let seconds = dumps[1].at.duration_since(dumps[0].at).as_secs_f64();
+        let again = dumps[1].total as f64 / seconds;
+        assert!((again - rate).abs() <= 0.1 + rate / 100.0, "{again}\n{page}");
+    }
+    true
+}
+
+fn assert_iostat(bytes: &[u8]) -> bool {
+    let read = |piece| {
+        iostat::read(source("a", bytes, piece)?, None).map_err(|error| assert_one_line(&error.to_string())).ok()
+    };
+    let Some(found) = read(usize::MAX) else { return false };
+    for device in found.reports.iter().flat_map(|report| &report.devices) {
+        let numbers =
+            [Some(device.r_s), Some(device.w_s), Some(device.rkb_s), Some(device.wkb_s), device.f_s, device.d_s];
+        assert!(numbers.into_iter().flatten().all(|number| number >= 0.0 && number.is_finite()), "{device:?}");
+    }
+    found.remarks.iter().for_each(|remark| assert_one_line(remark));
+    assert_eq!(
+        format!("{found:?}"),
+        format!("{:?}", read(7).unwrap_or_default()),
+        "in pieces of 7 bytes it is the same"
+    );
+    true
+}
+
+fn assert_pasted(bytes: &[u8]) -> bool {
+    let read = |piece| pasted::read(source("a", bytes, piece).into_iter().collect());
+    match read(usize::MAX) {
+        Err(error) => {
+            assert_one_line(&error.to_string());
+            false
+        }
+        Ok(log) => {
+            let times_ascend = |dumps: &Vec<server_log::Dump>| dumps.is_sorted_by(|a, b| a.at < b.at);
+            assert!(log.histograms.values().all(times_ascend), "{log:?}");
+            assert_eq!(format!("{log:?}"), format!("{:?}", read(7).unwrap()), "in pieces of 7 bytes it is the same");
+            log.is_averages
+        }
+    }
+}
+
+fn assert_one_line(message: &str) {
+    assert!(!message.contains(char::is_control), "one line: {message:?}");
+    assert!(message.len() < 4096, "a message can be read: {} bytes", message.len());
+}
