@@ -28,6 +28,23 @@ enum Basis {
     Published,
 }
 
+/// How near a candidate was to a limit.
+#[derive(Debug, Serialize)]
+struct Margin {
+    threshold: String,
+    /// The worst share over it, a fraction.
+    share: Option<f64>,
+    /// What it must stay below; `None`: nobody said.
+    share_max: Option<f64>,
+}
+
+impl Margin {
+    fn text(&self) -> String {
+        let share = self.share.map_or("-".to_owned(), percent);
+        self.share_max.map_or(share.clone(), |max| format!("{share} of {}", percent_exact(max)))
+    }
+}
+
 /// A candidate for the load.
 #[derive(Debug, Serialize)]
 struct Choice {
@@ -40,8 +57,7 @@ struct Choice {
     times_the_busiest: Cell<f64>,
     now: Cell<Need>,
     scaled: Cell<Need>,
-    /// By threshold: the worst share, and what it must stay below.
-    margins: Vec<(String, String)>,
+    margins: Vec<Margin>,
     /// Price of one drive.
     price: Option<f64>,
     /// What to bear in mind, each a sentence.
@@ -158,9 +174,10 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, price
     let by = |name: &str| prices.iter().find(|(said, _)| said == name).map(|(_, price)| *price);
     let of_devices: Option<Vec<f64>> = devices.iter().map(|device| by(device)).collect();
     let of_devices = of_devices.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64);
-    let margins = candidate.margins.value().map_or(&[][..], |margins| &margins[..]).iter().map(|margin| {
-        let worst = margin.worst.value().map_or("-".to_owned(), |worst| percent(worst.share));
-        (margin.threshold.clone(), format!("{worst} of {}", percent_exact(margin.share_max)))
+    let margins = candidate.margins.value().map_or(&[][..], |margins| &margins[..]).iter().map(|margin| Margin {
+        threshold: margin.threshold.clone(),
+        share: margin.worst.value().map(|worst| worst.share),
+        share_max: Some(margin.share_max),
     });
     Choice {
         price: of_devices.or_else(|| by(&candidate.name)),
@@ -174,7 +191,10 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, price
 fn published_choice(rating: &Published, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
     let supply = Supply { io: select::published(rating.x), ..Supply::default() };
     let shares = ["1ms", "8ms", "64ms"].into_iter().zip(rating.over_pct);
-    let margins = shares.filter_map(|(threshold, pct)| Some((threshold.to_owned(), percent(pct? / 100.0))));
+    let margin = |(threshold, pct): (&str, Option<f64>)| {
+        Some(Margin { threshold: threshold.to_owned(), share: Some(pct? / 100.0), share_max: None })
+    };
+    let margins = shares.filter_map(margin);
     let maker =
         rating.endurance.as_ref().map(|endurance| format!("; its endurance is {endurance}")).unwrap_or_default();
     Choice {
@@ -216,7 +236,7 @@ impl Selection {
     fn table(&self) -> Table {
         let scaled = multiple(self.terms.scale);
         let mut thresholds: Vec<&str> = Vec::new();
-        for (threshold, _) in self.choices.iter().flat_map(|choice| &choice.margins) {
+        for Margin { threshold, .. } in self.choices.iter().flat_map(|choice| &choice.margins) {
             if !thresholds.contains(&threshold.as_str()) {
                 thresholds.push(threshold);
             }
@@ -240,8 +260,8 @@ impl Selection {
                 price.unwrap_or_else(|| "-".to_owned())
             };
             let margin = |threshold: &&str| {
-                let found = choice.margins.iter().find(|(name, _)| name == threshold);
-                found.map_or("-".to_owned(), |(_, text)| text.clone())
+                let found = choice.margins.iter().find(|margin| margin.threshold == *threshold);
+                found.map_or("-".to_owned(), Margin::text)
             };
             let holds = choice.times_the_busiest.value().map_or("-".to_owned(), |times| multiple(round(*times)));
             let mut row = vec![choice.name.clone(), basis_text(choice), holds];

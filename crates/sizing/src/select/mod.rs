@@ -23,6 +23,9 @@ const MIN_IO_BYTES: u32 = 512;
 const DAY_SEC: f64 = 86_400.0;
 const DAYS_PER_YEAR: f64 = 365.0;
 
+/// How near a load is aligned with a cluster's, by default, a fraction: a run of it at 1x is one drive for one drive.
+const ALIGNED: f64 = 0.02;
+
 /// The four numbers of a load may be so far from being one multiple of another's to count as the same load.
 const SAME_MIX: f64 = 1.05;
 
@@ -128,6 +131,12 @@ impl Limit {
     /// Those of a load, in the order of its numbers.
     const OF_LOAD: [Self; 4] = [Self::Reads, Self::Writes, Self::ReadBandwidth, Self::WriteBandwidth];
 
+    /// The part of a drive that may be missing where the number is rounded up. A load is known to what it was
+    /// aligned with; room is room, but for the last digits of a quotient.
+    fn slack(self) -> f64 {
+        if Self::OF_LOAD.contains(&self) { ALIGNED } else { 1e-9 }
+    }
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
@@ -156,13 +165,16 @@ pub struct Need {
 
 /// Drives of a kind for a load; `None` where a drive does none of what is asked, however many there are.
 pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
-    let (exact, limit) =
-        demand.nodes.iter().flat_map(|node| shares(node, supply, terms)).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    if !exact.is_finite() {
+    let whole = |(exact, limit): (f64, Limit)| match exact.is_finite() {
+        true => ((exact - limit.slack()).ceil().max(1.0), exact, limit),
+        false => (f64::INFINITY, exact, limit),
+    };
+    let each = demand.nodes.iter().flat_map(|node| shares(node, supply, terms)).map(whole);
+    let (drives, exact, limit) = each.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
+    if !drives.is_finite() {
         return None;
     }
-    // What is a whole number but for the last digits of its quotient is one.
-    let per_node = (exact - 1e-9).ceil().max(1.0) as u64;
+    let per_node = drives as u64;
     Some(Need { per_node, in_all: per_node.saturating_mul(demand.nodes.len() as u64), exact, limit })
 }
 

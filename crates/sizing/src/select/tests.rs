@@ -25,7 +25,8 @@ fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
     // Node B does 3,000 reads, 300 writes, 60,000 KiB read and 38,400 KiB written.
     for (does, per_node, exact, limit) in [
         (io(3000.0, 300.0, 60_000.0, 38_400.0), 1, 1.0, Limit::Reads),
-        (io(2999.0, 300.0, 60_000.0, 38_400.0), 2, 3000.0 / 2999.0, Limit::Reads),
+        (io(2950.0, 300.0, 60_000.0, 38_400.0), 1, 3000.0 / 2950.0, Limit::Reads),
+        (io(2900.0, 300.0, 60_000.0, 38_400.0), 2, 3000.0 / 2900.0, Limit::Reads),
         (io(9000.0, 100.0, 90_000.0, 90_000.0), 3, 3.0, Limit::Writes),
         (io(9000.0, 900.0, 24_000.0, 90_000.0), 3, 2.5, Limit::ReadBandwidth),
         (io(9000.0, 900.0, 90_000.0, 8000.0), 5, 4.8, Limit::WriteBandwidth),
@@ -51,6 +52,10 @@ fn room_and_wear_decide_where_they_are_known() {
     assert_eq!(need(&demand(), &room, &Terms { data_scale: 2.5, ..NOW }).unwrap().per_node, 5);
     assert_eq!(need(&demand(), &room, &Terms { scale: 2.5, ..NOW }).unwrap().per_node, 2, "the load is not the data");
     assert_eq!(need(&demand(), &room, &Terms { fill: 1.0, ..NOW }).unwrap().per_node, 1);
+    let nearly = Supply { capacity_bytes: Some(399e9), ..supply(fast) };
+    assert_eq!(need(&demand(), &nearly, &NOW).unwrap().per_node, 3, "what does not fit does not, by however little");
+    let whole = Supply { capacity_bytes: Some(400e9), ..supply(fast) };
+    assert_eq!(need(&demand(), &whole, &NOW).unwrap().per_node, 2);
     // 38,400 KiB a second are 6.2 PB in five years.
     let worn = Supply { rated_bytes: Some(2e15), ..supply(fast) };
     let found = need(&demand(), &worn, &NOW).unwrap();
