@@ -507,6 +507,7 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
     let ended = bench.flashproof(&["size", DIR]).expect(0);
+    assert!(ended.stdout.contains("iostat's r/s"), "{}", ended.stdout);
     assert!(ended.stdout.contains(&format!("node {NODE} (server 4.9.0.37)")), "{}", ended.stdout);
     assert!(
         ended.stdout.contains("from the configuration of node"),
@@ -547,7 +548,7 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
         ),
         format!("asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=detail'\n"),
         format!("asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'\n"),
-        "iostat -x -t 10 61 >".to_owned(),
+        "iostat -x -t 10 61 > $NODE-iostat.txt &\n".to_owned(),
         format!("scp 127.0.0.1:/opt/capture/run/4.9/aerospike.log {NODE}-aerospike.log\n"),
     ] {
         assert!(ended.stdout.contains(&line), "{line} in\n{}", ended.stdout);

@@ -77,22 +77,16 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
 
 /// Where nothing is known of the cluster.
 fn general(args: &CollectArgs) -> String {
-    let namespaces = if args.namespace.is_empty() { vec!["NS".to_owned()] } else { args.namespace.clone() };
     let mut text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
+    let of_namespace = Setting::Benchmarks { namespace: "NS".to_owned() };
     let log = Setting::LogLevel { sink: 0, file: "LOG".to_owned() };
     let commands = |benchmarks: &str, level: &str| {
         let mut text = String::new();
-        for namespace in &namespaces {
-            let setting = Setting::Benchmarks { namespace: namespace.clone() };
-            let _ = writeln!(text, "asadm --enable -e {}", quotes(&setting.asadm_command(benchmarks)));
-        }
+        let _ = writeln!(text, "asadm --enable -e {}", quotes(&of_namespace.asadm_command(benchmarks)));
         let _ = writeln!(text, "asadm --enable -e {}", quotes(&log.asadm_command(level)));
         text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
         for build in [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])] {
-            for namespace in &namespaces {
-                let setting = Setting::Benchmarks { namespace: namespace.clone() };
-                let _ = writeln!(text, "asinfo -v {}", shell(&setting.command(benchmarks, Some(build))));
-            }
+            let _ = writeln!(text, "asinfo -v {}", shell(&of_namespace.command(benchmarks, Some(build))));
         }
         let _ = writeln!(text, "asinfo -v {}", shell(&log.command(level, None)));
         let old = Setting::OldBenchmarks.command(benchmarks, None);
@@ -101,7 +95,7 @@ fn general(args: &CollectArgs) -> String {
     };
     text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
     text += &commands("true", DETAIL);
-    text += &meanwhile(args, &namespaces);
+    text += &meanwhile(args, &["NS".to_owned()]);
     text += "# 3. Fetch the log of each node, and the files of step 2:\nscp HOST:LOG HOST-aerospike.log\n";
     text += "# 4. Put back what it was (usually):\n";
     text += &commands("false", "info");
@@ -112,10 +106,10 @@ fn general(args: &CollectArgs) -> String {
 fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
     let (every, times) = (args.every, args.window / args.every.max(1) + 1);
     let mut text = format!(
-        "# 2. On each node, while the load is typical; iostat's text or its JSON:\n\
-         LC_ALL=C S_TIME_FORMAT=ISO iostat -x -t {every} {times} > iostat-$(hostname).txt\n\
-         LC_ALL=C iostat -x -t -o JSON {every} {times} > iostat-$(hostname).json\n\
-         #    and beside it, until Ctrl-C:\n\
+        "# 2. On each node, while the load is typical, until Ctrl-C:\n\
+         NODE=$(asinfo -v node)\n\
+         LC_ALL=C S_TIME_FORMAT=ISO iostat -x -t {every} {times} > $NODE-iostat.txt &\n\
+         #    (or its JSON: LC_ALL=C iostat -x -t -o JSON {every} {times} > $NODE-iostat.json &)\n\
          while sleep {every}; do\n  date -u '+# %Y%m%dT%H%M%SZ'\n"
     );
     let names = ["node", "build"].map(str::to_owned).into_iter();
@@ -123,7 +117,7 @@ fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
         let name = shell(&name);
         let _ = writeln!(text, "  printf '%s\\t%s\\n' {name} \"$(asinfo -v {name})\"");
     }
-    text + "done > $(hostname).info\n"
+    text + "done > $NODE.info\n"
 }
 
 const NEXT: &str = "# 5. Size it, from the folder with all of these files:\nflashproof size .\n";
