@@ -46,7 +46,7 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
         Ok(kernel) => kernel,
         Err(error) => return skip(&error.to_string()).unwrap_or_default(),
     };
-    let ended = bench.flashproof(&replay(path.to_str().unwrap(), &device.name, &[])).expect(0);
+    let ended = bench.flashproof(&replay(path.to_str().unwrap(), &device.name, &["--speed", "0.25"])).expect(0);
     assert!(ended.stderr.contains("196, 25.7 MB"), "{}", ended.stderr);
     let lost = kernel.stop().unwrap();
     let mut counts: BTreeMap<(EventOp, u32), u64> = BTreeMap::new();
@@ -147,6 +147,12 @@ fn what_cannot_be_replayed_is_refused_before_anything_is_opened() {
         assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
     }
     assert!(!bench.exists(OUT));
+    let two = ["storage", "--replay", "two.txt", "--device", "sim:capacity=1GiB", "--device", "sim:capacity=2GiB"];
+    bench.flashproof(&[&two[..], &["--out", "two"], &LAX].concat()).expect(0);
+    let run = results::run_dir::read(&bench.path("two")).unwrap();
+    let settings = &run.manifest.workloads[0].config.settings;
+    assert!(settings.contains(&("8,16".to_owned(), "sim:capacity=2GiB".to_owned())), "{settings:?}");
+    assert_eq!(totals(&run, "reads"), (3, 0, 0));
     let fit = ["storage", "--replay", "far.txt", "--device", "sim:capacity=1GiB", "--fit", "--out", OUT];
     bench.flashproof(&[&fit[..], &LAX].concat()).expect(0);
     assert_eq!(totals(&bench.run(), "reads"), (2, 0, 0));

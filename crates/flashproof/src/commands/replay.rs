@@ -12,7 +12,6 @@ use device::observe::DeviceNumber;
 use load::workload::replay::{Replay, Trace, TraceBuilder};
 use results::units;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Reads the trace, and runs it.
 pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
@@ -27,7 +26,7 @@ pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
             units::count(trace.left_out(), "operation")
         ));
     }
-    let workload = Replay { trace: Arc::new(trace), devices: names, laps: options.repeat, fit: options.fit };
+    let workload = Replay::new(trace, names, options.repeat, options.fit).map_err(Failure::usage)?;
     let text = format!("trace: {name}\n{}", workload.describe());
     if args.test.dry_run {
         console::result(&text)?;

@@ -31,7 +31,9 @@ pub struct Shown<'a> {
 
 impl Shown<'_> {
     fn name(&self, device: DeviceNumber) -> String {
-        self.names.get(&device).cloned().unwrap_or_else(|| format!("{},{}", device.0, device.1))
+        let number = || format!("{},{}", device.0, device.1);
+        // Drawn as it is on a terminal, where a name must not move the cursor.
+        self.names.get(&device).map_or_else(number, |name| units::printable(name).into_owned())
     }
 
     /// A number of something as a rate.

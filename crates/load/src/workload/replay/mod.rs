@@ -53,17 +53,29 @@ const SALTED_AHEAD: u32 = 8;
 /// A trace to replay, and on what.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// What is replayed.
-    pub trace: Arc<Trace>,
-    /// One for each device of the trace, in the order of their numbers.
-    pub devices: Vec<DeviceName>,
-    /// How often, one after the other.
-    pub laps: u32,
-    /// Whether offsets beyond the end of a device begin again at its start.
-    pub fit: bool,
+    trace: Arc<Trace>,
+    devices: Vec<DeviceName>,
+    laps: u32,
+    fit: bool,
 }
 
 impl Replay {
+    /// `trace` on `devices`, one for each of its own in the order of their numbers, `laps` times one after the other.
+    /// `fit`: offsets beyond the end of a device begin again at its start.
+    ///
+    /// Errors: it would last longer than can be counted.
+    pub fn new(trace: Trace, devices: Vec<DeviceName>, laps: u32, fit: bool) -> Result<Self, CannotRun> {
+        let replay = Self { trace: Arc::new(trace), devices, laps, fit };
+        match replay.duration_sec() {
+            sec if sec > u32::MAX.into() => Err(CannotRun(format!(
+                "cannot replay this - it would last {sec} s, more than {} s - give another --speed or --repeat, or look for an \
+                 instant in the trace that is damaged",
+                u32::MAX
+            ))),
+            _ => Ok(replay),
+        }
+    }
+
     /// What it is, for people: one line for each stream, and what is judged.
     pub fn describe(&self) -> String {
         let trace = &self.trace;
@@ -102,6 +114,12 @@ impl Replay {
             let span = Span::of(device, *class);
             for operation in group.operations.iter() {
                 let (offset, len) = span.covering(operation);
+                if len > span.usable_bytes {
+                    return Err(CannotRun(format!(
+                        "cannot replay on {} - its {} bytes do not hold an operation of {len} bytes - use a larger device",
+                        device.name, device.size_bytes
+                    )));
+                }
                 changes.rounded += u64::from(len != operation.bytes());
                 changes.moved += u64::from(offset + len > span.usable_bytes);
                 end = end.max(offset + len);

@@ -4,7 +4,7 @@ use super::*;
 use crate::factor::Factor;
 use crate::plan::Plan;
 use crate::run::{Control, Run, Settings, Sink, SinkError, run};
-use device::observe::trace::{EventOp, Request as Traced};
+use device::observe::trace::{EventOp, Request as Traced, Requests};
 use engine::sim::{Done, DriveModel, SimEngine};
 use results::cell::Interval;
 use std::sync::Mutex;
@@ -40,8 +40,12 @@ fn trace(requests: &[Traced], speed: &str) -> Result<Trace, TraceError> {
 }
 
 fn replay(speed: &str, laps: u32) -> Replay {
-    let trace = Arc::new(trace(&requests(), speed).unwrap());
-    Replay { trace, devices: vec!["sim:".parse().unwrap()], laps, fit: false }
+    on_sim(trace(&requests(), speed).unwrap(), laps, false)
+}
+
+fn on_sim(trace: Trace, laps: u32, fit: bool) -> Replay {
+    let devices = trace.devices().iter().map(|_| "sim:".parse().unwrap()).collect();
+    Replay::new(trace, devices, laps, fit).unwrap()
 }
 
 fn shape(size_bytes: u64, min_io_bytes: u32) -> DeviceShape {
@@ -222,8 +226,7 @@ fn on_virtual_time_each_operation_reaches_the_drive_at_its_instant() {
 #[test]
 fn coarser_units_are_covered_whole_and_it_is_counted() {
     let requests = [traced(0, EventOp::Read, 7, 2), traced(1, EventOp::Read, 8, 8), traced(2, EventOp::Read, 17, 17)];
-    let trace = Arc::new(trace(&requests, "1").unwrap());
-    let replay = Replay { trace, devices: vec!["sim:".parse().unwrap()], laps: 1, fit: false };
+    let replay = on_sim(trace(&requests, "1").unwrap(), 1, false);
     let (plan, record) = plan(&replay, shape(1 << 20, 4096), 1).unwrap();
     let places: Vec<_> = wanted(plan).into_iter().map(|(_, _, offset, len, _)| (offset, len)).collect();
     assert_eq!(places, [(0, 8192), (4096, 4096), (8192, 12_288)]);
@@ -234,15 +237,17 @@ fn coarser_units_are_covered_whole_and_it_is_counted() {
 fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
     let requests =
         [traced(0, EventOp::Read, 0, 8), traced(1, EventOp::Read, 2_048, 8), traced(2, EventOp::Read, 2_047, 8)];
-    let trace = Arc::new(trace(&requests, "1").unwrap());
-    let replay = Replay { trace, devices: vec!["sim:".parse().unwrap()], laps: 1, fit: false };
+    let replay = on_sim(trace(&requests, "1").unwrap(), 1, false);
     let refused = plan(&replay, shape(1 << 20, 512), 1).unwrap_err().to_string();
     assert_eq!(
         refused,
         "cannot replay on sim: - 2 operations of the trace lie beyond its 1048576 bytes, up to byte 1052672 - use a larger \
          device, or --fit to have them begin again at its start"
     );
-    let (plan, _) = plan(&Replay { fit: true, ..replay }, shape(1 << 20, 512), 1).unwrap();
+    let fit = Replay { fit: true, ..replay };
+    let tiny = plan(&fit, shape(2_048, 512), 1).unwrap_err().to_string();
+    assert!(tiny.contains("its 2048 bytes do not hold an operation of 4096 bytes"), "{tiny}");
+    let (plan, _) = plan(&fit, shape(1 << 20, 512), 1).unwrap();
     let places: Vec<_> = wanted(plan).into_iter().map(|(_, _, offset, len, _)| (offset, len)).collect();
     assert_eq!(places, [(0, 4096), (0, 4096), (2_040 * 512, 4096)]);
 }
@@ -255,6 +260,11 @@ fn what_cannot_be_replayed_says_why() {
     let timeless = Traced { issued_ns: 0, queued_ns: None, ..traced(0, EventOp::Read, 8, 8) };
     assert!(why(&[timeless]).contains("when 1 of its operations began"));
     assert!(why(&[traced(1, EventOp::Read, u64::MAX, 8)]).contains("lies on no device"));
+    assert!(why(&[traced(1, EventOp::Read, 0, 1 << 18)]).contains("has 134217728 bytes, more than 67108864"));
+    assert!(why(&[traced(1, EventOp::Discard, 0, u32::MAX)]).contains("it is damaged"));
+    let far = trace(&[traced(1, EventOp::Read, 0, 8), traced(u64::MAX / 2, EventOp::Read, 0, 8)], "0.5").unwrap();
+    let far = Replay::new(far, vec!["sim:".parse().unwrap()], 1, false).unwrap_err().to_string();
+    assert!(far.contains("more than 4294967295 s"), "{far}");
 }
 
 #[test]
@@ -264,4 +274,52 @@ fn a_trace_without_small_reads_is_judged_by_what_there_is() {
     assert_eq!(judged(&[flush, large]), Some("large-writes"));
     assert_eq!(judged(&[flush]), Some("flushes"));
     assert_eq!(judged(&[flush, large, traced(2, EventOp::Write, 0, 255)]), Some("writes"));
+}
+
+/// Lines of every form that is read.
+const LINES: [&str; 9] = [
+    "    asd-17665   [001] .....  10.000001: block_rq_issue: 7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]",
+    "    ftl-24883   [001] ..s1.  10.000091: block_rq_complete: 7,2 RS () 1293793 + 17 be,0,4 [0]",
+    "    asd-17665   [000] .....  10.000101: block_bio_queue: 7,2 FWFS 64 + 256 [asd]",
+    "    asd-17665   [000] .....  10.000102: block_rq_issue: 7,2 WS 131072 () 64 + 256 [asd]",
+    "    asd 17665 [001]  10.000201: block:block_rq_issue: 7,2 D 8704 () 0 + 1024 [asd]",
+    "CPU:1 [LOST 532 EVENTS]",
+    "  7,2    1        3     11.000004000 17665  D  RS 1293793 + 17 [asd]",
+    "STARTs COMM PID TYPE DEV BLOCK BYTES QUEms LATms",
+    "12.500000 a b 7 R 7,2 8 1048576 0.020 0.400",
+];
+
+#[test]
+fn damaged_text_is_read_or_refused_and_what_is_read_can_be_planned() {
+    let whole = LINES.join("\n");
+    let mut random = Random::new(11);
+    let mut planned = 0;
+    for _ in 0..20_000 {
+        let mut text = whole.clone().into_bytes();
+        for _ in 0..1 + random.below(4) {
+            let at = random.below(text.len() as u64) as usize;
+            match random.below(4) {
+                0 => text[at] = random.below(256) as u8,
+                1 => text[at] = b"0123456789+,.:[]()- \n"[random.below(21) as usize],
+                2 => drop(text.splice(at..at, b"99999999".iter().copied())),
+                _ => drop(text.drain(at..(at + random.below(20) as usize).min(text.len()))),
+            }
+        }
+        let mut builder = TraceBuilder::default();
+        let mut added = Ok(());
+        let read = Requests::read(&text[..], &mut |request| added = added.and_then(|()| builder.add(&request)));
+        let Ok(trace) = added.and_then(|()| builder.build(Factor::ONE)) else { continue };
+        assert!(read.is_ok());
+        let devices: Vec<_> = trace.devices().iter().map(|_| "sim:".parse().unwrap()).collect();
+        let Ok(replay) = Replay::new(trace, devices, 2, true) else { continue };
+        let shapes: Vec<_> =
+            (0..replay.devices.len() as u16).map(|target| DeviceShape { target, ..shape(1 << 33, 4096) }).collect();
+        let mut plan = RunPlan::new(shapes.iter().map(|shape| shape.name.clone()).collect(), [MS].into());
+        replay.build(&shapes, &choices(1), &mut plan).unwrap();
+        for (at_ns, _, offset, len, _) in wanted(plan) {
+            assert!(at_ns < replay.spec().duration_sec * NS_PER_SEC && offset + u64::from(len) <= 1 << 33);
+        }
+        planned += 1;
+    }
+    assert!(planned > 10_000, "{planned}");
 }

@@ -16,6 +16,12 @@ const LARGE_BYTES: u64 = 128 << 10;
 
 const SECTOR_BYTES: u64 = 512;
 
+/// No request of the kernel's moves more (32 MiB), and buffers have to be there for several.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// The kernel counts the bytes of a request in 32 bits; one more unit of direct I/O may be covered.
+const DISCARD_BYTES_MAX: u64 = u32::MAX as u64 - 2 * 4_096;
+
 /// No device is larger (8 EiB), and sums of bytes stay within 64 bits.
 const SECTORS_MAX: u64 = 1 << 54;
 
@@ -125,6 +131,9 @@ pub enum TraceError {
     /// An offset that no device has.
     #[error("sector {0} of it lies on no device - it is damaged")]
     Sector(u64),
+    /// An operation that no kernel sends as one.
+    #[error("one of its operations has {0} bytes, more than {max} that are sent as one - it is damaged", max = BYTES_MAX)]
+    Bytes(u64),
     /// Nothing.
     #[error("it has no read, write, flush or discard")]
     Nothing,
@@ -154,6 +163,10 @@ impl TraceBuilder {
         }
         if request.sector > SECTORS_MAX && class != Class::Flushes {
             return Err(TraceError::Sector(request.sector));
+        }
+        let bytes_max = if class.kind().moves_data() { BYTES_MAX } else { DISCARD_BYTES_MAX };
+        if request.bytes() > bytes_max {
+            return Err(TraceError::Bytes(request.bytes()));
         }
         self.operations += 1;
         // Bios can ask for a flush before them; on the medium they are all the same.
