@@ -62,7 +62,7 @@ fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(
     found.remarks.iter().for_each(|remark| console::warning(remark));
     let table = loglatency::table(&found, &wanted);
     if let [(after, until), rest @ ..] = &table.restarts[..] {
-        let then = if wanted.over_restarts { "that slice is wrong" } else { "no slice goes over it" };
+        let then = if wanted.as_asloglatency { "that slice is wrong" } else { "no slice goes over it" };
         let more = if rest.is_empty() { String::new() } else { format!("; {} more of such", rest.len()) };
         console::warning(&format!(
             "counts begin anew between {after} and {until}, a restart of the server: {then}{more}"
@@ -121,8 +121,8 @@ fn wanted(args: &LogLatencyArgs, manner: Manner) -> Result<Wanted, Stop> {
     };
     let namespace = args.namespace.clone();
     let (buckets, every) = (args.num_buckets, args.every_nth);
-    let over_restarts = manner == Manner::Act;
-    Ok(Wanted { histogram, namespace, slice_sec, from: From::Head, duration_sec, buckets, every, over_restarts })
+    let as_asloglatency = manner == Manner::Act;
+    Ok(Wanted { histogram, namespace, slice_sec, from: From::Head, duration_sec, buckets, every, as_asloglatency })
 }
 
 /// Why there is nothing, and what there is.

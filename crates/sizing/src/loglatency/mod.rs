@@ -39,8 +39,9 @@ pub struct Wanted {
     pub buckets: usize,
     /// Every how many-th threshold.
     pub every: usize,
-    /// Whether slices go over restarts of the server, as asloglatency's do, which makes them wrong.
-    pub over_restarts: bool,
+    /// Whether what is wrong in asloglatency's tables is to be so, too: slices over restarts of the server, and numbers of
+    /// records of a batch as milliseconds.
+    pub as_asloglatency: bool,
 }
 
 /// Where to begin.
@@ -70,7 +71,8 @@ impl Wanted {
         let is_of = |names: &[&str]| names.iter().any(|name| self.histogram.contains(name));
         match () {
             () if is_of(&["device-read-size", "device-write-size"]) => Scale::Bytes,
-            () if is_of(&["query-rec-count", "batch-rec-count"]) => Scale::Records,
+            () if is_of(&["query-rec-count"]) => Scale::Records,
+            () if !self.as_asloglatency && is_of(&["batch-rec-count"]) => Scale::Records,
             () => Scale::Latency,
         }
     }

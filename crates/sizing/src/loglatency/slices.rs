@@ -91,6 +91,10 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
     let mut restarts = restarts(found, wanted).into_iter().peekable();
     let mut counts = Groups::new(found, wanted);
     let Some(mut old) = counts.next_from(asked_from.unwrap_or(DateTime::MIN)) else { return table };
+    if counts.together && later(old.at, TOGETHER.as_secs()) >= tail {
+        // Other namespaces' are yet to come.
+        return table;
+    }
     table.from = Some(old.at);
     table.unit = wanted.unit_name(old.unit);
     let end = wanted.duration_sec.map(|seconds| later(old.at, seconds));
@@ -113,7 +117,7 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
             if begins_anew {
                 table.restarts.push(restart);
             }
-            if begins_anew && !wanted.over_restarts {
+            if begins_anew && !wanted.as_asloglatency {
                 counts = before;
                 let Some(first) = counts.next_from(restart.1) else { break 'slices };
                 old = first;

@@ -39,7 +39,7 @@ fn wanted(command: &str) -> (Wanted, String) {
         duration_sec: None,
         buckets: 3,
         every: 3,
-        over_restarts: true,
+        as_asloglatency: true,
     };
     let mut log = String::new();
     for pair in words(command).chunks(2) {
@@ -112,7 +112,7 @@ fn log(counts: &[u64], unit: &str) -> String {
 
 fn table_of(text: &str, command: &str) -> Table {
     let (wanted, _) = wanted(command);
-    let wanted = Wanted { over_restarts: false, ..wanted };
+    let wanted = Wanted { as_asloglatency: false, ..wanted };
     table(&scan(vec![source(text)], &wanted).unwrap(), &wanted)
 }
 

@@ -97,7 +97,7 @@ fn assert_table(bytes: &[u8]) -> bool {
         duration_sec: None,
         buckets: 8,
         every: 1,
-        over_restarts: false,
+        as_asloglatency: false,
     };
     let Some(Ok(found)) = source("a", bytes, usize::MAX).map(|source| loglatency::scan(vec![source], &wanted)) else {
         return false;
