@@ -57,6 +57,16 @@ pub struct DeviceRates {
     pub d_s: Option<f64>,
 }
 
+/// Of `writes` a second those that have data, where so many flushes were counted beside them.
+///
+/// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two and
+/// one with FUA. Which it is, is told by the size of writes, where all are large blocks of `block_kib`.
+pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: Option<f64>) -> f64 {
+    let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
+    let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
+    possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes)
+}
+
 /// Bytes that tell JSON from text.
 const FIRST_BYTES: u64 = 256;
 

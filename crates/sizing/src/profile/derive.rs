@@ -2,9 +2,10 @@
 
 use super::blocks::{self, Blocks};
 use super::counters::{Blockwise, Counted, mean_bytes};
-use super::seen::{self, IostatError};
+use super::seen::{self, IostatError, Seen};
 use super::sources::{Facts, SizingError, Sources, Wanted};
 use super::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
+use crate::align::write_kib;
 use crate::server_log::ServerLog;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,7 +135,7 @@ impl NodeSources<'_> {
             }
             let sharers = devices.iter().filter(|(other, _)| other == namespace).count();
             let alone = devices.iter().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
-            let written = seen.get(&self.drive(device)).filter(|_| alone).map(|io| io.written_kib_per_sec);
+            let written = seen.get(&self.drive(device)).filter(|_| alone).map(Seen::written_kib_per_sec);
             let (load, assumed, device_checks) = self.load(namespace, device, sharers, window, written)?;
             profile.assumptions.extend(assumed);
             profile.checks.extend(device_checks);
@@ -143,12 +144,9 @@ impl NodeSources<'_> {
         let drives: BTreeSet<String> = loads.iter().map(|load| load.drive.clone()).collect();
         for drive in drives {
             let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
-            let target = DriveTarget {
-                node: id.clone(),
-                predicted: predicted(&of_drive),
-                iostat: seen.get(&drive).copied(),
-                drive,
-            };
+            let predicted = predicted(&of_drive);
+            let iostat = seen.get(&drive).map(|seen| seen.io(write_kib(&predicted)));
+            let target = DriveTarget { node: id.clone(), predicted, iostat, drive };
             profile.checks.extend(checks::of_drive(&target, &of_drive));
             profile.drives.push(target);
         }
@@ -190,13 +188,13 @@ impl NodeSources<'_> {
         &self,
         devices: &BTreeSet<(String, String)>,
         window: Window,
-    ) -> Result<BTreeMap<String, DriveIo>, SizingError> {
+    ) -> Result<BTreeMap<String, Seen>, SizingError> {
         let Some(iostat) = self.sources.iostats.get(&self.id) else { return Ok(BTreeMap::new()) };
         let mut by_drive: BTreeMap<String, Vec<String>> = BTreeMap::new();
         devices.iter().for_each(|(_, device)| by_drive.entry(self.drive(device)).or_default().push(device.clone()));
         let mean = |(drive, devices): (String, Vec<String>)| {
             let mean = seen::mean(iostat, &drive, &devices, window, self.wanted.iostat_zone);
-            mean.map(|(io, _)| (drive, io)).map_err(|error| self.iostat(error))
+            mean.map(|seen| (drive, seen)).map_err(|error| self.iostat(error))
         };
         by_drive.into_iter().map(mean).collect()
     }

@@ -1,7 +1,7 @@
 //! What iostat showed of a drive within a window.
 
 use super::{DriveIo, Window};
-use crate::iostat::{DeviceRates, Iostat, Report};
+use crate::iostat::{DeviceRates, Iostat, Report, writes_with_data};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 
@@ -42,7 +42,29 @@ pub enum IostatError {
     },
 }
 
-/// The mean of the reports within `window` of `drive`, or of all that is on it; and how many there are.
+/// The mean of what iostat showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Seen {
+    /// As it counts, flushes in it.
+    io: DriveIo,
+    flushes_per_sec: f64,
+}
+
+impl Seen {
+    /// KiB written a second.
+    pub fn written_kib_per_sec(&self) -> f64 {
+        self.io.written_kib_per_sec
+    }
+
+    /// Without flushes, where a write is `write_kib` on average.
+    pub fn io(&self, write_kib: Option<f64>) -> DriveIo {
+        let DriveIo { writes_per_sec, written_kib_per_sec, .. } = self.io;
+        let writes_per_sec = writes_with_data(writes_per_sec, self.flushes_per_sec, written_kib_per_sec, write_kib);
+        DriveIo { writes_per_sec, ..self.io }
+    }
+}
+
+/// The mean of the reports within `window` of `drive`, or of all that is on it.
 ///
 /// Reports without a time are all taken.
 pub fn mean(
@@ -51,27 +73,28 @@ pub fn mean(
     devices: &[String],
     window: Window,
     zone: Offset,
-) -> Result<(DriveIo, usize), IostatError> {
+) -> Result<Seen, IostatError> {
     if iostat.reports.is_empty() {
         return Err(IostatError::NoReport);
     }
     let reports = within(iostat, window, zone)?;
-    let rates: Vec<DriveIo> = reports.iter().filter_map(|report| of_drive(report, drive, devices)).collect();
-    if rates.is_empty() {
+    let lines: Vec<Vec<&DeviceRates>> = reports.iter().filter_map(|report| of_drive(report, drive, devices)).collect();
+    if lines.is_empty() {
         let mut found: Vec<String> =
             reports.iter().flat_map(|report| &report.devices).map(|rates| rates.device.clone()).collect();
         found.sort();
         found.dedup();
         return Err(IostatError::OtherDevices { drive: drive.to_owned(), found });
     }
-    let mean = |of: fn(&DriveIo) -> f64| rates.iter().map(of).sum::<f64>() / rates.len() as f64;
+    let mean =
+        |of: fn(&DeviceRates) -> f64| lines.iter().flatten().map(|rates| of(rates)).sum::<f64>() / lines.len() as f64;
     let io = DriveIo {
-        reads_per_sec: mean(|io| io.reads_per_sec),
-        writes_per_sec: mean(|io| io.writes_per_sec),
-        read_kib_per_sec: mean(|io| io.read_kib_per_sec),
-        written_kib_per_sec: mean(|io| io.written_kib_per_sec),
+        reads_per_sec: mean(|rates| rates.r_s),
+        writes_per_sec: mean(|rates| rates.w_s),
+        read_kib_per_sec: mean(|rates| rates.rkb_s),
+        written_kib_per_sec: mean(|rates| rates.wkb_s),
     };
-    Ok((io, rates.len()))
+    Ok(Seen { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)) })
 }
 
 /// From when to when iostat looked; `None`: its reports have no time.
@@ -119,28 +142,10 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<Vec<&Report>,
     Ok(reports)
 }
 
-/// The line of the drive, or the sum of those of its partitions.
-fn of_drive(report: &Report, drive: &str, devices: &[String]) -> Option<DriveIo> {
-    let line = |name: &str| report.devices.iter().find(|rates| rates.device == name).map(io);
-    line(drive).or_else(|| {
-        let parts = devices.iter().map(|device| line(device.trim_start_matches("/dev/")));
-        parts.collect::<Option<Vec<_>>>()?.into_iter().reduce(|sum, part| DriveIo {
-            reads_per_sec: sum.reads_per_sec + part.reads_per_sec,
-            writes_per_sec: sum.writes_per_sec + part.writes_per_sec,
-            read_kib_per_sec: sum.read_kib_per_sec + part.read_kib_per_sec,
-            written_kib_per_sec: sum.written_kib_per_sec + part.written_kib_per_sec,
-        })
-    })
-}
-
-/// Where the drive has a volatile cache and no FUA, a synchronous write is followed by a flush, and the kernel counts
-/// the write twice and each flush of it: half of the flushes are not writes of anything.
-fn io(rates: &DeviceRates) -> DriveIo {
-    let flushes = rates.f_s.unwrap_or(0.0);
-    DriveIo {
-        reads_per_sec: rates.r_s,
-        writes_per_sec: (rates.w_s - flushes / 2.0).max(rates.w_s / 2.0),
-        read_kib_per_sec: rates.rkb_s,
-        written_kib_per_sec: rates.wkb_s,
-    }
+/// The line of the drive, or those of its partitions.
+fn of_drive<'a>(report: &'a Report, drive: &str, devices: &[String]) -> Option<Vec<&'a DeviceRates>> {
+    let line = |name: &str| report.devices.iter().find(|rates| rates.device == name);
+    line(drive)
+        .map(|line| vec![line])
+        .or_else(|| devices.iter().map(|device| line(device.trim_start_matches("/dev/"))).collect())
 }

@@ -8,7 +8,7 @@ use results::files::{self, Links};
 use results::units::quoted;
 use sizing::align::{io_of, numbers};
 use sizing::configuration::busiest_node;
-use sizing::iostat::{self, DeviceRates, Iostat};
+use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};
 use sizing::profile::counters::mean_bytes;
 use sizing::profile::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Profile};
 use sizing::source::Source;
@@ -124,21 +124,11 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
         let missing = KEYS.iter().zip(values).take(4).find(|(_, value)| value.is_none());
         return Err(format!("{} is missing", missing.map_or("a number", |(key, _)| key)));
     };
-    let writes = with_data(writes, flushes.unwrap_or(0.0), written_kib, block_kib);
+    let writes = writes_with_data(writes, flushes.unwrap_or(0.0), written_kib, block_kib);
     match reads + writes > 0.0 {
         true => Ok(io_of([reads, writes, read_kib, written_kib])),
         false => Err("nothing is read or written".to_owned()),
     }
-}
-
-/// Of `writes` a second those that have data, where so many flushes were counted beside them.
-///
-/// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two and
-/// one with FUA. Which it is, is told by the size of writes, where all are large blocks of `block_kib`.
-fn with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: Option<f64>) -> f64 {
-    let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
-    let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
-    possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes)
 }
 
 /// The mean of what iostat showed of one drive.
@@ -171,7 +161,8 @@ fn of_iostat(iostat: &Iostat, args: &AlignArgs, block_kib: Option<f64>) -> Resul
     };
     let mean = |of: fn(&DeviceRates) -> f64| reports.iter().map(|rates| of(rates)).sum::<f64>() / reports.len() as f64;
     let written_kib = mean(|rates| rates.wkb_s);
-    let writes = with_data(mean(|rates| rates.w_s), mean(|rates| rates.f_s.unwrap_or(0.0)), written_kib, block_kib);
+    let writes =
+        writes_with_data(mean(|rates| rates.w_s), mean(|rates| rates.f_s.unwrap_or(0.0)), written_kib, block_kib);
     Ok(Target {
         io: io_of([mean(|rates| rates.r_s), writes, mean(|rates| rates.rkb_s), written_kib]),
         large_block_reads: None,
