@@ -2,14 +2,12 @@
 
 use crate::failure::Failure;
 use results::files::{self, Links};
-use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 /// The bytes of `name`; "-" is standard input. `what` it is, for messages; `on_stdin` is how to name standard input.
 ///
-/// Only a regular file is opened, or what is open already (`-l <(zcat LOG)`): a FIFO that lies somewhere would be
-/// waited for without end.
+/// Only a regular file is opened, or what is open already: a FIFO that lies somewhere would be waited for without end.
 pub fn open(name: &str, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
     match name {
         "-" => Ok(Box::new(io::stdin())),
@@ -19,11 +17,7 @@ pub fn open(name: &str, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Fai
 
 /// As [`open`], of a file.
 pub fn open_file(path: &Path, links: Links, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
-    let opened = match path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") {
-        true => File::open(path),
-        false => files::open(path, links),
-    };
-    match opened {
+    match files::open_given(path, links) {
         Ok(file) => Ok(Box::new(file)),
         Err(error) => {
             let advice = match error.kind() {

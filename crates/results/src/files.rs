@@ -37,6 +37,14 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     Ok(file)
 }
 
+/// As [`open`], of what a user named: what a shell has opened already (`--log <(zcat LOG)`) may be a pipe.
+pub fn open_given(path: &Path, links: Links) -> io::Result<File> {
+    match path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") {
+        true => File::open(path),
+        false => open(path, links),
+    }
+}
+
 /// Reads a regular file of at most `bytes_max` bytes. Errors: those of [`open`]; it is longer.
 pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = open(path, links)?;

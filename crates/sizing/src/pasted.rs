@@ -79,8 +79,8 @@ pub struct Pasted {
 
 /// Whether the file has a table of asloglatency near its begin.
 pub fn is_pasted(path: &Path) -> bool {
-    // What is read from standard input is gone.
-    if path == Path::new("-") {
+    // What is read from a pipe is gone.
+    if !path.is_file() {
         return false;
     }
     let Ok(source) = Source::open(path, "") else { return false };

@@ -33,14 +33,14 @@ pub struct Source {
 }
 
 impl Source {
-    /// A regular file, or standard input for `-`. `piped`: the command that reads one from standard input, for
+    /// A regular file, what a shell has opened, or standard input for `-`. `piped`: the command that reads one from standard input, for
     /// messages.
     pub fn open(path: &Path, piped: &'static str) -> Result<Self, ReadError> {
         if path == Path::new("-") {
             return Self::new("standard input", Box::new(io::stdin().lock()), piped);
         }
         let name = path.display().to_string();
-        match files::open(path, Links::Followed) {
+        match files::open_given(path, Links::Followed) {
             Ok(file) => Self::new(&name, Box::new(file), piped),
             Err(source) => Err(ReadError { name, source }),
         }

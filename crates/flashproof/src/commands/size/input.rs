@@ -89,7 +89,7 @@ impl Files {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
             match name {
                 _ if name.contains(info::FILE_ENDING) => self.replies.push(path),
-                _ if name.contains("iostat") => self.iostats.push((node_before(&name, dir), path)),
+                _ if name.contains("iostat") => self.iostats.push((None, path)),
                 _ if name.contains(".log") => self.logs.push(path),
                 _ => {}
             }
@@ -105,27 +105,19 @@ impl Files {
     }
 }
 
-/// The node whose id stands before the name of a file in `dir`, where there is a file of that node's replies, too.
-fn node_before(name: &str, dir: &Path) -> Option<String> {
-    let node = name.split('-').next().map(str::to_ascii_uppercase)?;
-    dir.join(format!("{node}{}", info::FILE_ENDING)).is_file().then_some(node)
-}
-
 /// The node that a file is of: the one named, the one that its name begins with, or the only one.
 fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
     match (node, nodes) {
         (Some(node), _) => Ok(node.to_owned()),
         (None, [only]) => Ok(only.clone()),
-        (None, _) if nodes.iter().any(|id| name.starts_with(id.as_str())) => {
-            Ok(nodes.iter().find(|id| name.starts_with(id.as_str())).cloned().unwrap_or_default())
-        }
-        (None, _) => Err(Failure::usage(format!(
-            "of which node is {}? - the logs are of {} - give --iostat NODE={}",
-            path.display(),
-            nodes.join(", "),
-            path.display()
-        ))),
+        (None, _) => nodes.iter().find(|id| name.starts_with(id.as_str())).cloned().ok_or_else(|| {
+            Failure::usage(format!(
+                "of which node is {0}? - the logs are of {1} - give --iostat NODE={0}",
+                path.display(),
+                nodes.join(", "),
+            ))
+        }),
     }
 }
 
