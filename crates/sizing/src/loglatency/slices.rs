@@ -191,36 +191,54 @@ struct Groups<'a> {
     /// Whether a line follows the last one.
     followed: bool,
     together: bool,
+    skips_partial: bool,
+    /// Dumps of the time before.
+    last_number: usize,
     buckets: usize,
 }
 
 impl<'a> Groups<'a> {
     fn new(found: &'a Found, wanted: &Wanted) -> Self {
         let together = wanted.namespace.is_none() && !wanted.names_a_namespace();
-        Self { dumps: &found.dumps, followed: found.followed, together, buckets: wanted.buckets_read() }
+        Self {
+            dumps: &found.dumps,
+            followed: found.followed,
+            together,
+            skips_partial: together && !wanted.as_asloglatency,
+            last_number: 0,
+            buckets: wanted.buckets_read(),
+        }
     }
 
     fn next_from(&mut self, from: DateTime) -> Option<Counts> {
-        let first = self.dumps.iter().position(|dump| dump.at >= from)?;
-        let (at, unit) = (self.dumps[first].at, self.dumps[first].unit);
-        let until = at.saturating_add(TOGETHER);
-        let rest = &self.dumps[first..];
-        let number = if self.together { rest.iter().take_while(|dump| dump.at <= until).count() } else { 1 };
-        let (mut group, rest) = rest.split_at(number);
-        self.dumps = rest;
-        if rest.is_empty() && !self.followed {
+        loop {
+            let first = self.dumps.iter().position(|dump| dump.at >= from)?;
+            let (group, rest) = self.dumps[first..].split_at(self.number_of(&self.dumps[first..]));
+            self.dumps = rest;
+            let (is_last, number) = (rest.is_empty(), group.len());
             // The last one is being written.
-            group = &group[..number - 1];
+            let group = if is_last && !self.followed { &group[..number - 1] } else { group };
+            // A namespace's is missing: torn, or yet to be written. That is no restart.
+            let lacks_one = group.len() < self.last_number && (is_last || self.number_of(rest) >= self.last_number);
+            if self.skips_partial && lacks_one {
+                continue;
+            }
+            self.last_number = number;
+            let (first, last) = (group.first()?, group.last()?);
+            let mut counts = Counts { at: first.at, unit: last.unit, total: 0, buckets: vec![0; self.buckets] };
+            for dump in group {
+                counts.total = counts.total.saturating_add(dump.total);
+                let both = counts.buckets.iter_mut().zip(&dump.buckets);
+                both.for_each(|(all, count)| *all = all.saturating_add(*count));
+            }
+            return Some(counts);
         }
-        if group.is_empty() {
-            return None;
-        }
-        let unit = group.last().map_or(unit, |dump| dump.unit);
-        let mut counts = Counts { at, unit, total: 0, buckets: vec![0; self.buckets] };
-        for dump in group {
-            counts.total += dump.total;
-            counts.buckets.iter_mut().zip(&dump.buckets).for_each(|(all, count)| *all += count);
-        }
-        Some(counts)
+    }
+
+    /// How many of the first dumps are of one time.
+    fn number_of(&self, dumps: &[Dumped]) -> usize {
+        let Some(first) = dumps.first() else { return 0 };
+        let until = first.at.saturating_add(TOGETHER);
+        if self.together { dumps.iter().take_while(|dump| dump.at <= until).count() } else { 1 }
     }
 }

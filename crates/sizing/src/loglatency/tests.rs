@@ -167,6 +167,23 @@ fn slices_without_operations_are_of_noughts_and_a_gap_is_one_slice() {
     assert_eq!(table.slices.iter().map(|slice| slice.seconds).collect::<Vec<_>>(), [10, 590]);
 }
 
+/// It may still be written.
+#[test]
+fn the_last_histogram_counts_when_a_line_follows_it() {
+    let text = log(&[0, 100, 200], "usec");
+    let end = text.rfind("Nov 20").unwrap();
+    let slices = |text: &str, name: &str| table_of(text, &format!("-h {name} -f head")).slices.len();
+    assert_eq!((slices(&text, "{b}-read"), slices(&text[..end], "{b}-read")), (2, 1));
+    assert_eq!(slices(&text[..end], "{a}-read"), 2, "that of the other namespace follows");
+    assert_eq!((slices(&text[..end], "read"), slices(&text, "read")), (1, 2));
+    // Neither is one that is torn in the middle.
+    let text = log(&[0, 100, 200, 300], "usec");
+    let torn = text.replacen("(03: 0000000100)\n", "(03: 00\n", 1);
+    let table = table_of(&torn, "-h read -f head");
+    assert_eq!(table.slices.iter().map(|slice| slice.seconds).collect::<Vec<_>>(), [20, 10]);
+    assert_eq!(table.restarts, []);
+}
+
 #[test]
 fn damage_is_counted_and_rotated_files_are_one_log() {
     let text = log(&[0, 100, 200, 300, 400, 500], "usec");
