@@ -111,6 +111,10 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
         log.histograms.retain(|name, _| !name.contains("/dev/"));
         let mut sources = Sources { logs: vec![log], ..Sources::default() };
         if capture == "ce-8.0.0.15" {
+            let by_start = profile(&sources, &wanted()).unwrap();
+            assert!(by_start.loads[0].origin.large_block.contains("server's start"), "{:?}", by_start.loads[0].origin);
+            assert_eq!((by_start.doubts().len(), by_start.loads[0].large_block_bytes), (0, 128 << 10));
+            sources.logs[0].configuration.clear();
             let assumed = profile(&sources, &wanted()).unwrap();
             assert!(assumed.doubts()[0].contains("--flush-size"), "{:?}", assumed.doubts());
             let facts = sizing::profile::sources::Facts { flush_bytes: Some(128 << 10), ..Default::default() };

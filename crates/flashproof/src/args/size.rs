@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::Offset;
 use load::factor::Factor;
+use sizing::profile::blocks::size_bytes;
 use std::path::PathBuf;
 
 /// Options of a profile.
@@ -127,13 +128,7 @@ fn drive(text: &str) -> Result<(String, String), String> {
 
 /// A size as aerospike.conf has it.
 fn block(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let (digits, shift) = match text.strip_suffix(['K', 'k']) {
-        Some(digits) => (digits, 10),
-        None => text.strip_suffix(['M', 'm']).map_or((text, 0), |digits| (digits, 20)),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes
+    size_bytes(text)
         .filter(|bytes| bytes.is_power_of_two() && (4096..=8 << 20).contains(bytes))
         .ok_or_else(|| "give a power of two from 4K to 8M, as aerospike.conf has it: 128K, 1M".to_owned())
 }

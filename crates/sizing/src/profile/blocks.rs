@@ -16,7 +16,7 @@ use results::units;
 const FIXED_BLOCK_BYTES: u64 = 8 << 20;
 
 /// flush-size where nobody set it, bytes. Source: the server's documentation of 7.1.
-const FLUSH_BYTES: u64 = 1 << 20;
+pub const FLUSH_BYTES: u64 = 1 << 20;
 
 /// A write block where nothing tells it, bytes: what the server's sample configuration for SSDs has.
 const BLOCK_BYTES: u64 = 128 << 10;
@@ -123,6 +123,17 @@ fn power_of_two(quotient: f64) -> Option<u64> {
     let power = 2_f64.powf(quotient.log2().round());
     ((1.0..=FIXED_BLOCK_BYTES as f64).contains(&power) && (quotient / power - 1.0).abs() <= NEAR)
         .then_some(power as u64)
+}
+
+/// Reads a size as aerospike.conf has it: `131072`, `128K`, `1M`.
+pub fn size_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.char_indices().last()? {
+        (at, 'K' | 'k') => (&text[..at], 10),
+        (at, 'M' | 'm') => (&text[..at], 20),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// A size: `128 KiB`.

@@ -204,9 +204,9 @@ impl NodeSources<'_> {
     }
 
     fn facts(&self, namespace: &str) -> Facts {
-        let key = |node: &str| (node.to_owned(), namespace.to_owned());
-        let facts = &self.sources.facts;
-        facts.get(&key(&self.id)).or_else(|| facts.get(&key(""))).cloned().unwrap_or_default()
+        let told = |node: &str| self.sources.facts.get(&(node.to_owned(), namespace.to_owned())).cloned();
+        let told = told(&self.id).or_else(|| told("")).unwrap_or_default();
+        told.or(Facts::of_start(self.log, namespace))
     }
 
     /// The load of a namespace on one of its `sharers` devices.

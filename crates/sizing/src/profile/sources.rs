@@ -1,5 +1,6 @@
 //! What a profile is derived from, what is wanted of it, and why there may be none.
 
+use super::blocks::{FLUSH_BYTES, size_bytes};
 use super::seen::IostatError;
 use super::window::WindowError;
 use crate::info::{Build, InfoReplies, Namespace};
@@ -51,6 +52,36 @@ impl Facts {
             flush_bytes: namespace.flush_bytes(node.build),
             commit_to_device: namespace.commit_to_device(),
             replication_factor: namespace.replication_factor(),
+        }
+    }
+
+    /// What the server printed of `namespace` when it started; nothing if the log does not go back to it.
+    pub fn of_start(log: &ServerLog, namespace: &str) -> Self {
+        let Some(keys) = log.configuration.get(namespace) else { return Self::default() };
+        let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
+        let build = log.build.as_deref().and_then(Build::parse);
+        let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
+        Self {
+            origin: "the log of the server's start".to_owned(),
+            build,
+            write_block_bytes: last("write-block-size").and_then(size_bytes),
+            // What it does not print is at its default.
+            flush_bytes: is_fixed.then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes)).flatten(),
+            commit_to_device: Some(last("commit-to-device") == Some("true")),
+            replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
+        }
+    }
+
+    /// These, and where they say nothing what `other` says.
+    pub fn or(self, other: Self) -> Self {
+        let says_sizes = self.write_block_bytes.is_some() || self.flush_bytes.is_some();
+        Self {
+            origin: if says_sizes { self.origin } else { other.origin },
+            build: self.build.or(other.build),
+            write_block_bytes: self.write_block_bytes.or(other.write_block_bytes),
+            flush_bytes: self.flush_bytes.or(other.flush_bytes),
+            commit_to_device: self.commit_to_device.or(other.commit_to_device),
+            replication_factor: self.replication_factor.or(other.replication_factor),
         }
     }
 }

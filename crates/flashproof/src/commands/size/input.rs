@@ -61,12 +61,11 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     for path in &files.replies {
         sources.facts.extend(facts(path, &nodes)?);
     }
-    if let Some(facts) = told(args) {
+    if let Some(told) = told(args) {
         for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
-            override_with(&facts, sources.facts.entry((String::new(), namespace.clone())).or_default());
-            for ((_, _), known) in sources.facts.iter_mut().filter(|((_, of), _)| *of == namespace) {
-                override_with(&facts, known);
-            }
+            sources.facts.entry((String::new(), namespace.clone())).or_default();
+            let of_namespace = sources.facts.iter_mut().filter(|((_, of), _)| *of == namespace);
+            of_namespace.for_each(|(_, known)| *known = told.clone().or(std::mem::take(known)));
         }
     }
     Ok(sources)
@@ -153,12 +152,6 @@ fn told(args: &SizeArgs) -> Option<Facts> {
         flush_bytes,
         ..Facts::default()
     })
-}
-
-fn override_with(told: &Facts, known: &mut Facts) {
-    known.origin.clone_from(&told.origin);
-    known.write_block_bytes = told.write_block_bytes.or(known.write_block_bytes);
-    known.flush_bytes = told.flush_bytes.or(known.flush_bytes);
 }
 
 /// What is wanted, with times of a day in the logs.
