@@ -158,8 +158,11 @@ impl<'a> Part<'a> {
         if whole(reads) == 0 && whole(writes) == 0 {
             return Err(ConfigurationError::NoLoad { namespace: namespace() });
         }
-        let direct_frees: Option<f64> = self.loads.iter().map(|load| load.direct_frees_per_sec).sum();
-        let direct_frees = direct_frees.unwrap_or(0.0) / self.drives.len() as f64;
+        // In a steady state what is written and not read for defragmentation was freed without it.
+        let direct_frees = self.sum(|load| {
+            let rest = load.large_block_writes_per_sec - load.large_block_reads_per_sec;
+            load.direct_frees_per_sec.unwrap_or(if load.commit_to_device { 0.0 } else { rest.max(0.0) })
+        });
         let large_block_bytes = large_block_bytes(first);
         let mut config = ActConfig {
             test_duration_sec: test.duration_sec,

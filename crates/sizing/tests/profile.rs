@@ -160,7 +160,7 @@ fn what_cannot_be_sized_is_said() {
     let told = error(log("ce-8.0.0.15"), short("2026-11-21T23:04:06Z", "2026-11-21T23:14:20Z"));
     assert!(told.contains("choose a window within it"), "{told}");
     let told = error(log("ce-8.0.0.15"), Wanted { at_least_sec: 3600, ..wanted() });
-    assert!(told.contains("no steady window of at least 60 min") && told.contains("--at-least"), "{told}");
+    assert!(told.contains("no steady window of at least 1 h") && told.contains("--at-least"), "{told}");
     let mut memory = log("ce-8.0.0.15");
     memory.drives.clear();
     memory.histograms.clear();

@@ -9,7 +9,7 @@ use super::Window;
 use super::counters::{Blockwise, Counted};
 use super::sources::Facts;
 use crate::info::Build;
-use crate::server_log::ServerLog;
+use crate::server_log::{DriveLine, ServerLog};
 use results::units;
 
 /// A write block from 7.1 on, bytes.
@@ -47,74 +47,75 @@ pub fn of_device(
     window: Window,
     kib_written_per_sec: Option<f64>,
 ) -> Blocks {
-    let (_, device) = key;
-    let fixed = has_fixed_blocks(log, facts, device);
-    let told = facts.write_block_bytes.or(log.write_block_bytes.get(device).copied());
-    if !fixed && let Some(bytes) = told {
-        let from = if facts.write_block_bytes.is_some() { &facts.origin } else { "the log of the server's start" };
-        let origin = format!("write-block-size, from {from}");
-        return Blocks { block_bytes: bytes, io_bytes: bytes, origin, assumed: None };
-    }
+    let (namespace, device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
     let blocks_per_sec = Blockwise::of(lines, window).map(|blocks| blocks.writes);
-    let by_iostat = |blocks_per_sec: f64| power_of_two(kib_written_per_sec? * 1024.0 / blocks_per_sec);
-    if !fixed {
-        return match blocks_per_sec.and_then(by_iostat) {
-            Some(bytes) => Blocks {
-                block_bytes: bytes,
-                io_bytes: bytes,
-                origin: "iostat's wkB/s by the blocks that drv_ssd counted".to_owned(),
-                assumed: None,
-            },
-            None => Blocks {
-                block_bytes: BLOCK_BYTES,
-                io_bytes: BLOCK_BYTES,
-                origin: "assumed".to_owned(),
-                assumed: Some(format!(
-                    "{device}: a write block is taken for {} - no source says how large it is: give the log with the \
-                     server's start, the server's configuration by --info, or --write-block-size",
-                    kib(BLOCK_BYTES)
-                )),
-            },
-        };
-    }
-    let block_bytes = told.unwrap_or(FIXED_BLOCK_BYTES);
-    if let Some(io_bytes) = facts.flush_bytes {
-        return Blocks { block_bytes, io_bytes, origin: format!("flush-size, from {}", facts.origin), assumed: None };
-    }
-    let (namespace, _) = key;
     let ios_per_sec = log
         .histograms
         .get(&format!("{{{namespace}}}-{device}-write"))
         .and_then(|dumps| Counted::of(dumps, window))
         .map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
-    match ios_a_block.filter(|ios| *ios <= block_bytes / 512) {
-        Some(ios) => Blocks {
-            block_bytes,
-            io_bytes: block_bytes / ios,
-            origin: format!("flush-size: the device's histogram counted {ios} writes a block of {}", kib(block_bytes)),
-            assumed: None,
-        },
-        None => Blocks {
-            block_bytes,
-            io_bytes: FLUSH_BYTES,
-            origin: "flush-size assumed".to_owned(),
-            assumed: Some(format!(
-                "{device}: flush-size is taken for {}, its default - no source says it: give the server's \
-                 configuration by --info, or --flush-size",
-                kib(FLUSH_BYTES)
+    let told = (facts.write_block_bytes, log.write_block_bytes.get(device).copied());
+    let found = |block_bytes: u64, io_bytes: u64, origin: String| {
+        // What two sources say of a block has to be the same.
+        let assumed = match told {
+            (Some(here), Some(logged)) if here != logged => Some(format!(
+                "{device}: write blocks are {} by {}, and {} by the log of the server's start - they cannot be both{}",
+                kib(here),
+                facts.origin,
+                kib(logged),
+                if logged == FIXED_BLOCK_BYTES { ": from 7.1 on they are 8 MiB, give --flush-size" } else { "" }
             )),
-        },
+            _ => None,
+        };
+        Blocks { block_bytes, io_bytes, origin, assumed }
+    };
+    let guessed = |block_bytes: u64, io_bytes: u64, what: &str, option: &str| {
+        let assumed = Some(format!(
+            "{device}: {what} is taken for {} - no source says it: give the log with the server's start, the server's \
+             configuration by --info, or {option}",
+            kib(io_bytes)
+        ));
+        Blocks { block_bytes, io_bytes, origin: format!("{what} assumed"), assumed }
+    };
+    if has_fixed_blocks(log, facts, key, ios_a_block) {
+        let block_bytes = told.1.unwrap_or(FIXED_BLOCK_BYTES);
+        return match (facts.flush_bytes, ios_a_block.filter(|ios| *ios <= block_bytes / 512)) {
+            (Some(io_bytes), _) => found(block_bytes, io_bytes, format!("flush-size, from {}", facts.origin)),
+            (None, Some(ios)) => {
+                let block = kib(block_bytes);
+                let origin = format!("flush-size: the device's histogram counted {ios} writes a block of {block}");
+                found(block_bytes, block_bytes / ios, origin)
+            }
+            (None, None) => guessed(block_bytes, FLUSH_BYTES, "flush-size", "--flush-size"),
+        };
+    }
+    let by_iostat = blocks_per_sec.and_then(|blocks| power_of_two(kib_written_per_sec? * 1024.0 / blocks));
+    match (told, by_iostat) {
+        ((Some(bytes), _), _) => found(bytes, bytes, format!("write-block-size, from {}", facts.origin)),
+        ((None, Some(bytes)), _) => {
+            found(bytes, bytes, "write-block-size, from the log of the server's start".to_owned())
+        }
+        ((None, None), Some(bytes)) => {
+            found(bytes, bytes, "iostat's wkB/s by the blocks that drv_ssd counted".to_owned())
+        }
+        ((None, None), None) => guessed(BLOCK_BYTES, BLOCK_BYTES, "a write block", "--write-block-size"),
     }
 }
 
-/// Whether write blocks are 8 MiB whatever is configured: by the version, or by what the log or the
-/// configuration has.
-fn has_fixed_blocks(log: &ServerLog, facts: &Facts, device: &str) -> bool {
+/// Whether write blocks are 8 MiB whatever is configured: by the version; where none is said, by what only such
+/// servers have: flush-size, counts of partial writes, several writes a block.
+fn has_fixed_blocks(log: &ServerLog, facts: &Facts, key: &(String, String), ios_a_block: Option<u64>) -> bool {
+    let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
     match facts.build.or(log.build.as_deref().and_then(Build::parse)) {
         Some(build) => build.fixed_write_block_bytes().is_some(),
-        None => facts.flush_bytes.is_some() || log.write_block_bytes.get(device) == Some(&FIXED_BLOCK_BYTES),
+        None => {
+            facts.flush_bytes.is_some()
+                || log.write_block_bytes.get(&key.1) == Some(&FIXED_BLOCK_BYTES)
+                || log.drives.get(key).is_some_and(|lines| lines.iter().any(partial))
+                || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
+        }
     }
 }
 

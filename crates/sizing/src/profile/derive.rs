@@ -114,7 +114,11 @@ impl NodeSources<'_> {
                     None => None,
                 };
                 let bounds = (bounds.0.or(seen.map(|seen| seen.from)), bounds.1.or(seen.map(|seen| seen.to)));
-                window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds)?
+                let found = window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds);
+                found.map_err(|error| match seen {
+                    Some(Window { from, to }) => SizingError::WhileIostat { error, from, to },
+                    None => error.into(),
+                })?
             }
         };
         let of_iostat = self.sources.iostats.get(id).map_or(&[][..], |iostat| &iostat.remarks);
@@ -139,6 +143,12 @@ impl NodeSources<'_> {
             let (load, assumed, device_checks) = self.load(namespace, device, sharers, window, written)?;
             profile.assumptions.extend(assumed);
             profile.checks.extend(device_checks);
+            if load.direct_frees_per_sec.is_none() {
+                profile.remarks.push(format!(
+                    "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail, so direct frees are not known and the balance \
+                     of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd to detail'"
+                ));
+            }
             loads.push(load);
         }
         let drives: BTreeSet<String> = loads.iter().map(|load| load.drive.clone()).collect();
@@ -305,7 +315,9 @@ impl NodeSources<'_> {
                 large_block_writes: lbw_origin,
                 direct_frees: match drive_rates.direct_frees {
                     Some(_) => counter("direct-frees"),
-                    None => "not told: drv_ssd is not at detail".to_owned(),
+                    None => {
+                        "not told, for drv_ssd is not at detail: taken for block writes less block reads".to_owned()
+                    }
                 },
             },
         };

@@ -153,6 +153,18 @@ pub enum SizingError {
     /// No window.
     #[error(transparent)]
     Window(#[from] WindowError),
+    /// No window while iostat was running.
+    #[error(
+        "{error} (looked for while iostat was running, from {from} to {to}; without --iostat the whole log is looked at)"
+    )]
+    WhileIostat {
+        /// Why.
+        error: WindowError,
+        /// Its first report.
+        from: Timestamp,
+        /// Its last.
+        to: Timestamp,
+    },
     /// What iostat shows is of something else.
     #[error("node {node}: {error}")]
     Iostat {

@@ -12,7 +12,7 @@
 use super::Window;
 use crate::server_log::{DriveLine, ServerLog};
 use jiff::{SignedDuration, Timestamp};
-use results::units::span_about;
+use results::units::span;
 use std::collections::VecDeque;
 
 /// Length of a cell, seconds: drv_ssd lines come every 20 s.
@@ -69,6 +69,14 @@ pub enum WindowError {
         /// End of the window.
         to: Timestamp,
     },
+    /// It ends before it begins.
+    #[error("the window begins at {from} and ends at {to}: that is no time - give --to a later time than --from")]
+    Backwards {
+        /// Begin of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+    },
     /// The window asked for is not in the log.
     #[error("{log}: is of {first} to {last}, and {from} to {to} was asked for - choose a window within it")]
     Elsewhere {
@@ -107,6 +115,10 @@ pub fn find(
     let (Some(first), Some(last)) = (instants().min(), instants().max()) else {
         return Err(WindowError::NoCounters { log: name.to_owned() });
     };
+    // Histograms of sizes are turned on and off: what cannot do without them is looked for where they are.
+    let sized = || series.iter().filter(|series| series.name.ends_with("-size"));
+    let first = sized().filter_map(|series| series.points.first()).map(|(at, _)| *at).fold(first, Timestamp::max);
+    let last = sized().filter_map(|series| series.points.last()).map(|(at, _)| *at).fold(last, Timestamp::min);
     let mut edges: Vec<Timestamp> = log.restarts.iter().copied().filter(|at| *at > first && *at < last).collect();
     edges.push(last);
     let (mut windows, mut longest, mut begin) = (Vec::new(), None::<Steady>, first);
@@ -130,8 +142,8 @@ pub fn find(
         });
         WindowError::NotSteady {
             log: name.to_owned(),
-            wanted: span_about(f64::from(at_least_sec)),
-            longest: format!("{} from {}{ended}", span_about(seconds as f64), longest.window.from),
+            wanted: span(at_least_sec.into()),
+            longest: format!("{} from {}{ended}", span(seconds as u64), longest.window.from),
             at_least: format!("{seconds}s"),
         }
     })
@@ -144,7 +156,10 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
     let Window { from, to } = window;
     let log_name = || name.to_owned();
     let Some((first, last)) = log.span else { return Err(WindowError::NoCounters { log: log_name() }) };
-    if from >= to || to <= first || from >= last {
+    if from >= to {
+        return Err(WindowError::Backwards { from, to });
+    }
+    if to <= first || from >= last {
         return Err(WindowError::Elsewhere { log: log_name(), first, last, from, to });
     }
     match log.restarts.iter().find(|restart| **restart > from && **restart < to) {

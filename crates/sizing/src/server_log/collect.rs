@@ -311,11 +311,8 @@ impl Collector {
                 note_restart(&mut self.log.restarts, last.at, dump.at);
             }
             if unit_changed {
-                let text = format!(
-                    "{} line {}: a histogram changes its unit from {} to {}",
-                    place.file, place.line, last.unit, dump.unit
-                );
-                self.strange.say(text);
+                let changed = format!("from {} to {}", last.unit, dump.unit);
+                self.strange.count(Kind::UnitChanged, place, changed.as_bytes());
             } else if !began && dump.at.duration_since(last.at) < self.distance {
                 return;
             }

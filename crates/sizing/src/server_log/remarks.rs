@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Unread,
     /// A histogram in a unit that is not known.
     UnknownUnit,
+    /// A histogram in another unit than before.
+    UnitChanged,
     /// Counts whose time is not later than that of the last ones.
     NotLater,
     /// Lines of two files in one.
@@ -38,6 +40,7 @@ impl Kind {
             Self::LostBuckets => ("line", "of buckets without the line that names their histogram, left out"),
             Self::Unread => ("line", "of a histogram or a drive that cannot be read, left out"),
             Self::UnknownUnit => ("histogram", "in a unit that is not known, left out"),
+            Self::UnitChanged => ("histogram", "in another unit than before, each read in its own"),
             Self::NotLater => (
                 "histogram or drive line",
                 "not later than the one before (the clock went back, or the \
