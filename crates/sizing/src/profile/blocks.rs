@@ -49,7 +49,7 @@ pub fn of_device(
 ) -> Blocks {
     let (namespace, device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
-    let blocks_per_sec = Blockwise::of(lines, window).map(|blocks| blocks.writes);
+    let blocks_per_sec = Blockwise::of(lines, window, log.is_averages).map(|blocks| blocks.writes);
     let ios_per_sec = log
         .histograms
         .get(&format!("{{{namespace}}}-{device}-write"))

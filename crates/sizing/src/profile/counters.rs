@@ -93,11 +93,12 @@ pub struct Blockwise {
 }
 
 impl Blockwise {
-    /// Between the first and the last line within `window`; of a single line, what it printed of its last 20 s.
-    pub fn of(lines: &[DriveLine], window: Window) -> Option<Self> {
+    /// Between the first and the last line within `window`; of a single line among `averages`, what it printed of its
+    /// last 20 s.
+    pub fn of(lines: &[DriveLine], window: Window, averages: bool) -> Option<Self> {
         let Some((first, last, seconds)) = ends(lines, window) else {
             let mut inside = lines.iter().filter(|line| window.contains(line.at));
-            return inside.next().filter(|_| inside.next().is_none()).map(Self::printed);
+            return inside.next().filter(|_| averages && inside.next().is_none()).map(Self::printed);
         };
         let grown = |of: fn(&DriveLine) -> u64| (of(last) as f64 - of(first) as f64) / seconds;
         let told = |of: fn(&DriveLine) -> Option<u64>| Some((of(last)? as f64 - of(first)? as f64) / seconds);

@@ -90,12 +90,12 @@ impl NodeSources<'_> {
     fn add_to(&self, profile: &mut Profile) -> Result<(), SizingError> {
         let (log, id) = (self.log, &self.id);
         let stored = log.namespaces();
-        if log.drives.is_empty() && stored.is_empty() {
-            return Err(SizingError::NoDevices { log: id.clone() });
-        }
         let devices = self.devices(&stored, &mut profile.remarks);
         let asked =
             |namespace: &String| self.wanted.namespaces.is_empty() || self.wanted.namespaces.contains(namespace);
+        if !devices.iter().any(|(namespace, _)| asked(namespace)) {
+            return Err(SizingError::NoDevices { log: id.clone() });
+        }
         let namespaces: Vec<String> = stored.iter().filter(|namespace| asked(namespace)).cloned().collect();
         for namespace in &namespaces {
             if !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
@@ -116,7 +116,7 @@ impl NodeSources<'_> {
                 let bounds = (bounds.0.or(seen.map(|seen| seen.from)), bounds.1.or(seen.map(|seen| seen.to)));
                 let found = window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds);
                 found.map_err(|error| match seen {
-                    Some(Window { from, to }) => SizingError::WhileIostat { error, from, to },
+                    Some(Window { from, to }) => SizingError::WhileIostat { error: Box::new(error), from, to },
                     None => error.into(),
                 })?
             }
@@ -160,7 +160,6 @@ impl NodeSources<'_> {
             profile.checks.extend(checks::of_drive(&target, &of_drive));
             profile.drives.push(target);
         }
-        loads.retain(|load| asked(&load.namespace));
         profile.loads.extend(loads);
         Ok(())
     }
@@ -248,7 +247,8 @@ impl NodeSources<'_> {
             blocks::of_device(self.log, &key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(&key).map_or(&[][..], Vec::as_slice);
-        let drive_rates = Blockwise::of(lines, window).ok_or_else(|| too_short(format!("drv_ssd of {device}")))?;
+        let drive_rates = Blockwise::of(lines, window, self.log.is_averages)
+            .ok_or_else(|| too_short(format!("drv_ssd of {device}")))?;
 
         let device_reads = of_device("read");
         let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));

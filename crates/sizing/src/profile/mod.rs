@@ -214,9 +214,14 @@ pub struct Check {
 impl Check {
     /// By how much `found` lies outside, percent of the larger number; 0 within, negative below.
     pub fn residue_pct(&self) -> f64 {
-        let nearest = self.found.clamp(self.least, self.most.max(self.least));
+        let nearest = self.found.min(self.most).max(self.least);
         let larger = self.found.abs().max(nearest.abs());
-        if larger == 0.0 { 0.0 } else { (self.found - nearest) / larger * 100.0 }
+        match larger {
+            0.0 => 0.0,
+            // What is no number balances with nothing.
+            larger if larger.is_finite() && self.found.is_finite() => (self.found - nearest) / larger * 100.0,
+            _ => f64::INFINITY,
+        }
     }
 
     /// Whether it balances.

@@ -159,7 +159,7 @@ pub enum SizingError {
     )]
     WhileIostat {
         /// Why.
-        error: WindowError,
+        error: Box<WindowError>,
         /// Its first report.
         from: Timestamp,
         /// Its last.

@@ -21,6 +21,12 @@ const CELL_SEC: i64 = 20;
 /// How far the least rate of a steady window may be below the largest.
 const BAND: f64 = 0.2;
 
+/// A time without lines of a series that is a hole in the log, seconds, at least...
+const HOLE_SEC: i64 = 60;
+
+/// ...or so many usual distances of its lines.
+const LINES_MISSING: i32 = 3;
+
 /// Standard deviations of a count that are no change of its rate: 2 up and 2 down.
 const SCATTER: f64 = 4.0;
 
@@ -119,23 +125,20 @@ pub fn find(
     let sized = || series.iter().filter(|series| series.name.ends_with("-size"));
     let first = sized().filter_map(|series| series.points.first()).map(|(at, _)| *at).fold(first, Timestamp::max);
     let last = sized().filter_map(|series| series.points.last()).map(|(at, _)| *at).fold(last, Timestamp::min);
-    let mut edges: Vec<Timestamp> = log.restarts.iter().copied().filter(|at| *at > first && *at < last).collect();
-    edges.push(last);
-    let (mut windows, mut longest, mut begin) = (Vec::new(), None::<Steady>, first);
-    for edge in edges {
-        for steady in steady_windows(&series, begin, edge) {
+    let (mut windows, mut longest) = (Vec::new(), None::<Steady>);
+    for (begin, end) in whole_stretches(&series, &log.restarts, first, last) {
+        for steady in steady_windows(&series, begin, end) {
             if longest.as_ref().is_none_or(|longest| steady.cells > longest.cells) {
                 longest = Some(steady.clone());
             }
             windows.push(steady);
         }
-        begin = edge;
     }
     let longest = longest.ok_or_else(|| WindowError::NoCounters { log: name.to_owned() })?;
     windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
     let busiest = windows.iter().map(|steady| steady.ops_per_sec).fold(0.0, f64::max);
     let best = windows.into_iter().filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest).max_by_key(|s| s.cells);
-    best.map(|steady| steady.settled(at_least_sec)).ok_or_else(|| {
+    best.map(|steady| steady.settled(&series, at_least_sec)).ok_or_else(|| {
         let seconds = longest.cells as i64 * CELL_SEC;
         let ended = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
             format!(", until {series} changed from {before:.0} to {after:.0} a second")
@@ -162,7 +165,7 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
     if to <= first || from >= last {
         return Err(WindowError::Elsewhere { log: log_name(), first, last, from, to });
     }
-    match log.restarts.iter().find(|restart| **restart > from && **restart < to) {
+    match log.restarts.iter().find(|restart| **restart > from && **restart <= to) {
         Some(restart) => Err(WindowError::Restarted { log: log_name(), restart: *restart, from, to }),
         None => Ok(window),
     }
@@ -191,6 +194,36 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
     all
 }
 
+/// The stretches of time between `first` and `last` without a restart, and in which no line of any series is missing.
+fn whole_stretches(
+    series: &[Series],
+    restarts: &[Timestamp],
+    first: Timestamp,
+    last: Timestamp,
+) -> Vec<(Timestamp, Timestamp)> {
+    let mut holes: Vec<(Timestamp, Timestamp)> = restarts.iter().map(|at| (*at, *at)).collect();
+    for series in series {
+        let pairs = || series.points.windows(2).map(|pair| (pair[0].0, pair[1].0));
+        let mut distances: Vec<_> = pairs().map(|(one, other)| other.duration_since(one)).collect();
+        distances.sort_unstable();
+        // By the ticker-interval of the server, which is 10 s unless somebody changed it.
+        let usual = distances.get(distances.len() / 2).copied().unwrap_or_default();
+        let longest = (usual * LINES_MISSING).max(SignedDuration::from_secs(HOLE_SEC));
+        holes.extend(pairs().filter(|(one, other)| other.duration_since(*one) > longest));
+    }
+    holes.sort_unstable();
+    let (mut stretches, mut begin) = (Vec::new(), first);
+    for (from, to) in holes {
+        if from > begin {
+            stretches.push((begin, from.min(last)));
+        }
+        begin = begin.max(to);
+    }
+    stretches.push((begin, last));
+    stretches.retain(|(begin, end)| begin < end);
+    stretches
+}
+
 /// A steady window.
 #[derive(Debug, Clone)]
 struct Steady {
@@ -200,20 +233,19 @@ struct Steady {
     ops_per_sec: f64,
     /// What it could not go on for: the series and two rates of it.
     ended_by: Option<(String, f64, f64)>,
-    /// The rates of each series in its cells.
-    rates: Vec<Vec<f64>>,
 }
 
 impl Steady {
     /// Without what is not settled at its begin and its end, but never shorter than `at_least_sec`.
-    fn settled(&self, at_least_sec: u32) -> Window {
-        let spare = self.cells.saturating_sub((i64::from(at_least_sec) / CELL_SEC) as usize);
+    fn settled(&self, series: &[Series], at_least_sec: u32) -> Window {
+        let spare = self.cells.saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
+        let rates: Vec<Vec<f64>> = series.iter().map(|series| rates(series, self.window.from, self.cells)).collect();
         let cut = |reversed: bool, most: usize| {
             let unsettled = |rates: &Vec<f64>| match reversed {
                 true => unsettled(&rates.iter().rev().copied().collect::<Vec<_>>(), most),
                 false => unsettled(rates, most),
             };
-            self.rates.iter().map(unsettled).max().unwrap_or(0)
+            rates.iter().map(unsettled).max().unwrap_or(0)
         };
         let begin = cut(false, spare.min(self.cells / 2));
         let end = cut(true, (spare - begin).min(self.cells / 4));
@@ -275,8 +307,7 @@ fn steady(
     let mean = |rates: &Vec<f64>| rates[from..to].iter().sum::<f64>() / (to - from) as f64;
     let window = Window { from: edge(from), to: edge(to) };
     let ops_per_sec = rates.iter().map(mean).sum();
-    let rates = rates.iter().map(|rates| rates[from..to].to_vec()).collect();
-    Steady { window, cells: to - from, ops_per_sec, ended_by, rates }
+    Steady { window, cells: to - from, ops_per_sec, ended_by }
 }
 
 /// The rate of a series in each of `cells` from `begin`: between lines it counts evenly.
@@ -407,6 +438,22 @@ mod tests {
     fn few_counts_scatter_and_are_steady_all_the_same() {
         // Three blocks a second: 40 to 80 in a cell are what chance does.
         assert_eq!(found(&log(&[(2, 60), (4, 60), (3, 100), (2, 60), (4, 60)]), 180), Ok((0, 340)));
+    }
+
+    #[test]
+    fn a_hole_in_the_log_is_not_steady() {
+        let mut holed = log(&[(1000, 300), (5000, 900), (1000, 300)]);
+        // A rotated file is missing: 600 of the 900 s.
+        let dumps = holed.histograms.values_mut().next().unwrap();
+        dumps.retain(|dump| !(400..1000).contains(&dump.at.as_second()));
+        let (from, to) = found(&holed, 180).unwrap();
+        assert!(to <= 390 || from >= 1000, "{from} to {to}");
+        let mut far = log(&[(1000, 300)]);
+        let dumps = far.histograms.values_mut().next().unwrap();
+        let mut last = dumps.last().unwrap().clone();
+        last.at = "9026-01-01T00:00:00Z".parse().unwrap();
+        dumps.push(last);
+        assert_eq!(found(&far, 180), Ok((0, 300)), "and nothing is counted through seven thousand years");
     }
 
     #[test]
