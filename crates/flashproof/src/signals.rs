@@ -140,11 +140,6 @@ impl Ending {
         self.came.get()
     }
 
-    /// Waits for `time`, whatever came before.
-    pub fn pause(&self, time: Duration) {
-        self.came.set(self.came.get().or(self.signals.recv_timeout(time).ok()));
-    }
-
     /// The signal that came, if one did.
     pub fn came(&self) -> Option<i32> {
         self.wait(Duration::ZERO)

@@ -212,6 +212,28 @@ fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
 }
 
 #[test]
+fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
+    let (bench, good, bad) = (Bench::new(), InfoServer::start(OF_8_0), InfoServer::start(OF_8_0));
+    // It comes first.
+    bad.set("node", "AA1");
+    let hosts = format!("{},{}", good.host(), bad.host());
+    let long = ["--enable", "--for", "600", "--every", "600", "--timeout", "600"];
+    let collect = [&["cluster", "collect", "--host", &hosts, "--out", DIR], &long[..]].concat();
+    let mut running = Running::start(bench.prepare(&collect));
+    running.wait_until("samples", || bad.samples() >= 1 && good.samples() >= 1);
+    bad.set_mode(Mode::Stall(0));
+    running.signal("TERM");
+    running.wait_until("the other is put back", || !good.settings().0);
+    let journal = || String::from_utf8(bench.read(&format!("{DIR}/put-back.json"))).unwrap();
+    running.wait_until("it is crossed out", || !journal().contains(NODE));
+    running.signal("TERM");
+    running.end().expect(4);
+    bad.set_mode(Mode::Plain);
+    bench.flashproof(&["cluster", "restore", DIR]).expect(0);
+    assert_eq!((bad.settings(), bench.exists(&format!("{DIR}/put-back.json"))), ((false, "INFO".to_owned()), false));
+}
+
+#[test]
 fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     let (host, port) = (server.host(), server.address.port());
@@ -479,7 +501,7 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
     assert_eq!(ended.stdout, "next: flashproof size alone\n");
     for dir in [DIR, "alone"] {
         assert_eq!(bench.read(&format!("{dir}/aerospike.log")), b"one");
-        assert_eq!(bench.read(&format!("{dir}/2-aerospike.log")), b"\x1f\x8b\x08");
+        assert_eq!(bench.read(&format!("{dir}/aerospike-2.log")), b"\x1f\x8b\x08");
         assert_eq!(bench.read(&format!("{dir}/messages.log")), b"two");
         assert_eq!(bench.read(&format!("{dir}/iostat-x.txt")), b"Linux");
     }
@@ -506,6 +528,17 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
+    // Two of a name, of a path with a "=": whose they are the names still say.
+    fs::create_dir_all(bench.path("run=3")).unwrap();
+    fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
+    let twice = format!("{NODE}=run=3/x.txt.zst");
+    let collect = ["cluster", "collect", "--out", "not/there", "--iostat", &twice, &twice, "run=3/x.txt.zst"];
+    bench.flashproof(&collect).expect(0);
+    for name in [&format!("{NODE}-iostat-x.txt.zst"), &format!("{NODE}-iostat-x-2.txt.zst"), "iostat-x.txt.zst"] {
+        assert!(bench.exists(&format!("not/there/{name}")), "{name}");
+    }
+    let ended = bench.flashproof(&["size", "--log", &log, "--iostat", "run=3/x.txt.zst"]).expect(0);
+    assert!(ended.stdout.contains("iostat's r/s"), "{}", ended.stdout);
     let ended = bench.flashproof(&["size", DIR]).expect(0);
     assert!(ended.stdout.contains("iostat's r/s"), "{}", ended.stdout);
     assert!(ended.stdout.contains(&format!("node {NODE} (server 4.9.0.37)")), "{}", ended.stdout);

@@ -22,7 +22,7 @@ pub struct SizeArgs {
     pub log: Vec<PathBuf>,
     /// What "iostat -x -t" printed on the machine of the log, as text or JSON; with several nodes, NODE=FILE each
     #[arg(long, value_name = "[NODE=]FILE", num_args = 1..)]
-    pub iostat: Vec<String>,
+    pub iostat: Vec<PathBuf>,
     /// What the servers replied to info requests: files, or a folder of them
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub info: Vec<PathBuf>,

@@ -17,6 +17,7 @@ use crate::source::{ReadError, Source};
 use jiff::civil::{Date, DateTime};
 use reports::Collector;
 use std::io::{self, Read};
+use std::path::Path;
 use thiserror::Error;
 
 /// What iostat printed of one machine.
@@ -65,6 +66,15 @@ pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: 
     let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
     let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
     possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes)
+}
+
+/// The node and the file of `NODE=FILE`, for iostat does not say where it ran; a path may have a `=`, too.
+pub fn of_node(path: &Path) -> (Option<String>, &Path) {
+    let split = path.to_str().filter(|_| !path.exists()).and_then(|text| text.split_once('='));
+    match split.filter(|(node, _)| !node.is_empty() && node.chars().all(|c| c.is_ascii_hexdigit())) {
+        Some((node, file)) => (Some(node.to_ascii_uppercase()), Path::new(file)),
+        None => (None, path),
+    }
 }
 
 /// Bytes that tell JSON from text.

@@ -4,6 +4,7 @@ use super::{DriveIo, Window};
 use crate::iostat::{DeviceRates, Iostat, Report, writes_with_data};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
 
 /// By how much the clock of a report may be off: it prints whole seconds.
 const CLOCK_SEC: i64 = 1;
@@ -78,23 +79,33 @@ pub fn mean(
         return Err(IostatError::NoReport);
     }
     let reports = within(iostat, window, zone)?;
-    let lines: Vec<Vec<&DeviceRates>> = reports.iter().filter_map(|report| of_drive(report, drive, devices)).collect();
-    if lines.is_empty() {
-        let mut found: Vec<String> =
-            reports.iter().flat_map(|report| &report.devices).map(|rates| rates.device.clone()).collect();
-        found.sort();
-        found.dedup();
+    // The line of the drive, or those of its partitions.
+    let found: BTreeSet<&str> =
+        iostat.reports.iter().flat_map(|report| &report.devices).map(|rates| &*rates.device).collect();
+    let names: Vec<&str> = match found.contains(drive) {
+        true => vec![drive],
+        false => devices.iter().map(|device| device.trim_start_matches("/dev/")).collect(),
+    };
+    if names.is_empty() || !names.iter().all(|name| found.contains(name)) {
+        let found = found.into_iter().map(str::to_owned).collect();
         return Err(IostatError::OtherDevices { drive: drive.to_owned(), found });
     }
-    let mean =
-        |of: fn(&DeviceRates) -> f64| lines.iter().flatten().map(|rates| of(rates)).sum::<f64>() / lines.len() as f64;
+    Ok(mean_of(&reports, &names))
+}
+
+/// The mean of `reports`, of which there is one at least, of all of `devices` together. A report that has no line
+/// of one counts as zeros: iostat -z leaves out what was idle.
+pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
+    let lines: Vec<&DeviceRates> =
+        reports.iter().flat_map(|report| &report.devices).filter(|rates| devices.contains(&&*rates.device)).collect();
+    let mean = |of: fn(&DeviceRates) -> f64| lines.iter().map(|rates| of(rates)).sum::<f64>() / reports.len() as f64;
     let io = DriveIo {
         reads_per_sec: mean(|rates| rates.r_s),
         writes_per_sec: mean(|rates| rates.w_s),
         read_kib_per_sec: mean(|rates| rates.rkb_s),
         written_kib_per_sec: mean(|rates| rates.wkb_s),
     };
-    Ok(Seen { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)) })
+    Seen { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)) }
 }
 
 /// From when to when iostat looked; `None`: its reports have no time.
@@ -142,10 +153,47 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<Vec<&Report>,
     Ok(reports)
 }
 
-/// The line of the drive, or those of its partitions.
-fn of_drive<'a>(report: &'a Report, drive: &str, devices: &[String]) -> Option<Vec<&'a DeviceRates>> {
-    let line = |name: &str| report.devices.iter().find(|rates| rates.device == name);
-    line(drive)
-        .map(|line| vec![line])
-        .or_else(|| devices.iter().map(|device| line(device.trim_start_matches("/dev/"))).collect())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `iostat -z` prints it: a report for each of `reports`, with the devices that were busy.
+    fn iostat(reports: &[&[(&str, f64)]]) -> Iostat {
+        let rates = |&(device, r_s): &(&str, f64)| DeviceRates {
+            device: device.to_owned(),
+            r_s,
+            w_s: 2.0 * r_s,
+            rkb_s: 4.0 * r_s,
+            wkb_s: 8.0 * r_s,
+            f_s: None,
+            d_s: None,
+        };
+        let report = |devices: &&[(&str, f64)]| Report { at: None, devices: devices.iter().map(rates).collect() };
+        Iostat { reports: reports.iter().map(report).collect(), remarks: Vec::new() }
+    }
+
+    #[test]
+    fn a_report_without_a_drive_that_others_have_is_one_of_zeros() {
+        let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
+        let iostat = iostat(&[&[("sda", 30.0)], &[("sdb", 6.0)], &[("sda", 60.0), ("sdc", 3.0)]]);
+        let of = |drive: &str, devices: &[&str]| {
+            let devices: Vec<String> = devices.iter().map(|device| format!("/dev/{device}")).collect();
+            mean(&iostat, drive, &devices, window, Offset::UTC).map(|seen| seen.io(None))
+        };
+        let io = |n: f64| DriveIo {
+            reads_per_sec: n,
+            writes_per_sec: 2.0 * n,
+            read_kib_per_sec: 4.0 * n,
+            written_kib_per_sec: 8.0 * n,
+        };
+        assert_eq!(of("sda", &[]).unwrap(), io(30.0));
+        assert_eq!(of("sdb", &["sda"]).unwrap(), io(2.0));
+        // Of partitions whose drive has no line, however few of them a report has.
+        assert_eq!(of("sd", &["sdb", "sdc"]).unwrap(), io(3.0));
+        let found = ["sda", "sdb", "sdc"].map(str::to_owned).to_vec();
+        for devices in [&[][..], &["sda", "sdx"]] {
+            let other = Err(IostatError::OtherDevices { drive: "sdd".to_owned(), found: found.clone() });
+            assert_eq!(of("sdd", devices), other);
+        }
+    }
 }

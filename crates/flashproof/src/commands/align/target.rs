@@ -10,6 +10,7 @@ use sizing::align::{io_of, numbers};
 use sizing::configuration::busiest_node;
 use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};
 use sizing::profile::counters::mean_bytes;
+use sizing::profile::seen::mean_of;
 use sizing::profile::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Profile};
 use sizing::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,8 +151,8 @@ fn of_iostat(iostat: &Iostat, args: &AlignArgs, block_kib: Option<f64>) -> Resul
     let names: Vec<&str> = drives.keys().copied().collect();
     let names = names.join(", ");
     drives.retain(|name, reports| wanted.map_or(is_busy(reports), |wanted| wanted == *name));
-    let (name, reports) = match drives.iter().next() {
-        Some((name, reports)) if drives.len() == 1 && is_busy(reports) => (name, reports),
+    let name = match drives.iter().next() {
+        Some((name, reports)) if drives.len() == 1 && is_busy(reports) => name,
         _ => {
             return Err(Failure::usage(format!(
                 "{} has these devices: {names} - choose the one that was read and written by the cluster with --drive",
@@ -159,12 +160,9 @@ fn of_iostat(iostat: &Iostat, args: &AlignArgs, block_kib: Option<f64>) -> Resul
             )));
         }
     };
-    let mean = |of: fn(&DeviceRates) -> f64| reports.iter().map(|rates| of(rates)).sum::<f64>() / reports.len() as f64;
-    let written_kib = mean(|rates| rates.wkb_s);
-    let writes =
-        writes_with_data(mean(|rates| rates.w_s), mean(|rates| rates.f_s.unwrap_or(0.0)), written_kib, block_kib);
+    let (name, reports) = (*name, iostat.reports.iter().collect::<Vec<_>>());
     Ok(Target {
-        io: io_of([mean(|rates| rates.r_s), writes, mean(|rates| rates.rkb_s), written_kib]),
+        io: mean_of(&reports, &[name]).io(block_kib),
         large_block_reads: None,
         source: format!("drive {name} in {} of {}", results::units::count(reports.len() as u64, "report"), args.target),
     })

@@ -13,6 +13,7 @@ use results::units::{count, quoted, span};
 use sizing::info::cluster::{PeersQuery, once_names, sample_names};
 use sizing::info::logs;
 use sizing::info::settings::{Change, Current, Setting};
+use sizing::iostat::of_node;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,7 +55,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
             "one sample each {every} in {window} gives no rate - give --every less than --for"
         )));
     }
-    let iostats = args.iostat.iter().map(|path| folder::of_node(path).1);
+    let iostats = args.iostat.iter().map(|path| of_node(path).1);
     folder::readable(args.log.iter().map(PathBuf::as_path).chain(iostats))?;
     let dir = args.out.clone().unwrap_or_else(folder::default_dir);
     folder::check(&dir)?;
@@ -220,7 +221,7 @@ fn with_settings(
         }
         Err(error) => Err(Failure::environment(error)),
     };
-    let back = put_back.put_back(access, retry(&args.access), ending);
+    let back = put_back.put_back(access, retry(&args.access));
     match (worked, back) {
         (Err(mut worked), Err(back)) => {
             worked.message = format!("{}\n{}", worked.message, back.message);

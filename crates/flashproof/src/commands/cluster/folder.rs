@@ -6,6 +6,7 @@ use super::put_back::{self, Lock};
 use crate::failure::Failure;
 use results::files::{self, Links};
 use sizing::info::{FILE_ENDING, header_text, sample_text};
+use sizing::iostat::of_node;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub fn default_dir() -> PathBuf {
 
 /// Whether a collection can go to `dir`: it is not there, or empty.
 pub fn check(dir: &Path) -> Result<(), Failure> {
-    if PutBack::is_in(dir) {
+    if is_to_be_put_back(dir) {
         return Err(Failure::usage(format!(
             "cannot collect into {0} - a collection there was cut off before it put its settings back - first: \
              flashproof cluster restore {0}",
@@ -46,13 +47,9 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Marks of collections.
-struct PutBack;
-
-impl PutBack {
-    fn is_in(dir: &Path) -> bool {
-        dir.join(put_back::FILE).symlink_metadata().is_ok()
-    }
+/// Whether a collection in `dir` was cut off, or goes on.
+fn is_to_be_put_back(dir: &Path) -> bool {
+    dir.join(put_back::FILE).symlink_metadata().is_ok()
 }
 
 /// Folders of collections beside `dir` that were cut off before they put back what they had changed.
@@ -61,7 +58,7 @@ pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
     let mut cut_off: Vec<_> = entries
         .map(|entry| dir.with_file_name(entry.file_name()))
         // Of one that goes on the lock is taken.
-        .filter(|path| path != dir && PutBack::is_in(path) && Lock::take(path).is_ok())
+        .filter(|path| path != dir && is_to_be_put_back(path) && Lock::take(path).is_ok())
         .collect();
     cut_off.sort();
     cut_off
@@ -72,7 +69,7 @@ impl Folder {
     pub fn create(dir: PathBuf) -> Result<Self, Failure> {
         check(&dir)?;
         if !dir.is_dir() {
-            fs::create_dir(&dir).map_err(|error| failed(&dir, &error))?;
+            fs::create_dir_all(&dir).map_err(|error| failed(&dir, &error))?;
         }
         let lock = Lock::take(&dir)?;
         Ok(Self { dir, _lock: lock })
@@ -125,15 +122,6 @@ impl Content {
     }
 }
 
-/// The node and the file of `NODE=FILE`; iostat does not say where it ran.
-pub fn of_node(path: &Path) -> (Option<String>, &Path) {
-    let split = path.to_str().filter(|_| !path.exists()).and_then(|text| text.split_once('='));
-    match split.filter(|(node, _)| !node.is_empty() && node.chars().all(|c| c.is_ascii_hexdigit())) {
-        Some((node, file)) => (Some(node.to_ascii_uppercase()), Path::new(file)),
-        None => (None, path),
-    }
-}
-
 /// Whether `paths` can be copied, as far as it can be told before.
 pub fn readable<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let opened = paths
@@ -153,10 +141,13 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
     let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref());
     let name = format!("{node}{}", content.name(&name.to_string_lossy()));
     let (mut to, mut target) = (dir.join(&name), None);
-    // Nodes have logs of one name.
+    // Nodes have logs of one name. What the file is of stays in front, and what it is behind.
+    let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
     for number in 2.. {
         match OpenOptions::new().write(true).create_new(true).open(&to) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => to = dir.join(format!("{number}-{name}")),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                to = dir.join(format!("{stem}-{number}{ending}"))
+            }
             opened => {
                 target = Some(opened.map_err(|error| failed(&to, &error))?);
                 break;
@@ -198,7 +189,7 @@ impl NodeFile {
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!(
-        "cannot write to {} - {error} - give --out a folder with room on its disk",
+        "cannot write to {} - {error} - give --out a folder that you may write to, with room on its disk",
         path.display()
     ))
 }

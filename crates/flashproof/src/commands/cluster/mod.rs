@@ -50,8 +50,8 @@ fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.access)?;
-    let ending = Ending::listen(format!("what is left stays in {dir}: flashproof cluster restore {dir}"))?;
-    put_back.put_back(&access, retry(&args.access), &ending)?;
+    let _listening = Ending::listen(format!("what is left stays in {dir}: flashproof cluster restore {dir}"))?;
+    put_back.put_back(&access, retry(&args.access))?;
     drop(lock);
     console::note("everything is put back");
     Ok(ExitCode::SUCCESS)

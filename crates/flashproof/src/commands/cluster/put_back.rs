@@ -10,7 +10,7 @@
 //! settings on, changes none of them, and so puts none back.
 
 use super::connection::Access;
-use super::node::Node;
+use super::node::{Node, at_once};
 use super::shell;
 use crate::console;
 use crate::failure::Failure;
@@ -25,6 +25,8 @@ use sizing::info::{Build, refusal};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The file with what is to be put back.
@@ -125,45 +127,26 @@ impl PutBack {
         Ok(())
     }
 
-    /// Puts everything back, node by node, and tries those that do not answer again for `patience`.
+    /// Puts everything back, all nodes at once, and tries each that does not answer again for `patience`.
     ///
     /// Errors: what is left, with what to type.
-    pub fn put_back(mut self, access: &Access, patience: Duration, ending: &Ending) -> Result<(), Failure> {
-        let began = Instant::now();
-        let mut said = false;
-        loop {
-            let mut left = Vec::new();
-            let mut errors = Vec::new();
-            for planned in std::mem::take(&mut self.nodes) {
-                match put_back_node(&planned, access) {
-                    Ok(()) => {}
-                    Err(error) => {
-                        errors.push((planned.node.clone(), error));
-                        left.push(planned);
-                    }
-                }
-            }
-            self.nodes = left;
-            // What was put back already is found so when it is tried again.
-            if let Err(error) = self.save() {
+    pub fn put_back(self, access: &Access, patience: Duration) -> Result<(), Failure> {
+        let nodes = self.nodes.clone();
+        let left = Mutex::new(self);
+        let tried = at_once(nodes, |planned| {
+            put_back_patiently(&planned, access, patience).map_err(|error| (planned.node.clone(), error))?;
+            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.nodes.retain(|node| *node != planned);
+            if let Err(error) = left.save() {
                 console::warning(&error);
             }
-            if self.nodes.is_empty() {
-                return Ok(());
-            }
-            if began.elapsed() >= patience {
-                return Err(self.failure(&errors, access));
-            }
-            if !std::mem::replace(&mut said, true) {
-                for (node, error) in &errors {
-                    console::warning(&format!(
-                        "not put back yet on node {node} - {error} - trying again for {}",
-                        span(patience.as_secs())
-                    ));
-                }
-            }
-            // A second signal ends the program; the first may be what brought us here.
-            ending.pause(AGAIN);
+            Ok(())
+        });
+        let errors: Vec<_> = tried.into_iter().filter_map(Result::err).collect();
+        let left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match left.nodes.is_empty() {
+            true => Ok(()),
+            false => Err(left.failure(&errors, access)),
         }
     }
 
@@ -199,6 +182,28 @@ impl PutBack {
         }
         let text = serde_json::to_vec_pretty(&self.nodes).map_err(|error| failed(&error))?;
         files::replace(&self.path, &text, Over::Own).map_err(|error| failed(&error))
+    }
+}
+
+/// Puts back the settings of one node, and tries again for `patience` while it does not answer.
+fn put_back_patiently(planned: &NodeChanges, access: &Access, patience: Duration) -> Result<(), String> {
+    let began = Instant::now();
+    let mut said = false;
+    loop {
+        let error = match put_back_node(planned, access) {
+            Ok(()) => return Ok(()),
+            Err(error) if began.elapsed() >= patience => return Err(error),
+            Err(error) => error,
+        };
+        if !std::mem::replace(&mut said, true) {
+            console::warning(&format!(
+                "not put back yet on node {} - {error} - trying again for {}",
+                planned.node,
+                span(patience.as_secs())
+            ));
+        }
+        // Whatever signal came: a second one ends the program, and the first may be what brought us here.
+        thread::sleep(AGAIN);
     }
 }
 

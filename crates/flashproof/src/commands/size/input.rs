@@ -28,10 +28,11 @@ struct Files {
 /// Reads all that was named.
 pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     let mut files = Files { logs: args.log.clone(), replies: args.info.clone(), ..Files::default() };
-    files.iostats.extend(args.iostat.iter().map(|text| match text.split_once('=') {
-        Some((node, path)) => (Some(node.to_ascii_uppercase()), PathBuf::from(path)),
-        None => (None, PathBuf::from(text)),
-    }));
+    let of_node = |path: &PathBuf| {
+        let (node, file) = iostat::of_node(path);
+        (node, file.to_owned())
+    };
+    files.iostats.extend(args.iostat.iter().map(of_node));
     for dir in &args.dirs {
         files.take_folder(dir)?;
     }
