@@ -23,6 +23,8 @@ const MIN_IO_BYTES: u32 = 512;
 /// What the test is to be.
 #[derive(Debug, Clone)]
 pub struct Test {
+    /// Only these namespaces; empty: all.
+    pub namespaces: Vec<String>,
     /// The device to be tested; `None`: a place to put it.
     pub device: Option<DeviceName>,
     /// How long, seconds.
@@ -97,9 +99,16 @@ pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<
         let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
         return Err(ConfigurationError::NoNode { wanted: node.to_owned(), found });
     }
-    let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
+    let asked = |namespace: &&str| test.namespaces.is_empty() || test.namespaces.iter().any(|asked| asked == namespace);
+    let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).filter(asked).collect();
     let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
-    namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test)).collect()
+    let made = namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test));
+    // A namespace at rest is no reason to have none of the others'.
+    let (made, idle): (Vec<_>, Vec<_>) = made.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
+    match made.is_empty() {
+        true => idle.into_iter().collect(),
+        false => made.into_iter().collect(),
+    }
 }
 
 /// The part of a namespace on one of its drives.
@@ -107,7 +116,8 @@ struct Part<'a> {
     /// Its load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
-    /// What iostat showed of record reads' bytes by what their buckets' lower edges make; `None`: no iostat.
+    /// What iostat showed of record reads' bytes by what their buckets' lower edges make; `None`: no iostat, or one that
+    /// shows less than the large blocks.
     read_bytes: Option<f64>,
 }
 
@@ -169,7 +179,7 @@ impl<'a> Part<'a> {
             read_reqs_per_sec: whole(reads),
             write_reqs_per_sec: whole(writes),
             record_bytes: 0,
-            large_block_op_kbytes: (large_block_bytes / 1024) as u32,
+            large_block_op_kbytes: u32::try_from(large_block_bytes / 1024).unwrap_or(u32::MAX),
             // Blocks follow from writes, so the drive of a namespace that is only read has none.
             no_defrag_reads: lbr <= 0.0,
             total_lbw_per_sec: lbw.ceil() as u32,
@@ -266,7 +276,7 @@ impl<'a> Part<'a> {
                 Some(factor) => {
                     format!("by iostat, reads are {factor:.3} times as large as the lower edges of their buckets")
                 }
-                None => "no iostat told how large reads are within their buckets".to_owned(),
+                None => "nothing told how large reads are within their buckets".to_owned(),
             },
         );
         document
@@ -282,8 +292,8 @@ impl<'a> Part<'a> {
 
 /// Size of a large block of the test, bytes: that of the cluster, or as large as the largest record that is read.
 fn large_block_bytes(load: &DeviceLoad) -> u64 {
-    let largest =
-        [&load.read_sizes_pct_over, &load.write_sizes_pct_over].map(|sizes| 1_u64 << sizes.len().saturating_sub(1));
+    let largest = [&load.read_sizes_pct_over, &load.write_sizes_pct_over]
+        .map(|sizes| 1_u64 << sizes.len().saturating_sub(1).min(62));
     largest.into_iter().fold(load.large_block_bytes, u64::max)
 }
 

@@ -45,6 +45,11 @@ pub enum PastedError {
         "the drv_ssd lines beside pasted tables are of {0} nodes, and a table says of none - give one node's at a time"
     )]
     SeveralNodes(usize),
+    /// A log of its own is among them.
+    #[error(
+        "{0} holds the histograms of a log beside pasted tables - give the log alone, which knows more, or the tables alone"
+    )]
+    Mixed(String),
     /// Powers of two are missing.
     #[error(
         "the table of {name} has no column of {missing} - sizes need all powers of two up to the largest: run asloglatency \
@@ -115,6 +120,9 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
             }
         }
     };
+    if log.histograms.keys().any(|name| name.ends_with("-size")) {
+        return Err(PastedError::Mixed(names.join(", ")));
+    }
     log.files = names;
     join(&mut log, tables)?;
     Ok(log)
@@ -127,6 +135,11 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     let of_tables = tables.iter().map(|table| table.seconds);
     let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).clamp(60.0, SECONDS_MAX).round();
     let from = to - SignedDuration::from_secs_f64(seconds);
+    // Counters begin anew at a restart.
+    if let Some(restart) = log.restarts.pop() {
+        log.drives.values_mut().for_each(|lines| lines.retain(|line| line.at >= restart));
+        log.drives.retain(|_, lines| !lines.is_empty());
+    }
     // A single line is of the last 20 s before it, whenever that was.
     for lines in log.drives.values_mut() {
         if let [line] = &mut lines[..] {
@@ -154,6 +167,9 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
         }
         let dump = |at, counts: &[u64]| Dump { at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
         let dumps = vec![dump(from, &[]), dump(to, &buckets)];
+        if log.histograms.contains_key(&table.name) {
+            log.remarks.push(format!("there are several tables of {}: the first is taken", table.name));
+        }
         log.histograms.entry(table.name).or_insert(dumps);
     }
     (log.span, log.is_averages) = (Some((from, to)), true);
@@ -168,7 +184,7 @@ fn check_columns(table: &Pasted) -> Result<(), PastedError> {
     match missing {
         None => Ok(()),
         Some(i) => {
-            let n = table.thresholds.last().map_or(0, |last| last.ilog2() as usize + 1);
+            let n = table.thresholds.last().map_or(0, |last| last.max(&1).ilog2() as usize + 1);
             let missing = format!("{} bytes", 1_u64.checked_shl(i as u32).unwrap_or(0));
             Err(PastedError::Columns { name: table.name.clone(), missing, n })
         }
@@ -219,7 +235,11 @@ enum Taken {
 
 impl Open {
     fn take(&mut self, text: &str, words: &[&str]) -> Taken {
-        if let Some(name) = text.trim().strip_prefix("Histogram Name").and_then(|rest| rest.trim().strip_prefix(':')) {
+        if let Some(name) = text
+            .trim()
+            .strip_prefix("Histogram")
+            .and_then(|rest| rest.trim().trim_start_matches("Name").trim().strip_prefix(':'))
+        {
             *self = Self { name: Some(name.trim().to_owned()), ..Self::default() };
             return Taken::Part;
         }
@@ -340,6 +360,7 @@ mod tests {
         let (tables, _) =
             pasted("$ asloglatency -t 500 -n 3 -e 1 -h {a}-device-write-size -l x\navg 100.00 20.00 0.00 7.5\n");
         assert_eq!((tables[0].name.as_str(), tables[0].per_sec), ("{a}-device-write-size", 7.5));
+        assert_eq!(pasted("Histogram : {a}-read\navg 100.00 0.00 7.5\n").0[0].name, "{a}-read", "of asloglatency -N");
         assert_eq!(pasted("avg 100.00 20.00 0.00 7.5\n").0, [], "a table of nothing is none");
         assert_eq!(pasted("{a}-read\navg 100.00 120.00 0.00 7.5\navg nan 1\n").0, []);
     }
@@ -357,5 +378,7 @@ mod tests {
         let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 1 8 ops/sec\navg 100.00 25.00 1000.0\n");
         let error = join(&mut ServerLog::default(), tables).unwrap_err().to_string();
         assert!(error.contains("no column of 2 bytes") && error.contains("-e 1 -n 4"), "{error}");
+        let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 0 ops/sec\navg 100 5\n");
+        assert!(join(&mut ServerLog::default(), tables).is_err(), "there is no column of 0");
     }
 }

@@ -61,7 +61,7 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
 }
 
 fn test(factor: &str) -> Test {
-    Test { device: "sim:".parse().ok(), duration_sec: 60, factor: factor.parse().unwrap() }
+    Test { namespaces: Vec::new(), device: "sim:".parse().ok(), duration_sec: 60, factor: factor.parse().unwrap() }
 }
 
 fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(Configuration, ActConfig)> {

@@ -1,6 +1,7 @@
 //! What a profile is derived from, found and read: logs, iostat, replies, and folders that hold them.
 
 use crate::args::{Instant, SizeArgs};
+use crate::console;
 use crate::failure::Failure;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -57,7 +58,14 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         let day = sources.logs.iter().find(|log| id(log) == node).and_then(|log| log.span);
         let near = day.map(|(_, last)| last.to_zoned(TimeZone::UTC).date());
         let source = Source::open(path, PIPED_IOSTAT).map_err(Failure::usage)?;
-        sources.iostats.insert(node, iostat::read(source, near).map_err(Failure::usage)?);
+        let seen = iostat::read(source, near).map_err(Failure::usage)?;
+        if sources.iostats.insert(node.clone(), seen).is_some() {
+            return Err(Failure::usage(format!(
+                "{} is a second iostat of node {node} - give the one of the time that is to be sized, by --log and --iostat \
+                 in the place of a folder",
+                path.display()
+            )));
+        }
     }
     for path in &files.replies {
         sources.facts.extend(facts(path, &nodes)?);
@@ -137,11 +145,28 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Fac
         )));
     }
     let of_node = |replies: &InfoReplies| {
-        let node = replies.node_id.clone().filter(|id| nodes.contains(id)).unwrap_or_default();
+        let node = match &replies.node_id {
+            Some(id) if nodes.contains(id) => id.clone(),
+            // A log of old versions does not name its node.
+            _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => String::new(),
+            _ => {
+                console::warning(&format!(
+                    "{} is of node {}, of which there is no log: it is left out",
+                    path.display(),
+                    replies.name()
+                ));
+                return Vec::new();
+            }
+        };
         let facts = replies.namespaces.iter().map(|(name, namespace)| (name.clone(), Facts::of(replies, namespace)));
         facts.map(|(name, facts)| ((node.clone(), name), facts)).collect::<Vec<_>>()
     };
     Ok(replies.iter().flat_map(of_node).collect())
+}
+
+/// Whether a node is called by its id, and not by its log.
+fn is_id(node: &str) -> bool {
+    node.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// What the user says of block sizes.

@@ -6,6 +6,7 @@ mod page;
 use crate::args::SizeArgs;
 use crate::console;
 use crate::failure::Failure;
+use load::factor::Factor;
 use results::files::{self, Over};
 use sizing::configuration::{Configuration, Test, busiest_node, configurations};
 use sizing::profile::Profile;
@@ -24,16 +25,26 @@ const PROFILE: &str = "profile.json";
 pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     let sources = input::read(args)?;
     let profile = profile(&sources, &input::wanted(args, &sources.logs)).map_err(Failure::usage)?;
-    let test = Test { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
+    let test = Test {
+        namespaces: args.namespace.clone(),
+        device: args.device.clone(),
+        duration_sec: args.duration,
+        factor: args.scale,
+    };
     let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
-    let configurations = configurations(&profile, node, &test).map_err(Failure::usage)?;
+    let configured = configurations(&profile, node, &test);
     let json = serde_json::to_string_pretty(&profile).map_err(Failure::environment)? + "\n";
     let balances = profile.doubts().is_empty();
-    console::result(&if args.json { json.clone() } else { page::page(&profile, &configurations) })?;
+    console::result(&if args.json {
+        json.clone()
+    } else {
+        page::page(&profile, configured.as_deref().unwrap_or_default())
+    })?;
+    let configurations = configured.map_err(Failure::usage)?;
     if let Some(dir) = &args.out {
         let wanted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
         write(dir, args.force, &json, wanted)?;
-        say_what_next(args, &profile, dir, wanted);
+        say_what_next(args, &profile, node, dir, wanted);
     }
     Ok(if balances { ExitCode::SUCCESS } else { ExitCode::from(IN_DOUBT) })
 }
@@ -70,7 +81,7 @@ fn file_name(namespace: &str) -> String {
     format!("{}.conf", namespace.chars().map(safe).collect::<String>().trim_start_matches('.'))
 }
 
-fn say_what_next(args: &SizeArgs, profile: &Profile, dir: &Path, written: &[Configuration]) {
+fn say_what_next(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, written: &[Configuration]) {
     let dir = dir.display();
     if written.is_empty() {
         console::warning(&format!(
@@ -80,13 +91,17 @@ fn say_what_next(args: &SizeArgs, profile: &Profile, dir: &Path, written: &[Conf
         return;
     }
     let files: Vec<String> = written.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
-    let target = format!("flashproof align {} --target {dir}/{PROFILE}", files[0]);
+    let of_node = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
     let device = if args.device.is_none() { "put your drive into it, then: " } else { "" };
+    // What is aligned is the cluster's own load: a multiple of it has another target.
+    let align = match args.scale == Factor::ONE {
+        true => format!("flashproof align {} --target {dir}/{PROFILE}{of_node}, and: ", files[0]),
+        false => String::new(),
+    };
     let together = if files.len() > 1 { " (several at once, if they share a drive)" } else { "" };
     console::notice(&format!(
-        "written: {dir}/{PROFILE}, {} (one drive of {} each) - {device}{target}, and: flashproof storage {}{together}",
+        "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{align}flashproof storage {}{together}",
         files.join(", "),
-        profile.nodes.first().map_or("a node", |node| node.id.as_str()),
         files.join(" "),
     ));
 }
