@@ -97,7 +97,7 @@ fn sources_of_something_else_are_named() {
         (&["--log", &example_log, "--iostat", "boot.txt"], "of the time since boot"),
         (&["--log", &example_log, "--iostat", "FFFF=sda.txt"], "there is no such node"),
         (&["--log", &example_log, "--from", "23:04:05", "--to", "23:04:15"], "the window is too short"),
-        (&["--log", &example_log, "--from", "23:10", "--to", "23:04"], "choose a window within it"),
+        (&["--log", &example_log, "--from", "23:10", "--to", "23:04"], "give --to a later time"),
         (&["--log", &example_log, "--at-least", "2h"], "no steady window of at least 2 h"),
         (&["--log", &example_log, "--out", "out", "--node", "B"], "the profile has no node B"),
         (&["--log", &example_log, "--info", "text.log"], "says nothing of a namespace"),
