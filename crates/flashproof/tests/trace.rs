@@ -222,7 +222,7 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     if instances_unseen() {
         return skip("tracefs is not mounted at /sys/kernel/tracing").unwrap_or_default();
     }
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "HUP"] {
         let running = tracing(&bench, &device.name, &[]);
         let pid = running.pid();
         running.signal(signal);

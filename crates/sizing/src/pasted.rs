@@ -131,21 +131,21 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
 /// Puts tables into a log that has no such histograms.
 fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     let to = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
-    let of_lines = log.drives.values().filter_map(|lines| Some(to.duration_since(lines.first()?.at).as_secs_f64()));
-    let of_tables = tables.iter().map(|table| table.seconds);
-    let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).clamp(60.0, SECONDS_MAX).round();
-    let from = to - SignedDuration::from_secs_f64(seconds);
     // Counters begin anew at a restart.
     if let Some(restart) = log.restarts.pop() {
         log.drives.values_mut().for_each(|lines| lines.retain(|line| line.at >= restart));
         log.drives.retain(|_, lines| !lines.is_empty());
     }
-    // A single line is of the last 20 s before it, whenever that was.
+    // They may be of another day than the tables; a single line is of the last 20 s before it, whenever that was.
     for lines in log.drives.values_mut() {
-        if let [line] = &mut lines[..] {
-            line.at = to;
-        }
+        let Some(last) = lines.last().map(|line| line.at) else { continue };
+        lines.retain(|line| last.duration_since(line.at) <= SignedDuration::from_hours(24));
+        lines.iter_mut().for_each(|line| line.at += to.duration_since(last));
     }
+    let of_lines = log.drives.values().filter_map(|lines| Some(to.duration_since(lines.first()?.at).as_secs_f64()));
+    let of_tables = tables.iter().map(|table| table.seconds);
+    let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).clamp(60.0, SECONDS_MAX).round();
+    let from = to - SignedDuration::from_secs_f64(seconds);
     for table in tables.into_iter().filter(|table| table.per_sec >= 0.0) {
         let unit = table.unit.unwrap_or(if table.name.ends_with("-size") { Unit::Bytes } else { Unit::Millis });
         if unit == Unit::Bytes {

@@ -202,6 +202,39 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
 }
 
 #[test]
+fn a_window_that_somebody_chose_is_looked_at_too() {
+    let of = |from: &str, to: &str| {
+        let wanted = Wanted { from: from.parse().ok(), to: to.parse().ok(), ..wanted() };
+        profile_of(log("ce-8.0.0.15"), &wanted).unwrap().doubts()
+    };
+    let doubts = of("2026-11-20T23:09:00Z", "2026-11-20T23:11:10Z");
+    assert!(doubts.iter().any(|doubt| doubt.contains("the window is not steady")), "the load ends in it: {doubts:?}");
+    let mut late = log("ce-8.0.0.15");
+    let on: Timestamp = "2026-11-20T23:07:00Z".parse().unwrap();
+    late.histograms
+        .iter_mut()
+        .filter(|(name, _)| name.contains("-size"))
+        .for_each(|(_, dumps)| dumps.retain(|d| d.at > on));
+    let wanted =
+        Wanted { from: "2026-11-20T23:04:05Z".parse().ok(), to: "2026-11-20T23:09:00Z".parse().ok(), ..wanted() };
+    let doubts = profile_of(late, &wanted).unwrap().doubts();
+    assert!(doubts.iter().any(|doubt| doubt.contains("its histograms of sizes are of")), "{doubts:?}");
+}
+
+#[test]
+fn of_two_servers_in_one_log_each_window_has_its_own() {
+    let mut upgraded = log("ce-4.9.0.37");
+    let of_new = log("ce-8.0.0.15");
+    // The next start is of 8.0.
+    (upgraded.build, upgraded.configuration, upgraded.write_block_bytes) =
+        (of_new.build, of_new.configuration, of_new.write_block_bytes);
+    upgraded.started = upgraded.span.map(|(_, last)| last);
+    let profile = profile_of(upgraded, &wanted()).unwrap();
+    assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, None));
+    assert!(profile.doubts()[0].contains("--write-block-size"), "{:?}", profile.doubts());
+}
+
+#[test]
 fn histograms_that_were_turned_on_late_are_looked_at_where_they_are() {
     let mut late = log("ce-8.0.0.15");
     let from: Timestamp = "2026-11-20T23:06:30Z".parse().unwrap();

@@ -41,8 +41,11 @@ impl CompareArgs {
 }
 
 /// Rated endurance of both kinds, by name.
+///
+/// Of a name with both the terabytes count: they are what a warranty says.
 pub(super) fn endurance(dwpd: &[(String, f64)], tbw: &[(String, f64)]) -> Vec<(String, Endurance)> {
-    let dwpd = dwpd.iter().map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
+    let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
+    let dwpd = dwpd.map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
     let tbw = tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
     dwpd.chain(tbw).collect()
 }

@@ -56,7 +56,8 @@ pub fn of_device(
         .and_then(|dumps| Counted::of(dumps, window))
         .map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
-    let told = (facts.write_block_bytes, log.write_block_bytes.get(device).copied());
+    let logged = log.write_block_bytes.get(device).copied().filter(|_| log.has_start_of(window));
+    let told = (facts.write_block_bytes, logged);
     let found = |block_bytes: u64, io_bytes: u64, origin: String| {
         // What two sources say of a block has to be the same.
         let assumed = match told {
@@ -79,7 +80,7 @@ pub fn of_device(
         ));
         Blocks { block_bytes, io_bytes, origin: format!("{what} assumed"), assumed }
     };
-    if has_fixed_blocks(log, facts, key, ios_a_block) {
+    if has_fixed_blocks(log, facts, key, window, ios_a_block) {
         let block_bytes = told.1.unwrap_or(FIXED_BLOCK_BYTES);
         return match (facts.flush_bytes, ios_a_block.filter(|ios| *ios <= block_bytes / 512)) {
             (Some(io_bytes), _) => found(block_bytes, io_bytes, format!("flush-size, from {}", facts.origin)),
@@ -106,14 +107,23 @@ pub fn of_device(
 
 /// Whether write blocks are 8 MiB whatever is configured: by the version; where none is said, by what only such
 /// servers have: flush-size, counts of partial writes, several writes a block.
-fn has_fixed_blocks(log: &ServerLog, facts: &Facts, key: &(String, String), ios_a_block: Option<u64>) -> bool {
-    let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
-    match facts.build.or(log.build.as_deref().and_then(Build::parse)) {
+fn has_fixed_blocks(
+    log: &ServerLog,
+    facts: &Facts,
+    key: &(String, String),
+    window: Window,
+    ios_a_block: Option<u64>,
+) -> bool {
+    let partial = |line: &&DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
+    let logged = log.has_start_of(window);
+    match facts.build.or(log.build.as_deref().filter(|_| logged).and_then(Build::parse)) {
         Some(build) => build.fixed_write_block_bytes().is_some(),
         None => {
             facts.flush_bytes.is_some()
-                || log.write_block_bytes.get(&key.1) == Some(&FIXED_BLOCK_BYTES)
-                || log.drives.get(key).is_some_and(|lines| lines.iter().any(partial))
+                || (logged && log.write_block_bytes.get(&key.1) == Some(&FIXED_BLOCK_BYTES))
+                || log.drives.get(key).is_some_and(|lines| {
+                    lines.iter().filter(|line| window.contains(line.at)).any(|line| partial(&line))
+                })
                 || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
         }
     }

@@ -4,10 +4,13 @@ use super::blocks::{self, Blocks};
 use super::counters::{Blockwise, Counted, mean_bytes};
 use super::seen::{self, IostatError, Seen};
 use super::sources::{Facts, SizingError, Sources, Wanted};
-use super::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
+use super::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
 use crate::align::write_kib;
 use crate::server_log::ServerLog;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The part of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
+const COVERED: f64 = 0.6;
 
 /// The profile of `sources`.
 pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
@@ -45,6 +48,11 @@ pub fn id(log: &ServerLog) -> String {
 }
 
 impl ServerLog {
+    /// Whether what it has of the server's start is of the server that ran at `window`, and not of a later one.
+    pub fn has_start_of(&self, window: Window) -> bool {
+        self.started.is_none_or(|started| window.to > started)
+    }
+
     /// The namespaces that it shows to be on devices. Old versions name none in their drv_ssd lines.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let lines =
@@ -104,7 +112,11 @@ impl NodeSources<'_> {
         }
         let window = match (self.wanted.from, self.wanted.to) {
             _ if log.is_averages => log.span.map(|(from, to)| Window { from, to }).unwrap_or_default(),
-            (Some(from), Some(to)) => window::check(log, id, Window { from, to })?,
+            (Some(from), Some(to)) => {
+                let window = window::check(log, id, Window { from, to })?;
+                profile.assumptions.extend(window::unsteady(log, id, &namespaces, window));
+                window
+            }
             bounds => {
                 // Where iostat looked is where the load is to be known.
                 let seen = match self.sources.iostats.get(id) {
@@ -123,7 +135,11 @@ impl NodeSources<'_> {
         };
         let of_iostat = self.sources.iostats.get(id).map_or(&[][..], |iostat| &iostat.remarks);
         profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
-        profile.nodes.push(Node { id: id.clone(), build: log.build.clone(), window });
+        profile.nodes.push(Node {
+            id: id.clone(),
+            build: log.build.clone().filter(|_| log.has_start_of(window)),
+            window,
+        });
         let ours: BTreeSet<String> =
             devices.iter().filter(|(of, _)| asked(of)).map(|(_, device)| self.drive(device)).collect();
         let of_ours = devices.iter().filter(|(_, device)| ours.contains(&self.drive(device))).cloned().collect();
@@ -212,10 +228,13 @@ impl NodeSources<'_> {
         Counted::of(self.log.histograms.get(name)?, window)
     }
 
-    fn facts(&self, namespace: &str) -> Facts {
+    fn facts(&self, namespace: &str, window: Window) -> Facts {
         let told = |node: &str| self.sources.facts.get(&(node.to_owned(), namespace.to_owned())).cloned();
         let told = told(&self.id).or_else(|| told("")).unwrap_or_default();
-        told.or(Facts::of_start(self.log, namespace))
+        match self.log.has_start_of(window) {
+            true => told.or(Facts::of_start(self.log, namespace)),
+            false => told,
+        }
     }
 
     /// The load of a namespace on one of its `sharers` devices.
@@ -226,7 +245,7 @@ impl NodeSources<'_> {
         sharers: usize,
         window: Window,
         kib_written_per_sec: Option<f64>,
-    ) -> Result<(DeviceLoad, Option<String>, Vec<super::Check>), SizingError> {
+    ) -> Result<(DeviceLoad, Vec<String>, Vec<Check>), SizingError> {
         let too_short = |what: String| {
             let Window { from, to } = window;
             SizingError::TooShort { log: self.id.clone(), what, from, to }
@@ -237,12 +256,21 @@ impl NodeSources<'_> {
             counted.ok_or_else(|| too_short(name))
         };
         let (reads, writes) = (sized("read")?, sized("write")?);
+        let part = (reads.seconds / window.seconds() < COVERED).then(|| {
+            format!(
+                "node {}, {{{namespace}}}: its histograms of sizes are of {:.0} s of the {:.0} s looked at - were they turned on \
+                 or off meanwhile? Choose a window in which they are there",
+                self.id,
+                reads.seconds,
+                window.seconds()
+            )
+        });
         let of_device = |what: &str| self.counted(&format!("{{{namespace}}}-{device}-{what}"), window);
         let key = [(namespace.to_owned(), device.to_owned()), (String::new(), device.to_owned())]
             .into_iter()
             .find(|key| self.log.drives.contains_key(key))
             .unwrap_or_default();
-        let facts = self.facts(namespace);
+        let facts = self.facts(namespace, window);
         let Blocks { block_bytes, io_bytes, origin, assumed } =
             blocks::of_device(self.log, &key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
@@ -330,6 +358,7 @@ impl NodeSources<'_> {
             device_writes: device_writes.map(|counted| counted.per_sec()),
         };
         let device_checks = checks::of_device(&load, &compared);
+        let assumed = [assumed, part].into_iter().flatten().collect();
         Ok((load, assumed, device_checks))
     }
 }

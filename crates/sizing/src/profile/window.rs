@@ -21,6 +21,9 @@ const CELL_SEC: i64 = 20;
 /// How far the least rate of a steady window may be below the largest.
 const BAND: f64 = 0.2;
 
+/// A window that somebody chose is none to size by where a rate falls by more than this part of its largest.
+const UNSTEADY: f64 = 0.4;
+
 /// A time without lines of a series that is a hole in the log, seconds, at least...
 const HOLE_SEC: i64 = 60;
 
@@ -169,6 +172,24 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
         Some(restart) => Err(WindowError::Restarted { log: log_name(), restart: *restart, from, to }),
         None => Ok(window),
     }
+}
+
+/// What changes in `window` so much that it is no steady one: a rate that falls to less than [`UNSTEADY`] of its
+/// largest, a sentence.
+pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Window) -> Option<String> {
+    let cells = (window.seconds() as i64 / CELL_SEC) as usize;
+    series(log, namespaces).into_iter().find_map(|series| {
+        let rates = rates(&series, window.from, cells);
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = rates.iter().copied().fold(0.0, f64::max);
+        (largest - least > UNSTEADY * largest + scatter(largest)).then(|| {
+            format!(
+                "node {name}: the window is not steady: {} was between {least:.0} and {largest:.0} a second within it - choose \
+                 one in which it stays the same, or leave --from and --to away to have one searched for",
+                series.name
+            )
+        })
+    })
 }
 
 /// The counters that have to be steady: record reads and writes of each namespace, blocks written and read
@@ -333,6 +354,11 @@ fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
     (0..cells).map(&mut rate).collect()
 }
 
+/// By how much a rate may be off in a cell by chance.
+fn scatter(rate: f64) -> f64 {
+    SCATTER * (rate * CELL_SEC as f64).sqrt() / CELL_SEC as f64
+}
+
 /// The least and the largest rate of a sliding window, each at the front of a queue that is sorted by rate.
 struct Band<'a> {
     rates: &'a [f64],
@@ -369,8 +395,7 @@ impl<'a> Band<'a> {
     fn holds(&self) -> bool {
         let rate = |queue: &VecDeque<usize>| queue.front().map_or(0.0, |cell| self.rates[*cell]);
         let (least, largest) = (rate(&self.least), rate(&self.largest));
-        let scatter = SCATTER * (largest * CELL_SEC as f64).sqrt() / CELL_SEC as f64;
-        largest - least <= BAND * largest + scatter
+        largest - least <= BAND * largest + scatter(largest)
     }
 }
 

@@ -401,6 +401,7 @@ impl Collector {
         self.close(place);
         self.section.clear();
         self.log.configuration.clear();
+        self.log.started = Some(at);
         self.keys = 0;
         // The first line of a log begins its counters; before it there are none.
         let is_last = self.log.span.is_some_and(|(_, end)| end == at);

@@ -36,6 +36,8 @@ pub struct ServerLog {
     pub files: Vec<String>,
     /// The node's id as the ticker prints it, upper case; `None`: no ticker line.
     pub node_id: Option<String>,
+    /// The last start of the server that it has: version, configuration and block sizes are of then.
+    pub started: Option<Timestamp>,
     /// The last version that the server said of itself: `8.0.0.15`.
     pub build: Option<String>,
     /// Instants of the first and the last line.

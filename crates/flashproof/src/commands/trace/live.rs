@@ -3,15 +3,14 @@
 use super::summary::Summary;
 use crate::console;
 use crate::failure::Failure;
+use crate::signals::Ending;
 use crate::tracing::Place;
 use device::discover::{DeviceFacts, Kind, Roots, discover};
 use device::observe::DeviceNumber;
 use device::observe::trace::{Event, Options, Pairing, Request, Trace, has_requests, sort_by_time};
-use load::run::Control;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 use sys::usage::monotonic_ns;
 
@@ -84,13 +83,13 @@ impl Subject {
         Trace::start(&numbers, options).map_err(Failure::environment)
     }
 
-    /// Traces for `seconds`, or until `control` is stopped; `sink` takes the requests as they complete, and says
+    /// Traces for `seconds`, or until a signal comes, that of a terminal that goes away, too; `sink` takes the requests as they complete, and says
     /// whether more are wanted.
     pub fn follow(
         &self,
         mut trace: Trace,
         seconds: Option<u32>,
-        control: &Control,
+        ending: &Ending,
         sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
     ) -> Result<Traced, Failure> {
         let begin_ns = monotonic_ns();
@@ -100,8 +99,8 @@ impl Subject {
         let mut gone = None;
         let mut wanted = true;
         let mut now_ns = begin_ns;
-        while wanted && gone.is_none() && now_ns < end_ns && !control.stopped() {
-            thread::sleep(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
+        while wanted && gone.is_none() && now_ns < end_ns && ending.came().is_none() {
+            ending.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
             now_ns = monotonic_ns();
             self.read(&mut trace, &mut held)?;
             wanted = self.hand_over(&mut held, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;

@@ -12,23 +12,20 @@ mod show;
 mod summary;
 
 use crate::args::TraceArgs;
-use crate::commands::Manner;
 use crate::console;
 use crate::failure::Failure;
 use crate::input;
 use crate::output_file::write_table;
-use crate::signals::Switch;
+use crate::signals::Ending;
 use device::observe::DeviceNumber;
 use device::observe::trace::{LOST_COMMENT, Request, Requests};
 use live::Subject;
-use load::run::Control;
 use results::act_log::Input;
 use results::units::{self, quoted};
 use show::Shown;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::sync::Arc;
 use summary::Summary;
 
 /// Traces devices, or reads a trace, and shows what came of it.
@@ -48,17 +45,15 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
 
 fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let subject = Subject::of(&args.devices)?;
-    let switch =
-        Switch::install("nothing is shown of the trace; what it set up in the kernel is removed", Manner::Own)?;
-    let control = Arc::new(Control::default());
-    let _armed = switch.arm(vec![control.clone()]);
+    let ending =
+        Ending::listen("nothing is shown of the trace; the next one removes what it set up in the kernel".to_owned())?;
     let trace = subject.start(args.buffer << 20)?;
     // Only now: whoever waits for this line sees all that follows it.
     let length =
         args.seconds.map_or("until Ctrl-C".to_owned(), |seconds| format!("for {}", units::span(seconds.into())));
     console::note(&format!("tracing {} {length}", args.devices.join(", ")));
     let mut summary = Summary::default();
-    let traced = subject.follow(trace, args.seconds, &control, &mut |requests| {
+    let traced = subject.follow(trace, args.seconds, &ending, &mut |requests| {
         live::add_all(&mut summary, requests);
         print_ops(args, requests)
     })?;
