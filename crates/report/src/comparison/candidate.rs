@@ -6,7 +6,7 @@ use super::cell::Cell;
 use super::published::{self, Place, Published};
 use super::source::{Source, setting};
 use super::wear::Given;
-use super::wear::{DeviceWear, is_writing, wear};
+use super::wear::{DeviceWear, is_reading, is_writing, wear};
 use crate::latencies::StreamLatencies;
 use results::judge::{Class, Limit, Outcome, Sla, SliceShares, StreamTotals, Verdict};
 use results::run_dir::{DeviceKind, Manifest, Run};
@@ -236,16 +236,16 @@ fn device_io(run: &Run) -> Cell<DeviceIo> {
     if ran_sec <= 0.0 || devices == 0 {
         return Cell::missing("no interval of the run is whole");
     }
-    let sum = |writes: bool, of: fn(&StreamTotals) -> u64| {
-        let streams = run.verdict.streams.iter().filter(|stream| is_writing(&stream.name) == writes);
+    let sum = |is: fn(&str) -> bool, of: fn(&StreamTotals) -> u64| {
+        let streams = run.verdict.streams.iter().filter(|stream| is(&stream.name));
         streams.map(of).fold(0, u64::saturating_add) as f64 / ran_sec / devices as f64
     };
     let histogram = |key| setting(&run.manifest, key).is_some_and(|value| !value.is_empty());
     Cell::Value(DeviceIo {
-        reads_per_sec: sum(false, |stream| stream.ops),
-        writes_per_sec: sum(true, |stream| stream.ops),
-        read_bytes_per_sec: sum(false, |stream| stream.bytes),
-        written_bytes_per_sec: sum(true, |stream| stream.bytes),
+        reads_per_sec: sum(is_reading, |stream| stream.ops),
+        writes_per_sec: sum(is_writing, |stream| stream.ops),
+        read_bytes_per_sec: sum(is_reading, |stream| stream.bytes),
+        written_bytes_per_sec: sum(is_writing, |stream| stream.bytes),
         histograms: histogram("storage-read-histogram") || histogram("storage-write-histogram"),
     })
 }

@@ -124,6 +124,20 @@ fn what_a_run_did_to_a_device_is_all_its_streams() {
 }
 
 #[test]
+fn flushes_and_discards_of_a_replay_are_neither_reads_nor_writes() {
+    for neither in ["flushes", "discards", "r.flushes"] {
+        let parent = tempfile::tempdir().unwrap();
+        let mut replay = bench(30);
+        replay.manifest.streams[1].name = neither.into();
+        replay.write(parent.path());
+        let io = one(parent.path()).io;
+        let io = io.value().unwrap();
+        let counted = (io.reads_per_sec, io.writes_per_sec, io.read_bytes_per_sec);
+        assert_eq!(counted, (100.0, 10.0, 100.0 * 1536.0), "{neither}");
+    }
+}
+
+#[test]
 fn a_run_is_compared_by_what_it_recorded() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");

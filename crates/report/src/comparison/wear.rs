@@ -163,6 +163,11 @@ pub(super) fn is_writing(stream: &str) -> bool {
     stream.contains("write")
 }
 
+/// Whether a stream reads: flushes and discards of a replay do neither.
+pub(super) fn is_reading(stream: &str) -> bool {
+    !is_writing(stream) && !stream.contains("flushes") && !stream.contains("discards")
+}
+
 /// Days of a year, as drive makers count them in a rating.
 pub(super) const DAYS_PER_YEAR: f64 = 365.0;
 const TB_BYTES: f64 = 1e12;

@@ -4,6 +4,7 @@
 //! version does not tell something it is `None`, never 0.
 
 use super::Build;
+use crate::server_log::text::is_block_size;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
@@ -160,14 +161,19 @@ impl Namespace {
         }
     }
 
+    /// Likewise one that write blocks and flushes can have.
+    fn block_size(&self, name: &str) -> Option<u64> {
+        self.number(name).filter(|bytes| is_block_size(*bytes))
+    }
+
     /// Bytes of the blocks that drv_ssd counts: what `build` fixes, or `write-block-size`.
     pub fn write_block_bytes(&self, build: Option<Build>) -> Option<u64> {
-        build.and_then(Build::fixed_write_block_bytes).or_else(|| self.number("write-block-size"))
+        build.and_then(Build::fixed_write_block_bytes).or_else(|| self.block_size("write-block-size"))
     }
 
     /// Bytes of one large write: `flush-size`, or the whole block before 7.1.
     pub fn flush_bytes(&self, build: Option<Build>) -> Option<u64> {
-        self.number("flush-size").or_else(|| self.write_block_bytes(build))
+        self.block_size("flush-size").or_else(|| self.write_block_bytes(build))
     }
 
     /// Whether each record is written by itself before the client hears of it.
@@ -188,9 +194,8 @@ impl Namespace {
     /// Blocks of each device that are still in memory after they were written: `post-write-queue`, or from 7.1
     /// `post-write-cache`, which is in bytes.
     pub fn post_write_blocks(&self, build: Option<Build>) -> Option<u64> {
-        self.number("post-write-queue").or_else(|| {
-            Some(self.number("post-write-cache")? / self.write_block_bytes(build).filter(|bytes| *bytes > 0)?)
-        })
+        self.number("post-write-queue")
+            .or_else(|| Some(self.number("post-write-cache")? / self.write_block_bytes(build)?))
     }
 
     /// Whether histograms of each device are on; `None`: this version does not say it of a namespace.
@@ -319,6 +324,16 @@ mod tests {
         let build = Build::parse("8.0.0.15");
         assert_eq!((namespace.write_block_bytes(build), namespace.flush_bytes(build)), (Some(8 << 20), Some(131_072)));
         assert_eq!(namespace.post_write_blocks(build), Some(8));
+    }
+
+    #[test]
+    fn a_block_size_that_no_server_has_is_not_known() {
+        for size in ["0", "1310", "131073", "16777216", "256", "x"] {
+            let namespace = of(&format!("write-block-size={size};flush-size={size};post-write-cache=67108864"));
+            let build = Build::parse("6.4.0.1");
+            let known = (namespace.write_block_bytes(build), namespace.flush_bytes(build));
+            assert_eq!((known, namespace.post_write_blocks(build)), ((None, None), None), "{size}");
+        }
     }
 
     #[test]

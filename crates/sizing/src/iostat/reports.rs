@@ -4,6 +4,7 @@ use super::time::{self, Written};
 use super::{DeviceRates, Iostat, Report, since_boot};
 use jiff::civil::{Date, DateTime, Time};
 use results::units::count;
+use std::collections::HashMap;
 
 /// What a column is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,9 @@ impl<'a> Row<'a> {
 /// Rows that are kept, some 100 bytes each: two weeks of ten devices every 10 s.
 const ROWS_MAX: usize = 1_200_000;
 
+/// Devices of a report; further ones are left out.
+const DEVICES_MAX: usize = 4096;
+
 /// When a report was, as it is written.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
@@ -49,6 +53,10 @@ pub(super) struct Collector {
     /// Reports, their times, and whether each is the first one after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<Moment>, bool)>,
     open: Vec<(String, [Option<f64>; FIELDS])>,
+    /// Where each device is in it, and what any of them has.
+    places: HashMap<String, usize>,
+    has: [bool; FIELDS],
+    devices_over: u64,
     moment: Option<Moment>,
     /// The date of the last banner, and whether its first report is yet to come.
     date: Option<Written>,
@@ -93,27 +101,28 @@ impl Collector {
 
     /// A table begins: of the same report, if it has other columns.
     pub(super) fn table(&mut self, fields: impl IntoIterator<Item = Field>) {
-        let open = &self.open;
-        if fields.into_iter().any(|field| open.iter().any(|(_, fields)| fields[field as usize].is_some())) {
+        if fields.into_iter().any(|field| self.has[field as usize]) {
             self.close();
         }
     }
 
     /// A line of a table.
     pub(super) fn row(&mut self, row: Row<'_>) {
-        match self.open.iter_mut().find(|(device, _)| *device == row.device) {
-            // The same device again: tables that were pasted without what stood between them.
-            Some((_, fields)) if fields.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some()) => {
-                self.close();
+        let mut place = self.places.get(row.device).copied();
+        // The same device again: tables that were pasted without what stood between them.
+        if place.is_some_and(|at| self.open[at].1.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some())) {
+            self.close();
+            place = None;
+        }
+        match place {
+            Some(at) => self.open[at].1.iter_mut().zip(row.fields).for_each(|(field, value)| *field = field.or(value)),
+            None if self.open.len() == DEVICES_MAX => return self.devices_over += 1,
+            None => {
+                self.places.insert(row.device.to_owned(), self.open.len());
                 self.open.push((row.device.to_owned(), row.fields));
             }
-            Some((_, fields)) => {
-                for (field, value) in fields.iter_mut().zip(row.fields) {
-                    *field = field.or(value);
-                }
-            }
-            None => self.open.push((row.device.to_owned(), row.fields)),
         }
+        self.has.iter_mut().zip(row.fields).for_each(|(has, value)| *has |= value.is_some());
     }
 
     /// A line that does not read.
@@ -133,6 +142,8 @@ impl Collector {
             return;
         }
         let rows = std::mem::take(&mut self.open);
+        self.places.clear();
+        self.has = Default::default();
         let all = rows.len();
         let devices: Vec<DeviceRates> = rows.into_iter().filter_map(|(device, fields)| rates(device, fields)).collect();
         self.incomplete += (all - devices.len()) as u64;
@@ -181,6 +192,7 @@ impl Collector {
             (self.unread, "line that cannot be read, left out"),
             (self.incomplete, "row without both reads and writes, left out"),
             (self.without_x, "table of iostat without -x, left out"),
+            (self.devices_over, "row of a further device than the 4096 that a report can have, left out"),
             (self.left_out, "report of more rows than fit into the memory set aside, left out"),
             (back, "report earlier than the one before it"),
         ] {

@@ -197,3 +197,11 @@ fn what_is_no_iostat_is_refused_with_what_was_found() {
     let some = read_text(format!("{without}\n{NEW}{}", new_row("sda", "1.00"))).unwrap();
     assert!(some.remarks.join("\n").contains("1 table of iostat without -x"), "{:?}", some.remarks);
 }
+
+#[test]
+fn a_report_without_an_end_has_so_many_devices_and_no_more() {
+    let rows = (0..200_000).fold(String::new(), |text, i| text + &new_row(&format!("sd{i}"), "1.00"));
+    let iostat = read_text([NEW, &rows].concat()).unwrap();
+    assert_eq!((iostat.reports.len(), iostat.reports[0].devices.len()), (1, 4096));
+    assert!(iostat.remarks.join("\n").contains("195,904 rows of a further device"), "{:?}", iostat.remarks);
+}

@@ -21,6 +21,10 @@ const SERIES_MAX: usize = 8192;
 const KEPT_MAX: usize = 1_000_000;
 /// Shortest distance that is asked for when there are too many.
 const THINNED: SignedDuration = SignedDuration::from_secs(15);
+/// Restarts that are kept. One node's log has some; two nodes' in one file have one at nearly each histogram.
+const RESTARTS_MAX: usize = 10_000;
+/// Nothing logged earlier (2010-01-01): such a time is of a machine that has not asked for it yet.
+pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
 /// Keys of the configuration that are kept.
 const KEYS_MAX: usize = 16 << 10;
 
@@ -37,6 +41,8 @@ pub(super) struct Collector {
     last: Option<Stamp>,
     /// The time before the last jump forward.
     before_jump: Option<Timestamp>,
+    /// Histograms and drive lines that go back, and whose restart was one too many.
+    not_noted: u64,
     section: Vec<String>,
     keys: usize,
     kept: usize,
@@ -142,6 +148,13 @@ impl Collector {
                 results::units::Grouped(self.long.1)
             ));
         }
+        if self.not_noted > 0 {
+            self.strange.say(format!(
+                "counters go back more than {} times: several nodes in one file? {} that went back later left out",
+                results::units::Grouped(RESTARTS_MAX as u64),
+                results::units::count(self.not_noted, "histogram or drive line")
+            ));
+        }
         if !self.distance.is_zero() {
             self.strange.say(format!(
                 "there is more than fits into the memory set aside: histograms and drive lines closer than {} s to the one \
@@ -197,13 +210,36 @@ impl Collector {
         let step = at.duration_since(last.instant());
         if step > CLOCK_JUMP {
             self.before_jump = Some(last.instant());
+            if at >= CLOCK_SET && self.log.span.is_some_and(|(begin, _)| begin < CLOCK_SET) {
+                self.clock_was_set(at, place);
+            }
         } else if step < -CLOCK_SLACK {
             self.clock_went_back(at, step, place);
         }
         if let Some((begin, end)) = &mut self.log.span {
-            (*begin, *end) = ((*begin).min(at), (*end).max(at));
+            *end = (*end).max(at);
+            if at >= CLOCK_SET || *begin < CLOCK_SET {
+                *begin = (*begin).min(at);
+            }
         }
         at
+    }
+
+    /// What was logged before the machine knew the time is of no known time.
+    fn clock_was_set(&mut self, at: Timestamp, place: Place<'_>) {
+        let before = self.kept;
+        let log = &mut self.log;
+        log.histograms.values_mut().for_each(|dumps| dumps.retain(|dump| dump.at >= CLOCK_SET));
+        log.drives.values_mut().for_each(|lines| lines.retain(|line| line.at >= CLOCK_SET));
+        log.restarts.retain(|restart| *restart >= CLOCK_SET);
+        log.span = Some((at, at));
+        self.count_kept();
+        self.strange.say(format!(
+            "{} line {}: the clock is set, to {at}; {} of before left out",
+            place.file,
+            place.line,
+            results::units::count((before - self.kept) as u64, "histogram or drive line")
+        ));
     }
 
     /// Either a line had a date of the future, and all of that time goes; or what is logged until it is as late again
@@ -227,7 +263,8 @@ impl Collector {
             lines.truncate(kept);
         }
         self.kept -= left_out;
-        self.log.restarts.retain(|restart| *restart <= at);
+        let kept = self.log.restarts.partition_point(|restart| *restart <= at);
+        self.log.restarts.truncate(kept);
         if let Some((_, end)) = &mut self.log.span {
             *end = at;
         }
@@ -307,8 +344,9 @@ impl Collector {
         let dumps = self.log.histograms.entry(name).or_default();
         if let Some(last) = dumps.last() {
             let (began, unit_changed) = (began_anew(last, &dump), last.unit != dump.unit);
-            if began {
-                note_restart(&mut self.log.restarts, last.at, dump.at);
+            if began && !note_restart(&mut self.log.restarts, last.at, dump.at) {
+                self.not_noted += 1;
+                return;
             }
             if unit_changed {
                 let changed = format!("from {} to {}", last.unit, dump.unit);
@@ -322,7 +360,11 @@ impl Collector {
     }
 
     fn drive(&mut self, text: &[u8], at: Timestamp, place: Place<'_>) {
-        if let Some((device, bytes)) = text::wblocks(text) {
+        if memchr::memmem::find(text, text::WBLOCKS.as_bytes()).is_some() {
+            let Some((device, bytes)) = text::wblocks(text) else {
+                self.strange.count(Kind::Unread, place, text);
+                return;
+            };
             if let Some(before) = self.log.write_block_bytes.insert(device.to_owned(), bytes)
                 && before != bytes
             {
@@ -388,7 +430,10 @@ impl Collector {
             }
             let began = line.writes < last.writes || line.defrag_reads < last.defrag_reads;
             if began {
-                note_restart(&mut self.log.restarts, last.at, line.at);
+                if !note_restart(&mut self.log.restarts, last.at, line.at) {
+                    self.not_noted += 1;
+                    return;
+                }
             } else if line.at.duration_since(last.at) < self.distance {
                 return;
             }
@@ -405,8 +450,9 @@ impl Collector {
         self.keys = 0;
         // The first line of a log begins its counters; before it there are none.
         let is_last = self.log.span.is_some_and(|(_, end)| end == at);
-        if self.kept > 0 && is_last && self.log.restarts.last().is_none_or(|last| *last < at) {
-            self.log.restarts.push(at);
+        let restarts = &mut self.log.restarts;
+        if self.kept > 0 && is_last && restarts.len() < RESTARTS_MAX && restarts.last().is_none_or(|last| *last < at) {
+            restarts.push(at);
         }
         if let Some(before) = self.log.build.replace(build.to_owned())
             && before != build
@@ -459,14 +505,30 @@ impl Collector {
         if self.kept < self.kept_max {
             return;
         }
-        self.distance = (self.distance * 2).max(THINNED);
-        let (distance, restarts) = (self.distance, &self.log.restarts);
+        // Until there is room for a while: one line more must not be reason enough to do it again.
+        let span = self.log.span.map_or(SignedDuration::ZERO, |(begin, end)| end.duration_since(begin));
+        while self.kept > self.kept_max / 4 * 3 && self.distance <= span {
+            self.distance = (self.distance * 2).max(THINNED);
+            self.thin(true);
+            if self.kept > self.kept_max / 4 * 3 {
+                self.thin(false);
+            }
+        }
+    }
+
+    /// Thins all there is. `restarts`: what is beside one stays.
+    fn thin(&mut self, restarts: bool) {
+        let restarts = if restarts { &self.log.restarts[..] } else { &[] };
         for dumps in self.log.histograms.values_mut() {
-            thin(dumps, |dump| dump.at, distance, restarts);
+            thin(dumps, |dump| dump.at, self.distance, restarts);
         }
         for lines in self.log.drives.values_mut() {
-            thin(lines, |line| line.at, distance, restarts);
+            thin(lines, |line| line.at, self.distance, restarts);
         }
+        self.count_kept();
+    }
+
+    fn count_kept(&mut self) {
         let dumps: usize = self.log.histograms.values().map(Vec::len).sum();
         self.kept = dumps + self.log.drives.values().map(Vec::len).sum::<usize>();
     }
@@ -477,9 +539,7 @@ fn thin<T>(series: &mut Vec<T>, at: impl Fn(&T) -> Timestamp, distance: SignedDu
     let mut last: Option<Timestamp> = None;
     series.retain(|of| {
         let at = at(of);
-        let keeps = last.is_none_or(|last| {
-            at.duration_since(last) >= distance || restarts.iter().any(|restart| last < *restart && *restart <= at)
-        });
+        let keeps = last.is_none_or(|last| at.duration_since(last) >= distance || restarted(restarts, last, at));
         if keeps {
             last = Some(at);
         }
@@ -494,10 +554,19 @@ fn began_anew(last: &Dump, next: &Dump) -> bool {
         || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
 }
 
-/// Keeps a restart between two lines, unless one is known there.
-fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) {
-    if !restarts.iter().rev().any(|restart| after < *restart && *restart <= until) {
-        let at = restarts.partition_point(|restart| *restart < until);
-        restarts.insert(at, until);
+/// Whether a restart is known after one line and until another. `restarts` ascend.
+fn restarted(restarts: &[Timestamp], after: Timestamp, until: Timestamp) -> bool {
+    restarts.get(restarts.partition_point(|restart| *restart <= after)).is_some_and(|restart| *restart <= until)
+}
+
+/// Keeps a restart between two lines, unless one is known there. False: there are too many.
+fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) -> bool {
+    if restarted(restarts, after, until) {
+        return true;
     }
+    let has_room = restarts.len() < RESTARTS_MAX;
+    if has_room {
+        restarts.insert(restarts.partition_point(|restart| *restart < until), until);
+    }
+    has_room
 }

@@ -4,7 +4,7 @@
 //! in that order. What names no node belongs with what it does not overlap.
 
 use super::ServerLog;
-use super::collect::Collector;
+use super::collect::{CLOCK_SET, Collector};
 use super::lines::{LINE_BYTES_MAX, Lines};
 use super::stamp::Stamps;
 use super::text;
@@ -103,13 +103,14 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
     let (mut unstamped, mut unstamped_bytes) = (0, 0);
     let mut first = None;
     let (mut kept, mut count, mut node) = (Vec::new(), 0, None);
-    while kept.len() < PROBED_BYTES && node.is_none() {
+    // The time of a machine that has not asked for it yet says nothing of when.
+    while kept.len() < PROBED_BYTES && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET)) {
         let number = lines.number() + 1;
         let (skipped, read) = (lines.skipped(), lines.read_bytes());
         let Some(line) = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })? else { break };
         if let Some((stamp, rest)) = stamps.split(line.bytes) {
-            first.get_or_insert(stamp.instant());
-            node = text::parts(rest).and_then(text::node_id);
+            first = first.filter(|first| *first >= CLOCK_SET).or(Some(stamp.instant()));
+            node = node.or_else(|| text::parts(rest).and_then(text::node_id));
         } else if first.is_none() {
             found.get_or_insert_with(|| described(line.bytes));
             match number == 1 && skipped.nul_bytes == 0 {

@@ -315,3 +315,81 @@ fn too_much_is_thinned_and_said() {
     assert!(reads.windows(2).all(|pair| pair[1].at.duration_since(pair[0].at).as_secs() >= 60));
     assert!(log.remarks[0].contains("closer than"), "{:?}", log.remarks);
 }
+
+/// Histograms of reads and nothing else, each with a stamp of its own.
+fn reads(stamps: impl Iterator<Item = (String, u64)>) -> String {
+    stamps.fold(String::new(), |text, (stamp, total)| {
+        text + &format!(
+            "{stamp} GMT: INFO (info): (hist.c:319) histogram dump: {{test}}-read ({total} total) usec\n\
+             {stamp} GMT: INFO (info): (hist.c:330)  (00: {total})\n"
+        )
+    })
+}
+
+#[test]
+fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
+    let stamp = |i: u64| format!("Nov {} 2026 {:02}:{:02}:{:02}", 1 + i / 86_400, i / 3600 % 24, i / 60 % 60, i % 60);
+    let text = reads((0..60_000).map(|i| (stamp(i), if i % 2 == 0 { 1_000_000 } else { 10 } + i)));
+    for (mut collector, restarts_at_least, times_said) in
+        [(Collector::keeping(usize::MAX), 10_000, 1), (Collector::keeping(5_000), 1, 0)]
+    {
+        collector.read("a", b"", &mut Lines::new(text.as_bytes())).unwrap();
+        let log = collector.finish();
+        assert!((restarts_at_least..=10_000).contains(&log.restarts.len()), "{}", log.restarts.len());
+        let reads = &log.histograms["{test}-read"];
+        assert!(times_said == 1 || (100..5_000).contains(&reads.len()), "{}", reads.len());
+        let noted = |after, until| log.restarts.iter().any(|restart| after < *restart && *restart <= until);
+        assert!(reads.windows(2).all(|pair| pair[0].total <= pair[1].total || noted(pair[0].at, pair[1].at)));
+        let said = log.remarks.iter().filter(|remark| remark.contains("several nodes in one file?")).count();
+        assert_eq!(said, times_said, "{:?}", log.remarks);
+    }
+}
+
+#[test]
+fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
+    // More series than are to be kept, each of one histogram.
+    let text = (0..4_000).fold(String::new(), |text, i| text + &log(0, 1, 1).replace("test", &format!("t{i}")));
+    let mut collector = Collector::keeping(100);
+    collector.read("a", b"", &mut Lines::new(text.as_bytes())).unwrap();
+    assert_eq!(collector.finish().histograms.len(), 4_000);
+}
+
+#[test]
+fn a_last_date_far_in_the_future_is_kept_and_costs_nothing() {
+    let wrong = log(100, 1, 11).replace("2026", "9026");
+    let odd = read_one([log(0, 10, 1), wrong].concat());
+    assert_eq!((odd.histograms["{test}-read"].len(), odd.span.unwrap().1), (11, at("9026-11-20T00:01:40Z")));
+}
+
+#[test]
+fn what_was_logged_before_the_clock_was_set_is_left_out() {
+    let unset = log(0, 3, 1).replace("Nov 20 2026", "Jan 01 1970");
+    let begins = [unset.clone(), log(300, 10, 10)].concat();
+    let odd = read_one(&begins);
+    assert_eq!(odd.span.unwrap().0, at("2026-11-20T00:05:00Z"));
+    assert_eq!((odd.histograms["{test}-read"].len(), odd.drives.values().map(Vec::len).sum::<usize>()), (10, 10));
+    assert!(
+        odd.remarks.join("\n").contains("the clock is set, to 2026-11-20T00:05:00Z; 6 histogram"),
+        "{:?}",
+        odd.remarks
+    );
+    // The file before it is still the one before it.
+    let logs = read(vec![source("b", &begins), source("a", log(0, 5, 100))]).unwrap();
+    assert_eq!((logs.len(), &logs[0].files[..]), (1, &["a".to_owned(), "b".to_owned()][..]));
+    assert_eq!(logs[0].histograms["{test}-read"].len(), 15, "{:?}", logs[0].remarks);
+    assert_eq!(logs[0].span.unwrap().0, at("2026-11-20T00:00:00Z"));
+    // Of a machine that never learns the time all is kept.
+    assert_eq!(read_one(unset).histograms["{test}-read"].len(), 3);
+}
+
+#[test]
+fn a_block_size_that_no_server_has_is_not_believed() {
+    let line = |size: &str| {
+        format!("Nov 20 2026 00:00:00 GMT: INFO (drv_ssd): (drv_ssd.c:2) /dev/sdb has 16384 wblocks of size {size}\n")
+    };
+    for size in ["0", "1310", "131073", "16777216", "256", "13107x"] {
+        let odd = read_one([line(size), log(0, 2, 1)].concat());
+        assert!(odd.write_block_bytes.is_empty() && odd.remarks.join("\n").contains("cannot be read"), "{size}");
+    }
+    assert_eq!(read_one(line("131072")).write_block_bytes["/dev/sdb"], 131_072);
+}

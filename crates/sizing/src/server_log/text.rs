@@ -212,14 +212,24 @@ fn set_rate(printed: &mut PrintedRates, key: &str, rate: &str) -> Option<()> {
     Some(())
 }
 
-/// `/dev/sdb has 16384 wblocks of size 131072`: the device and the bytes.
+/// What a line says that tells the size of write blocks.
+pub(crate) const WBLOCKS: &str = " wblocks of size ";
+
+/// Whether write blocks and flushes can have so many bytes: a power of two from 512 B to 8 MiB.
+pub(crate) fn is_block_size(bytes: u64) -> bool {
+    bytes.is_power_of_two() && (512..=8 << 20).contains(&bytes)
+}
+
+/// `/dev/sdb has 16384 wblocks of size 131072`: the device and the bytes. `None`, too, of a size that none has, as a line
+/// that was cut tells.
 pub(crate) fn wblocks(text: &[u8]) -> Option<(&str, u64)> {
     let text = std::str::from_utf8(text).ok()?;
-    let (head, size) = text.split_once(" wblocks of size ")?;
+    let (head, size) = text.split_once(WBLOCKS)?;
     let (device, count) = head.rsplit_once(" has ")?;
     number(count)?;
     let device = device.strip_prefix("device ").unwrap_or(device);
-    Some((device, number(size.split([' ', ',']).next()?)?))
+    let bytes = number(size.split([' ', ',']).next()?).filter(|bytes| is_block_size(*bytes))?;
+    Some((device, bytes))
 }
 
 /// `<><><>  Aerospike Community Edition build 8.0.0.15  <><><>`, which a server says when it starts: the version.

@@ -3,9 +3,12 @@
 //! Shared by the fuzz target and its stand-in on stable Rust.
 
 use sizing::loglatency::{self, From, Wanted};
+use sizing::profile::derive;
+use sizing::profile::sources::{self, Sources};
 use sizing::server_log::{self, ServerLog};
 use sizing::source::Source;
 use sizing::{iostat, pasted};
+use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
 /// Bytes that come in small pieces.
@@ -29,6 +32,34 @@ pub(crate) fn assert_server_property(bytes: &[u8]) -> bool {
     let iostat = assert_iostat(bytes);
     let pasted = assert_pasted(bytes);
     log | table | iostat | pasted
+}
+
+/// Whatever was read, a profile is made of it, or it is said why not.
+fn assert_profile(bytes: &[u8], log: &ServerLog) {
+    let iostat = source("a", bytes, usize::MAX).and_then(|source| iostat::read(source, None).ok());
+    let iostats: BTreeMap<_, _> = iostat.map(|iostat| (derive::id(log), iostat)).into_iter().collect();
+    let sources = Sources { logs: vec![log.clone()], iostats, ..Sources::default() };
+    let (stamp, _) = server_log::Stamps::default().split(b"Nov 20 2026 23:12:07 GMT: ").unwrap();
+    for at_least_sec in [1, 600] {
+        let wanted = sources::Wanted {
+            namespaces: Vec::new(),
+            from: None,
+            to: None,
+            at_least_sec,
+            drives: BTreeMap::new(),
+            iostat_zone: stamp.offset,
+        };
+        match derive::profile(&sources, &wanted) {
+            Ok(profile) => {
+                for load in &profile.loads {
+                    let all = [load.reads_per_sec, load.writes_per_sec, load.large_block_reads_per_sec];
+                    let all = all.into_iter().chain([load.large_block_writes_per_sec]);
+                    assert!(all.into_iter().all(|rate| rate >= 0.0 && rate.is_finite()), "{load:?}");
+                }
+            }
+            Err(error) => assert_one_line(&error.to_string()),
+        }
+    }
 }
 
 fn read_log(parts: &[(&str, &[u8])], piece: usize) -> Option<Vec<ServerLog>> {
@@ -71,6 +102,7 @@ fn assert_log(bytes: &[u8]) -> bool {
         }
     }
     log.remarks.iter().for_each(|remark| assert_one_line(remark));
+    assert_profile(bytes, log);
     let in_pieces = read_log(&[("a", bytes)], 7).unwrap_or_default();
     assert_eq!(format!("{logs:?}"), format!("{in_pieces:?}"), "in pieces of 7 bytes it is the same");
     // Rotated anywhere it is the same log, if all of it reads.
@@ -151,6 +183,7 @@ fn assert_pasted(bytes: &[u8]) -> bool {
             false
         }
         Ok(log) => {
+            assert_profile(bytes, &log);
             let times_ascend = |dumps: &Vec<server_log::Dump>| dumps.is_sorted_by(|a, b| a.at < b.at);
             assert!(log.histograms.values().all(times_ascend), "{log:?}");
             assert_eq!(format!("{log:?}"), format!("{:?}", read(7).unwrap()), "in pieces of 7 bytes it is the same");

@@ -23,7 +23,7 @@
 
 use super::{Event, EventKind, EventOp, Task};
 use crate::observe::DeviceNumber;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// One request from the block layer to the device and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,11 +95,15 @@ const UNDER_WAY_MAX: usize = 1 << 20;
 /// Where the last requests of a kind on a device ended: several files are read in sequence at once.
 const ENDS: usize = 16;
 
+/// Requests of one sector, or bios of it, that are under way at once and kept. The queue of a device is no longer; where
+/// completions or issues are missing the oldest goes.
+const OF_SECTOR_MAX: usize = 1024;
+
 /// The sector of what has none: flushes and passthrough complete in the order of their kind.
 const NO_SECTOR: u64 = u64::MAX;
 
 /// What is under one key: two requests of one sector can be under way at once, the older comes first.
-type Waiting<T> = HashMap<(DeviceNumber, u64), Vec<T>>;
+type Waiting<T> = HashMap<(DeviceNumber, u64), VecDeque<T>>;
 
 /// A bio that waits to become requests.
 #[derive(Debug, Clone, Copy)]
@@ -135,6 +139,7 @@ pub struct Pairing {
     with_requests: HashSet<DeviceNumber>,
     ends: Ends,
     requests: Vec<Request>,
+    lost: u64,
 }
 
 impl Pairing {
@@ -163,6 +168,11 @@ impl Pairing {
     /// Takes the requests that are complete, in the order of their completion.
     pub fn drain(&mut self) -> impl Iterator<Item = Request> {
         self.requests.drain(..)
+    }
+
+    /// Bios of which no request was seen, and for which there was no place any more.
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// No more events come: what is under way becomes requests that were not seen to complete.
@@ -198,8 +208,8 @@ impl Pairing {
             request.issued_ns = before.request.issued_ns;
             self.under_way = self.under_way.saturating_sub(1);
         }
-        self.bios.entry(key).or_default().push(Bio { request, end });
         self.under_way += 1;
+        self.keep_bio(key, Bio { request, end });
     }
 
     /// It counts as queued now, if its bio was not seen before.
@@ -220,7 +230,11 @@ impl Pairing {
         let matches = |bio: &Bio| bio.request.op == event.op || bio.request.op == EventOp::Flush && event.sectors == 0;
         let Some(bio) = take(&mut self.bios, key, matches) else { return };
         if event.error == -libc::EAGAIN {
-            return self.refused.entry(key).or_default().push(bio);
+            if put(&mut self.refused, key, bio).is_some() {
+                self.under_way = self.under_way.saturating_sub(1);
+                self.lost += 1;
+            }
+            return;
         }
         self.under_way = self.under_way.saturating_sub(1);
         if self.with_requests.contains(&event.device) {
@@ -237,7 +251,7 @@ impl Pairing {
         let again = |issued: &Issued| issued.request.op == event.op && issued.end == end;
         if let Some(mut issued) = take(&mut self.requeued, key, again) {
             issued.request.issued_ns = event.time_ns;
-            return self.issued.entry(key).or_default().push(issued);
+            return self.keep_issued(key, issued);
         }
         let mut request = Request::of(event);
         let mut flush_follows = false;
@@ -256,8 +270,8 @@ impl Pairing {
             flush_follows = first.request.fua && !event.fua;
         }
         request.sequential = self.ends.follows(&request);
-        self.issued.entry(key).or_default().push(Issued { request, end, flush_follows });
         self.under_way += 1;
+        self.keep_issued(key, Issued { request, end, flush_follows });
     }
 
     /// The oldest bio of the event's kind at `sector`. What of it lies behind `end` stays for the next request.
@@ -267,7 +281,7 @@ impl Pairing {
         let whole = take(&mut self.bios, key, |bio| bio.request.op == event.op && bio.end == end);
         let bio = whole.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
         match bio.end > end {
-            true => self.bios.entry((event.device, end)).or_default().push(bio),
+            true => self.keep_bio((event.device, end), bio),
             false => self.under_way = self.under_way.saturating_sub(1),
         }
         Some(bio)
@@ -284,12 +298,12 @@ impl Pairing {
         let done = event.sector.saturating_add(event.sectors.into());
         if key.1 != NO_SECTOR {
             if !second && done < issued.end {
-                return self.issued.entry((event.device, done)).or_default().push(issued);
+                return self.keep_issued((event.device, done), issued);
             }
             if !second && issued.flush_follows {
                 // The kernel names the first sector again.
                 issued.end = issued.request.sector;
-                return self.issued.entry((event.device, issued.request.sector)).or_default().push(issued);
+                return self.keep_issued((event.device, issued.request.sector), issued);
             }
         }
         self.under_way = self.under_way.saturating_sub(1);
@@ -300,9 +314,39 @@ impl Pairing {
     fn requeue(&mut self, event: &Event) {
         let key = (event.device, sector_key(event));
         if let Some(issued) = take(&mut self.issued, key, |issued| issued.request.op == event.op) {
-            self.requeued.entry(key).or_default().push(issued);
+            let gone = put(&mut self.requeued, key, issued);
+            self.unfinished(gone.map(|issued| issued.request));
         }
     }
+
+    /// A bio waits. One that has to go for it was a request, where there are no others.
+    fn keep_bio(&mut self, key: (DeviceNumber, u64), bio: Bio) {
+        let Some(Bio { request, .. }) = put(&mut self.bios, key, bio) else { return };
+        if !self.with_requests.contains(&request.device) {
+            return self.unfinished(Some(request));
+        }
+        self.under_way = self.under_way.saturating_sub(1);
+        self.lost += 1;
+    }
+
+    /// A request is with the device. One that has to go for it was not seen to complete.
+    fn keep_issued(&mut self, key: (DeviceNumber, u64), issued: Issued) {
+        let gone = put(&mut self.issued, key, issued);
+        self.unfinished(gone.map(|issued| issued.request));
+    }
+
+    fn unfinished(&mut self, request: Option<Request>) {
+        self.under_way = self.under_way.saturating_sub(request.iter().len());
+        self.requests.extend(request);
+    }
+}
+
+/// Puts one behind those under `key`. The oldest, if there is no place for it any more.
+fn put<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), of: T) -> Option<T> {
+    let under = waiting.entry(key).or_default();
+    let gone = if under.len() == OF_SECTOR_MAX { under.pop_front() } else { None };
+    under.push_back(of);
+    gone
 }
 
 /// Whether it is a bio that does nothing but empty the cache: a write without data.
@@ -342,7 +386,7 @@ impl Ends {
 /// Takes the oldest of those under `key` that `fits`; a key without any is removed.
 fn take<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), fits: impl Fn(&T) -> bool) -> Option<T> {
     let under = waiting.get_mut(&key)?;
-    let taken = under.iter().position(fits).map(|at| under.remove(at));
+    let taken = under.iter().position(fits).and_then(|at| under.remove(at));
     if under.is_empty() {
         waiting.remove(&key);
     }
@@ -535,6 +579,27 @@ mod tests {
         }
         pairing.finish();
         assert_eq!((seen + pairing.drain().count()) as u64, issues);
+    }
+
+    #[test]
+    fn of_one_sector_so_many_are_kept_and_the_rest_is_said() {
+        // Bios of which no request comes, and requests that do not complete: of another kind, so each is looked at.
+        let (bio, issue) = (parse("0.000001 Q R 8 8\n")[0], parse("0.000002 D W 8 8\n")[0]);
+        let mut pairing = Pairing::default();
+        pairing.add(&issue);
+        for _ in 0..200_000 {
+            pairing.add(&bio);
+            pairing.add(&issue);
+        }
+        assert_eq!((pairing.lost(), pairing.requests().len()), (200_000 - 1024, 200_001 - 1024));
+        assert_eq!(pairing.under_way, 2 * 1024);
+        pairing.finish();
+        assert_eq!(pairing.drain().count(), 200_001);
+        // Where bios are the requests none is lost.
+        let mut pairing = Pairing::default();
+        (0..2_000).for_each(|_| pairing.add(&bio));
+        pairing.finish();
+        assert_eq!((pairing.lost(), pairing.drain().count()), (0, 2_000));
     }
 
     #[test]

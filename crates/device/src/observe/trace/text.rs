@@ -19,10 +19,14 @@ use super::event::{EventOp, Rwbs};
 use super::pair::{Ends, SECTOR_BYTES};
 use super::{Event, EventKind, Pairing, Request, Task};
 use crate::observe::DeviceNumber;
+use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// Longest line that is looked at; what is longer is passed over.
 const LINE_BYTES_MAX: u64 = 16 << 10;
+
+/// Devices that are told apart, more than a machine has. What is of further ones is passed over.
+const DEVICES_MAX: usize = 256;
 
 /// How much of a line that made no sense is kept.
 const SHOWN_BYTES: usize = 120;
@@ -42,6 +46,8 @@ pub struct Requests {
     pub lost: u64,
     /// Reads and writes of which the size was not recorded (iosnoop prints 0 on recent kernels).
     pub without_size: u64,
+    /// Events and requests of further devices than those that are told apart.
+    pub of_further_devices: u64,
     /// Requests of which no instant was recorded (iosnoop without -s).
     pub without_time: u64,
 }
@@ -75,11 +81,17 @@ impl Requests {
             reader.facts.lines += 1;
             let meaning = if line.len() as u64 >= LINE_BYTES_MAX { Meaning::None } else { reader.meaning(&line) };
             match meaning {
+                Meaning::Event(Event { device, .. }) | Meaning::Request(Request { device, .. })
+                    if !reader.knows(device) =>
+                {
+                    reader.facts.of_further_devices += 1;
+                }
                 Meaning::Event(event) => {
                     reader.pairing.add(&event);
                     found = true;
                 }
-                Meaning::Request(request) => {
+                Meaning::Request(mut request) => {
+                    request.sequential = reader.ends.follows(&request);
                     reader.facts.note(&request);
                     sink(request);
                     found = true;
@@ -96,6 +108,7 @@ impl Requests {
         }
         reader.pairing.finish();
         reader.hand_over(sink);
+        reader.facts.lost = reader.facts.lost.saturating_add(reader.pairing.lost());
         match found {
             true => Ok(reader.facts),
             false => Err(TextError::NoTrace { first: reader.facts.first_unread }),
@@ -148,9 +161,15 @@ struct Reader {
     /// The columns of a table, once its heading was read.
     columns: Option<Columns>,
     ends: Ends,
+    devices: HashSet<DeviceNumber>,
 }
 
 impl Reader {
+    /// Whether a device is one of those that are told apart.
+    fn knows(&mut self, device: DeviceNumber) -> bool {
+        self.devices.contains(&device) || self.devices.len() < DEVICES_MAX && self.devices.insert(device)
+    }
+
     fn hand_over(&mut self, sink: &mut dyn FnMut(Request)) {
         let Self { pairing, facts, .. } = self;
         if !pairing.requests().is_empty() {
@@ -176,8 +195,7 @@ impl Reader {
             self.columns = Some(columns);
             return Meaning::Nothing;
         }
-        if let Some(mut request) = self.columns.as_ref().and_then(|columns| columns.request(text)) {
-            request.sequential = self.ends.follows(&request);
+        if let Some(request) = self.columns.as_ref().and_then(|columns| columns.request(text)) {
             return Meaning::Request(request);
         }
         blkparse(text).unwrap_or(Meaning::None)

@@ -166,3 +166,17 @@ fn a_text_without_a_trace_is_refused_and_its_first_line_shown() {
     assert!(refused("").ends_with("(it is empty)"), "{}", refused(""));
     assert!(refused("\n\nHello \u{1b}[1m\nyou\n").ends_with("line 3: \"Hello \\u001b[1m\""), "{}", refused("Hello"));
 }
+
+#[test]
+fn a_new_device_on_every_line_is_counted_and_not_kept() {
+    let heading = "STARTs COMM PID TYPE DEV BLOCK BYTES LATms\n";
+    let rows = (0..1_000).fold(heading.to_owned(), |text, minor| text + &format!("1.5 a 1 RS 8,{minor} 8 4096 0.5\n"));
+    let events = (0..1_000).fold(String::new(), |text, minor| {
+        text + &format!("a-1 [000] ..... 1.5: block_rq_issue: 9,{minor} RS 4096 () 8 + 8 [a]\n")
+    });
+    for text in [rows, events] {
+        let mut devices = HashSet::new();
+        let facts = Requests::read(text.as_bytes(), &mut |request| _ = devices.insert(request.device)).unwrap();
+        assert_eq!((devices.len(), facts.of_further_devices, facts.unread_lines), (256, 744, 0));
+    }
+}

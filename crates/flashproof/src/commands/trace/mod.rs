@@ -128,6 +128,12 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests,
             units::count(facts.lost, "event")
         ));
     }
+    if facts.of_further_devices > 0 {
+        console::warning(&format!(
+            "{name}: {} of further devices than the first 256 passed over - give a part of the trace (grep)",
+            units::count(facts.of_further_devices, "event")
+        ));
+    }
     if facts.without_size > 0 {
         console::warning(&format!(
             "{name}: the sizes of {} are unknown, as iosnoop prints BYTES 0 on recent kernels - record it with flashproof trace --ops",
@@ -153,6 +159,12 @@ fn print_ops(args: &TraceArgs, requests: &[Request]) -> Result<bool, Failure> {
 
 /// Shows the result in the forms that were asked for.
 fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
+    if shown.summary.left_out > 0 {
+        console::warning(&format!(
+            "{} of further devices or sizes than fit into the memory set aside are in no table - trace fewer devices",
+            units::count(shown.summary.left_out, "request")
+        ));
+    }
     if let Some(path) = &args.csv {
         write_table(path, Some(&shown.csv()?), args.force)?;
         console::note(&format!("wrote {}", path.display()));

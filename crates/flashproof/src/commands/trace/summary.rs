@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Sizes of a kind on a device that are kept apart.
 const SIZES_MAX: usize = 32;
 
+/// Sizes of all kinds on all devices, 36 KB each; requests of further ones are left out.
+const SIZES_ALL_MAX: usize = 8_192;
+
 /// Processes that are kept apart; further ones count together.
 const TASKS_MAX: usize = 4_096;
 
@@ -22,6 +25,9 @@ pub struct Summary {
     pub kinds: BTreeMap<(DeviceNumber, EventOp), Kind>,
     /// Requests and bytes by who wanted them.
     tasks: HashMap<Task, Wanted>,
+    sizes: usize,
+    /// Requests of kinds or sizes for which there was no place any more; they are counted nowhere else.
+    pub left_out: u64,
     /// Device times over time.
     pub heat: Heat,
     /// When the first request was wanted, and the last event of any; nothing where no times are known.
@@ -86,7 +92,15 @@ impl Summary {
     /// Takes one request.
     pub fn add(&mut self, request: &Request) {
         let wanted = Wanted { count: 1, bytes: request.bytes() };
-        self.kinds.entry((request.device, request.op)).or_default().add(request, wanted);
+        let key = (request.device, request.op);
+        if self.sizes >= SIZES_ALL_MAX && !self.kinds.get(&key).is_some_and(|kind| kind.has(request.bytes())) {
+            self.left_out += 1;
+            return;
+        }
+        let kind = self.kinds.entry(key).or_default();
+        let before = kind.sizes.len();
+        kind.add(request, wanted);
+        self.sizes = self.sizes + kind.sizes.len() - before;
         let task = match self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&request.task) {
             true => request.task,
             false => Task::new(0, b"(others)"),
@@ -129,6 +143,11 @@ impl Summary {
 }
 
 impl Kind {
+    /// Whether a request of so many bytes is of a size that is there.
+    fn has(&self, bytes: u64) -> bool {
+        self.sizes.contains_key(&if self.gathered { power_of_two(bytes) } else { bytes })
+    }
+
     fn add(&mut self, request: &Request, wanted: Wanted) {
         self.all.add(wanted);
         self.sync += u64::from(request.sync);
@@ -198,6 +217,16 @@ mod tests {
             kind.sizes.iter().map(|(bytes, size)| (*bytes, size.all.count, size.device.len())).collect();
         assert_eq!(sizes, [(512, 1, 1), (1024, 2, 2), (2048, 4, 4), (4096, 8, 8), (8192, 16, 16), (16384, 2, 2)]);
         assert_eq!(kind.all, Wanted { count: 33, bytes: 33 * 34 / 2 * 512 });
+    }
+
+    #[test]
+    fn devices_without_end_take_no_more_memory() {
+        let mut summary = Summary::default();
+        (0..20_000).for_each(|minor| summary.add(&Request { device: (8, minor), ..request(8, 1) }));
+        summary.add(&request(8, 1));
+        assert_eq!((summary.kinds.len(), summary.left_out), (SIZES_ALL_MAX, 20_001 - SIZES_ALL_MAX as u64));
+        summary.add(&Request { device: (8, 0), ..request(8, 1) });
+        assert_eq!(summary.count(), SIZES_ALL_MAX as u64 + 1);
     }
 
     #[test]
