@@ -8,7 +8,6 @@
 
 use crate::align::{Distortion, Load, NAMES, Offsets, PLAUSIBLE_PCT, numbers, solve};
 use crate::profile::blocks::kib;
-use crate::profile::counters::mean_bytes;
 use crate::profile::{DeviceLoad, DriveIo, Profile};
 use engine::DeviceName;
 use load::factor::Factor;
@@ -144,18 +143,8 @@ impl<'a> Part<'a> {
 
     /// What a drive did for it, as iostat would count it.
     fn did(&self) -> DriveIo {
-        let large_kib = |load: &DeviceLoad| load.large_block_bytes as f64 / 1024.0;
-        let commits = |load: &DeviceLoad| if load.commit_to_device { load.writes_per_sec } else { 0.0 };
-        let read_kib = |load: &DeviceLoad| {
-            load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0 / 1024.0 * self.read_bytes.unwrap_or(1.0)
-        };
-        let commit_kib = |load: &DeviceLoad| commits(load) * mean_bytes(&load.write_sizes_pct_over).1 / 1024.0;
-        DriveIo {
-            reads_per_sec: self.sum(|load| load.reads_per_sec + load.large_block_reads_per_sec),
-            writes_per_sec: self.sum(|load| commits(load) + load.large_block_writes_per_sec),
-            read_kib_per_sec: self.sum(|load| read_kib(load) + load.large_block_reads_per_sec * large_kib(load)),
-            written_kib_per_sec: self.sum(|load| commit_kib(load) + load.large_block_writes_per_sec * large_kib(load)),
-        }
+        let all: DriveIo = self.loads.iter().map(|load| load.io(self.read_bytes.unwrap_or(1.0))).sum();
+        all / self.drives.len() as f64
     }
 
     fn configuration(&self, profile: &Profile, test: &Test) -> Result<Configuration, ConfigurationError> {

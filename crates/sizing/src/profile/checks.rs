@@ -1,6 +1,6 @@
 //! What has to balance: two sources that both know a number, or a law of the server's counters.
 
-use super::counters::{Blockwise, mean_bytes};
+use super::counters::Blockwise;
 use super::{Check, DeviceLoad, DriveTarget};
 
 /// Allowed difference between two counters of the server, percent: their lines are seconds apart.
@@ -106,14 +106,8 @@ pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad]) -> Vec<Check> {
         allowed_pct: IOSTAT_PCT,
         advice: advice.to_owned(),
     };
-    let large_kib = |load: &&DeviceLoad| load.large_block_reads_per_sec * load.large_block_bytes as f64 / 1024.0;
-    let [lower, upper] = [0, 1].map(|edge| {
-        let record_kib = |load: &&DeviceLoad| {
-            let (lower, upper) = mean_bytes(&load.read_sizes_pct_over);
-            load.reads_per_sec * [lower, upper][edge] / 1024.0
-        };
-        loads.iter().map(|load| record_kib(load) + large_kib(load)).sum()
-    });
+    // Reads at the lower edges of their buckets, and at the upper ones.
+    let [lower, upper] = [1.0, 2.0].map(|factor| loads.iter().map(|load| load.io(factor).read_kib_per_sec).sum());
     let commits = loads.iter().any(|load| load.commit_to_device);
     // Sizes of records are known to their bucket only.
     let (least, most) = match commits {

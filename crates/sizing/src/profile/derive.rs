@@ -1,7 +1,7 @@
 //! The load of each device from all that was read.
 
 use super::blocks::{self, Blocks};
-use super::counters::{Blockwise, Counted, mean_bytes};
+use super::counters::{Blockwise, Counted};
 use super::seen::{self, IostatError, Seen};
 use super::sources::{Facts, SizingError, Sources, Wanted};
 use super::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
@@ -170,7 +170,7 @@ impl NodeSources<'_> {
         let drives: BTreeSet<String> = loads.iter().map(|load| load.drive.clone()).collect();
         for drive in drives {
             let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
-            let predicted = predicted(&of_drive);
+            let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
             let iostat = seen.get(&drive).map(|seen| seen.io(write_kib(&predicted)));
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive };
             profile.checks.extend(checks::of_drive(&target, &of_drive));
@@ -360,25 +360,6 @@ impl NodeSources<'_> {
         let device_checks = checks::of_device(&load, &compared);
         let assumed = [assumed, part].into_iter().flatten().collect();
         Ok((load, assumed, device_checks))
-    }
-}
-
-/// What `loads` make of their drive, with reads at the lower edges of their buckets: the paper's rule.
-fn predicted(loads: &[&DeviceLoad]) -> DriveIo {
-    let sum = |of: &dyn Fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
-    let commits = |load: &DeviceLoad| if load.commit_to_device { load.writes_per_sec } else { 0.0 };
-    let kib = |load: &DeviceLoad| load.large_block_bytes as f64 / 1024.0;
-    DriveIo {
-        reads_per_sec: sum(&|load| load.reads_per_sec + load.large_block_reads_per_sec),
-        writes_per_sec: sum(&|load| commits(load) + load.large_block_writes_per_sec),
-        read_kib_per_sec: sum(&|load| {
-            let (lower, _) = mean_bytes(&load.read_sizes_pct_over);
-            load.reads_per_sec * lower / 1024.0 + load.large_block_reads_per_sec * kib(load)
-        }),
-        written_kib_per_sec: sum(&|load| {
-            let (_, upper) = mean_bytes(&load.write_sizes_pct_over);
-            commits(load) * upper / 1024.0 + load.large_block_writes_per_sec * kib(load)
-        }),
     }
 }
 

@@ -9,7 +9,6 @@ use results::units::quoted;
 use sizing::align::{io_of, numbers};
 use sizing::configuration::busiest_node;
 use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};
-use sizing::profile::counters::mean_bytes;
 use sizing::profile::seen::mean_of;
 use sizing::profile::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Profile};
 use sizing::source::Source;
@@ -198,6 +197,7 @@ fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
         let own: Vec<_> = all.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
         let alone = own.len() == all.len();
         shared |= !alone;
+        let predicted = |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
         let [io, all, part] = [drive.io(), predicted(&all), predicted(&own)].map(|io| numbers(&io));
         for (n, sum) in sum.iter_mut().enumerate() {
             *sum += match alone {
@@ -242,21 +242,6 @@ fn namespace<'a>(names: &BTreeSet<&'a str>, args: &AlignArgs) -> Result<Option<&
             list()
         ))
     })
-}
-
-/// What follows from the counts of namespaces; for their parts of a drive only.
-fn predicted(loads: &[&DeviceLoad]) -> DriveIo {
-    let sum = |of: &dyn Fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
-    let block_bytes = |load: &DeviceLoad| load.large_block_bytes as f64;
-    let commits = |load: &DeviceLoad| if load.commit_to_device { load.writes_per_sec } else { 0.0 };
-    let read_bytes = |load: &DeviceLoad| load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0;
-    let commit_bytes = |load: &DeviceLoad| commits(load) * mean_bytes(&load.write_sizes_pct_over).1;
-    io_of([
-        sum(&|load| load.reads_per_sec + load.large_block_reads_per_sec),
-        sum(&|load| commits(load) + load.large_block_writes_per_sec),
-        sum(&|load| (read_bytes(load) + load.large_block_reads_per_sec * block_bytes(load)) / 1024.0),
-        sum(&|load| (commit_bytes(load) + load.large_block_writes_per_sec * block_bytes(load)) / 1024.0),
-    ])
 }
 
 #[cfg(test)]
