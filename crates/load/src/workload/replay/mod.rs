@@ -38,11 +38,14 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// How far a stream may fall behind before the run ends, seconds: as ACT's.
 const MAX_LAG_SEC: u64 = 10;
 
-/// Memory for the buffers of a device's operations of a stream.
+/// Memory for the buffers of a device's operations of a stream, those salted ahead included.
 const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
-/// Operations in flight of a stream on a device: at least, and at most.
-const SLOTS: std::ops::RangeInclusive<u64> = 16..=1_024;
+/// Operations in flight of a stream on a device at most.
+const SLOTS_MAX: u64 = 1_024;
+
+/// Where memory allows fewer it is told.
+const SLOTS_TOLD: u64 = 16;
 
 /// Operations a second that one issuing thread is given.
 const SHARD_IOPS: f64 = 200_000.0;
@@ -230,6 +233,7 @@ impl Workload for Replay {
         let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.on(device)).collect();
         let changes: Vec<_> =
             devices.iter().zip(&groups).map(|(device, groups)| self.check(device, groups)).collect::<Result<_, _>>()?;
+        let mut few = Vec::new();
         let place = run.add(streams, shards as usize);
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             for (device, groups) in devices.iter().zip(&groups) {
@@ -238,6 +242,10 @@ impl Workload for Replay {
                     let span = Span::of(device, *class);
                     let largest =
                         group.operations.iter().map(|operation| span.covering(operation).1).max().unwrap_or(0);
+                    let carried = carried_by_memory(*class, largest);
+                    if shard == 0 && carried < SLOTS_TOLD {
+                        few.push((format!("in-flight-max@{}@{}", class.name(), device.name), carried.to_string()));
+                    }
                     let slots = slots(device, groups, *class, largest, choices, devices.len()) / shards;
                     let (slots, buffers) = (slots.max(1), (plan.buffers.len()) as u16);
                     let is_data = class.kind().moves_data();
@@ -283,7 +291,7 @@ impl Workload for Replay {
         }
         Ok(WorkloadRecord {
             kind: self.kind().to_owned(),
-            config: self.record(devices, &changes),
+            config: self.record(devices, &changes, few),
             ..WorkloadRecord::default()
         })
     }
@@ -291,7 +299,7 @@ impl Workload for Replay {
 
 impl Replay {
     /// What is in force, for the manifest.
-    fn record(&self, devices: &[DeviceShape], changes: &[Changes]) -> Config {
+    fn record(&self, devices: &[DeviceShape], changes: &[Changes], few: Vec<(String, String)>) -> Config {
         let trace = &self.trace;
         let mut settings = vec![
             ("operations".to_owned(), trace.operations().to_string()),
@@ -305,6 +313,7 @@ impl Replay {
             settings.push((format!("rounded@{}", device.name), changes.rounded.to_string()));
             settings.push((format!("moved@{}", device.name), changes.moved.to_string()));
         }
+        settings.extend(few);
         let rate = |class: Class| (format!("{}-per-sec", class.name()), format!("{:.3}", self.iops(class)));
         let derived = trace.classes().into_iter().map(rate).collect();
         Config { derived, settings, ..Config::default() }
@@ -321,12 +330,22 @@ fn slots(
     devices: usize,
 ) -> u32 {
     let carried = choices.in_flight_max.map_or(u64::MAX, |most| u64::from(most) / devices as u64);
-    let queue = u64::from(device.queue_requests.unwrap_or(u32::MAX)).min(carried).min(*SLOTS.end());
+    let queue = u64::from(device.queue_requests.unwrap_or(u32::MAX)).min(carried).min(SLOTS_MAX);
     let other = (queue / 8).max(1);
     let small = groups.iter().filter(|(class, _)| class.is_small()).count() as u64;
     let others = groups.len() as u64 - small;
     let share = if class.is_small() { queue.saturating_sub(others * other) / small.max(1) } else { other };
-    (LANE_MEMORY_BYTES / largest.max(1)).clamp(*SLOTS.start(), *SLOTS.end()).min(share).max(1) as u32
+    carried_by_memory(class, largest).min(share).max(1) as u32
+}
+
+/// Operations of a stream, the largest of `largest` bytes, for which there is memory.
+fn carried_by_memory(class: Class, largest: u64) -> u64 {
+    let buffers = if class.kind().moves_data() { LANE_MEMORY_BYTES / largest.max(1) } else { SLOTS_MAX };
+    match class.kind() {
+        OpKind::Write => buffers.saturating_sub(SALTED_AHEAD.into()).max(buffers / 2),
+        _ => buffers,
+    }
+    .clamp(1, SLOTS_MAX)
 }
 
 /// The operations of a stream on a device: every n-th of a list that is shared.

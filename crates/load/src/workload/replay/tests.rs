@@ -260,11 +260,35 @@ fn what_cannot_be_replayed_says_why() {
     let timeless = Traced { issued_ns: 0, queued_ns: None, ..traced(0, EventOp::Read, 8, 8) };
     assert!(why(&[timeless]).contains("when 1 of its operations began"));
     assert!(why(&[traced(1, EventOp::Read, u64::MAX, 8)]).contains("lies on no device"));
-    assert!(why(&[traced(1, EventOp::Read, 0, 1 << 18)]).contains("has 134217728 bytes, more than 67108864"));
+    assert!(why(&[traced(1, EventOp::Read, 0, 1 << 18)]).contains("has 134217728 bytes, more than 33554432"));
     assert!(why(&[traced(1, EventOp::Discard, 0, u32::MAX)]).contains("it is damaged"));
     let far = trace(&[traced(1, EventOp::Read, 0, 8), traced(u64::MAX / 2, EventOp::Read, 0, 8)], "0.5").unwrap();
     let far = Replay::new(far, vec!["sim:".parse().unwrap()], 1, false).unwrap_err().to_string();
     assert!(far.contains("more than 4294967295 s"), "{far}");
+}
+
+#[test]
+fn a_flush_at_the_largest_sector_has_no_place() {
+    let replay = on_sim(trace(&[traced(0, EventOp::Flush, u64::MAX, 8)], "1").unwrap(), 1, false);
+    let (plan, _) = plan(&replay, shape(1 << 20, 4096), 1).unwrap();
+    assert_eq!(wanted(plan), [(0, "flush", 0, 0, false)]);
+}
+
+#[test]
+fn large_operations_take_no_more_memory_than_is_set_aside_and_it_is_told() {
+    for (op, mib, in_flight) in [
+        (EventOp::Read, 1, None),
+        (EventOp::Read, 4, Some("8")),
+        (EventOp::Write, 4, Some("4")),
+        (EventOp::Read, 32, Some("1")),
+    ] {
+        let replay = on_sim(trace(&[traced(0, op, 0, mib << 11), traced(1, op, 0, 256)], "1").unwrap(), 1, false);
+        let (plan, record) = plan(&replay, shape(1 << 30, 4096), 1).unwrap();
+        let bytes = plan.shards[0].buffer_bytes();
+        assert!((8 << 20..=32 << 20).contains(&bytes), "{bytes} for {mib} MiB");
+        let told = record.config.settings.iter().find(|(name, _)| name.starts_with("in-flight-max@large-"));
+        assert_eq!(told.map(|(_, count)| count.as_str()), in_flight);
+    }
 }
 
 #[test]

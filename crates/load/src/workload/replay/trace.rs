@@ -16,8 +16,8 @@ const LARGE_BYTES: u64 = 128 << 10;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// No request of the kernel's moves more (32 MiB), and buffers have to be there for several.
-const BYTES_MAX: u64 = 64 << 20;
+/// No request of the kernel's moves more, and one has to fit the memory of its stream.
+const BYTES_MAX: u64 = super::LANE_MEMORY_BYTES;
 
 /// The kernel counts the bytes of a request in 32 bits; one more unit of direct I/O may be covered.
 const DISCARD_BYTES_MAX: u64 = u32::MAX as u64 - 2 * 4_096;
@@ -172,6 +172,11 @@ impl TraceBuilder {
         // Bios can ask for a flush before them; on the medium they are all the same.
         let operation =
             Operation { sector: request.sector, sectors: request.sectors, sync: request.fua || request.preflush };
+        // A flush has no place, whatever stands there.
+        let operation = match class {
+            Class::Flushes => Operation { sector: 0, sectors: 0, ..operation },
+            _ => operation,
+        };
         self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));
         Ok(())
     }
