@@ -249,17 +249,19 @@ impl Findings {
             (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(format!(
                 "this program may have made what it measured: {}, but not without the operations that it had kept back \
                  or issued over {:#} late, and the time for which completions may have lain unseen (over {limit_us} us){}; use a less busy \
-                 machine or \"pacing: spin\"",
+                 machine{}",
                 deciding_sentence(&judged.deciding),
                 ThresholdText(judge.plan.sla.tightest_ns()),
-                without_cpu(judge)
+                without_cpu(judge),
+                if judge.plan.has_keys { " or \"pacing: spin\"" } else { "" }
             )),
             // p99 over the limit is the same as: more than 1 % over the limit.
             _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(format!(
                 "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
-                 tightest threshold), which does not change the verdict; \"pacing: spin\" looks more often",
+                 tightest threshold), which does not change the verdict{}",
                 percent(judge.gaps_over as f64 / judge.gaps as f64),
-                Grouped(judge.gaps)
+                Grouped(judge.gaps),
+                if judge.plan.has_keys { "; \"pacing: spin\" looks more often" } else { "" }
             )),
             _ => {}
         }

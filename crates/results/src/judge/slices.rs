@@ -27,6 +27,8 @@ pub struct JudgePlan {
     pub duration_sec: u64,
     /// Whether the devices were simulated: then however long a run, it certifies nothing.
     pub simulated: bool,
+    /// Whether the load is that of a configuration, whose keys can be advised: a replay has none.
+    pub has_keys: bool,
 }
 
 /// The length of a slice for a run: `wanted_sec` rounded up to whole report intervals as ACT's
@@ -280,6 +282,7 @@ impl JudgePlan {
             slice_sec,
             duration_sec,
             simulated: false,
+            has_keys: true,
         }
     }
 }

@@ -313,8 +313,9 @@ fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_
 
 #[test]
 fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decide() {
-    let unseen = |service_ns: u64, unseen_ns: u64| {
+    let unseen_in = |service_ns: u64, unseen_ns: u64, has_keys: bool| {
         let mut run = Run::new(1, 1, 1);
+        run.judge.plan.has_keys = has_keys;
         let mut interval = run.interval();
         for n in 0..10_000 {
             let (service_ns, unseen_ns) = if n < 600 { (service_ns, unseen_ns) } else { (1, 1_000) };
@@ -324,6 +325,7 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
         run.judge.add(&interval);
         run.verdict()
     };
+    let unseen = |service_ns, unseen_ns| unseen_in(service_ns, unseen_ns, true);
     assert_eq!(unseen(MS + 10_000, 40_000).outcome, Outcome::Fail, "40 us are harmless");
     assert_eq!(unseen(2 * MS, 60_000).outcome, Outcome::Fail, "it took over 1 ms in any case");
     let verdict = unseen(MS + 10_000, 60_000);
@@ -332,6 +334,11 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
     let verdict = unseen(MS - 10_000, 60_000);
     assert_eq!(verdict.outcome, Outcome::Pass, "gaps make a device look slower, never faster");
     assert!(verdict.reasons[1].starts_with("times are overstated: 6.00 % of 10,000 completions"), "{verdict}");
+    // A replay has no such key.
+    for service_ns in [MS + 10_000, MS - 10_000] {
+        let advised = [true, false].map(|has_keys| unseen_in(service_ns, 60_000, has_keys).to_string());
+        assert_eq!(advised.map(|text| text.contains("pacing: spin")), [true, false]);
+    }
 }
 
 #[test]

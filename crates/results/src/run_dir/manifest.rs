@@ -167,12 +167,17 @@ impl Manifest {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
+    /// Whether its load is that of a configuration; a replay's is that of a trace.
+    pub fn has_keys(&self) -> bool {
+        self.workloads.iter().any(|workload| workload.kind != "replay")
+    }
+
     /// A judge of the run that has seen nothing.
     pub fn judge(&self) -> Judge {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
         let plan = JudgePlan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
         let workloads = self.workloads.iter().map(|workload| workload.name.clone()).collect();
-        Judge::new(JudgePlan { simulated: self.simulated, workloads, ..plan })
+        Judge::new(JudgePlan { simulated: self.simulated, has_keys: self.has_keys(), workloads, ..plan })
     }
 
     /// Requests that a device holds at once of those that this program's threads give it: a thread's go to

@@ -103,6 +103,7 @@ impl Load {
         [
             count(io.reads_per_sec),
             count(io.writes_per_sec),
+            count(self.large_block_reads.per_sec),
             count(self.large_block_writes.per_sec),
             bytes(self.reads, self.large_block_reads),
             bytes(self.commits, self.large_block_writes),

@@ -162,6 +162,7 @@ fn few_large_blocks_and_many_sizes_take_longer() {
     assert!((1.0..10.0).contains(&usual), "{usual}");
     assert!(seconds("arrival: poisson\n") > 20.0, "the root of 1,679 large blocks a second is 2.4 % of them");
     assert!(seconds("lbw-req-offset: 1\n") > 20.0, "17 large blocks a second are one in 17 off at each end");
+    assert!(seconds("lbr-req-offset: 1\n") > 20.0, "13 a second of them likewise");
     let tenth = config("");
     let tenth = ActConfig { read_reqs_per_sec: 1047, write_reqs_per_sec: 596, ..tenth };
     let ratio = Load::of(&tenth, 512).unwrap().seconds_for(0.005) / usual;

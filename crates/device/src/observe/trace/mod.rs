@@ -34,6 +34,8 @@ use tracefs::{Instance, Tracefs};
 pub struct Options {
     /// Memory for the buffers of all CPUs together. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
+    /// Memory for the buffer of one CPU at most: where there are few, they need not share all of it.
+    pub cpu_buffer_bytes: u64,
     /// Whether completions are recorded beside issues.
     pub complete: bool,
     /// Whether bios entering the block layer, and those that it sends back, are recorded too (for the time
@@ -46,7 +48,7 @@ pub struct Options {
 impl Default for Options {
     /// Issues and completions, in 64 MiB: about two seconds of 200,000 requests a second.
     fn default() -> Self {
-        Self { buffer_bytes: 64 << 20, complete: true, queue: false, bios_done: false }
+        Self { buffer_bytes: 64 << 20, cpu_buffer_bytes: u64::MAX, complete: true, queue: false, bios_done: false }
     }
 }
 
@@ -116,7 +118,8 @@ impl Trace {
         instance.set("setting the trace clock", "trace_clock", "mono")?;
         let mut cpus = cpu_buffers(&instance)?;
         cpus.sort_by_key(|buffer| buffer.cpu);
-        let buffer_kib = (options.buffer_bytes / cpus.len().max(1) as u64 / 1024).max(1);
+        let shared_bytes = options.buffer_bytes / cpus.len().max(1) as u64;
+        let buffer_kib = (shared_bytes.min(options.cpu_buffer_bytes) / 1024).max(1);
         instance.set("sizing the trace buffer", "buffer_size_kb", &buffer_kib.to_string())?;
         let decoder = enable_events(&instance, devices, options)?;
         let layout = page_layout(&instance)?;

@@ -93,15 +93,18 @@ fn other_devices_are_filtered_out_in_the_kernel() {
 #[test]
 fn what_was_read_and_what_was_lost_add_up_to_what_happened() {
     let Some(device) = LoopDevice::make(1 << 20) else { return };
-    let options = Options { buffer_bytes: 8 << 10, complete: false, ..Options::default() };
-    let Some(mut trace) = start(&[device.number()], options) else { return };
-    let reads = 3_000;
-    device.read_direct((0..reads).map(|index| (index % 128 * 8192, 4096)));
-    trace.stop().unwrap();
-    let read = drain(&mut trace).len() as u64;
-    let lost = trace.lost().unwrap();
-    assert!(read > 0 && lost.events() > 0 && lost.gaps > 0, "{read} read, {lost:?}");
-    assert_eq!(read + lost.events(), reads, "{lost:?}");
+    // Little memory for all CPUs together, or for each.
+    for (buffer_bytes, cpu_buffer_bytes) in [(8 << 10, u64::MAX), (64 << 20, 4 << 10)] {
+        let options = Options { buffer_bytes, cpu_buffer_bytes, complete: false, ..Options::default() };
+        let Some(mut trace) = start(&[device.number()], options) else { return };
+        let reads = 3_000;
+        device.read_direct((0..reads).map(|index| (index % 128 * 8192, 4096)));
+        trace.stop().unwrap();
+        let read = drain(&mut trace).len() as u64;
+        let lost = trace.lost().unwrap();
+        assert!(read > 0 && lost.events() > 0 && lost.gaps > 0, "{read} read, {lost:?}");
+        assert_eq!(read + lost.events(), reads, "{lost:?}");
+    }
 }
 
 #[test]

@@ -11,8 +11,8 @@
 
 use crate::failure::Failure;
 use crate::recording::Watch;
-use device::discover::{DeviceFacts, Kind, Roots, discover};
-use device::observe::DeviceNumber;
+use crate::tracing::Place;
+use device::discover::{Kind, Roots, discover};
 use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
 use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
@@ -30,47 +30,29 @@ pub const BEGINS_SEC: u64 = 2;
 /// And at the end.
 pub const ENDS_SEC: u64 = 1;
 
-/// Memory of the kernel's for events between two looks, a second apart: 200,000 requests.
-const TRACE_BYTES: u64 = 16 << 20;
+/// Memory of the kernel's for events between two looks, a second apart. One thread may issue all requests, so each
+/// CPU has room for 100,000; with more than 32 CPUs less, as they share these requests.
+const CPU_TRACE_BYTES: u64 = 8 << 20;
+const TRACE_BYTES: u64 = 256 << 20;
 
-/// A device, as the kernel counts it.
-#[derive(Debug, Clone)]
-pub struct Place {
-    /// Its own number: a partition has a line of its own.
-    number: DeviceNumber,
-    /// That of its disk, which requests carry.
-    disk: DeviceNumber,
-    /// Its sectors there.
-    sectors: Range<u64>,
+/// Where the kernel counts a device; `None` of a simulated drive and of a file, of which it has no counts.
+pub fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<Place>, Failure> {
+    let DeviceName::Path(name) = name else { return Ok(None) };
+    if is_file {
+        return Ok(None);
+    }
+    let facts = discover(name, &Roots::default())
+        .map_err(|error| Failure::environment(format!("cannot align on {name} - {error}")))?;
+    let number = facts.number.filter(|_| facts.kind != Kind::RegularFile);
+    let number = number.map(|number| (number.major, number.minor));
+    Ok(number.map(|number| Place::of(index, number, facts.partition.as_ref(), facts.size_bytes)))
 }
 
-impl Place {
-    /// That of a device; `None` of a simulated drive and of a file, of which the kernel has no counts.
-    pub fn of(name: &DeviceName, is_file: bool) -> Result<Option<Self>, Failure> {
-        let DeviceName::Path(name) = name else { return Ok(None) };
-        if is_file {
-            return Ok(None);
-        }
-        let facts = discover(name, &Roots::default())
-            .map_err(|error| Failure::environment(format!("cannot align on {name} - {error}")))?;
-        Ok(Self::of_facts(&facts))
-    }
-
-    fn of_facts(facts: &DeviceFacts) -> Option<Self> {
-        let pair = |number: device::discover::DevNum| (number.major, number.minor);
-        let number = pair(facts.number.filter(|_| facts.kind != Kind::RegularFile)?);
-        let Some(part) = &facts.partition else { return Some(Self { number, disk: number, sectors: 0..u64::MAX }) };
-        let first = part.start_bytes / SECTOR_BYTES;
-        let sectors = first..first + facts.size_bytes / SECTOR_BYTES;
-        Some(Self { number, disk: pair(part.disk_number), sectors })
-    }
-
-    /// KiB of the largest request that its queue makes.
-    pub fn max_request_kib(&self) -> Option<u64> {
-        let (major, minor) = self.disk;
-        let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/max_sectors_kb")).ok()?;
-        text.trim().parse().ok()
-    }
+/// KiB of the largest request that the queue of a place makes.
+fn max_request_kib(place: &Place) -> Option<u64> {
+    let (major, minor) = place.disk;
+    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/max_sectors_kb")).ok()?;
+    text.trim().parse().ok()
 }
 
 /// Operations of a stream a second, as issued and done.
@@ -118,6 +100,8 @@ pub struct Measure {
     pub counted: bool,
     /// Flushes, which are not among the writes.
     pub flushes_per_sec: f64,
+    /// Whether w/s is what was expected of what was issued, as counters cannot tell flushes from writes.
+    pub writes_as_issued: bool,
     /// Requests that were merged into others.
     pub merged_per_sec: f64,
     /// Requests by size; or why they are not known.
@@ -147,11 +131,13 @@ impl Measure {
     }
 
     /// The stream that fell most behind what was asked of it, if one did by more than the fraction `allowed`, and by
-    /// more operations than begin or end on the edges of the time.
-    pub fn not_held(&self, allowed: f64) -> Option<&Issued> {
+    /// more operations than begin or end on the edges of the time; if they come by chance (`poisson`), by four of its
+    /// standard deviations more.
+    pub fn not_held(&self, allowed: f64, poisson: bool) -> Option<&Issued> {
         let short = |it: &&Issued| {
             let missing = it.offered_per_sec - it.per_sec;
-            missing > it.offered_per_sec * allowed && missing * self.seconds > 2.0
+            let chance = if poisson { 4.0 / (it.offered_per_sec * self.seconds).sqrt() } else { 0.0 };
+            missing > it.offered_per_sec * (allowed + chance) && missing * self.seconds > 2.0
         };
         let behind = |it: &Issued| it.per_sec / it.offered_per_sec;
         self.issued.iter().filter(short).min_by(|a, b| behind(a).total_cmp(&behind(b)))
@@ -228,8 +214,9 @@ impl Watched {
             counted: !self.places.is_empty(),
             flushes_per_sec: 0.0,
             merged_per_sec: 0.0,
+            writes_as_issued: false,
             traced: self.traced,
-            max_request_kib: self.places.first().and_then(Place::max_request_kib),
+            max_request_kib: self.places.first().and_then(max_request_kib),
         };
         if !measure.counted {
             measure.reached = measure.asked();
@@ -248,15 +235,21 @@ impl Watched {
             measure.flushes_per_sec += rates.flushes_per_sec.unwrap_or(0.0);
             measure.merged_per_sec += (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();
         }
-        sum[1] = match &measure.traced {
-            Ok(traced) => traced.block_writes + traced.other_writes,
-            Err(_) => with_data(sum[1], measure.flushes_per_sec, measure.requests_expected(self.block_sectors)),
-        };
+        if let Ok(traced) = &measure.traced {
+            sum[1] = traced.block_writes + traced.other_writes;
+        } else {
+            let expected = measure.requests_expected(self.block_sectors);
+            sum[1] = with_data(sum[1], measure.flushes_per_sec, expected);
+            measure.writes_as_issued = measure.flushes_per_sec > 0.0 && sum[1] == expected;
+        }
         measure.reached = io_of(sum);
         Ok(Some(measure))
     }
 
     fn mark(&mut self, run_ns: u64) -> Option<Mark> {
+        if self.places.is_empty() {
+            return Some(Mark { at: Instant::now(), run_ns, counters: Vec::new() });
+        }
         let disks = match diskstats::read(Path::new("/")) {
             Ok(disks) => disks,
             Err(error) => {
@@ -265,7 +258,7 @@ impl Watched {
             }
         };
         let at = Instant::now();
-        let of = |place: &Place| disks.iter().find(|disk| disk.device == place.number).map(|disk| disk.counters);
+        let of = |place: &Place| disks.iter().find(|disk| disk.device == place.own).map(|disk| disk.counters);
         let counters: Option<Vec<_>> = self.places.iter().map(of).collect();
         if counters.is_none() {
             self.failure = Some("the device has no line in /proc/diskstats".to_owned());
@@ -282,7 +275,13 @@ impl Watched {
         let mut disks: Vec<_> = self.places.iter().map(|place| place.disk).collect();
         disks.sort_unstable();
         disks.dedup();
-        match Trace::start(&disks, Options { buffer_bytes: TRACE_BYTES, complete: false, ..Options::default() }) {
+        let options = Options {
+            buffer_bytes: TRACE_BYTES,
+            cpu_buffer_bytes: CPU_TRACE_BYTES,
+            complete: false,
+            ..Options::default()
+        };
+        match Trace::start(&disks, options) {
             Ok(trace) => {
                 self.trace = Some((trace, Instant::now()));
                 self.traced = Ok(Traced::default());
@@ -375,8 +374,8 @@ impl Watch for Watched {
 /// Writes a second that have data, where the kernel counted `writes` and so many flushes, and `expected` were expected.
 ///
 /// A flush after a synchronous write is a write without data where pwrite asks for it, and none where it is a
-/// part of the write (io_uring; a drive without FUA has both with pwrite). Counters do not tell which; between what is
-/// possible the expected number is taken.
+/// part of the write (io_uring; a drive without FUA has both with pwrite), and one flush may do for several writes.
+/// Counters do not tell which; between what is possible the expected number is taken.
 fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
     expected.clamp((writes - flushes).max(0.0), writes.max(0.0))
 }
@@ -395,6 +394,8 @@ pub fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use device::observe::diskstats::{Counts, FlushCounts};
+    use std::time::Duration;
 
     #[test]
     fn writes_with_data_lie_between_what_was_counted_and_what_flushes_leave_of_it() {
@@ -405,5 +406,53 @@ mod tests {
         // Without a cache there is nothing to choose from: twice as many are splits.
         assert_eq!(with_data(380.0, 0.0, 190.0), 380.0);
         assert_eq!(with_data(95.0, 0.0, 190.0), 95.0);
+    }
+
+    /// A burst of 10 s with so many writes and flushes a second by the counters, where 100 a second are issued.
+    fn counted(writes: u64, flushes: u64) -> Measure {
+        let place = Place { index: 0, own: (0, 0), disk: (0, 0), sectors: 0..u64::MAX };
+        let mut watched = Watched::new(vec![place], 10, 128 << 10, 512);
+        let begin = Instant::now();
+        let write = |per_sec| Counts { completed: per_sec * 10, ..Counts::default() };
+        let flush = Some(FlushCounts { completed: flushes * 10, ..FlushCounts::default() });
+        let mark = |sec: u64, counters| Mark {
+            at: begin + Duration::from_secs(sec),
+            run_ns: sec * 1_000_000_000,
+            counters: vec![counters],
+        };
+        let none = Counters { flush: Some(FlushCounts::default()), ..Counters::default() };
+        watched.begun = Some(mark(0, none));
+        watched.ended = Some(mark(10, Counters { write: write(writes), flush, ..none }));
+        let stream = "large-block-writes".to_owned();
+        watched.streams = vec![Issued { stream, offered_per_sec: 100.0, per_sec: 0.0, kib_per_sec: 0.0 }];
+        (watched.ops, watched.bytes) = (vec![1000], vec![1000 * (128 << 10)]);
+        watched.measure().unwrap().unwrap()
+    }
+
+    #[test]
+    fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
+        for (writes, flushes, reached, as_issued) in [
+            // Half of them were merged, or split, or somebody else wrote as many: nothing tells.
+            (150, 100, 100.0, true),
+            (100, 50, 100.0, true),
+            // Without flushes, and beyond them, it is what was counted.
+            (150, 0, 150.0, false),
+            (400, 100, 300.0, false),
+        ] {
+            let measure = counted(writes, flushes);
+            let found = (measure.reached.writes_per_sec.round(), measure.writes_as_issued);
+            assert_eq!(found, (reached, as_issued), "{writes} {flushes}");
+        }
+    }
+
+    #[test]
+    fn what_comes_by_chance_may_vary_by_chance() {
+        let mut measure = counted(100, 0);
+        for (per_sec, evenly, by_chance) in [(100.0, true, true), (97.0, false, true), (85.0, false, false)] {
+            measure.issued[0].per_sec = per_sec;
+            let held = [false, true].map(|poisson| measure.not_held(0.01, poisson).is_none());
+            // 1,000 operations: 3.2 % as a standard deviation, four of them are 12.6 %.
+            assert_eq!(held, [evenly, by_chance], "{per_sec}");
+        }
     }
 }

@@ -24,7 +24,8 @@ use crate::failure::Failure;
 use crate::output_file::Output;
 use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
 use crate::signals::{self, Switch};
-use burst::{BEGINS_SEC, ENDS_SEC, Measure, Place, Watched, furthest};
+use crate::tracing::Place;
+use burst::{BEGINS_SEC, ENDS_SEC, Measure, Watched, furthest};
 use engine::DeviceName;
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, ActWorkload, Arrival, Problem};
@@ -205,7 +206,8 @@ struct Bursts<'a> {
 impl<'a> Bursts<'a> {
     fn new(args: &'a AlignArgs, config: &ActConfig, switch: &'a Switch, within: f64) -> Result<Self, Failure> {
         let is_file = config.file_size_mbytes.is_some();
-        let places = config.device_names.iter().map(|name| Place::of(name, is_file));
+        let names = config.device_names.iter().enumerate();
+        let places = names.map(|(index, name)| burst::place(index, name, is_file));
         let places: Vec<Option<Place>> = places.collect::<Result<_, _>>()?;
         let load = Load::of(config, SECTOR_BYTES).map_err(several::<Problem>)?;
         let wanted = load.seconds_for(within * NOISE_PART);
@@ -284,14 +286,14 @@ impl<'a> Bursts<'a> {
                 verdict.end
             )));
         };
-        self.is_a_measure(&measure)?;
+        self.is_a_measure(&measure, config.arrival == Arrival::Poisson)?;
         let asked = Load::of(&config, min_io_bytes).map_err(several)?.io();
         Ok(Round { config, asked, measure, min_io_bytes })
     }
 
     /// Whether what was seen is the load's doing alone, and all of it.
-    fn is_a_measure(&self, measure: &Measure) -> Result<(), Failure> {
-        if let Some(short) = measure.not_held(self.within / 2.0) {
+    fn is_a_measure(&self, measure: &Measure, poisson: bool) -> Result<(), Failure> {
+        if let Some(short) = measure.not_held(self.within / 2.0, poisson) {
             return Err(Failure::invalid(format!(
                 "the load was not held: of {} {} a second {} were done - what reached the device is then no measure of \
                  the configuration; align on a device that holds the load, as the cluster's did",

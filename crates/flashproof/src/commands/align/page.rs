@@ -58,6 +58,13 @@ impl Page<'_> {
                 number(measure.flushes_per_sec)
             ));
         }
+        if measure.writes_as_issued {
+            notes.push(
+                "w/s is as issued: the kernel's counters cannot tell flushes from writes here, so that splits, merges and \
+                 writes of others are not seen in it; block tracepoints (root) would show them"
+                    .to_owned(),
+            );
+        }
         match &measure.traced {
             Ok(traced) => notes.push(format!(
                 "requests of {} KiB by the block tracepoints: {} reads and {} writes a second; others: {} and {}",

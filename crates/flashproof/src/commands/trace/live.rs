@@ -79,7 +79,7 @@ impl Subject {
         let mut numbers: Vec<_> = self.places.iter().flat_map(|place| [place.own, place.disk]).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let options = Options { buffer_bytes, complete: true, queue: true, bios_done: self.bios };
+        let options = Options { buffer_bytes, queue: true, bios_done: self.bios, ..Options::default() };
         Trace::start(&numbers, options).map_err(Failure::environment)
     }
 
