@@ -9,6 +9,7 @@
 use crate::server_log::{self, Dump, Lines, LogError, ServerLog, Unit};
 use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
+use results::units::is_unprintable;
 use std::io::{Cursor, Read};
 use std::path::Path;
 use thiserror::Error;
@@ -303,7 +304,8 @@ impl Open {
             true => ((0..pct_over.len()).map(weighed).collect(), count / seconds, seconds),
             false => (pct_over, per_sec, SECONDS),
         };
-        Some(Pasted { name: name?, unit, pct_over, thresholds, per_sec, seconds })
+        let name = name.filter(|name| !name.contains(|c: char| c.is_control() || is_unprintable(c)))?;
+        Some(Pasted { name, unit, pct_over, thresholds, per_sec, seconds })
     }
 }
 

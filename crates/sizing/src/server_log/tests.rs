@@ -393,3 +393,16 @@ fn a_block_size_that_no_server_has_is_not_believed() {
     }
     assert_eq!(read_one(line("131072")).write_block_bytes["/dev/sdb"], 131_072);
 }
+
+#[test]
+fn a_name_with_control_characters_is_of_a_damaged_line() {
+    let line = |device: &str| {
+        format!(
+            "Nov 20 2026 23:12:27 GMT: INFO (drv_ssd): (drv_ssd.c:1828) {{test}} {device}: used-bytes 1 free-wblocks 2 write-q 0 \
+             write (3,0.0) defrag-q 0 defrag-read (4,0.0) defrag-write (5,0.0)\n"
+        )
+    };
+    let log = read_one(line("/dev/a") + &line("/\tdev/a") + &line("/dev/\u{1b}[2Ja"));
+    assert_eq!(log.drives.keys().map(|(_, device)| device.as_str()).collect::<Vec<_>>(), ["/dev/a"]);
+    assert!(log.remarks.iter().any(|remark| remark.contains("cannot be read")), "{:?}", log.remarks);
+}

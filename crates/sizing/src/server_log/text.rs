@@ -12,6 +12,7 @@
 
 use super::{BUCKETS, DriveDetail, PrintedRates, Unit};
 use memchr::{memchr, memmem};
+use results::units::is_unprintable;
 
 /// A line's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub(crate) struct DumpHeader<'a> {
 
 /// Reads `NAME (N total) UNIT`, which follows [`DUMP`].
 pub(crate) fn dump_header(text: &[u8]) -> Option<DumpHeader<'_>> {
-    let text = std::str::from_utf8(text).ok()?;
+    let text = printable(text)?;
     let (name, rest) = text.rsplit_once(" (")?;
     let (total, unit) = rest.split_once(" total)")?;
     let unit = match unit.trim() {
@@ -65,6 +66,11 @@ pub(crate) fn dump_header(text: &[u8]) -> Option<DumpHeader<'_>> {
         other => Err(other),
     };
     Some(DumpHeader { name, total: number(total)?, unit }).filter(|header| !header.name.is_empty())
+}
+
+/// Text that names something: a name with control characters in it is of a damaged line.
+fn printable(text: &[u8]) -> Option<&str> {
+    std::str::from_utf8(text).ok().filter(|text| !text.contains(|c: char| c.is_control() || is_unprintable(c)))
 }
 
 /// Most buckets that a line has; servers write four.
@@ -161,7 +167,7 @@ pub(crate) fn is_drive_line(text: &[u8]) -> bool {
 
 /// Reads a line that counts what a drive did.
 pub(crate) fn drive_line(text: &[u8]) -> Option<DriveText<'_>> {
-    let text = std::str::from_utf8(text).ok()?;
+    let text = printable(text)?;
     let (head, rest) = text.split_once(": ")?;
     let (namespace, device) = match head.strip_prefix('{') {
         Some(head) => head.split_once("} ")?,
@@ -223,7 +229,7 @@ pub(crate) fn is_block_size(bytes: u64) -> bool {
 /// `/dev/sdb has 16384 wblocks of size 131072`: the device and the bytes. `None`, too, of a size that none has, as a line
 /// that was cut tells.
 pub(crate) fn wblocks(text: &[u8]) -> Option<(&str, u64)> {
-    let text = std::str::from_utf8(text).ok()?;
+    let text = printable(text)?;
     let (head, size) = text.split_once(WBLOCKS)?;
     let (device, count) = head.rsplit_once(" has ")?;
     number(count)?;
