@@ -41,6 +41,8 @@ fn a_captured_trace_on_a_simulated_drive_is_a_run_like_any() {
 fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 2048 * MIB, &[]) else { return };
+    // Late operations go out together, and the kernel would make one request of neighbours.
+    let _restored = device.set_queue("nomerges", "2");
     let path = captured("ce-4.9.0.37-1s.txt.gz");
     let mut kernel = match Trace::start(&[device.number()], Options { complete: false, ..Options::default() }) {
         Ok(kernel) => kernel,

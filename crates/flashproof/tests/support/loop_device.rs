@@ -14,6 +14,14 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
+    /// Sets a limit of its queue, a file of sysfs.
+    pub fn set_queue(&self, limit: &str, value: &str) -> Setting {
+        let path = format!("/sys/block/{}/queue/{limit}", self.name.trim_start_matches("/dev/"));
+        let before = fs::read_to_string(&path).unwrap();
+        fs::write(&path, value).unwrap();
+        Setting { path, before }
+    }
+
     /// A device of `size_bytes` zeros. `options` go to losetup. `None`, said aloud, without root.
     pub fn new(bench: &Bench, size_bytes: u64, options: &[&str]) -> Option<Self> {
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
@@ -56,5 +64,18 @@ impl LoopDevice {
 impl Drop for LoopDevice {
     fn drop(&mut self) {
         tool("losetup", &["--detach", &self.name]);
+    }
+}
+
+/// A limit of a queue, which is what it was before when this is dropped: a queue keeps its limits when its loop device
+/// is detached.
+pub struct Setting {
+    path: String,
+    before: String,
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, &self.before);
     }
 }

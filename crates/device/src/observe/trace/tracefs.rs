@@ -162,7 +162,11 @@ pub fn stop_instances() {
         // Another thread makes or removes one; an end does not wait for it.
         Err(TryLockError::WouldBlock) => return,
     };
-    live.iter().for_each(|path| remove(path));
+    stop(&live);
+}
+
+fn stop(instances: &[PathBuf]) {
+    instances.iter().for_each(|path| remove(path));
 }
 
 fn remove(path: &Path) {
@@ -359,10 +363,12 @@ mod tests {
         let instance = Instance::create(Tracefs { root: dir.path().to_owned(), _mount: None }).unwrap();
         // Outside tracefs a directory with a file in it stays, as an instance does that is open.
         fs::write(instance.path("tracing_on"), "1").unwrap();
-        stop_instances();
+        // Not those of other tests, which are of this process, too.
+        let own: Vec<_> = live().iter().filter(|path| path.starts_with(dir.path())).cloned().collect();
+        stop(&own);
         assert_eq!(fs::read_to_string(instance.path("tracing_on")).unwrap(), "0");
         fs::remove_file(instance.path("tracing_on")).unwrap();
-        stop_instances();
+        stop(&own);
         assert!(!instance.path.exists());
         drop(instance);
         assert!(!live().iter().any(|path| path.starts_with(dir.path())));

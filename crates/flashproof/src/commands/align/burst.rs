@@ -18,8 +18,7 @@ use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
 use results::cell::Interval;
 use results::run_dir::Manifest;
-use sizing::align::{io_of, numbers};
-use sizing::profile::DriveIo;
+use sizing::drive_io::DriveIo;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -29,6 +28,9 @@ use std::time::Instant;
 pub const BEGINS_SEC: u64 = 2;
 /// And at the end.
 pub const ENDS_SEC: u64 = 1;
+
+/// So many seconds too late we looked at the counters, or issued, where what differs may be our own doing.
+const LATE_SEC: f64 = 0.02;
 
 /// Memory of the kernel's for events between two looks, a second apart. One thread may issue all requests, so each
 /// CPU has room for 100,000; with more than 32 CPUs less, as they share these requests.
@@ -92,6 +94,9 @@ pub struct Traced {
 pub struct Measure {
     /// How long it was measured.
     pub seconds: f64,
+    /// By how much longer or shorter the kernel's counters were watched: this program had no CPU when it should
+    /// have looked.
+    pub late_sec: f64,
     /// What was issued.
     pub issued: Vec<Issued>,
     /// What reached the devices.
@@ -118,7 +123,16 @@ impl Measure {
         };
         let ops = |reads| sum(reads, |it| it.per_sec);
         let kib = |reads| sum(reads, |it| it.kib_per_sec);
-        io_of([ops(true), ops(false), kib(true), kib(false)])
+        DriveIo::from([ops(true), ops(false), kib(true), kib(false)])
+    }
+
+    /// Whether what differs may be of the different times of what was issued and what reached the device: we looked
+    /// late, or issued in that time what should have been issued before it.
+    pub fn is_disturbed(&self) -> bool {
+        let caught_up_sec = |it: &Issued| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
+        let late_sec = self.issued.iter().map(caught_up_sec).fold(self.late_sec, f64::max);
+        let (_, off) = furthest(&self.asked(), &self.reached, 2..4);
+        late_sec > LATE_SEC && off.abs() * self.seconds < 2.0 * late_sec
     }
 
     /// Write requests a second that the kernel makes of what was issued, by what its queue allows.
@@ -209,6 +223,7 @@ impl Watched {
             .collect();
         let mut measure = Measure {
             seconds: run_sec,
+            late_sec: (ended.at.duration_since(begun.at).as_secs_f64() - run_sec).abs(),
             issued,
             reached: DriveIo::default(),
             counted: !self.places.is_empty(),
@@ -242,7 +257,7 @@ impl Watched {
             sum[1] = with_data(sum[1], measure.flushes_per_sec, expected);
             measure.writes_as_issued = measure.flushes_per_sec > 0.0 && sum[1] == expected;
         }
-        measure.reached = io_of(sum);
+        measure.reached = DriveIo::from(sum);
         Ok(Some(measure))
     }
 
@@ -382,7 +397,7 @@ fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
 
 /// By how much `found` is off `asked`, the largest of the four, with its place among them; what neither has is not.
 pub fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usize, f64) {
-    let (asked, found) = (numbers(asked), numbers(found));
+    let (asked, found) = (asked.numbers(), found.numbers());
     let off = |n: usize| match asked[n].max(found[n]) {
         0.0 => 0.0,
         larger => (found[n] - asked[n]) / larger,
