@@ -2,7 +2,7 @@
 //!
 //! * [`discover`]: what a device is; [`guard`]: whether it may be erased; [`target`]: a device, open
 //! * [`doctor`]: what about host and devices will spoil a result
-//! * [`salt`]: the bytes that are written; [`random`]: where chance comes from
+//! * [`salt`]: the bytes that are written
 //! * [`observe`]: diskstats, block tracepoints, host facts
 //!
 //! Simulated drives are the engine's: nothing here knows of them.
@@ -13,6 +13,5 @@ pub mod discover;
 pub mod doctor;
 pub mod guard;
 pub mod observe;
-pub mod random;
 pub mod salt;
 pub mod target;

@@ -9,7 +9,7 @@
 //! other operations.
 
 use crate::guard::stamp::stamp_end;
-use crate::random::Random;
+use sys::random::Random;
 
 /// Bytes of one sector: the unit of filling, as in ACT (`INTERVAL_SIZE`).
 pub const SECTOR_BYTES: usize = 512;

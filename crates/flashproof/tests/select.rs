@@ -3,7 +3,8 @@
 use crate::support;
 
 use serde_json::Value;
-use sizing::profile::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Profile, Window};
+use sizing::drive_io::DriveIo;
+use sizing::profile::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Profile, Window};
 use std::fs;
 use std::path::Path;
 use support::{Bench, Ended};
@@ -25,7 +26,7 @@ fn profile(io: DriveIo) -> Profile {
     let drive = |node: &str, times: f64| DriveTarget {
         node: node.to_owned(),
         drive: "nvme0n1".to_owned(),
-        predicted: sizing::align::io_of(sizing::align::numbers(&io).map(|n| n * times)),
+        predicted: io.map(|n| n * times),
         iostat: None,
     };
     let load = |node: &str| DeviceLoad {
@@ -109,7 +110,7 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
     // With what the run did as the load, it is exact.
     let io = &found["choices"][0]["does"]["io"];
     let [r, w, rkb, wkb] = ["r/s", "w/s", "rkB/s", "wkB/s"].map(|name| io[name].as_f64().unwrap());
-    write_profile(&bench, &profile(sizing::align::io_of([r, w, rkb, wkb])));
+    write_profile(&bench, &profile(DriveIo::from([r, w, rkb, wkb])));
     let found = json(&bench, &["--candidate", "a=one", "--price", "a=500"]);
     let choice = &found["choices"][0];
     assert_eq!((&choice["now"]["per_node"], &choice["scaled"]["per_node"]), (&1.into(), &2.into()), "{choice}");

@@ -6,8 +6,8 @@
 //! same thing. A thread that sleeps, as ACT's do, wakes late by chance.
 
 use crate::rate::Rate;
-use device::random::Random;
 use std::sync::Arc;
+use sys::random::Random;
 
 const NS_PER_SEC: u128 = 1_000_000_000;
 

@@ -12,8 +12,8 @@
 //! Source: A. J. Walker, 1977; the table is built as by M. D. Vose, "A linear algorithm for generating
 //! random numbers with a given distribution", 1991. It knows nothing of histograms or devices.
 
-use device::random::Random;
 use std::collections::BTreeMap;
+use sys::random::Random;
 
 /// Sizes and how likely each is. Drawing takes one random number and no floating point.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Streams: where the operations come from. And the few patterns that model a database's device I/O.
 
 use crate::sizes::SizeTable;
-use device::random::Random;
 use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement, TargetId};
+use sys::random::Random;
 
 /// An operation that a stream wants, before it has a buffer.
 #[derive(Debug, Clone, Copy)]

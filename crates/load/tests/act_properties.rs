@@ -4,7 +4,6 @@
 mod config_property;
 
 use config_property::{assert_config_property, assert_parser_property};
-use device::random::Random;
 use engine::DeviceName;
 use load::factor::Factor;
 use load::workload::act::options::Test;
@@ -14,6 +13,7 @@ use load::workload::act::sizes::Within;
 use load::workload::act::sizes::{HistogramSizes, SizeHistogram};
 use load::workload::act::{ActConfig, Arrival, Engine, Pacing, SizeWithinBucket, check, parse};
 use proptest::prelude::*;
+use sys::random::Random;
 
 prop_compose! {
     fn devices()(files in any::<bool>(), count in 1_usize..9)(

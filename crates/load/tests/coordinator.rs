@@ -1,6 +1,5 @@
 //! Shards and their coordinator on simulated drives: merging, and how a run is called off.
 
-use device::random::Random;
 use engine::sim::{QueueModel, SimEngine};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
@@ -13,6 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use sys::op::OpKind;
+use sys::random::Random;
 
 const SEC: u64 = 1_000_000_000;
 

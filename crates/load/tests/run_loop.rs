@@ -1,6 +1,5 @@
 //! The run loop on simulated drives: known answers in virtual time.
 
-use device::random::Random;
 use engine::sim::{QueueModel, SimEngine};
 use engine::{BlockEngine, IoEngine, Wait};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
@@ -14,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
+use sys::random::Random;
 
 const SEC: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;

@@ -6,9 +6,10 @@
 //! asks of a drive is what the cluster's drive did, as far as whole percents go; a drive that makes something else
 //! of it is what `align` is for.
 
-use crate::align::{Distortion, Load, NAMES, Offsets, PLAUSIBLE_PCT, numbers, solve};
+use crate::align::{Distortion, Load, Offsets, PLAUSIBLE_PCT, solve};
+use crate::drive_io::{DriveIo, NAMES};
 use crate::profile::blocks::kib;
-use crate::profile::{DeviceLoad, DriveIo, Profile};
+use crate::profile::{DeviceLoad, Profile};
 use engine::DeviceName;
 use load::factor::Factor;
 use load::workload::act::ActConfig;
@@ -130,7 +131,7 @@ impl<'a> Part<'a> {
         let seen: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
         let all =
             profile.loads.iter().filter(|load| load.node == loads[0].node && drives.contains(load.drive.as_str()));
-        let large: f64 = all.map(|load| load.large_block_reads_per_sec * load.large_block_bytes as f64 / 1024.0).sum();
+        let large: f64 = all.map(|load| load.io(0.0).read_kib_per_sec).sum();
         let lower: f64 = targets.iter().map(|target| target.predicted.read_kib_per_sec).sum::<f64>() - large;
         let read_bytes = seen.map(|seen| (seen - large) / lower).filter(|factor| factor.is_finite() && *factor > 0.0);
         Self { loads, drives, read_bytes }
@@ -144,7 +145,7 @@ impl<'a> Part<'a> {
     /// What a drive did for it, as iostat would count it.
     fn did(&self) -> DriveIo {
         let all: DriveIo = self.loads.iter().map(|load| load.io(self.read_bytes.unwrap_or(1.0))).sum();
-        all / self.drives.len() as f64
+        all.map(|n| n / self.drives.len() as f64)
     }
 
     fn configuration(&self, profile: &Profile, test: &Test) -> Result<Configuration, ConfigurationError> {
@@ -303,9 +304,10 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) 
         };
         format!("{namespace}.conf: {key} is {pct} %, which is much - it stands for {why}: look whether that is so")
     });
-    let off = numbers(did)
+    let off = did
+        .numbers()
         .into_iter()
-        .zip(numbers(asks))
+        .zip(asks.numbers())
         .zip(NAMES)
         .filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
     let off = off.map(|((did, asks), name)| {

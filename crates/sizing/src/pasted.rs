@@ -6,7 +6,8 @@
 //! is derived of a log is derived of it, too. Old and new heads are read, blanks may be collapsed, and a table may have lost
 //! its head: its name is then that of the command before it.
 
-use crate::server_log::{self, Dump, Lines, LogError, ServerLog, Unit};
+use crate::lines::Lines;
+use crate::server_log::{self, Dump, LogError, ServerLog, Unit};
 use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
 use results::units::is_unprintable;

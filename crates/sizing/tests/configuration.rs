@@ -6,8 +6,9 @@ use load::workload::act::options::Test as Kind;
 use load::workload::act::parse::parse;
 use sizing::align::{Load, worst};
 use sizing::configuration::{Configuration, ConfigurationError, Test, busiest_node, configurations};
+use sizing::drive_io::DriveIo;
 use sizing::profile::counters::mean_bytes;
-use sizing::profile::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Profile, Window};
+use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Node, Profile, Window};
 
 /// The load of a namespace on a device: half of the reads are 1 KiB and half 4 KiB, writes 2 KiB.
 fn load(namespace: &str, device: &str, drive: &str, reads_per_sec: f64) -> DeviceLoad {

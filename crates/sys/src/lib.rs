@@ -1,5 +1,5 @@
 //! The system calls that no safe library wraps, each behind a safe function; and what an operation is,
-//! because the ring takes it whole.
+//! because the ring takes it whole. And where chance comes from, for all rooms.
 //!
 //! This is the only crate of the project that may hold `unsafe` code; every other forbids it.
 
@@ -10,6 +10,7 @@ pub mod nvme;
 pub mod op;
 pub mod open;
 pub mod process;
+pub mod random;
 pub mod ring;
 pub mod usage;
 

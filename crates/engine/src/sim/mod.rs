@@ -209,7 +209,7 @@ mod tests {
             let mut engine = engine(&format!("sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"));
             // What ends when is worked out by a list of when each channel is free.
             let (mut free_ns, mut wanted) = (vec![0_u64; channels], Vec::new());
-            let mut random = device::random::Random::new(1);
+            let mut random = sys::random::Random::new(1);
             for token in 0..500 {
                 engine.submit(read(0, token));
                 free_ns.sort_unstable();

@@ -9,9 +9,9 @@
 use super::model::{Done, DriveModel};
 use super::spec::{DriveSpec, Stalls};
 use crate::event_queue::EventQueue;
-use device::random::Random;
 use results::telemetry::Column;
 use sys::op::{Op, OpKind, Outcome};
+use sys::random::Random;
 
 /// A drive in use.
 #[derive(Debug)]

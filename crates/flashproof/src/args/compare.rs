@@ -10,12 +10,8 @@ pub struct CompareArgs {
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
     #[arg(required = true, value_name = "DIR", value_parser = named)]
     pub dirs: Vec<Named>,
-    /// Drive writes per day that the maker rates a drive for; NAME is a candidate's or a device's
-    #[arg(long, value_name = "NAME=N", value_parser = number)]
-    pub dwpd: Vec<(String, f64)>,
-    /// Terabytes written that the maker rates a drive for
-    #[arg(long, value_name = "NAME=TB", value_parser = number)]
-    pub tbw: Vec<(String, f64)>,
+    #[command(flatten)]
+    pub endurance: EnduranceArgs,
     /// Years of warranty that drive writes per day are rated for
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
@@ -33,21 +29,26 @@ pub struct CompareArgs {
     pub markdown: bool,
 }
 
-impl CompareArgs {
-    /// Both kinds of rated endurance, by name.
-    pub fn endurance(&self) -> Vec<(String, Endurance)> {
-        endurance(&self.dwpd, &self.tbw)
-    }
+/// What makers rate drives for.
+#[derive(Args, Debug)]
+pub struct EnduranceArgs {
+    /// Drive writes per day that the maker rates a drive for; NAME is a candidate's or a device's
+    #[arg(long, value_name = "NAME=N", value_parser = number)]
+    pub dwpd: Vec<(String, f64)>,
+    /// Terabytes written that the maker rates a drive for
+    #[arg(long, value_name = "NAME=TB", value_parser = number)]
+    pub tbw: Vec<(String, f64)>,
 }
 
-/// Rated endurance of both kinds, by name.
-///
-/// Of a name with both the terabytes count: they are what a warranty says.
-pub(super) fn endurance(dwpd: &[(String, f64)], tbw: &[(String, f64)]) -> Vec<(String, Endurance)> {
-    let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
-    let dwpd = dwpd.map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
-    let tbw = tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
-    dwpd.chain(tbw).collect()
+impl EnduranceArgs {
+    /// Of both kinds, by name. Of a name with both the terabytes count: they are what a warranty says.
+    pub fn by_name(&self) -> Vec<(String, Endurance)> {
+        let Self { dwpd, tbw } = self;
+        let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
+        let dwpd = dwpd.map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
+        let tbw = tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
+        dwpd.chain(tbw).collect()
+    }
 }
 
 /// `DIR` or `NAME=DIR`. A directory whose own path has an equals sign is one.

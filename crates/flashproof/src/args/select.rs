@@ -1,8 +1,8 @@
 //! The options of `flashproof select`.
 
-use super::compare::{named, number, positive};
+use super::compare::{EnduranceArgs, named, number, positive};
 use clap::Args;
-use report::comparison::{Endurance, Named};
+use report::comparison::Named;
 use std::path::PathBuf;
 
 /// Options of a selection.
@@ -29,12 +29,8 @@ pub struct SelectArgs {
     /// How full a drive may be, in percent of its capacity
     #[arg(long, value_name = "PERCENT", default_value_t = 50.0, allow_hyphen_values = true, value_parser = fill)]
     pub fill: f64,
-    /// Drive writes per day that the maker rates a drive for; NAME is a candidate's or a device's
-    #[arg(long, value_name = "NAME=N", value_parser = number)]
-    pub dwpd: Vec<(String, f64)>,
-    /// Terabytes written that the maker rates a drive for
-    #[arg(long, value_name = "NAME=TB", value_parser = number)]
-    pub tbw: Vec<(String, f64)>,
+    #[command(flatten)]
+    pub endurance: EnduranceArgs,
     /// Years that a drive must last, and that drive writes per day are rated for
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
@@ -50,13 +46,6 @@ pub struct SelectArgs {
     /// Print it as Markdown
     #[arg(long)]
     pub markdown: bool,
-}
-
-impl SelectArgs {
-    /// Both kinds of rated endurance, by name.
-    pub fn endurance(&self) -> Vec<(String, Endurance)> {
-        super::compare::endurance(&self.dwpd, &self.tbw)
-    }
 }
 
 fn fill(text: &str) -> Result<f64, String> {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::Offset;
 use load::factor::Factor;
-use sizing::profile::blocks::size_bytes;
+use sizing::server_log::size_bytes;
 use std::path::PathBuf;
 
 /// Options of a profile.

@@ -13,7 +13,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         Some(path) => read_published(path).map_err(Failure::usage)?,
         None => built_in().map_err(Failure::environment)?,
     };
-    let given = Given { endurance: args.endurance(), prices: args.price.clone(), warranty_years: args.warranty };
+    let given =
+        Given { endurance: args.endurance.by_name(), prices: args.price.clone(), warranty_years: args.warranty };
     let failed = |error: report::comparison::CompareError| match error.is_usage() {
         true => Failure::usage(error),
         false => Failure::environment(error),
@@ -21,7 +22,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let comparison = compare(&args.dirs, &given, &ratings).map_err(failed)?;
     comparison.warnings.iter().for_each(|warning| console::warning(warning));
     comparison.remarks.iter().for_each(|remark| console::note(remark));
-    if !args.dwpd.is_empty() {
+    if !args.endurance.dwpd.is_empty() {
         console::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
     }
     let text = match () {

@@ -12,7 +12,7 @@ use report::table::Table;
 use results::judge::Outcome;
 use results::units::{multiple, number, percent, percent_exact};
 use serde::Serialize;
-use sizing::profile::DriveIo;
+use sizing::drive_io::{DriveIo, NAMES};
 use sizing::select::{self, Demand, Need, Supply, Terms};
 use std::process::ExitCode;
 
@@ -91,7 +91,7 @@ pub fn run(args: &SelectArgs) -> Result<ExitCode, Failure> {
     let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
     let (published_prices, prices): (Vec<_>, Vec<_>) =
         args.price.iter().cloned().partition(|(name, _)| of_published(name));
-    let given = Given { endurance: args.endurance(), prices: prices.clone(), warranty_years: args.warranty };
+    let given = Given { endurance: args.endurance.by_name(), prices: prices.clone(), warranty_years: args.warranty };
     let comparison = compare(&args.candidates, &given, &ratings).map_err(|error| match error.is_usage() {
         true => Failure::usage(error),
         false => Failure::environment(error),
@@ -228,8 +228,8 @@ fn choice(name: String, basis: Cell<Basis>, supply: Cell<Supply>, demand: &Deman
 }
 
 fn io_text(io: &DriveIo) -> String {
-    let numbers = sizing::align::numbers(io).map(number);
-    sizing::align::NAMES.iter().zip(numbers).map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
+    let numbers = io.numbers().map(number);
+    NAMES.iter().zip(numbers).map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
 }
 
 impl Selection {

@@ -6,6 +6,7 @@
 
 use device::discover::Partition;
 use device::observe::DeviceNumber;
+use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{Event, EventOp, Options, Pairing, Request, Trace, TraceError, sort_by_time};
 use results::run_dir::{LARGE_BYTES, Spread, TraceKind, TraceLine, TraceSize};
 use std::collections::BTreeMap;
@@ -30,9 +31,6 @@ pub(super) struct Sample<'a> {
     places: &'a [Place],
     events: Vec<Event>,
 }
-
-/// Bytes in a sector of the block layer.
-const SECTOR_BYTES: u64 = 512;
 
 /// What of the block layer belongs to a device of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -28,6 +28,13 @@ use results::cell::{Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
 use std::sync::Arc;
 
+/// Operations a second that one issuing thread is given before a second one is used. A core does
+/// several times as many, and needs the rest for the kernel's side of them.
+const SHARD_IOPS: f64 = 200_000.0;
+
+/// Salted buffers beyond those in flight, so that one is ready while another is salted.
+const SALTED_AHEAD: u32 = 8;
+
 /// A kind of load with its configuration.
 pub trait Workload {
     /// Where its operations come from.

@@ -2,10 +2,10 @@
 //!
 //! Shared by the stand-ins of all fuzz targets.
 
-use device::random::Random;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant, SystemTime};
+use sys::random::Random;
 
 /// Inputs between two looks at the clock.
 const BATCH: u64 = 256;

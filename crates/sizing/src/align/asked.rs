@@ -1,6 +1,6 @@
 //! What a histogram load asks of a drive, and how long it has to be watched.
 
-use crate::profile::DriveIo;
+use crate::drive_io::DriveIo;
 use load::workload::act::rates::StorageDerived;
 use load::workload::act::sizes::HistogramSizes;
 use load::workload::act::{ActConfig, Arrival, Problem, derive_storage};

@@ -28,7 +28,7 @@ pub use asked::Load;
 pub use rewrite::rewrite;
 pub use solve::{Distortion, other_rules, solve};
 
-use crate::profile::DriveIo;
+use crate::drive_io::DriveIo;
 use load::workload::act::ActConfig;
 
 /// An offset between these, in percent, is one that sizes within their buckets can explain. What lies outside
@@ -81,23 +81,10 @@ impl Offsets {
     }
 }
 
-/// Names of the four numbers, which are iostat's.
-pub const NAMES: [&str; 4] = ["r/s", "w/s", "rkB/s", "wkB/s"];
-
-/// The four numbers, in the order of [`NAMES`].
-pub fn numbers(io: &DriveIo) -> [f64; 4] {
-    [io.reads_per_sec, io.writes_per_sec, io.read_kib_per_sec, io.written_kib_per_sec]
-}
-
-/// The reverse of [`numbers`].
-pub fn io_of([reads_per_sec, writes_per_sec, read_kib_per_sec, written_kib_per_sec]: [f64; 4]) -> DriveIo {
-    DriveIo { reads_per_sec, writes_per_sec, read_kib_per_sec, written_kib_per_sec }
-}
-
 /// By how much each of the four numbers is off its target, a fraction of that; what should be 0 and is not is off by
 /// all of it.
 pub fn errors(target: &DriveIo, found: &DriveIo) -> [f64; 4] {
-    let (target, found) = (numbers(target), numbers(found));
+    let (target, found) = (target.numbers(), found.numbers());
     std::array::from_fn(|n| relative(target[n], found[n]))
 }
 
@@ -112,11 +99,6 @@ fn relative(target: f64, found: f64) -> f64 {
         0.0 => 1.0,
         target => found / target - 1.0,
     }
-}
-
-/// Mean KiB of a write; `None` without writes.
-pub fn write_kib(io: &DriveIo) -> Option<f64> {
-    (io.writes_per_sec > 0.0).then(|| io.written_kib_per_sec / io.writes_per_sec)
 }
 
 #[cfg(test)]

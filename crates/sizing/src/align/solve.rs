@@ -1,7 +1,7 @@
 //! The offsets for a target, of what a burst showed.
 
-use super::{Load, Offsets, numbers};
-use crate::profile::DriveIo;
+use super::{Load, Offsets};
+use crate::drive_io::DriveIo;
 use load::workload::act::options::{Kind, Test};
 use load::workload::act::table::find;
 use load::workload::act::{ActConfig, SizeWithinBucket};
@@ -17,7 +17,7 @@ impl Distortion {
 
     /// Of a burst. What was not asked for, or did not come at all, is not distorted.
     pub fn of(asked: &DriveIo, reached: &DriveIo) -> Self {
-        let (asked, reached) = (numbers(asked), numbers(reached));
+        let (asked, reached) = (asked.numbers(), reached.numbers());
         Self(std::array::from_fn(|n| match asked[n] > 0.0 && reached[n] > 0.0 {
             true => reached[n] / asked[n],
             false => 1.0,
@@ -26,14 +26,14 @@ impl Distortion {
 
     /// What reaches the device of what is asked.
     pub fn applied(&self, asked: &DriveIo) -> DriveIo {
-        let asked = numbers(asked);
-        super::io_of(std::array::from_fn(|n| asked[n] * self.0[n]))
+        let asked = asked.numbers();
+        DriveIo::from(std::array::from_fn(|n| asked[n] * self.0[n]))
     }
 
     /// What must be asked for `wanted` to reach the device.
     fn undone(&self, wanted: &DriveIo) -> DriveIo {
-        let wanted = numbers(wanted);
-        super::io_of(std::array::from_fn(|n| wanted[n] / self.0[n]))
+        let wanted = wanted.numbers();
+        DriveIo::from(std::array::from_fn(|n| wanted[n] / self.0[n]))
     }
 }
 

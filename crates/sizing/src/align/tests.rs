@@ -116,8 +116,8 @@ fn a_distorting_device_is_met_in_a_few_rounds() {
         let (reads, writes, read_bytes) = (0.97 + random() * 0.06, 0.9 + random() * 0.2, 0.9 + random() * 0.2);
         let added = random() * 30_000.0;
         let reached = |asked: &DriveIo| {
-            let [r, w, rkb, wkb] = numbers(asked);
-            io_of([r * reads, w * writes, rkb * read_bytes + added, wkb * writes])
+            let [r, w, rkb, wkb] = asked.numbers();
+            DriveIo::from([r * reads, w * writes, rkb * read_bytes + added, wkb * writes])
         };
         let target = reached(&asked(&truth.applied(&config), 512));
         most = most.max(rounds(&config, 512, &target, &reached));

@@ -2,6 +2,12 @@
 
 use std::fmt;
 
+/// A write block from 7.1 on, bytes. Source: the server's `drv_ssd.h`, `WBLOCK_SZ`.
+pub const FIXED_BLOCK_BYTES: u64 = 8 << 20;
+
+/// flush-size from 7.1 on where nobody set it, bytes. Source: the server's documentation of 7.1.
+pub const FLUSH_BYTES: u64 = 1 << 20;
+
 /// A server's version: `8.0.0.15`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Build([u32; 4]);
@@ -40,9 +46,9 @@ impl Build {
     }
 
     /// Bytes of a write block where the version fixes them: from 7.1 on, `write-block-size` is gone and drv_ssd
-    /// counts blocks of 8 MiB. Source: the server's `drv_ssd.h`, `WBLOCK_SZ`.
+    /// counts blocks of 8 MiB.
     pub fn fixed_write_block_bytes(self) -> Option<u64> {
-        (self >= Self([7, 1, 0, 0])).then_some(8 << 20)
+        (self >= Self([7, 1, 0, 0])).then_some(FIXED_BLOCK_BYTES)
     }
 }
 

@@ -17,7 +17,7 @@ mod namespace;
 pub mod protocol;
 pub mod settings;
 
-pub use build::Build;
+pub use build::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
 pub use namespace::{COUNTERS, DeviceSample, Namespace, NamespaceSample, StorageDevice, pairs};
 
 use jiff::Timestamp;

@@ -12,7 +12,7 @@ mod table;
 mod tests;
 mod time;
 
-use crate::server_log::Lines;
+use crate::lines::Lines;
 use crate::source::{ReadError, Source};
 use jiff::civil::{Date, DateTime};
 use reports::Collector;

@@ -2,7 +2,7 @@
 
 use super::reports::{Collector, Field, Row};
 use super::time;
-use crate::server_log::Lines;
+use crate::lines::Lines;
 use results::units::quoted;
 use std::io::{self, Read};
 

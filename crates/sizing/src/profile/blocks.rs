@@ -1,22 +1,16 @@
 //! How large a write block is, and the I/O that moves it: what every count of blocks is multiplied by.
 //!
 //! Up to 7.0 both are `write-block-size`. From 7.1 a write block is always 8 MiB, every counter of drv_ssd is of
-//! such blocks, and what reaches the device is `flush-size` (1 MiB if not set). The log tells the block
-//! when the server starts, and never the flush; a server's configuration tells both. What neither tells
-//! follows from two counters of the same thing, or from iostat.
+//! such blocks, and what reaches the device is `flush-size` (1 MiB if not set). A server's configuration tells
+//! both, and so does its log where it goes back to the server's start. What neither tells follows from two counters of
+//! the same thing, or from iostat.
 
 use super::Window;
 use super::counters::{Blockwise, Counted};
 use super::sources::Facts;
-use crate::info::Build;
+use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
 use crate::server_log::{DriveLine, ServerLog};
 use results::units;
-
-/// A write block from 7.1 on, bytes.
-const FIXED_BLOCK_BYTES: u64 = 8 << 20;
-
-/// flush-size where nobody set it, bytes. Source: the server's documentation of 7.1.
-pub const FLUSH_BYTES: u64 = 1 << 20;
 
 /// A write block where nothing tells it, bytes: what the server's sample configuration for SSDs has.
 const BLOCK_BYTES: u64 = 128 << 10;
@@ -114,16 +108,14 @@ fn has_fixed_blocks(
     window: Window,
     ios_a_block: Option<u64>,
 ) -> bool {
-    let partial = |line: &&DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
+    let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
     let logged = log.has_start_of(window);
     match facts.build.or(log.build.as_deref().filter(|_| logged).and_then(Build::parse)) {
         Some(build) => build.fixed_write_block_bytes().is_some(),
         None => {
             facts.flush_bytes.is_some()
                 || (logged && log.write_block_bytes.get(&key.1) == Some(&FIXED_BLOCK_BYTES))
-                || log.drives.get(key).is_some_and(|lines| {
-                    lines.iter().filter(|line| window.contains(line.at)).any(|line| partial(&line))
-                })
+                || log.drives.get(key).into_iter().flatten().any(|line| window.contains(line.at) && partial(line))
                 || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
         }
     }
@@ -134,17 +126,6 @@ fn power_of_two(quotient: f64) -> Option<u64> {
     let power = 2_f64.powf(quotient.log2().round());
     ((1.0..=FIXED_BLOCK_BYTES as f64).contains(&power) && (quotient / power - 1.0).abs() <= NEAR)
         .then_some(power as u64)
-}
-
-/// Reads a size as aerospike.conf has it: `131072`, `128K`, `1M`.
-pub fn size_bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, shift) = match text.char_indices().last()? {
-        (at, 'K' | 'k') => (&text[..at], 10),
-        (at, 'M' | 'm') => (&text[..at], 20),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// A size: `128 KiB`.

@@ -4,8 +4,8 @@ use super::blocks::{self, Blocks};
 use super::counters::{Blockwise, Counted};
 use super::seen::{self, IostatError, Seen};
 use super::sources::{Facts, SizingError, Sources, Wanted};
-use super::{Check, DeviceLoad, DriveIo, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
-use crate::align::write_kib;
+use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
+use crate::drive_io::DriveIo;
 use crate::server_log::ServerLog;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -171,7 +171,7 @@ impl NodeSources<'_> {
         for drive in drives {
             let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
             let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
-            let iostat = seen.get(&drive).map(|seen| seen.io(write_kib(&predicted)));
+            let iostat = seen.get(&drive).map(|seen| seen.io(predicted.write_kib()));
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive };
             profile.checks.extend(checks::of_drive(&target, &of_drive));
             profile.drives.push(target);

@@ -24,11 +24,10 @@ pub mod seen;
 pub mod sources;
 pub mod window;
 
+use crate::drive_io::DriveIo;
 use counters::mean_bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::iter::Sum;
-use std::ops::Div;
 
 /// Version of the format of `profile.json`.
 pub const FORMAT: u32 = 1;
@@ -154,23 +153,6 @@ pub struct Origin {
     pub direct_frees: String,
 }
 
-/// What reaches a drive, under iostat's names.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct DriveIo {
-    /// Reads a second.
-    #[serde(rename = "r/s")]
-    pub reads_per_sec: f64,
-    /// Writes a second, without flushes.
-    #[serde(rename = "w/s")]
-    pub writes_per_sec: f64,
-    /// KiB read a second.
-    #[serde(rename = "rkB/s")]
-    pub read_kib_per_sec: f64,
-    /// KiB written a second.
-    #[serde(rename = "wkB/s")]
-    pub written_kib_per_sec: f64,
-}
-
 impl DeviceLoad {
     /// What it makes of its drive, where a read is `read_factor` times as large as the lower edge of its bucket, and a
     /// write as large as the upper edge: with 1 the paper's rule.
@@ -185,30 +167,6 @@ impl DeviceLoad {
             read_kib_per_sec: self.reads_per_sec * read_bytes * read_factor / 1024.0
                 + self.large_block_reads_per_sec * large_kib,
             written_kib_per_sec: commits * written_bytes / 1024.0 + self.large_block_writes_per_sec * large_kib,
-        }
-    }
-}
-
-impl Sum for DriveIo {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, io| Self {
-            reads_per_sec: sum.reads_per_sec + io.reads_per_sec,
-            writes_per_sec: sum.writes_per_sec + io.writes_per_sec,
-            read_kib_per_sec: sum.read_kib_per_sec + io.read_kib_per_sec,
-            written_kib_per_sec: sum.written_kib_per_sec + io.written_kib_per_sec,
-        })
-    }
-}
-
-impl Div<f64> for DriveIo {
-    type Output = Self;
-
-    fn div(self, by: f64) -> Self {
-        Self {
-            reads_per_sec: self.reads_per_sec / by,
-            writes_per_sec: self.writes_per_sec / by,
-            read_kib_per_sec: self.read_kib_per_sec / by,
-            written_kib_per_sec: self.written_kib_per_sec / by,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What iostat showed of a drive within a window.
 
-use super::{DriveIo, Window};
+use super::Window;
+use crate::drive_io::DriveIo;
 use crate::iostat::{DeviceRates, Iostat, Report, writes_with_data};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};

@@ -1,11 +1,10 @@
 //! What a profile is derived from, what is wanted of it, and why there may be none.
 
-use super::blocks::{FLUSH_BYTES, size_bytes};
 use super::seen::IostatError;
 use super::window::WindowError;
-use crate::info::{Build, InfoReplies, Namespace};
+use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
 use crate::iostat::Iostat;
-use crate::server_log::ServerLog;
+use crate::server_log::{ServerLog, size_bytes};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use std::collections::BTreeMap;

@@ -11,8 +11,9 @@
 //! operations and bytes the worse. Where the drive ran this very load, or a multiple of it, all four say the same and
 //! the number is what was measured; where it ran another, it is an estimate, on the safe side for sizes in between.
 
-use crate::align::{Load, io_of, numbers};
-use crate::profile::{DriveIo, Profile};
+use crate::align::Load;
+use crate::drive_io::DriveIo;
+use crate::profile::Profile;
 use load::workload::act::ActConfig;
 use load::workload::act::scale::LOAD_1X;
 use serde::Serialize;
@@ -48,12 +49,8 @@ pub struct NodeDemand {
 }
 
 impl NodeDemand {
-    fn io(&self) -> [f64; 4] {
-        let sum = |sum: [f64; 4], io: &DriveIo| {
-            let io = numbers(io);
-            std::array::from_fn(|n| sum[n] + io[n])
-        };
-        self.drives.iter().fold([0.0; 4], sum)
+    fn io(&self) -> DriveIo {
+        self.drives.iter().copied().sum()
     }
 }
 
@@ -78,10 +75,9 @@ impl Demand {
     }
 
     /// What one drive does on average.
-    fn mean(&self) -> [f64; 4] {
+    fn mean(&self) -> DriveIo {
         let count = self.drives().max(1) as f64;
-        let all = self.nodes.iter().map(NodeDemand::io);
-        all.fold([0.0; 4], |sum, io| std::array::from_fn(|n| sum[n] + io[n] / count))
+        self.nodes.iter().map(NodeDemand::io).sum::<DriveIo>().map(|n| n / count)
     }
 }
 
@@ -180,7 +176,7 @@ pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
 
 /// Drives that a node needs by each of what can decide. What is not known does not.
 fn shares(node: &NodeDemand, supply: &Supply, terms: &Terms) -> Vec<(f64, Limit)> {
-    let (asked, does) = (node.io(), numbers(&supply.io));
+    let (asked, does) = (node.io().numbers(), supply.io.numbers());
     let by = |n: usize| if does[n] > 0.0 { asked[n] * terms.scale / does[n] } else { f64::INFINITY };
     let load = (0..4).filter(|n| asked[*n] > 0.0).map(|n| (by(n), Limit::OF_LOAD[n]));
     let room = supply.capacity_bytes.map(|bytes| bytes * terms.fill).zip(node.used_bytes);
@@ -192,9 +188,9 @@ fn shares(node: &NodeDemand, supply: &Supply, terms: &Terms) -> Vec<(f64, Limit)
 
 /// How often a drive holds the load that the busiest drive has now; `None` where there is no load.
 pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
-    let does = numbers(&supply.io);
+    let does = supply.io.numbers();
     let times = |io: &DriveIo| {
-        let asked = numbers(io);
+        let asked = io.numbers();
         (0..4).filter(|n| asked[*n] > 0.0).map(|n| does[n] / asked[n]).min_by(f64::total_cmp)
     };
     demand.nodes.iter().flat_map(|node| &node.drives).filter_map(times).min_by(f64::total_cmp)
@@ -211,12 +207,12 @@ pub fn published(x: f64) -> DriveIo {
         ..ActConfig::default()
     };
     let load = Load::of(&config, MIN_IO_BYTES).map(|load| load.io()).unwrap_or_default();
-    io_of(numbers(&load).map(|n| n * x))
+    load.map(|n| n * x)
 }
 
 /// Whether what a drive did is this cluster's load, or a multiple of it: all four numbers are the same multiple.
 pub fn is_same_mix(demand: &Demand, did: &DriveIo) -> bool {
-    let (mean, did) = (demand.mean(), numbers(did));
+    let (mean, did) = (demand.mean().numbers(), did.numbers());
     if (0..4).any(|n| (mean[n] > 0.0) != (did[n] > 0.0)) {
         return false;
     }

@@ -3,7 +3,7 @@ use super::*;
 const NOW: Terms = Terms { scale: 1.0, data_scale: 1.0, fill: 0.5, years: 5.0 };
 
 fn io(reads: f64, writes: f64, read_kib: f64, written_kib: f64) -> DriveIo {
-    crate::align::io_of([reads, writes, read_kib, written_kib])
+    DriveIo::from([reads, writes, read_kib, written_kib])
 }
 
 /// Two nodes with two drives each, of which the second node has the busier.
@@ -66,7 +66,7 @@ fn room_and_wear_decide_where_they_are_known() {
 #[test]
 fn a_multiple_of_the_load_is_the_same_load_and_other_sizes_are_another() {
     let mean = io(1250.0, 125.0, 25_000.0, 16_000.0);
-    let times = |n: f64| crate::align::io_of(numbers(&mean).map(|it| it * n));
+    let times = |n: f64| mean.map(|it| it * n);
     for n in [0.1, 1.0, 7.0] {
         assert!(is_same_mix(&demand(), &times(n)));
         let found = times_the_busiest(&demand(), &supply(times(n))).unwrap();
@@ -81,7 +81,7 @@ fn a_multiple_of_the_load_is_the_same_load_and_other_sizes_are_another() {
 fn a_published_rating_is_that_many_of_acts_records() {
     // 2,000 reads of 1.5 KiB, and 2 x 1,000 / 85 large blocks of 128 KiB each way.
     let blocks = 2000.0 / 85.0;
-    let found = numbers(&published(10.0));
+    let found = published(10.0).numbers();
     let expected = [2000.0 + blocks, blocks, 3000.0 + blocks * 128.0, blocks * 128.0];
     assert!(
         found.iter().zip(expected).all(|(found, expected)| (found / expected / 10.0 - 1.0).abs() < 1e-9),

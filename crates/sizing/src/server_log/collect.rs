@@ -1,10 +1,10 @@
 //! Lines of one node, in the order of time, into a [`ServerLog`].
 
-use super::lines::{Line, Lines};
 use super::remarks::{Kind, Place, Strange};
 use super::stamp::{Stamp, Stamps};
 use super::text::{self, DumpHeader, Parts};
 use super::{BUCKETS, DriveLine, Dump, ServerLog};
+use crate::lines::{LINE_BYTES_MAX, Line, Lines};
 use jiff::{SignedDuration, Timestamp};
 use std::io::{self, Read};
 
@@ -144,7 +144,7 @@ impl Collector {
             self.strange.say(format!(
                 "{} of more than {} bytes, {} bytes together, skipped",
                 results::units::count(self.long.0, "line"),
-                super::LINE_BYTES_MAX,
+                LINE_BYTES_MAX,
                 results::units::Grouped(self.long.1)
             ));
         }

@@ -10,7 +10,6 @@
 //! dropped in silence.
 
 mod collect;
-mod lines;
 pub(crate) mod order;
 mod remarks;
 mod stamp;
@@ -18,9 +17,9 @@ mod stamp;
 mod tests;
 pub(crate) mod text;
 
-pub use lines::{LINE_BYTES_MAX, Line, Lines, Skipped};
 pub use order::{LogError, read};
 pub use stamp::{Stamp, Stamps};
+pub use text::size_bytes;
 
 use jiff::Timestamp;
 use std::collections::BTreeMap;

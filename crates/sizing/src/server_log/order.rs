@@ -5,9 +5,9 @@
 
 use super::ServerLog;
 use super::collect::{CLOCK_SET, Collector};
-use super::lines::{LINE_BYTES_MAX, Lines};
 use super::stamp::Stamps;
 use super::text;
+use crate::lines::{LINE_BYTES_MAX, Lines};
 use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;

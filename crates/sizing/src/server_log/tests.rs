@@ -1,5 +1,6 @@
 use super::collect::Collector;
 use super::*;
+use crate::lines::{LINE_BYTES_MAX, Lines};
 use crate::source::Source;
 use std::io::{self, Cursor, Read};
 

@@ -221,6 +221,17 @@ fn set_rate(printed: &mut PrintedRates, key: &str, rate: &str) -> Option<()> {
 /// What a line says that tells the size of write blocks.
 pub(crate) const WBLOCKS: &str = " wblocks of size ";
 
+/// Reads a size as aerospike.conf has it: `131072`, `128K`, `1M`.
+pub fn size_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.char_indices().last()? {
+        (at, 'K' | 'k') => (&text[..at], 10),
+        (at, 'M' | 'm') => (&text[..at], 20),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
 /// Whether write blocks and flushes can have so many bytes: a power of two from 512 B to 8 MiB.
 pub(crate) fn is_block_size(bytes: u64) -> bool {
     bytes.is_power_of_two() && (512..=8 << 20).contains(&bytes)

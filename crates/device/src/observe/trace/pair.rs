@@ -23,6 +23,7 @@
 
 use super::{Event, EventKind, EventOp, Task};
 use crate::observe::DeviceNumber;
+use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// One request from the block layer to the device and back.
@@ -84,9 +85,6 @@ impl Request {
         Self { device, sector, sectors, op, sync, fua, preflush, meta, task, issued_ns, ..Self::default() }
     }
 }
-
-/// Bytes in a sector of the block layer.
-pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// Requests and bios under way that are kept. A trace of issues alone would fill the memory: then requests count as
 /// never seen to complete, as those at its end do.

@@ -16,9 +16,10 @@
 //! counted, and the first of it kept to be shown. Memory is bounded, whatever is read.
 
 use super::event::{EventOp, Rwbs};
-use super::pair::{Ends, SECTOR_BYTES};
+use super::pair::Ends;
 use super::{Event, EventKind, Pairing, Request, Task};
 use crate::observe::DeviceNumber;
+use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read};
 

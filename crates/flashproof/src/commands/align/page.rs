@@ -6,7 +6,8 @@ use super::target::Target;
 use load::workload::act::ActConfig;
 use report::table::Table;
 use results::units::number;
-use sizing::align::{self, Load, NAMES, Offsets, PLAUSIBLE_PCT, errors, numbers, other_rules, worst, write_kib};
+use sizing::align::{self, Load, Offsets, PLAUSIBLE_PCT, errors, other_rules, worst};
+use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
 /// Large-block reads that are so far, as a fraction, from those that the server counted are said.
@@ -45,8 +46,8 @@ impl Page<'_> {
             notes.push(format!(
                 "{}: {} were issued and {} reached the device, with the same bytes: the kernel {} them{}",
                 NAMES[n],
-                number(numbers(&asked)[n]),
-                number(numbers(&measure.reached)[n]),
+                number(asked.numbers()[n]),
+                number(measure.reached.numbers()[n]),
                 if off > 0.0 { "splits" } else { "merges" },
                 if off < 0.0 { format!(" ({} a second)", number(measure.merged_per_sec)) } else { String::new() }
             ));
@@ -198,7 +199,7 @@ fn largest_read_size(config: &ActConfig) -> u32 {
 /// Why no offset can meet both w/s and wkB/s: writes have another size than the target's. `None`: they have the same,
 /// or records of many sizes are among them.
 pub fn other_size_of_writes(target: &Target, round: &Round, within: f64) -> Option<String> {
-    let (theirs, ours) = (write_kib(&target.io)?, write_kib(&round.measure.reached)?);
+    let (theirs, ours) = (target.io.write_kib()?, round.measure.reached.write_kib()?);
     if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * within {
         return None;
     }
@@ -229,7 +230,7 @@ impl fmt::Display for Page<'_> {
         let (before_off, after_off) = (self.off_text(first), self.off_text(best));
         let offsets = first.offsets().by_key().into_iter().zip(best.offsets().by_key());
         for (n, ((key, was), (_, is))) in offsets.enumerate() {
-            let value = |io: &sizing::profile::DriveIo| number(numbers(io)[n]);
+            let value = |io: &DriveIo| number(io.numbers()[n]);
             let changed = if was == is { format!("{is}") } else { format!("{was} -> {is}") };
             table.row([
                 NAMES[n].to_owned(),

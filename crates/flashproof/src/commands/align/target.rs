@@ -6,11 +6,11 @@ use crate::failure::Failure;
 use load::workload::act::ActConfig;
 use results::files::{self, Links};
 use results::units::quoted;
-use sizing::align::{io_of, numbers};
 use sizing::configuration::busiest_node;
+use sizing::drive_io::DriveIo;
 use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};
 use sizing::profile::seen::mean_of;
-use sizing::profile::{DeviceLoad, DriveIo, DriveTarget, FORMAT, Profile};
+use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Profile};
 use sizing::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -78,7 +78,7 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     let profile: Profile = serde_json::from_slice(&bytes)
         .map_err(|error| Failure::usage(format!("cannot read the profile {name} - it is no profile: {error}")))?;
     let is_rate = |n: f64| n.is_finite() && n >= 0.0;
-    match profile.drives.iter().find(|drive| !numbers(&drive.io()).into_iter().all(is_rate)) {
+    match profile.drives.iter().find(|drive| !drive.io().numbers().into_iter().all(is_rate)) {
         Some(DriveTarget { node, drive, .. }) => Err(Failure::usage(format!(
             "cannot use the profile {name} - drive {drive} of node {node} has a number below 0 - make it anew with \
              \"flashproof size\""
@@ -126,7 +126,7 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     };
     let writes = writes_with_data(writes, flushes.unwrap_or(0.0), written_kib, block_kib);
     match reads + writes > 0.0 {
-        true => Ok(io_of([reads, writes, read_kib, written_kib])),
+        true => Ok(DriveIo::from([reads, writes, read_kib, written_kib])),
         false => Err("nothing is read or written".to_owned()),
     }
 }
@@ -198,7 +198,7 @@ fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
         let alone = own.len() == all.len();
         shared |= !alone;
         let predicted = |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
-        let [io, all, part] = [drive.io(), predicted(&all), predicted(&own)].map(|io| numbers(&io));
+        let [io, all, part] = [drive.io(), predicted(&all), predicted(&own)].map(|io| io.numbers());
         for (n, sum) in sum.iter_mut().enumerate() {
             *sum += match alone {
                 true => io[n],
@@ -215,7 +215,7 @@ fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
     };
     let part = name.filter(|_| shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
     Ok(Target {
-        io: io_of(sum.map(|n| n / count)),
+        io: DriveIo::from(sum.map(|n| n / count)),
         large_block_reads: Some(large_block_reads / count),
         source: format!("{}{of_drive} of node {} in {}", part.unwrap_or_default(), drives[0].node, args.target),
     })
@@ -253,7 +253,7 @@ mod tests {
         for (writes, flushes) in [(1548, 0), (3096, 3096), (3096, 1548), (1548, 1548)] {
             let text = format!("w/s={writes},r/s=11788.5,wkB/s=198144, rkB/s=340545,f/s={flushes}");
             let io = typed(&text, Some(128.0)).unwrap();
-            assert_eq!(numbers(&io), [11_788.5, 1548.0, 340_545.0, 198_144.0], "{text}");
+            assert_eq!(io.numbers(), [11_788.5, 1548.0, 340_545.0, 198_144.0], "{text}");
         }
         let commits = typed("w/s=3000,f/s=3000,r/s=1,rkB/s=1,wkB/s=1", None).unwrap();
         assert_eq!(commits.writes_per_sec, 1500.0);

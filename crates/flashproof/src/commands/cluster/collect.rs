@@ -4,7 +4,7 @@ use super::connection::Access;
 use super::folder::{self, Folder, NodeFile};
 use super::node::{self, Cluster, Node, at_once};
 use super::put_back::{self, NodeChanges, PutBack};
-use super::{access, by_hand, retry, shell};
+use super::{access, retry, shell};
 use crate::args::CollectArgs;
 use crate::console;
 use crate::failure::Failure;
@@ -40,9 +40,6 @@ pub struct Watched {
 
 /// Collects.
 pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
-    if args.print_commands {
-        return by_hand::print(args);
-    }
     if args.host.is_empty() && args.log.is_empty() && args.iostat.is_empty() {
         return Err(Failure::usage(
             "nothing to collect from - give --host HOST:PORT of a node, or --log and --iostat with what was copied from \

@@ -2,6 +2,7 @@
 //!
 //! The limit is of the whole exchange: a server that sends a byte a second does not hold anybody up.
 
+use super::timed::{Timed, why};
 use super::tls::Tls;
 use rustls::{ClientConnection, StreamOwned};
 use sizing::info::cluster::Host;
@@ -9,7 +10,7 @@ use sizing::info::protocol::{
     HEADER_BYTES, Kind, Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply,
     security_result,
 };
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -140,14 +141,6 @@ fn receive(stream: &mut dyn ReadWrite, buffer: &mut [u8], had: usize, timeout: D
     Ok(())
 }
 
-/// What a socket says, for people.
-pub fn why(error: &io::Error, timeout: Duration) -> String {
-    match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("the time was over after {} s", timeout.as_secs()),
-        _ => error.to_string(),
-    }
-}
-
 fn connect(host: &Host, timeout: Duration) -> Result<TcpStream, String> {
     let addresses = (host.name.as_str(), host.port).to_socket_addrs().map_err(|error| error.to_string())?;
     let mut last = "the name has no address".to_owned();
@@ -162,39 +155,4 @@ fn connect(host: &Host, timeout: Duration) -> Result<TcpStream, String> {
         }
     }
     Err(last)
-}
-
-/// A socket that is over at an instant, whatever it is doing.
-#[derive(Debug)]
-pub struct Timed {
-    socket: TcpStream,
-    /// That instant.
-    pub deadline: Instant,
-}
-
-impl Timed {
-    fn remaining(&self) -> io::Result<Option<Duration>> {
-        match self.deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(ErrorKind::TimedOut.into()),
-            remaining => Ok(Some(remaining)),
-        }
-    }
-}
-
-impl Read for Timed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(self.remaining()?)?;
-        self.socket.read(buffer)
-    }
-}
-
-impl Write for Timed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(self.remaining()?)?;
-        self.socket.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.socket.flush()
-    }
 }

@@ -1,7 +1,7 @@
 //! `flashproof cluster`: what a live cluster says of its load, collected into a folder that can be sized anywhere.
 //!
 //! ```text
-//! --host -> nodes, walked by their peers              node.rs, connection.rs, tls.rs, password.rs
+//! --host -> nodes, walked by their peers              node.rs, connection.rs, timed.rs, tls.rs, password.rs
 //!        -> settings that a sizing needs, changed     put_back.rs
 //!        -> samples, a file a node                    collect.rs, folder.rs
 //!        -> settings put back, also after a signal    put_back.rs
@@ -16,6 +16,7 @@ mod folder;
 mod node;
 mod password;
 mod put_back;
+mod timed;
 mod tls;
 
 use crate::args::{AccessArgs, ClusterArgs, ClusterCommand, RestoreArgs};
@@ -31,6 +32,7 @@ use tls::Tls;
 /// Does it.
 pub fn run(args: &ClusterArgs) -> Result<ExitCode, Failure> {
     match &args.command {
+        ClusterCommand::Collect(args) if args.print_commands => by_hand::print(args),
         ClusterCommand::Collect(args) => collect::run(args),
         ClusterCommand::Restore(args) => restore(args),
     }

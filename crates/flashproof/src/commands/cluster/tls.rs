@@ -1,6 +1,6 @@
 //! TLS to nodes: their certificates are checked against given authorities, and against a name.
 
-use super::connection::{Timed, why};
+use super::timed::{Timed, why};
 use crate::args::AccessArgs;
 use crate::failure::Failure;
 use results::files::{self, Links};

@@ -3,9 +3,10 @@
 use report::table::Table;
 use results::units;
 use sizing::configuration::Configuration;
+use sizing::drive_io::{DriveIo, NAMES};
 use sizing::profile::blocks::kib;
 use sizing::profile::counters::mean_bytes;
-use sizing::profile::{Check, DeviceLoad, DriveIo, DriveTarget, Profile};
+use sizing::profile::{Check, DeviceLoad, DriveTarget, Profile};
 
 /// Columns of a terminal.
 const COLUMNS: usize = 100;
@@ -147,11 +148,10 @@ fn replicated(writes: f64, written: f64, factor: Option<u64>) -> String {
 }
 
 fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
-    let mut table = Table::new("").text(["drive", "by"]).numbers(["r/s", "w/s", "rkB/s", "wkB/s"]);
+    let mut table = Table::new("").text(["drive", "by"]).numbers(NAMES);
     let several = profile.nodes.len() > 1;
     let mut row = |drive: String, by: &str, io: &DriveIo| {
-        let numbers = [io.reads_per_sec, io.writes_per_sec, io.read_kib_per_sec, io.written_kib_per_sec].map(rate);
-        table.row([drive, by.to_owned()].into_iter().chain(numbers));
+        table.row([drive, by.to_owned()].into_iter().chain(io.numbers().map(rate)));
     };
     for DriveTarget { node, drive, predicted, iostat } in &profile.drives {
         let name = if several { format!("{drive} ({node})") } else { drive.clone() };

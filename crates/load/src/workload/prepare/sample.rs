@@ -6,11 +6,11 @@
 
 use super::Content;
 use crate::stream::{Request, Stream};
-use device::random::Random;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::op::OpKind;
+use sys::random::Random;
 
 /// Bytes read at a place, and the alignment of places: the largest minimum of direct I/O, and the unit
 /// of salt that follows from its place.

@@ -18,12 +18,11 @@ mod trace;
 
 pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder, TraceError};
 
-use super::{CannotRun, Choices, DeviceShape, RunPlan, RunSpec, Workload};
+use super::{CannotRun, Choices, DeviceShape, RunPlan, RunSpec, SALTED_AHEAD, SHARD_IOPS, Workload};
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
 use crate::schedule::{Listed, Schedule};
 use crate::stream::{Request, Stream};
-use device::random::Random;
 use device::salt::Salt;
 use engine::DeviceName;
 use results::cell::StreamInfo;
@@ -31,6 +30,7 @@ use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, Grouped};
 use std::sync::Arc;
 use sys::op::OpKind;
+use sys::random::Random;
 use trace::{Class, Group, Operation};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -46,12 +46,6 @@ const SLOTS_MAX: u64 = 1_024;
 
 /// Where memory allows fewer it is told.
 const SLOTS_TOLD: u64 = 16;
-
-/// Operations a second that one issuing thread is given.
-const SHARD_IOPS: f64 = 200_000.0;
-
-/// Salted buffers beyond those in flight.
-const SALTED_AHEAD: u32 = 8;
 
 /// A trace to replay, and on what.
 #[derive(Debug, Clone)]
@@ -171,6 +165,11 @@ impl Span {
         (offset, end.next_multiple_of(self.unit_bytes) - offset)
     }
 
+    /// The longest of them.
+    fn largest(self, group: &Group) -> u64 {
+        group.operations.iter().map(|operation| self.covering(operation).1).max().unwrap_or(0)
+    }
+
     /// The same, on the device: beyond its end it begins again.
     fn place(self, operation: &Operation) -> (u64, u32) {
         let (offset, len) = self.covering(operation);
@@ -240,8 +239,7 @@ impl Workload for Replay {
                 for (class, group) in groups {
                     let stream = classes.iter().position(|known| known == class).unwrap_or(0);
                     let span = Span::of(device, *class);
-                    let largest =
-                        group.operations.iter().map(|operation| span.covering(operation).1).max().unwrap_or(0);
+                    let largest = span.largest(group);
                     let carried = carried_by_memory(*class, largest);
                     if shard == 0 && carried < SLOTS_TOLD {
                         few.push((format!("in-flight-max@{}@{}", class.name(), device.name), carried.to_string()));

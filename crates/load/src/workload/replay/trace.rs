@@ -2,6 +2,7 @@
 
 use crate::factor::{Factor, ONE};
 use device::observe::DeviceNumber;
+use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{EventOp, Request};
 use results::units::Grouped;
 use std::collections::BTreeMap;
@@ -13,8 +14,6 @@ pub const OPERATIONS_MAX: u64 = 10_000_000;
 
 /// What is smaller is small: ACT's large block, and the smallest write block of the servers that it models.
 const LARGE_BYTES: u64 = 128 << 10;
-
-const SECTOR_BYTES: u64 = 512;
 
 /// No request of the kernel's moves more, and one has to fit the memory of its stream.
 const BYTES_MAX: u64 = super::LANE_MEMORY_BYTES;

@@ -7,8 +7,8 @@ use crate::rate::Rate;
 use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
 use crate::stream::Pattern;
 use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
-use crate::workload::{Choices, DeviceShape, Place};
-use device::random::Random;
+use crate::workload::{Choices, DeviceShape, Place, SHARD_IOPS};
+use sys::random::Random;
 
 /// Memory for the buffers of the operations that clients wait for, over all devices, when the
 /// configuration does not say how many may be in flight.
@@ -26,13 +26,6 @@ const ACT_THREADS_PER_CPU: u32 = 5;
 /// How late the threads of ACT 6.6 wake from usleep at most, but for few: the kernel's timer slack of
 /// 50 us and waiting for a CPU among each other. Measured: docs/method.md.
 const ACT_WAKES_LATE_NS: u64 = 150_000;
-
-/// Operations a second that one issuing thread is given before a second one is used. A core does
-/// several times as many, and needs the rest for the kernel's side of them.
-const SHARD_IOPS: f64 = 200_000.0;
-
-/// Salted buffers beyond those in flight, so that one is ready while another is salted.
-pub(super) const SALTED_AHEAD: u32 = 8;
 
 /// What the parts of a builder share.
 pub(super) struct Common<'a> {

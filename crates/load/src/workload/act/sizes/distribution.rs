@@ -175,7 +175,7 @@ impl HistogramSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use device::random::Random;
+    use sys::random::Random;
 
     fn sizes(text: &str, within: Within, offset_pct: u32) -> HistogramSizes {
         HistogramSizes { histogram: SizeHistogram::parse(text).unwrap(), within, offset_pct }

@@ -6,18 +6,18 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, SALTED_AHEAD, share};
+use super::common::{Common, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Pattern, Uniform, Updates};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
-use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan};
-use device::random::Random;
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SALTED_AHEAD};
 use device::salt::Salt;
 use results::cell::StreamInfo;
 use sys::op::OpKind;
+use sys::random::Random;
 
 /// The streams that are recorded, in the order of the layout.
 const STREAMS: [&str; 2] = ["reads", "writes"];

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, SALTED_AHEAD, share};
+use super::common::{Common, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
@@ -15,7 +15,7 @@ use crate::sizes::SizeTable;
 use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::StorageDerived;
-use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SALTED_AHEAD};
 use device::salt::Salt;
 use results::cell::StreamInfo;
 use std::sync::Arc;

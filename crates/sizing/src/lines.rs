@@ -1,4 +1,4 @@
-//! The lines of a log, out of one buffer.
+//! The lines of a log, or of what another tool printed, out of one buffer.
 //!
 //! Memory is bounded whatever is read: a line of more than [`LINE_BYTES_MAX`] is skipped and counted, and so are NUL
 //! bytes where a line begins. Those are what a log is full of when it was cut (`copytruncate`) under a server that
@@ -72,7 +72,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// Gives back `lines` lines, each with its end, which come next again.
-    pub(super) fn unread(&mut self, lines: &[u8], count: u64) {
+    pub(crate) fn unread(&mut self, lines: &[u8], count: u64) {
         let mut window = [lines, &self.window[self.begin..self.end]].concat();
         (self.begin, self.end) = (0, window.len());
         window.resize(window.len() + WINDOW_BYTES, 0);

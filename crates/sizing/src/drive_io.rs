@@ -1,0 +1,56 @@
+//! What reaches a drive, in the four numbers of iostat that a load is compared by.
+
+use serde::{Deserialize, Serialize};
+use std::iter::Sum;
+
+/// What reaches a drive, under iostat's names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct DriveIo {
+    /// Reads a second.
+    #[serde(rename = "r/s")]
+    pub reads_per_sec: f64,
+    /// Writes a second, without flushes.
+    #[serde(rename = "w/s")]
+    pub writes_per_sec: f64,
+    /// KiB read a second.
+    #[serde(rename = "rkB/s")]
+    pub read_kib_per_sec: f64,
+    /// KiB written a second.
+    #[serde(rename = "wkB/s")]
+    pub written_kib_per_sec: f64,
+}
+
+/// Names of the four numbers, which are iostat's.
+pub const NAMES: [&str; 4] = ["r/s", "w/s", "rkB/s", "wkB/s"];
+
+impl DriveIo {
+    /// The four numbers, in the order of [`NAMES`].
+    pub fn numbers(&self) -> [f64; 4] {
+        [self.reads_per_sec, self.writes_per_sec, self.read_kib_per_sec, self.written_kib_per_sec]
+    }
+
+    /// With each of its numbers changed.
+    pub fn map(self, change: impl FnMut(f64) -> f64) -> Self {
+        self.numbers().map(change).into()
+    }
+
+    /// Mean KiB of a write; `None` without writes.
+    pub fn write_kib(&self) -> Option<f64> {
+        (self.writes_per_sec > 0.0).then(|| self.written_kib_per_sec / self.writes_per_sec)
+    }
+}
+
+impl From<[f64; 4]> for DriveIo {
+    fn from([reads_per_sec, writes_per_sec, read_kib_per_sec, written_kib_per_sec]: [f64; 4]) -> Self {
+        Self { reads_per_sec, writes_per_sec, read_kib_per_sec, written_kib_per_sec }
+    }
+}
+
+impl Sum for DriveIo {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, io| {
+            let (sum, io) = (sum.numbers(), io.numbers());
+            std::array::from_fn(|n| sum[n] + io[n]).into()
+        })
+    }
+}
