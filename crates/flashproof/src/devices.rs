@@ -47,6 +47,9 @@ impl Devices {
     ) -> Result<Self, Failure> {
         let drive = |name: &DeviceName| Some((name.to_string(), name.drive()?.clone()));
         let drives: Vec<_> = spec.device_names.iter().filter_map(drive).collect();
+        if let Some((name, _)) = drives.iter().find(|(_, drive)| drive.ftl.is_some()) {
+            return Err(Failure::usage(format!("cannot run on {name} - this version has no times for an FTL")));
+        }
         if !drives.is_empty() {
             return Ok(Self::Simulated(drives));
         }

@@ -6,10 +6,12 @@
 //!
 //! * `model`: what a model is; `queue`: the queueing model; `spec`: a drive's description as text
 
+mod ftl;
 mod model;
 mod queue;
 mod spec;
 
+pub use self::ftl::{Flash, FtlDrive};
 pub use model::{Done, DriveModel};
 pub use queue::QueueModel;
 pub use spec::{DriveSpec, SIM_PREFIX, SpecError, size_bytes};

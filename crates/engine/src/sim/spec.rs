@@ -1,7 +1,9 @@
-//! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`.
+//! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`, or with an FTL inside
+//! `sim:ftl+capacity=64GiB+op=7%`, whose own parameters are `ftl/spec.rs`'s.
 //!
 //! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
 
+use super::ftl::{FTL_NAMES, FtlDrive};
 use results::units::quoted;
 use std::ops::Range;
 use std::str::FromStr;
@@ -43,6 +45,9 @@ pub struct DriveSpec {
     pub gone_at_ns: Option<u64>,
     /// Seed of its own; none: the run's.
     pub seed: Option<u64>,
+    /// What is inside, if it has an FTL: times and channels are those of its flash then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ftl: Option<FtlDrive>,
 }
 
 /// When the drive is frozen: nothing starts, nothing goes on, everything resumes afterwards.
@@ -75,6 +80,7 @@ impl Default for DriveSpec {
             slow_factor: 2.0,
             gone_at_ns: None,
             seed: None,
+            ftl: None,
         }
     }
 }
@@ -86,13 +92,18 @@ pub enum SpecError {
     #[error("cannot simulate {}: its name does not begin with \"sim:\"", quoted(.0))]
     NoPrefix(String),
     /// A parameter that is none.
-    #[error("cannot simulate {}: unknown parameter {} - known are {}", quoted(.spec), quoted(.name), NAMES.join(", "))]
+    #[error("cannot simulate {}: unknown parameter {} - known are {}", quoted(.spec), quoted(.name), .known.join(", "))]
     Unknown {
         /// The whole description.
         spec: String,
         /// What was found.
         name: String,
+        /// What the drive's model has.
+        known: &'static [&'static str],
     },
+    /// The word that chooses the model stands behind parameters.
+    #[error("cannot simulate {}: {MODEL} chooses the model of the drive - begin with sim:{MODEL}", quoted(.0))]
+    ModelLate(String),
     /// Nothing stands between two signs, or before the end.
     #[error(
         "cannot simulate {}: a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400",
@@ -133,7 +144,13 @@ pub enum SpecError {
     },
 }
 
-const NAMES: [&str; 18] = [
+/// Parameters of a drive of whatever model.
+const NAMES_OF_ALL: &[&str] = &["capacity", "min-io", "error-rate", "bad", "gone-at-s", "seed", "name"];
+
+/// The word that chooses the model with an FTL.
+const MODEL: &str = "ftl";
+
+const NAMES: &[&str] = &[
     "capacity",
     "min-io",
     "channels",
@@ -161,35 +178,50 @@ impl FromStr for DriveSpec {
         let parameters = text.strip_prefix(SIM_PREFIX).ok_or_else(|| SpecError::NoPrefix(text.into()))?;
         let mut spec = Self::default();
         let mut given = Vec::new();
-        for parameter in parameters.split('+').filter(|_| !parameters.is_empty()) {
+        let mut names = NAMES;
+        let mut parameters = parameters.split('+').filter(|_| !parameters.is_empty()).peekable();
+        if parameters.next_if_eq(&MODEL).is_some() {
+            spec.ftl = Some(FtlDrive::default());
+            names = FTL_NAMES;
+        }
+        for parameter in parameters {
             if parameter.is_empty() {
                 return Err(SpecError::Empty(text.into()));
             }
+            if parameter == MODEL {
+                return Err(SpecError::ModelLate(text.into()));
+            }
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
-                return Err(SpecError::Unknown { spec: text.into(), name: name.into() });
+            let Some(name) = names.iter().copied().find(|known| *known == name) else {
+                return Err(SpecError::Unknown { spec: text.into(), name: name.into(), known: names });
             };
             if given.contains(&name) {
                 return Err(SpecError::Twice { spec: text.into(), name });
             }
             given.push(name);
-            spec.set(name, value).map_err(|expected| SpecError::Value {
-                spec: text.into(),
-                name: name.into(),
-                value: value.into(),
-                expected,
-            })?;
+            let set = match &mut spec.ftl {
+                Some(ftl) if !NAMES_OF_ALL.contains(&name) => ftl.set(name, value),
+                _ => spec.set(name, value),
+            };
+            set.map_err(|expected| SpecError::value(text, name, value, expected))?;
         }
         if let Some((name, why, advice)) = spec.without_effect(&given) {
             return Err(SpecError::NoEffect { spec: text.into(), name, why, advice });
         }
-        spec.check_stalls().map_err(|(name, expected)| SpecError::Value {
-            spec: text.into(),
-            name: name.into(),
-            value: parameters.into(),
-            expected,
+        spec.check_stalls().map_err(|(name, expected)| {
+            SpecError::value(text, name, text.strip_prefix(SIM_PREFIX).unwrap_or_default(), expected)
         })?;
+        if let Some(ftl) = &mut spec.ftl {
+            ftl.complete(spec.capacity_bytes)
+                .map_err(|(name, value, expected)| SpecError::value(text, name, &value, expected))?;
+        }
         Ok(spec)
+    }
+}
+
+impl SpecError {
+    fn value(spec: &str, name: &str, value: &str, expected: &'static str) -> Self {
+        Self::Value { spec: spec.into(), name: name.into(), value: value.into(), expected }
     }
 }
 
@@ -205,6 +237,9 @@ impl DriveSpec {
                 "behind the end of the drive",
                 "give offsets below capacity, which is 64GiB unless given",
             ));
+        }
+        if given.contains(&"op") && given.contains(&"op-of-flash") {
+            return Some(("op-of-flash", "beside op", "leave one of them"));
         }
         None
     }
@@ -275,7 +310,7 @@ impl DriveSpec {
 }
 
 /// A number of `unit_ns` as nanoseconds, at most about a century.
-fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
+pub(super) fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
     let number: f64 = value.parse().map_err(|_| "a number, such as 80 or 0.5")?;
     let ns = number * unit_ns;
     if (0.0..=3e18).contains(&ns) { Ok(ns.round() as u64) } else { Err("a number from 0 to a century") }

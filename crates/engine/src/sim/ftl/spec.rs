@@ -1,0 +1,358 @@
+//! The text form of a drive with an FTL: what stands behind `sim:ftl+`.
+
+use crate::sim::spec::{nanoseconds, size_bytes};
+use ftl::{Append, Isolation, Spec, Victim};
+use std::ops::RangeInclusive;
+
+/// A drive with a flash translation layer inside, as described.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct FtlDrive {
+    /// The layer itself.
+    pub spec: Spec,
+    /// The flash that it works on, and how long that takes.
+    pub flash: Flash,
+    /// Before the run: the drive is filled once sequentially, then overwritten so often less one, randomly.
+    pub precondition_fills: u32,
+}
+
+/// Channels x dies x planes, and the time that each thing takes.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Flash {
+    /// Buses, each with its own dies.
+    pub channels: u32,
+    /// Dies of each channel.
+    pub dies: u32,
+    /// Planes of a die, which read and program at once.
+    pub planes: u32,
+    /// Bytes of a page, of which each plane takes one at a time.
+    pub page_bytes: u32,
+    /// Time of the array to read (tR).
+    pub read_ns: u64,
+    /// Time to program one page of each plane (tPROG).
+    pub program_ns: u64,
+    /// Time to erase a block of each plane (tBERS).
+    pub erase_ns: u64,
+    /// Speed of a channel, MB/s.
+    pub bus_mbps: u64,
+    /// What it costs to suspend a program or an erase for a host's read, and again to resume it; none: they are never.
+    pub suspend_ns: Option<u64>,
+    /// Time of the controller with each operation of the host.
+    pub controller_ns: u64,
+    /// Bytes of the write buffer.
+    pub buffer_bytes: u64,
+}
+
+impl Flash {
+    /// Dies of all channels.
+    pub fn dies_total(&self) -> u32 {
+        self.channels * self.dies
+    }
+
+    /// Bytes that a die programs at once.
+    pub fn program_bytes(&self) -> u32 {
+        self.planes * self.page_bytes
+    }
+}
+
+/// Parameters of a drive with an FTL, those that drives of all models have first.
+pub(in crate::sim) const FTL_NAMES: &[&str] = &[
+    "capacity",
+    "min-io",
+    "error-rate",
+    "bad",
+    "gone-at-s",
+    "seed",
+    "name",
+    "op",
+    "op-of-flash",
+    "unit",
+    "superblock",
+    "victim",
+    "append",
+    "handles",
+    "isolation",
+    "reserve",
+    "wear-gap",
+    "channels",
+    "dies",
+    "planes",
+    "page",
+    "read-us",
+    "program-us",
+    "erase-us",
+    "bus-mbps",
+    "suspend-us",
+    "controller-us",
+    "buffer",
+    "precondition",
+];
+
+/// A mapping unit can be as small and as large as this.
+const UNIT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
+
+/// Of a drive whose superblocks have no size given, one has this share of the capacity.
+const SUPERBLOCKS: u64 = 512;
+
+impl Default for FtlDrive {
+    /// TLC flash of 2019 to 2024, enough of it to be busy; no particular drive.
+    fn default() -> Self {
+        Self {
+            spec: Spec {
+                logical_bytes: 0,
+                unit_bytes: 4 << 10,
+                over_provisioning: 0.07,
+                superblock_bytes: 0,
+                victim: Victim::Greedy,
+                append: Append::Separate,
+                handles: 1,
+                isolation: Isolation::Initially,
+                reserve_superblocks: 4,
+                wear_gap: None,
+            },
+            flash: Flash {
+                channels: 8,
+                dies: 2,
+                planes: 4,
+                page_bytes: 16 << 10,
+                read_ns: 50_000,
+                program_ns: 500_000,
+                erase_ns: 5_000_000,
+                bus_mbps: 1_600,
+                suspend_ns: Some(10_000),
+                controller_ns: 8_000,
+                buffer_bytes: 8 << 20,
+            },
+            precondition_fills: 0,
+        }
+    }
+}
+
+impl FtlDrive {
+    /// Sets one parameter; the error says what would fit.
+    pub(in crate::sim) fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        let (spec, flash) = (&mut self.spec, &mut self.flash);
+        match name {
+            "op" => spec.over_provisioning = share(value).filter(|op| *op <= 10.0).ok_or(OP)?,
+            // p of all the flash is p / (1 - p) of what the host sees.
+            "op-of-flash" => {
+                let of_flash = share(value).filter(|op| *op < 0.9).ok_or(OP)?;
+                spec.over_provisioning = of_flash / (1.0 - of_flash);
+            }
+            "unit" => {
+                let fits = |n: &u64| n.is_power_of_two() && UNIT_BYTES.contains(n);
+                spec.unit_bytes = size_bytes(value).filter(fits).ok_or("4KiB, 8KiB, 16KiB, 32KiB or 64KiB")? as u32;
+            }
+            "superblock" => {
+                let fits = |n: &u64| (*UNIT_BYTES.start()..=1 << 40).contains(n);
+                spec.superblock_bytes = size_bytes(value).filter(fits).ok_or("a size such as 128MiB")?;
+            }
+            "victim" => spec.victim = victim(value).ok_or("greedy, fifo, cost-benefit or d-choices-10")?,
+            "append" => {
+                spec.append = match value {
+                    "shared" => Append::Shared,
+                    "separate" => Append::Separate,
+                    "per-handle" => Append::PerHandle,
+                    _ => return Err("shared, separate or per-handle"),
+                }
+            }
+            "handles" => spec.handles = number(value, 1..=256).ok_or("a number from 1 to 256")? as u16,
+            "isolation" => {
+                spec.isolation = match value {
+                    "initially" => Isolation::Initially,
+                    "persistently" => Isolation::Persistently,
+                    _ => return Err("initially or persistently"),
+                }
+            }
+            "reserve" => spec.reserve_superblocks = number(value, 1..=10_000).ok_or("a number from 1 to 10000")?,
+            "wear-gap" => spec.wear_gap = Some(number(value, 1..=1 << 31).ok_or("a number of erases from 1 on")?),
+            "channels" => flash.channels = number(value, 1..=256).ok_or("a number from 1 to 256")?,
+            "dies" => flash.dies = number(value, 1..=64).ok_or("a number of each channel, from 1 to 64")?,
+            "planes" => flash.planes = number(value, 1..=16).ok_or("a number from 1 to 16")?,
+            "page" => {
+                let fits = |n: &u64| n.is_power_of_two() && UNIT_BYTES.contains(n);
+                flash.page_bytes = size_bytes(value).filter(fits).ok_or("4KiB, 8KiB, 16KiB, 32KiB or 64KiB")? as u32;
+            }
+            "read-us" => flash.read_ns = nanoseconds(value, 1e3)?,
+            "program-us" => flash.program_ns = nanoseconds(value, 1e3)?,
+            "erase-us" => flash.erase_ns = nanoseconds(value, 1e3)?,
+            "bus-mbps" => {
+                let fits = |n: &u64| (1..=1_000_000).contains(n);
+                flash.bus_mbps = value.parse().ok().filter(fits).ok_or("megabytes a second, from 1 on")?;
+            }
+            "suspend-us" if value == "off" => flash.suspend_ns = None,
+            "suspend-us" => {
+                flash.suspend_ns = Some(nanoseconds(value, 1e3).map_err(|_| "microseconds such as 10, or off")?);
+            }
+            "controller-us" => flash.controller_ns = nanoseconds(value, 1e3)?,
+            "buffer" => {
+                let fits = |n: &u64| *n <= 1 << 40;
+                flash.buffer_bytes = size_bytes(value).filter(fits).ok_or("a size such as 8MiB")?;
+            }
+            "precondition" => {
+                self.precondition_fills = number(value, 0..=100).ok_or("a number of drive fills from 0 to 100")?;
+            }
+            _ => unreachable!("{name} is not in the list of parameters"),
+        }
+        Ok(())
+    }
+
+    /// Fills in what follows from `capacity_bytes`. Errors: the parameter that does not fit the others, what it
+    /// is, and what would fit.
+    pub(in crate::sim) fn complete(&mut self, capacity_bytes: u64) -> Result<(), (&'static str, String, &'static str)> {
+        let (spec, flash) = (&mut self.spec, &self.flash);
+        let unit_bytes = u64::from(spec.unit_bytes);
+        let program_bytes = u64::from(flash.program_bytes());
+        if !program_bytes.is_multiple_of(unit_bytes) {
+            return Err((
+                "unit",
+                unit_bytes.to_string(),
+                "one that divides planes x page, which a die programs at once",
+            ));
+        }
+        spec.logical_bytes = capacity_bytes;
+        if !capacity_bytes.is_multiple_of(unit_bytes) {
+            return Err(("capacity", capacity_bytes.to_string(), "a multiple of unit, which is 4KiB unless given"));
+        }
+        if spec.superblock_bytes == 0 {
+            let row_bytes = program_bytes * u64::from(flash.dies_total());
+            spec.superblock_bytes = (capacity_bytes / SUPERBLOCKS / row_bytes).max(1) * row_bytes;
+        }
+        if !spec.superblock_bytes.is_multiple_of(unit_bytes) {
+            return Err((
+                "superblock",
+                spec.superblock_bytes.to_string(),
+                "a multiple of unit, which is 4KiB unless given",
+            ));
+        }
+        // Each handle can have begun a program that only its next writes complete.
+        if flash.buffer_bytes < program_bytes * (u64::from(spec.handles) + 1) {
+            return Err((
+                "buffer",
+                flash.buffer_bytes.to_string(),
+                "at least planes x page for each handle and one more",
+            ));
+        }
+        Ok(())
+    }
+}
+
+const OP: &str = "a percentage above 0 such as 7%, or a share such as 0.07";
+
+/// `7%` or `0.07`, above 0. Without a sign 1 and more is refused: 7 would be 700 %.
+fn share(value: &str) -> Option<f64> {
+    let share = match value.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().ok()? / 100.0,
+        None => value.parse().ok().filter(|share| *share < 1.0)?,
+    };
+    (share > 0.0 && share.is_finite()).then_some(share)
+}
+
+fn number(value: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    value.parse().ok().filter(|n| range.contains(n))
+}
+
+fn victim(value: &str) -> Option<Victim> {
+    match value {
+        "greedy" => Some(Victim::Greedy),
+        "fifo" => Some(Victim::Fifo),
+        "cost-benefit" => Some(Victim::CostBenefit),
+        _ => number(value.strip_prefix("d-choices-")?, 1..=10_000).map(Victim::Choices),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::DriveSpec;
+
+    fn drive(text: &str) -> FtlDrive {
+        text.parse::<DriveSpec>().unwrap_or_else(|error| panic!("{error}")).ftl.unwrap()
+    }
+
+    #[test]
+    fn parameters_of_a_drive_with_an_ftl_are_read() {
+        assert_eq!("sim:".parse::<DriveSpec>().unwrap().ftl, None);
+        let plain = drive("sim:ftl");
+        assert_eq!((plain.spec.logical_bytes, plain.spec.superblock_bytes), (64 << 30, 128 << 20));
+        let given = drive(
+            "sim:ftl+capacity=1GiB+op-of-flash=12.5%+unit=16KiB+superblock=4MiB+victim=d-choices-8+append=per-handle\
+             +handles=4+isolation=persistently+reserve=6+wear-gap=100+channels=4+dies=1+planes=2+page=16KiB+read-us=40\
+             +program-us=600+erase-us=3000+bus-mbps=1200+suspend-us=off+controller-us=5+buffer=1MiB+precondition=2\
+             +seed=3+name=a",
+        );
+        let spec = Spec {
+            logical_bytes: 1 << 30,
+            unit_bytes: 16 << 10,
+            over_provisioning: 1.0 / 7.0,
+            superblock_bytes: 4 << 20,
+            victim: Victim::Choices(8),
+            append: Append::PerHandle,
+            handles: 4,
+            isolation: Isolation::Persistently,
+            reserve_superblocks: 6,
+            wear_gap: Some(100),
+        };
+        let flash = Flash {
+            channels: 4,
+            dies: 1,
+            planes: 2,
+            page_bytes: 16 << 10,
+            read_ns: 40_000,
+            program_ns: 600_000,
+            erase_ns: 3_000_000,
+            bus_mbps: 1_200,
+            suspend_ns: None,
+            controller_ns: 5_000,
+            buffer_bytes: 1 << 20,
+        };
+        assert_eq!(given, FtlDrive { spec, flash, precondition_fills: 2 });
+        assert_eq!(drive("sim:ftl+op=7%"), drive("sim:ftl+op=0.07"));
+        let victims =
+            ["greedy", "fifo", "cost-benefit"].map(|name| drive(&format!("sim:ftl+victim={name}")).spec.victim);
+        assert_eq!(victims, [Victim::Greedy, Victim::Fifo, Victim::CostBenefit]);
+        for (name, append) in [("shared", Append::Shared), ("separate", Append::Separate)] {
+            assert_eq!(drive(&format!("sim:ftl+append={name}")).spec.append, append);
+        }
+    }
+
+    #[test]
+    fn what_makes_no_drive_with_an_ftl_is_named() {
+        let message = |text: &str| text.parse::<DriveSpec>().unwrap_err().to_string();
+        for (parameters, advice) in [
+            ("op=0", "op is \"0\" - give a percentage above 0 such as 7%, or a share such as 0.07"),
+            ("op=-7%", "op is \"-7%\" - give a percentage above 0"),
+            ("op=7", "op is \"7\" - give a percentage above 0"),
+            ("op=NaN", "op is \"NaN\" - give a percentage above 0"),
+            ("op-of-flash=100%", "op-of-flash is \"100%\" - give a percentage above 0"),
+            ("op=7%+op-of-flash=7%", "op-of-flash has no effect beside op - leave one of them"),
+            ("unit=2KiB", "unit is \"2KiB\" - give 4KiB, 8KiB,"),
+            ("unit=64KiB+planes=2", "unit is \"65536\" - give one that divides planes x page"),
+            ("superblock=1", "superblock is \"1\" - give a size such as 128MiB"),
+            ("superblock=5000", "superblock is \"5000\" - give a multiple of unit"),
+            ("capacity=1000000000", "capacity is \"1000000000\" - give a multiple of unit"),
+            ("victim=oldest", "victim is \"oldest\" - give greedy, fifo, cost-benefit or d-choices-10"),
+            ("victim=d-choices-0", "victim is \"d-choices-0\" - give greedy,"),
+            ("append=mixed", "append is \"mixed\" - give shared, separate or per-handle"),
+            ("handles=0", "handles is \"0\" - give a number from 1 to 256"),
+            ("isolation=none", "isolation is \"none\" - give initially or persistently"),
+            ("reserve=0", "reserve is \"0\" - give a number from 1 to 10000"),
+            ("wear-gap=0", "wear-gap is \"0\" - give a number of erases from 1 on"),
+            ("channels=0", "channels is \"0\" - give a number from 1 to 256"),
+            ("dies=65", "dies is \"65\" - give a number of each channel, from 1 to 64"),
+            ("planes=17", "planes is \"17\" - give a number from 1 to 16"),
+            ("page=1KiB", "page is \"1KiB\" - give 4KiB,"),
+            ("read-us=-1", "read-us is \"-1\" - give a number from 0 to a century"),
+            ("bus-mbps=0", "bus-mbps is \"0\" - give megabytes a second, from 1 on"),
+            ("suspend-us=never", "suspend-us is \"never\" - give microseconds such as 10, or off"),
+            ("buffer=64KiB", "buffer is \"65536\" - give at least planes x page for each handle and one more"),
+            ("precondition=101", "precondition is \"101\" - give a number of drive fills from 0 to 100"),
+            ("write-us=5", "unknown parameter \"write-us\" - known are capacity, min-io, error-rate,"),
+            ("capacity=1GiB+bad=1GiB-2GiB", "bad has no effect behind the end of the drive - "),
+        ] {
+            let told = message(&format!("sim:ftl+{parameters}"));
+            assert!(told.contains(advice), "{parameters}: {told}");
+        }
+        assert!(message("sim:op=7%").contains("unknown parameter \"op\" - known are capacity,"));
+        assert!(message("sim:capacity=1GiB+ftl").contains("ftl chooses the model of the drive - begin with sim:ftl"));
+    }
+}
