@@ -1,17 +1,28 @@
 //! The inside of an SSD: a flash translation layer, and what it makes of the writes of a host.
 //!
 //! ```text
-//! host writes units of the logical space -> mapping -> append points (one a handle) -> superblocks
-//!                                                 garbage collection: victim -> its valid units -> append point
+//! host writes units of the logical space -> map -> append points (one a handle) -> superblocks
+//!                                           garbage collection: victim -> its valid units -> append point
 //! ```
 //!
 //! Pure and deterministic: no clock, no device; all chance comes from a seed. What it counts has the names of
-//! NVMe's FDP statistics.
+//! NVMe's FDP statistics. Whoever wants to know what is done to the flash, and in which order, gives a [`Media`].
 
 #![forbid(unsafe_code)]
 
+mod check;
+mod collect;
 mod counters;
+mod drive;
+mod map;
+mod media;
+pub mod over_provisioning;
 mod spec;
+mod valid;
+mod victim;
+mod wear;
 
 pub use counters::Counters;
-pub use spec::{Append, Isolation, Spec, Victim};
+pub use drive::Ftl;
+pub use media::{Cause, Extent, Media};
+pub use spec::{Append, Firmware, Isolation, Spec, SpecError, Victim};

@@ -7,7 +7,7 @@ pub struct Spec {
     pub logical_bytes: u64,
     /// Bytes of a mapping unit, the smallest that is written and moved: 4 KiB to 64 KiB.
     pub unit_bytes: u32,
-    /// Over-provisioning, (T - U) / U, where T is all of the flash. Above 0.
+    /// Over-provisioning, (T - U) / U, where T is all of the flash. Above 0. See [`crate::over_provisioning`].
     pub over_provisioning: f64,
     /// Bytes of a superblock (NVMe: a reclaim unit), which is erased as a whole.
     pub superblock_bytes: u64,
@@ -23,6 +23,160 @@ pub struct Spec {
     pub reserve_superblocks: u32,
     /// Wear levelling: erases of the most and of the least worn superblock may differ by this; none: no levelling.
     pub wear_gap: Option<u32>,
+    /// What its firmware does that breaks what handles promise.
+    pub firmware: Firmware,
+}
+
+/// Behaviour of firmware that makes placement handles isolate less than they promise, each by itself; off by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Firmware {
+    /// Garbage collection writes the units of all handles into one append point, although they are persistently
+    /// isolated: data of a cold handle lies among that of a hot one from then on.
+    pub mixes_handles: bool,
+    /// With each superblock that garbage collection takes it collects one of every other handle, full of valid units as
+    /// it may be: what is overwritten under one handle moves the data of others.
+    pub collects_all_handles: bool,
+    /// A superblock that a long sequential stream is just overwriting is collected at once, before the stream is
+    /// through with it.
+    pub collects_sequential_early: bool,
+}
+
+impl Spec {
+    /// A drive of `logical_bytes` with 7 % over-provisioning, 4 KiB units, one handle, greedy garbage collection with an
+    /// append point of its own, and superblocks of about a thousandth of it.
+    pub fn of(logical_bytes: u64) -> Self {
+        let unit_bytes = 4096;
+        Self {
+            logical_bytes,
+            unit_bytes,
+            over_provisioning: 0.07,
+            superblock_bytes: (logical_bytes / 1024).next_power_of_two().max(64 * u64::from(unit_bytes)),
+            victim: Victim::Greedy,
+            append: Append::Separate,
+            handles: 1,
+            isolation: Isolation::Persistently,
+            reserve_superblocks: 1,
+            wear_gap: None,
+            firmware: Firmware::default(),
+        }
+    }
+
+    /// Superblocks of the flash: the nearest whole number to (1 + over-provisioning) x the logical bytes.
+    pub fn superblocks(&self) -> u64 {
+        (self.logical_bytes as f64 * (1.0 + self.over_provisioning) / self.superblock_bytes as f64).round() as u64
+    }
+
+    /// Superblocks that garbage collection has open at most.
+    fn collection_points(&self) -> u64 {
+        match self.append {
+            Append::Shared => 0,
+            Append::Separate => 1,
+            Append::PerHandle => u64::from(self.handles),
+        }
+    }
+
+    /// Whether such a drive can be: garbage collection always finds room.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if !(self.over_provisioning > 0.0 && self.over_provisioning <= OVER_PROVISIONING_MAX) {
+            return Err(SpecError::OverProvisioning { value: self.over_provisioning });
+        }
+        let unit = u64::from(self.unit_bytes);
+        if !unit.is_power_of_two() || !(4 << 10..=64 << 10).contains(&unit) {
+            return Err(SpecError::Unit { unit });
+        }
+        if self.superblock_bytes < 2 * unit || !self.superblock_bytes.is_multiple_of(unit) {
+            return Err(SpecError::Superblock { superblock: self.superblock_bytes, unit });
+        }
+        if self.logical_bytes == 0 || !self.logical_bytes.is_multiple_of(unit) {
+            return Err(SpecError::Logical { logical: self.logical_bytes, unit });
+        }
+        if self.handles == 0 {
+            return Err(SpecError::NoHandle);
+        }
+        if self.victim == Victim::Choices(0) {
+            return Err(SpecError::NoChoice);
+        }
+        if self.handles > 1 && self.append == Append::Separate && self.isolation == Isolation::Persistently {
+            return Err(SpecError::Isolation { handles: self.handles });
+        }
+        // Superblock 0 is none of the drive's, see `Map`.
+        let per_superblock = self.superblock_bytes / unit;
+        let flash_units = u128::from(self.superblocks() + 1) * u128::from(per_superblock);
+        if flash_units > UNITS_MAX {
+            return Err(SpecError::TooManyUnits { units: flash_units, unit });
+        }
+        // With no more than the reserve free and all append points full there must be a superblock with an invalid unit.
+        let (data, reserve) = (self.logical_bytes / self.superblock_bytes + 1, u64::from(self.reserve_superblocks));
+        let (host_points, collection_points) = (u64::from(self.handles), self.collection_points());
+        if reserve == 0 {
+            return Err(SpecError::NoReserve);
+        }
+        if self.superblocks() < data + reserve + host_points + collection_points {
+            return Err(SpecError::TooFewSuperblocks {
+                superblocks: self.superblocks(),
+                superblock: self.superblock_bytes,
+                over_provisioning: self.over_provisioning,
+                data,
+                reserve,
+                host_points,
+                collection_points,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// No drive has 100 times the flash that it shows.
+const OVER_PROVISIONING_MAX: f64 = 100.0;
+
+/// Units of flash have numbers of 32 bits; the highest bit of a count says that its superblock is not to be collected.
+const UNITS_MAX: u128 = 1 << 32;
+
+/// Why there is no such drive.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum SpecError {
+    #[error(
+        "over-provisioning of {value}: it is (T - U) / U, flash that the host does not see over what it sees, and \
+             garbage collection needs some: give more than 0, such as 0.07 or 0.28, and at most {OVER_PROVISIONING_MAX}"
+    )]
+    OverProvisioning { value: f64 },
+    #[error("a mapping unit of {unit} bytes: give a power of two from 4096 to 65536")]
+    Unit { unit: u64 },
+    #[error(
+        "a superblock of {superblock} bytes with mapping units of {unit}: give a multiple of the unit, two or more"
+    )]
+    Superblock { superblock: u64, unit: u64 },
+    #[error("a logical size of {logical} bytes with mapping units of {unit}: give a multiple of the unit, one or more")]
+    Logical { logical: u64, unit: u64 },
+    #[error("a drive with no reclaim unit handle: give at least 1, which is that of writes that name none")]
+    NoHandle,
+    #[error("no superblocks in reserve: garbage collection has nowhere to begin: give at least 1")]
+    NoReserve,
+    #[error("a victim that is the best of 0 superblocks: give at least 1, such as 10")]
+    NoChoice,
+    #[error(
+        "garbage collection with one append point for all of {handles} handles that are persistently isolated: give \
+             each its own, or make them initially isolated"
+    )]
+    Isolation { handles: u16 },
+    #[error(
+        "{units} mapping units of {unit} bytes: at most 2^32 can be told apart: give a larger unit or a smaller drive"
+    )]
+    TooManyUnits { units: u128, unit: u64 },
+    #[error("{superblocks} superblocks of {superblock} bytes with {over_provisioning} over-provisioning: needed are {data} for \
+             the data + {reserve} in reserve + {host_points} that handles write to + {collection_points} that garbage \
+             collection writes to = {}: give more over-provisioning, smaller superblocks, or fewer handles",
+            data + reserve + host_points + collection_points)]
+    TooFewSuperblocks {
+        superblocks: u64,
+        superblock: u64,
+        over_provisioning: f64,
+        data: u64,
+        reserve: u64,
+        host_points: u64,
+        collection_points: u64,
+    },
 }
 
 /// Which superblock garbage collection takes.
@@ -56,4 +210,63 @@ pub enum Isolation {
     Initially,
     /// Persistently isolated: it never does.
     Persistently,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut Spec)) -> String {
+        let mut spec = Spec::of(1 << 30);
+        change(&mut spec);
+        spec.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_drive_of_any_usual_size_can_be() {
+        for logical_bytes in [1 << 26, 1 << 30, 64 << 30, 1_920_383_410_176, 7_681_501_126_656] {
+            assert_eq!(Spec::of(logical_bytes).check(), Ok(()), "{logical_bytes}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_numbers() {
+        for value in [0.0, -0.07, f64::NAN, f64::INFINITY, 101.0] {
+            assert!(
+                refused(|spec| spec.over_provisioning = value).contains(&format!("over-provisioning of {value}: "))
+            );
+        }
+        for unit in [0, 512, 5000, 128 << 10] {
+            assert!(refused(|spec| spec.unit_bytes = unit).contains(&format!("a mapping unit of {unit} bytes: ")));
+        }
+        for superblock in [0, 2048, 4096, 10_000] {
+            let message = refused(|spec| spec.superblock_bytes = superblock);
+            assert!(message.contains(&format!("a superblock of {superblock} bytes with mapping units of 4096: ")));
+        }
+        for logical in [0, 1, (1 << 30) + 512] {
+            assert!(
+                refused(|spec| spec.logical_bytes = logical).contains(&format!("a logical size of {logical} bytes"))
+            );
+        }
+        assert!(refused(|spec| spec.handles = 0).contains("no reclaim unit handle"));
+        assert!(refused(|spec| spec.victim = Victim::Choices(0)).contains("best of 0"));
+        assert!(refused(|spec| spec.handles = 2).contains("one append point for all of 2 handles"));
+        assert!(refused(|spec| spec.logical_bytes = 1 << 50).contains("at most 2^32"));
+        assert!(refused(|spec| spec.logical_bytes = u64::MAX - 4095).contains("at most 2^32"));
+    }
+
+    #[test]
+    fn too_few_superblocks_say_the_arithmetic() {
+        let message = refused(|spec| {
+            (spec.handles, spec.append, spec.superblock_bytes) = (8, Append::PerHandle, 16 << 20);
+        });
+        assert_eq!(
+            message,
+            "68 superblocks of 16777216 bytes with 0.07 over-provisioning: needed are 65 for the data + 1 in reserve + \
+             8 that handles write to + 8 that garbage collection writes to = 82: give more over-provisioning, smaller \
+             superblocks, or fewer handles"
+        );
+        assert!(refused(|spec| spec.reserve_superblocks = 0).contains("no superblocks in reserve"));
+        assert!(refused(|spec| spec.reserve_superblocks = u32::MAX).contains("+ 4294967295 in reserve"));
+    }
 }

@@ -5,6 +5,7 @@
 
 pub mod buffer;
 pub mod ioctl;
+pub mod memory;
 pub mod mount;
 pub mod nvme;
 pub mod op;

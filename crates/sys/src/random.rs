@@ -4,7 +4,7 @@
 //! BigCrush, has one word of state and no bad seeds. Not for secrets.
 
 /// A stream of random numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Random {
     state: u64,
 }

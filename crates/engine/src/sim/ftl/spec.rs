@@ -1,7 +1,7 @@
 //! The text form of a drive with an FTL: what stands behind `sim:ftl+`.
 
 use crate::sim::spec::{nanoseconds, size_bytes};
-use ftl::{Append, Isolation, Spec, Victim};
+use ftl::{Append, Firmware, Isolation, Spec, Victim};
 use std::ops::RangeInclusive;
 
 /// A drive with a flash translation layer inside, as described.
@@ -108,6 +108,7 @@ impl Default for FtlDrive {
                 isolation: Isolation::Initially,
                 reserve_superblocks: 4,
                 wear_gap: None,
+                firmware: Firmware::default(),
             },
             flash: Flash {
                 channels: 8,
@@ -133,10 +134,9 @@ impl FtlDrive {
         let (spec, flash) = (&mut self.spec, &mut self.flash);
         match name {
             "op" => spec.over_provisioning = share(value).filter(|op| *op <= 10.0).ok_or(OP)?,
-            // p of all the flash is p / (1 - p) of what the host sees.
             "op-of-flash" => {
                 let of_flash = share(value).filter(|op| *op < 0.9).ok_or(OP)?;
-                spec.over_provisioning = of_flash / (1.0 - of_flash);
+                spec.over_provisioning = ftl::over_provisioning::from_share_of_flash(of_flash);
             }
             "unit" => {
                 let fits = |n: &u64| n.is_power_of_two() && UNIT_BYTES.contains(n);
@@ -291,6 +291,7 @@ mod tests {
             isolation: Isolation::Persistently,
             reserve_superblocks: 6,
             wear_gap: Some(100),
+            firmware: Firmware::default(),
         };
         let flash = Flash {
             channels: 4,

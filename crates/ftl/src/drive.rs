@@ -1,0 +1,234 @@
+//! The drive: what the host asks of it.
+
+use crate::map::Map;
+use crate::media::{Cause, Extent, Media};
+use crate::spec::{Spec, SpecError};
+use crate::valid::Valid;
+use crate::victim::Victims;
+use crate::wear::Wear;
+use crate::{Append, Counters};
+use std::collections::{BTreeMap, VecDeque};
+use sys::random::Random;
+
+/// A flash translation layer: page-mapped, with superblocks that are erased as a whole.
+///
+/// Units of the host are numbered from 0. Everything follows from the [`Spec`], the seed and the calls.
+#[derive(Clone, PartialEq)]
+pub struct Ftl {
+    pub(crate) spec: Spec,
+    pub(crate) map: Map,
+    pub(crate) valid: Valid,
+    /// Erased superblocks, in the order in which they will be used.
+    pub(crate) free: VecDeque<u32>,
+    /// Where is written: those of the host's handles, then those of garbage collection.
+    pub(crate) points: Vec<Point>,
+    /// By superblock: the handle whose units are in it.
+    pub(crate) owner: Vec<u16>,
+    pub(crate) victims: Victims,
+    pub(crate) wear: Wear,
+    pub(crate) random: Random,
+    pub(crate) host_units: u64,
+    pub(crate) moved_units: u64,
+    pub(crate) erases: u64,
+}
+
+/// The superblock that is being filled.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Point {
+    /// None if 0, and when it is full.
+    pub(crate) superblock: u32,
+    /// The unit of the flash that is written next.
+    pub(crate) next: u32,
+    /// That behind its last.
+    pub(crate) end: u32,
+}
+
+impl Point {
+    pub(crate) fn room(&self) -> u32 {
+        self.end - self.next
+    }
+}
+
+impl Ftl {
+    /// A drive on which nothing was written yet.
+    pub fn new(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
+        spec.check()?;
+        let per_superblock = (spec.superblock_bytes / u64::from(spec.unit_bytes)) as u32;
+        let units = (spec.logical_bytes / u64::from(spec.unit_bytes)) as u32;
+        let superblocks = spec.superblocks() as u32;
+        let handles = usize::from(spec.handles);
+        let collection_points = match spec.append {
+            Append::Shared => 0,
+            Append::Separate => 1,
+            Append::PerHandle => handles,
+        };
+        Ok(Self {
+            spec: spec.clone(),
+            map: Map::new(units, superblocks, per_superblock),
+            valid: Valid::new(superblocks),
+            free: (1..=superblocks).collect(),
+            points: vec![Point::default(); handles + collection_points],
+            owner: vec![0; superblocks as usize + 1],
+            victims: Victims::new(superblocks, handles),
+            wear: Wear::new(superblocks),
+            random: Random::new(seed),
+            host_units: 0,
+            moved_units: 0,
+            erases: 0,
+        })
+    }
+
+    /// As [`Self::write_on`], with nobody listening.
+    #[inline]
+    pub fn write(&mut self, first_unit: u64, units: u32, handle: u16) {
+        self.write_on(first_unit, units, handle, &mut ());
+    }
+
+    /// The host writes `units` units from `first_unit` on. A handle that the drive does not have is its first.
+    ///
+    /// Where there is no free superblock but the reserve, garbage collection runs first until there is one.
+    ///
+    /// # Panics
+    ///
+    /// If the drive ends before the last unit.
+    #[inline]
+    pub fn write_on(&mut self, first_unit: u64, units: u32, handle: u16, media: &mut impl Media) {
+        self.check_range(first_unit, units);
+        let handle = if handle < self.spec.handles { usize::from(handle) } else { 0 };
+        if self.spec.firmware.collects_sequential_early {
+            self.watch_sequential(first_unit as u32, units, handle);
+        }
+        let (mut unit, end) = (first_unit as u32, first_unit as u32 + units);
+        while unit < end {
+            if self.points[handle].room() == 0 {
+                self.make_room(handle, media);
+            }
+            let point = &mut self.points[handle];
+            let (superblock, at, count) = (point.superblock, point.next, point.room().min(end - unit));
+            self.map.write(unit, at, count, |left| self.valid.remove_one(left));
+            self.host_units += u64::from(count);
+            self.appended(handle, superblock, count);
+            media.program(self.extent(at, count), Cause::Host);
+            unit += count;
+        }
+    }
+
+    /// The host no longer needs `units` units from `first_unit` on (NVMe: deallocate; ATA: TRIM).
+    ///
+    /// # Panics
+    ///
+    /// If the drive ends before the last unit.
+    pub fn deallocate(&mut self, first_unit: u64, units: u32) {
+        self.check_range(first_unit, units);
+        for unit in first_unit as u32..first_unit as u32 + units {
+            let left = self.map.forget(unit);
+            self.valid.remove_one(left);
+        }
+    }
+
+    #[inline]
+    fn check_range(&self, first_unit: u64, units: u32) {
+        let all = u64::from(self.map.units());
+        assert!(
+            first_unit <= all && u64::from(units) <= all - first_unit,
+            "units {first_unit} + {units} of a drive of {all}"
+        );
+    }
+
+    /// A superblock for the append point, after as much garbage collection as that takes.
+    #[cold]
+    fn make_room(&mut self, point: usize, media: &mut impl Media) {
+        // Garbage collection may write to this point, too.
+        while self.points[point].room() == 0 {
+            if self.free.len() > self.spec.reserve_superblocks as usize {
+                self.open(point);
+            } else {
+                self.collect_on(u32::MAX, media).expect("a superblock with an invalid unit, see Spec::check");
+            }
+        }
+    }
+
+    /// Takes a free superblock for the append point.
+    pub(crate) fn open(&mut self, point: usize) {
+        let superblock = self.free.pop_front().expect("the reserve has one for garbage collection");
+        let next = superblock * self.map.per_superblock();
+        self.points[point] = Point { superblock, next, end: next + self.map.per_superblock() };
+        self.owner[superblock as usize] = (point % usize::from(self.spec.handles)) as u16;
+    }
+
+    /// Units were written at the append point, which is in `superblock`.
+    #[inline]
+    pub(crate) fn appended(&mut self, point: usize, superblock: u32, units: u32) {
+        self.valid.add(superblock, units);
+        let point = &mut self.points[point];
+        point.next += units;
+        if point.next == point.end {
+            *point = Point::default();
+            self.valid.close(superblock);
+            self.victims.filled(superblock, self.host_units + self.moved_units, self.spec.victim);
+        }
+    }
+
+    /// Units of the flash, as the media know them.
+    #[inline]
+    pub(crate) fn extent(&self, flash: u32, units: u32) -> Extent {
+        let superblock = self.map.superblock_of(flash);
+        Extent { superblock: superblock - 1, first: flash - superblock * self.map.per_superblock(), units }
+    }
+
+    /// Where a unit lies in the flash, if it was written.
+    pub fn locate(&self, unit: u64) -> Option<Extent> {
+        self.check_range(unit, 1);
+        self.map.flash_of(unit as u32).map(|flash| self.extent(flash, 1))
+    }
+
+    /// How it was made.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Units that the host sees.
+    pub fn units(&self) -> u64 {
+        u64::from(self.map.units())
+    }
+
+    /// Units of the host that are mapped.
+    pub fn mapped_units(&self) -> u64 {
+        self.valid.total()
+    }
+
+    /// Units of a superblock.
+    pub fn superblock_units(&self) -> u32 {
+        self.map.per_superblock()
+    }
+
+    /// Superblocks of the drive.
+    pub fn superblocks(&self) -> u32 {
+        self.owner.len() as u32 - 1
+    }
+
+    /// Superblocks that are erased. The host gets none of the reserve.
+    pub fn free_superblocks(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Over-provisioning, (T - U) / U, of the whole superblocks that there are.
+    pub fn over_provisioning(&self) -> f64 {
+        f64::from(self.superblocks()) * self.spec.superblock_bytes as f64 / self.spec.logical_bytes as f64 - 1.0
+    }
+
+    /// What was counted since it was made.
+    pub fn counters(&self) -> Counters {
+        let unit_bytes = u64::from(self.spec.unit_bytes);
+        Counters {
+            hbmw: self.host_units * unit_bytes,
+            mbmw: (self.host_units + self.moved_units) * unit_bytes,
+            mbe: self.erases * self.spec.superblock_bytes,
+        }
+    }
+
+    /// How many superblocks were erased how often.
+    pub fn erase_histogram(&self) -> &BTreeMap<u32, u32> {
+        self.wear.histogram()
+    }
+}

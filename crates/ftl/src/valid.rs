@@ -1,0 +1,113 @@
+//! How many units are valid in each superblock, and where the fewest are.
+//!
+//! A count only falls while its superblock is closed. So the least of each group of 256 is kept by one comparison that is
+//! nearly never true, and to find the least of all takes a look at every group and at one of them: no list is relinked
+//! when a unit is overwritten.
+
+/// Marks the count of a superblock that is not to be collected: free, open, being collected, or none.
+const NOT_CLOSED: u32 = 1 << 31;
+
+/// Superblocks of a group.
+const GROUP: usize = 256;
+
+/// Counts by superblock.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Valid {
+    /// Valid units; with [`NOT_CLOSED`] unless closed.
+    counts: Vec<u32>,
+    /// The least of each group.
+    least: Vec<u32>,
+    /// The group after that of the last victim: those with the same count take turns.
+    hand: usize,
+}
+
+impl Valid {
+    pub(crate) fn new(superblocks: u32) -> Self {
+        let counts = vec![NOT_CLOSED; superblocks as usize + 1];
+        let least = vec![u32::MAX; counts.len().div_ceil(GROUP)];
+        Self { counts, least, hand: 0 }
+    }
+
+    /// How many units of it are valid.
+    #[inline]
+    pub(crate) fn of(&self, superblock: u32) -> u32 {
+        self.counts[superblock as usize] & !NOT_CLOSED
+    }
+
+    /// Whether all of it was written and none of it was collected.
+    #[inline]
+    pub(crate) fn is_closed(&self, superblock: u32) -> bool {
+        self.counts[superblock as usize] & NOT_CLOSED == 0
+    }
+
+    /// Units were written to it.
+    #[inline]
+    pub(crate) fn add(&mut self, superblock: u32, units: u32) {
+        self.counts[superblock as usize] += units;
+    }
+
+    /// One unit of it is no longer valid. Of superblock 0, that of units that lay nowhere, no count is kept.
+    #[inline]
+    pub(crate) fn remove_one(&mut self, superblock: u32) {
+        let count = &mut self.counts[superblock as usize];
+        // Superblock 0 stays marked: 2^31 falls to 2^31 again.
+        *count -= u32::from(superblock != 0);
+        let least = &mut self.least[superblock as usize / GROUP];
+        if *count < *least {
+            *least = *count;
+        }
+    }
+
+    /// Units were moved out of a superblock that is being collected.
+    pub(crate) fn remove(&mut self, superblock: u32, units: u32) {
+        debug_assert!(!self.is_closed(superblock));
+        self.counts[superblock as usize] -= units;
+    }
+
+    /// It is full: it can be collected from now on.
+    pub(crate) fn close(&mut self, superblock: u32) {
+        self.counts[superblock as usize] &= !NOT_CLOSED;
+        let least = &mut self.least[superblock as usize / GROUP];
+        *least = self.counts[superblock as usize].min(*least);
+    }
+
+    /// It is being collected.
+    pub(crate) fn take(&mut self, superblock: u32) {
+        self.counts[superblock as usize] |= NOT_CLOSED;
+        let group = superblock as usize / GROUP;
+        self.least[group] = self.group(group).iter().copied().min().unwrap_or(u32::MAX);
+    }
+
+    /// The closed superblock with the fewest valid units, and how many.
+    pub(crate) fn fewest(&mut self) -> Option<(u32, u32)> {
+        let least = self.least.iter().copied().min()?;
+        if least >= NOT_CLOSED {
+            return None;
+        }
+        let from_hand = self.least[self.hand..].iter().position(|&of_group| of_group == least);
+        let group =
+            from_hand.map(|at| at + self.hand).or_else(|| self.least.iter().position(|&of_group| of_group == least))?;
+        self.hand = (group + 1) % self.least.len();
+        let at = self.group(group).iter().position(|&count| count == least)?;
+        Some(((group * GROUP + at) as u32, least))
+    }
+
+    fn group(&self, group: usize) -> &[u32] {
+        let end = ((group + 1) * GROUP).min(self.counts.len());
+        &self.counts[group * GROUP..end]
+    }
+
+    /// The closed superblocks and their counts.
+    pub(crate) fn closed(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.counts
+            .iter()
+            .zip(0..)
+            .filter(|(count, _)| **count < NOT_CLOSED)
+            .map(|(&count, superblock)| (superblock, count))
+    }
+
+    /// Valid units of the drive.
+    pub(crate) fn total(&self) -> u64 {
+        (1..self.counts.len() as u32).map(|superblock| u64::from(self.of(superblock))).sum()
+    }
+}
