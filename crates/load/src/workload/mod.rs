@@ -15,10 +15,12 @@
 //! * [`act`]: ACT's storage and index tests
 //! * [`prepare`]: a device written from end to end, and samples of it compared
 //! * [`replay`]: the operations of a recorded trace at their instants
+//! * [`tenants`]: log-structured record stores, each on its space of a drive
 
 pub mod act;
 pub mod prepare;
 pub mod replay;
+pub mod tenants;
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::Plan;

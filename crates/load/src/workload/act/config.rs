@@ -119,7 +119,7 @@ impl ActConfig {
 }
 
 /// Size of a record of `record_bytes` as stored, in bytes.
-pub(super) fn stored_bytes(record_bytes: u32) -> u32 {
+pub(in crate::workload) fn stored_bytes(record_bytes: u32) -> u32 {
     record_bytes.checked_next_multiple_of(RECORD_STEP_BYTES).unwrap_or(u32::MAX)
 }
 

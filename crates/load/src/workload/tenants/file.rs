@@ -1,0 +1,407 @@
+//! The TOML form of tenants, and where they lie on their devices.
+
+use super::{Keys, Reuse, Size, Space, Tenant, Tenants};
+use crate::rate::Rate;
+use crate::workload::act::config::stored_bytes;
+use engine::sim::size_bytes;
+use results::units::{self, Grouped, quoted};
+use serde::Deserialize;
+use std::ops::{Range, RangeInclusive};
+use toml::Spanned;
+
+/// Longest name of a tenant: it becomes part of those of streams.
+const NAME_MAX: usize = 32;
+
+/// Most tenants of a file; an NVMe drive has 128 placement handles at most.
+const TENANTS_MAX: usize = 128;
+
+/// Write blocks, as the server takes them and smaller.
+const WRITE_BLOCK_BYTES: RangeInclusive<u64> = 32 << 10..=8 << 20;
+
+/// Of a rate, a second.
+const OPERATIONS_MAX: u64 = 1_000_000_000;
+
+/// Tenants that cannot be: a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TenantsError(pub String);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct File {
+    operations_per_sec: Option<u64>,
+    duration_sec: Option<u32>,
+    seed: Option<u64>,
+    #[serde(default)]
+    defaults: Options,
+    #[serde(default)]
+    tenant: Vec<Spanned<Options>>,
+}
+
+/// What a tenant, or all of them, can be told.
+#[derive(Deserialize, Default, Clone)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Options {
+    name: Option<String>,
+    device: Option<String>,
+    space_pct: Option<f64>,
+    space: Option<String>,
+    at: Option<String>,
+    write_block: Option<String>,
+    record_bytes: Option<u32>,
+    fill_pct: Option<f64>,
+    defrag_lwm_pct: Option<u32>,
+    keys: Option<Keys>,
+    reuse: Option<Reuse>,
+    weight: Option<u32>,
+    mix: Option<Mix>,
+    read_pct: Option<u32>,
+    reads_per_sec: Option<u64>,
+    writes_per_sec: Option<u64>,
+    placement: Option<u16>,
+    defrag_placement: Option<u16>,
+}
+
+/// Shares of reads and updates of the Yahoo! Cloud Serving Benchmark.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum Mix {
+    YcsbA,
+    YcsbB,
+    YcsbC,
+}
+
+impl Mix {
+    fn read_pct(self) -> u32 {
+        match self {
+            Self::YcsbA => 50,
+            Self::YcsbB => 95,
+            Self::YcsbC => 100,
+        }
+    }
+}
+
+/// What is wrong about one key, and what to do.
+struct Wrong {
+    key: &'static str,
+    why: String,
+}
+
+fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong { key, why: why.into() })
+}
+
+impl Tenants {
+    /// Reads `text`, which is called `path`. Errors: each with its line.
+    pub fn parse(path: &str, text: &str) -> Result<Self, TenantsError> {
+        let at = |offset: usize, why: &str| {
+            let line = text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+            TenantsError(format!("{path} line {line}: {why}"))
+        };
+        let file: File = toml::from_str(text).map_err(|error| {
+            let why = units::in_one_line(&error.message().chars().take(400).collect::<String>());
+            at(error.span().map_or(0, |span| span.start), &why)
+        })?;
+        let count = file.tenant.len();
+        if count == 0 || count > TENANTS_MAX {
+            let why = format!(
+                "it has {} - give 1 to {TENANTS_MAX}, each as [[tenant]]",
+                units::count(count as u64, "tenant")
+            );
+            return Err(TenantsError(format!("{path}: {why}")));
+        }
+        let weights: u64 = file.tenant.iter().map(|own| u64::from(weight(own.get_ref(), &file.defaults))).sum();
+        let mut tenants: Vec<Tenant> = Vec::new();
+        for own in &file.tenant {
+            let own_at = own.span().start;
+            let tenant = tenant(own.get_ref(), &file, weights).and_then(|tenant| match &tenants {
+                earlier if earlier.iter().any(|other| other.name == tenant.name) => {
+                    wrong("name", format!("{} is the name of two tenants - give each its own", quoted(&tenant.name)))
+                }
+                _ => Ok(tenant),
+            });
+            tenants
+                .push(tenant.map_err(|Wrong { key, why }| at(offset_of(text, own_at, key), &format!("{key}: {why}")))?);
+        }
+        let tenants = shared_out(tenants);
+        let duration_sec = file.duration_sec.unwrap_or(3_600);
+        if duration_sec == 0 {
+            return Err(at(offset_of(text, 0, "duration-sec"), "duration-sec: is 0 - give at least 1"));
+        }
+        Ok(Self { tenants, duration_sec, seed: file.seed })
+    }
+}
+
+/// Where a tenant that begins at `start` has `key`: in its own table, among the defaults or at the top; else its start.
+fn offset_of(text: &str, start: usize, key: &str) -> usize {
+    let within = |from: usize| {
+        let mut offset = from;
+        for line in text.get(from..).unwrap_or_default().split_inclusive('\n') {
+            let words = line.trim_start();
+            if words.starts_with('[') && offset > from {
+                break;
+            }
+            if words.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('=')) {
+                return Some(offset);
+            }
+            offset += line.len();
+        }
+        None
+    };
+    within(start).or_else(|| within(text.find("[defaults]")?)).or_else(|| within(0)).unwrap_or(start)
+}
+
+fn weight(own: &Options, defaults: &Options) -> u32 {
+    own.weight.or(defaults.weight).unwrap_or(1)
+}
+
+/// The tenant of `own`, with its part of the operations of all.
+fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, Wrong> {
+    let defaults = &file.defaults;
+    macro_rules! given {
+        ($field:ident) => {
+            own.$field.clone().or_else(|| defaults.$field.clone())
+        };
+    }
+    let name = name(own)?;
+    let write_block_bytes = given!(write_block).unwrap_or_else(|| "128KiB".to_owned());
+    let write_block_bytes = match size_bytes(&write_block_bytes.replace(' ', "")) {
+        Some(bytes) if WRITE_BLOCK_BYTES.contains(&bytes) && bytes.is_power_of_two() => bytes as u32,
+        _ => {
+            return wrong(
+                "write-block",
+                format!("is {} - give a power of two from 32KiB to 8MiB", quoted(&write_block_bytes)),
+            );
+        }
+    };
+    let record_bytes = match given!(record_bytes).unwrap_or(1_024) {
+        bytes if bytes > 0 && bytes <= write_block_bytes => stored_bytes(bytes),
+        bytes => return wrong("record-bytes", format!("is {bytes} - give 1 to {write_block_bytes}, the write block")),
+    };
+    let fill_pct = given!(fill_pct).unwrap_or(50.0);
+    if !(fill_pct > 0.0 && fill_pct < 100.0) {
+        return wrong(
+            "fill-pct",
+            format!("is {fill_pct} - give more than 0 and less than 100: live records, percent of the space"),
+        );
+    }
+    let defrag_lwm_pct = given!(defrag_lwm_pct).unwrap_or(50);
+    if !(1..=99).contains(&defrag_lwm_pct) {
+        return wrong("defrag-lwm-pct", format!("is {defrag_lwm_pct} - give 1 to 99"));
+    }
+    for (key, placement) in [("placement", given!(placement)), ("defrag-placement", given!(defrag_placement))] {
+        if placement == Some(0) {
+            return wrong(key, "is 0 - placement handles are counted from 1");
+        }
+    }
+    let placement = given!(placement);
+    let (reads, writes) = rates(own, file, weights)?;
+    Ok(Tenant {
+        name,
+        device: device(given!(device))?,
+        space: space(own, defaults)?,
+        write_block_bytes,
+        record_bytes,
+        fill: fill_pct / 100.0,
+        defrag_lwm_pct,
+        keys: checked(given!(keys).unwrap_or(Keys::Uniform))?,
+        reuse: given!(reuse).unwrap_or_default(),
+        reads,
+        writes,
+        placement,
+        defrag_placement: given!(defrag_placement).or(placement),
+    })
+}
+
+fn name(own: &Options) -> Result<String, Wrong> {
+    let Some(name) = &own.name else { return wrong("name", "is missing - give each tenant one") };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain) {
+        true => Ok(name.clone()),
+        false => {
+            wrong("name", format!("is {} - give 1 to {NAME_MAX} letters, digits, \".\", \"-\", \"_\"", shown(name)))
+        }
+    }
+}
+
+/// A text of a file in a message: not all of a megabyte.
+fn shown(text: &str) -> String {
+    quoted(&text.chars().take(80).collect::<String>())
+}
+
+fn device(name: Option<String>) -> Result<Option<String>, Wrong> {
+    match name {
+        Some(name) if name.is_empty() || name.contains('\0') => {
+            wrong("device", format!("is {} - give the path of a device, or \"sim:\"", shown(&name)))
+        }
+        name => Ok(name),
+    }
+}
+
+fn checked(keys: Keys) -> Result<Keys, Wrong> {
+    let is_part = |pct: f64| pct > 0.0 && pct < 100.0;
+    match keys {
+        Keys::Zipfian { theta } if !(theta > 0.0 && theta <= 10.0) => {
+            wrong("keys", format!("theta is {theta} - give more than 0 and at most 10; 0.99 in YCSB"))
+        }
+        Keys::HotCold { keys_pct, traffic_pct } if !is_part(keys_pct) || !is_part(traffic_pct) => wrong(
+            "keys",
+            format!(
+                "keys-pct is {keys_pct} and traffic-pct {traffic_pct} - give more than 0 and less than 100 for each"
+            ),
+        ),
+        keys => Ok(keys),
+    }
+}
+
+fn space(own: &Options, defaults: &Options) -> Result<Space, Wrong> {
+    let bytes = |key, text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => match size_bytes(&text.replace(' ', "")) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => wrong(key, format!("is {} - give a size such as \"480GB\" or \"64GiB\"", shown(text))),
+        },
+    };
+    let (given, pct) = match (&own.space, own.space_pct) {
+        (Some(_), Some(_)) => return wrong("space-pct", "is given, and space too - leave one of them"),
+        (None, None) => (bytes("space", &defaults.space)?, defaults.space_pct),
+        (space, pct) => (bytes("space", space)?, pct),
+    };
+    let size = match (given, pct) {
+        (Some(0), _) => return wrong("space", "is 0 - give a size such as \"480GB\""),
+        (Some(bytes), _) => Size::Bytes(bytes),
+        (None, Some(pct)) if pct > 0.0 && pct <= 100.0 => Size::Pct(pct),
+        (None, Some(pct)) => return wrong("space-pct", format!("is {pct} - give more than 0 and at most 100")),
+        (None, None) => Size::Pct(0.0),
+    };
+    Ok(Space { size, at: bytes("at", &own.at)? })
+}
+
+/// Tenants without a size share equally what those of their device leave of it, as far as that is known now: shares.
+fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
+    let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
+    for device in &devices {
+        let on = || tenants.iter().filter(|tenant| tenant.device == *device);
+        let said: f64 = on().map(|tenant| if let Size::Pct(pct) = tenant.space.size { pct } else { 0.0 }).sum();
+        let unsaid = on().filter(|tenant| tenant.space.size == Size::Pct(0.0)).count();
+        let part = (100.0 - said).max(0.0) / unsaid.max(1) as f64;
+        let without =
+            tenants.iter_mut().filter(|tenant| tenant.device == *device && tenant.space.size == Size::Pct(0.0));
+        without.for_each(|tenant| tenant.space.size = Size::Pct(part));
+    }
+    tenants
+}
+
+/// Reads and writes a second.
+fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), Wrong> {
+    let defaults = &file.defaults;
+    let absolute = [
+        ("reads-per-sec", own.reads_per_sec.or(defaults.reads_per_sec)),
+        ("writes-per-sec", own.writes_per_sec.or(defaults.writes_per_sec)),
+    ];
+    if let Some((key, Some(rate))) = absolute.iter().find(|(_, rate)| rate.is_some_and(|rate| rate > OPERATIONS_MAX)) {
+        return wrong(key, format!("is {} - give at most {}", Grouped(*rate), Grouped(OPERATIONS_MAX)));
+    }
+    let shares = [("weight", own.weight.is_some()), ("mix", own.mix.is_some()), ("read-pct", own.read_pct.is_some())];
+    let [(_, reads), (_, writes)] = absolute;
+    if reads.is_some() || writes.is_some() {
+        if let Some((key, _)) = shares.iter().find(|(_, is_given)| *is_given) {
+            return wrong(
+                key,
+                "is given, and reads-per-sec or writes-per-sec too - give rates, or a part of operations-per-sec",
+            );
+        }
+        return match (reads.unwrap_or(0), writes.unwrap_or(0)) {
+            (0, 0) => wrong("writes-per-sec", "is 0, and so are its reads - give it a load"),
+            (reads, writes) => Ok((Rate::per_sec(reads), Rate::per_sec(writes))),
+        };
+    }
+    let Some(all) = file.operations_per_sec else {
+        return wrong(
+            "writes-per-sec",
+            "is missing, and so is operations-per-sec at the top - give rates, or a total to share out",
+        );
+    };
+    if all == 0 || all > OPERATIONS_MAX {
+        return wrong("operations-per-sec", format!("is {all} - give 1 to {}", Grouped(OPERATIONS_MAX)));
+    }
+    let read_pct = match (own.mix, own.read_pct) {
+        (Some(_), Some(_)) => return wrong("read-pct", "is given, and mix too - leave one of them"),
+        (Some(mix), None) => mix.read_pct(),
+        (None, Some(pct)) => pct,
+        (None, None) => defaults.read_pct.or(defaults.mix.map(Mix::read_pct)).unwrap_or(50),
+    };
+    if read_pct > 100 {
+        return wrong("read-pct", format!("is {read_pct} - give 0 to 100"));
+    }
+    let weight = u128::from(weight(own, defaults));
+    if weight == 0 {
+        return wrong("weight", "is 0 - give at least 1");
+    }
+    let part = |pct: u32| Rate::nearest(u128::from(all) * weight * u128::from(pct), u128::from(weights) * 100);
+    Ok((part(read_pct), part(100 - read_pct)))
+}
+
+/// See [`Tenants::layout`].
+pub(super) fn layout(
+    tenants: &Tenants,
+    device: &str,
+    is_default: bool,
+    device_bytes: u64,
+) -> Result<Vec<(usize, Range<u64>)>, TenantsError> {
+    let is_on = |tenant: &Tenant| tenant.device.as_deref().map_or(is_default, |own| own == device);
+    let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
+    let on = || tenants.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
+    // So that each begins at a multiple of its own.
+    let step = on().map(|(_, tenant)| u64::from(tenant.write_block_bytes)).max().unwrap_or(1);
+    let mut next = 0;
+    for (place, tenant) in on() {
+        let fail = |why: String| Err(TenantsError(format!("tenant {}: {why}", quoted(&tenant.name))));
+        let block = u64::from(tenant.write_block_bytes);
+        let start = tenant.space.at.unwrap_or(next);
+        let size = match tenant.space.size {
+            Size::Bytes(bytes) => bytes,
+            // Exact to a byte up to 2^53; rounded down to whole steps in any case.
+            Size::Pct(pct) => (device_bytes as f64 * (pct / 100.0)) as u64 / step * step,
+        };
+        for (what, bytes) in [("begins at byte", start), ("has", size)] {
+            if bytes % block != 0 {
+                return fail(format!(
+                    "cannot use its space on {device} - it {what} {}, no multiple of its write block of {} - give {} or {}",
+                    Grouped(bytes),
+                    Grouped(block),
+                    bytes / block * block,
+                    bytes.next_multiple_of(block)
+                ));
+            }
+        }
+        let end = start.saturating_add(size);
+        if end > device_bytes || size == 0 {
+            return fail(format!(
+                "cannot use bytes {} to {} of {device} - it has {} - give it less space, or another device",
+                Grouped(start),
+                Grouped(end),
+                Grouped(device_bytes)
+            ));
+        }
+        let own = start..end;
+        if let Some((other, theirs)) =
+            placed.iter().find(|(_, theirs)| theirs.start < own.end && own.start < theirs.end)
+        {
+            return fail(format!(
+                "cannot use bytes {} to {} of {device} - tenant {} has bytes {} to {} - move one of them (at), or make it smaller",
+                Grouped(own.start),
+                Grouped(own.end),
+                quoted(&tenants.tenants[*other].name),
+                Grouped(theirs.start),
+                Grouped(theirs.end)
+            ));
+        }
+        next = end.next_multiple_of(step);
+        placed.push((place, own));
+    }
+    Ok(placed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,364 @@
+//! The model of a log-structured record store: which write block of its space is written next, and why.
+//!
+//! ```text
+//! updates -> client buffer ---full---> a free block                     the old copies die where they are
+//!                                          |
+//!                          block below the low-water mark -> read, its live records -> defrag buffer -> a free block
+//!                          once they are written the block is free, behind those that are
+//! ```
+//!
+//! The one idea: a drive sees whole blocks, so the model yields whole blocks, and knows of the records in them as little
+//! as their keys allow: under uniform keys a count ([`uniform`]), otherwise each one's place ([`records`]). Defragmentation
+//! keeps up: a block is collected as soon as it is below the mark, as a server does whose defrag-sleep is short enough.
+//! No clock, no device; all chance comes from the seed.
+
+mod free;
+mod records;
+mod steady;
+mod uniform;
+
+#[cfg(test)]
+mod tests;
+
+pub use steady::Steady;
+
+use super::keys::Draw;
+use super::{Keys, Tenant};
+use free::FreeBlocks;
+use records::{Records, shuffle};
+use results::units::{self, Grouped};
+use std::collections::VecDeque;
+use steady::RESERVE;
+use sys::random::Random;
+use uniform::Uniform;
+
+/// Memory that the records of a tenant may take.
+const MEMORY_MAX: u64 = 2 << 30;
+
+/// Why a block is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Clients filled it with updates.
+    Client,
+    /// Defragmentation filled it with records that were live in others.
+    Defrag,
+}
+
+/// A block that is written, by its number in the space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockWrite {
+    /// Which.
+    pub block: u32,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What a store does with a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Writes it.
+    Write(BlockWrite),
+    /// Defragmentation reads it, because there are too few live records in it.
+    Read(u32),
+}
+
+/// What a store did since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Blocks that clients filled.
+    pub client_blocks: u64,
+    /// Blocks that defragmentation filled.
+    pub defrag_blocks: u64,
+    /// Blocks that were collected, and are or will be free.
+    pub collected_blocks: u64,
+    /// Live records in them.
+    pub collected_live: u64,
+}
+
+impl HostCounters {
+    /// Write amplification of the store itself: what it wrote for each byte of its clients; none before the first.
+    pub fn waf(self) -> Option<f64> {
+        let clients = self.client_blocks as f64;
+        (self.client_blocks > 0).then(|| (clients + self.defrag_blocks as f64) / clients)
+    }
+}
+
+/// A store that cannot be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum HostError {
+    /// So few blocks that chance decides.
+    #[error("tenant {}: cannot use a space of {} of {block_bytes} bytes - a store has at least {least} - give it more space or smaller write blocks", units::quoted(.tenant), units::count(*.blocks, "write block"))]
+    Blocks {
+        /// The tenant.
+        tenant: String,
+        /// Its blocks.
+        blocks: u64,
+        /// Size of each.
+        block_bytes: u32,
+        /// How many it has at least.
+        least: u64,
+    },
+    /// More than are counted.
+    #[error("tenant {}: cannot use a space of {} write blocks of {block_bytes} bytes - at most {} are counted - use larger write blocks", units::quoted(.tenant), Grouped(*.blocks), Grouped(u64::from(u32::MAX) - 1))]
+    TooManyBlocks {
+        /// The tenant.
+        tenant: String,
+        /// Its blocks.
+        blocks: u64,
+        /// Size of each.
+        block_bytes: u32,
+    },
+    /// A full block would be collected at once.
+    #[error("tenant {}: cannot use a low-water mark of {lwm_pct} % - {records_per_block} records of {record_bytes} bytes fill {} of a write block of {block_bytes} bytes, so a full one would be collected at once - lower defrag-lwm-pct, or choose a record-bytes that fills blocks better", units::quoted(.tenant), units::percent(*.packed))]
+    MarkAboveBlock {
+        /// The tenant.
+        tenant: String,
+        /// Its mark.
+        lwm_pct: u32,
+        /// Share of a block that records can fill.
+        packed: f64,
+        /// Records that a block holds.
+        records_per_block: u32,
+        /// Size of each.
+        record_bytes: u32,
+        /// Size of a block.
+        block_bytes: u32,
+    },
+    /// Records that would take too much memory.
+    #[error("tenant {}: cannot model {} records of keys that are not uniform - the place of each is kept, {} of memory, and at most {} are taken - use larger records, a smaller space or uniform keys", units::quoted(.tenant), Grouped(*.records), units::bytes(*.bytes as f64), units::bytes(MEMORY_MAX as f64))]
+    TooManyRecords {
+        /// The tenant.
+        tenant: String,
+        /// Its records.
+        records: u64,
+        /// Memory for them.
+        bytes: u64,
+    },
+    /// More records than defragmentation can live with: the arithmetic, a sentence.
+    #[error("{0}")]
+    TooFull(String),
+    /// No free block is left.
+    #[error(transparent)]
+    OutOfSpace(#[from] OutOfSpace),
+}
+
+/// A store whose clients find no free block: the real one stops writes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "tenant {}: its space is full after {} of client writes - {} of its {} blocks are in use, and too few fall below the low-water mark \
+     of {lwm_pct} % - lower fill-pct, or raise defrag-lwm-pct",
+    units::quoted(.tenant), units::count(*.written, "block"), Grouped(*.used), Grouped(*.blocks)
+)]
+pub struct OutOfSpace {
+    tenant: String,
+    written: u64,
+    used: u64,
+    blocks: u64,
+    lwm_pct: u32,
+}
+
+/// A tenant's store.
+#[derive(Debug, Clone)]
+pub struct Host {
+    name: String,
+    lwm_pct: u32,
+    steady: Steady,
+    store: Store,
+    free: FreeBlocks,
+    client: u32,
+    defrag: u32,
+    /// Records that wait in the defrag buffer.
+    waiting: u64,
+    /// Collected blocks that are free once so many records more are moved in all.
+    vacated: VecDeque<(u32, u64)>,
+    moved: u64,
+    counters: HostCounters,
+}
+
+#[derive(Debug, Clone)]
+enum Store {
+    Uniform(Box<Uniform>),
+    Records(Box<Records>),
+}
+
+impl Host {
+    /// `tenant` on a space of `blocks` write blocks that was in use for long: blocks of every age, all over it. Every
+    /// block holds what was written once.
+    ///
+    /// Errors: it cannot be, or its fill is more than defragmentation can live with.
+    pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
+        let steady = Steady::of(tenant, blocks)?;
+        if tenant.keys == Keys::Uniform {
+            steady.check_fill(tenant)?;
+        }
+        // What is not spread uniformly finds its own steady state, which can be denser than that of uniform keys.
+        let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
+        let mut host = Self::with(tenant, steady, spread, seed)?;
+        if let Store::Records(_) = host.store {
+            for _ in 0..steady.records.div_ceil(steady.records_per_block.into()) {
+                while host.next_block()?.cause != Cause::Client {}
+            }
+        }
+        host.counters = HostCounters::default();
+        Ok(host)
+    }
+
+    /// `tenant` just loaded: [`Self::loaded_blocks`] from the first on are full, the rest was never written. Its blocks
+    /// are of one age, and it takes some turns until that is forgotten.
+    ///
+    /// Errors: as of [`Self::new`]; a store of uniform keys that was just loaded must be less full.
+    pub fn loaded(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
+        let steady = Steady::of(tenant, blocks)?;
+        if tenant.keys == Keys::Uniform {
+            steady.check_loaded(tenant)?;
+        }
+        Self::with(tenant, steady, false, seed)
+    }
+
+    fn with(tenant: &Tenant, steady: Steady, spread: bool, seed: u64) -> Result<Self, HostError> {
+        let mut random = Random::for_part(seed, 0);
+        // Taken from the end.
+        let mut blocks: Vec<u32> = (0..steady.blocks as u32).rev().collect();
+        if spread {
+            shuffle(&mut blocks, &mut random);
+        }
+        let of_store = Random::for_part(seed, 1);
+        let store = match tenant.keys {
+            Keys::Uniform if spread => Store::Uniform(Uniform::steady(&steady, &mut blocks, of_store).into()),
+            Keys::Uniform => Store::Uniform(Uniform::loaded(&steady, &mut blocks, of_store).into()),
+            keys => Self::records(tenant, &steady, keys, spread, &mut blocks, of_store)?,
+        };
+        blocks.reverse();
+        let mut host = Self {
+            name: tenant.name.clone(),
+            lwm_pct: tenant.defrag_lwm_pct,
+            steady,
+            store,
+            free: FreeBlocks::new(tenant.reuse, blocks, random),
+            client: 0,
+            defrag: 0,
+            waiting: 0,
+            vacated: VecDeque::new(),
+            moved: 0,
+            counters: HostCounters::default(),
+        };
+        host.client = host.take(RESERVE as usize)?;
+        host.defrag = host.take(0)?;
+        Ok(host)
+    }
+
+    fn records(
+        tenant: &Tenant,
+        steady: &Steady,
+        keys: Keys,
+        spread: bool,
+        blocks: &mut Vec<u32>,
+        random: Random,
+    ) -> Result<Store, HostError> {
+        let bytes = Records::memory_bytes(steady);
+        if bytes > MEMORY_MAX {
+            return Err(HostError::TooManyRecords { tenant: tenant.name.clone(), records: steady.records, bytes });
+        }
+        let draw = Draw::new(keys, steady.records as u32);
+        Ok(Store::Records(Records::new(steady, draw, spread, blocks, random).into()))
+    }
+
+    /// What it does next: a client block, or what defragmentation has to do because of those before.
+    ///
+    /// Errors: its space is full; then it can go on no more.
+    #[inline]
+    pub fn step(&mut self) -> Result<Step, OutOfSpace> {
+        let per_block = u64::from(self.steady.records_per_block);
+        loop {
+            if self.waiting >= per_block {
+                self.waiting -= per_block;
+                return self.defrag().map(Step::Write);
+            }
+            let collected = match &mut self.store {
+                Store::Uniform(store) => store.collect(),
+                Store::Records(store) => store.collect(),
+            };
+            let Some((block, live)) = collected else { return self.client().map(Step::Write) };
+            self.counters.collected_blocks += 1;
+            self.counters.collected_live += u64::from(live);
+            if live == 0 {
+                self.free.put(block);
+                continue;
+            }
+            self.waiting += u64::from(live);
+            self.vacated.push_back((block, self.moved + self.waiting));
+            return Ok(Step::Read(block));
+        }
+    }
+
+    /// The next block that it writes. Errors: as of [`Self::step`].
+    #[inline]
+    pub fn next_block(&mut self) -> Result<BlockWrite, OutOfSpace> {
+        loop {
+            if let Step::Write(write) = self.step()? {
+                return Ok(write);
+            }
+        }
+    }
+
+    fn client(&mut self) -> Result<BlockWrite, OutOfSpace> {
+        let next = self.take(RESERVE as usize)?;
+        let block = std::mem::replace(&mut self.client, next);
+        match &mut self.store {
+            Store::Uniform(store) => store.clients(block),
+            Store::Records(store) => store.clients(block),
+        }
+        self.counters.client_blocks += 1;
+        Ok(BlockWrite { block, cause: Cause::Client })
+    }
+
+    fn defrag(&mut self) -> Result<BlockWrite, OutOfSpace> {
+        let next = self.take(0)?;
+        let block = std::mem::replace(&mut self.defrag, next);
+        match &mut self.store {
+            Store::Uniform(store) => store.write(block),
+            Store::Records(store) => store.write(block),
+        }
+        self.counters.defrag_blocks += 1;
+        self.moved += u64::from(self.steady.records_per_block);
+        while let Some((vacated, end)) = self.vacated.front()
+            && *end <= self.moved
+        {
+            self.free.put(*vacated);
+            self.vacated.pop_front();
+        }
+        Ok(BlockWrite { block, cause: Cause::Defrag })
+    }
+
+    /// A free block, of which so many are left to others.
+    fn take(&mut self, reserve: usize) -> Result<u32, OutOfSpace> {
+        let block = if self.free.len() > reserve { self.free.take() } else { None };
+        block.ok_or_else(|| OutOfSpace {
+            tenant: self.name.clone(),
+            written: self.counters.client_blocks,
+            used: self.steady.blocks - self.free.len() as u64,
+            blocks: self.steady.blocks,
+            lwm_pct: self.lwm_pct,
+        })
+    }
+
+    /// What it did since it was made.
+    pub fn counters(&self) -> HostCounters {
+        self.counters
+    }
+
+    /// What follows from its fill and mark.
+    pub fn steady(&self) -> &Steady {
+        &self.steady
+    }
+
+    /// Blocks that a load fills.
+    pub fn loaded_blocks(&self) -> u64 {
+        self.steady.records.div_ceil(self.steady.records_per_block.into())
+    }
+
+    /// Blocks that are free.
+    pub fn free_blocks(&self) -> u64 {
+        self.free.len() as u64
+    }
+}

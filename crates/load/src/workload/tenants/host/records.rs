@@ -1,0 +1,135 @@
+//! The store record by record, for keys of any distribution: where each record is, and what is in each block.
+//!
+//! Exact, and so the reference for the store under uniform keys; at 4 bytes a record and 4 for each place of one.
+
+use super::super::keys::Draw;
+use super::MEMORY_MAX;
+use super::steady::Steady;
+use super::uniform::age;
+use std::collections::VecDeque;
+use sys::random::Random;
+
+#[derive(Debug, Clone)]
+pub(super) struct Records {
+    draw: Draw,
+    random: Random,
+    per_block: u32,
+    mark: u32,
+    /// The place of each key's record: block times records of a block, and which of them.
+    places: Box<[u32]>,
+    /// The key that was written at each place; its record is there still if the key says so.
+    keys: Box<[u32]>,
+    live: Box<[u32]>,
+    /// Below the mark, to be collected.
+    due: VecDeque<u32>,
+    /// Places whose records wait to be written by defragmentation.
+    moving: VecDeque<u32>,
+}
+
+impl Records {
+    /// Bytes that it would take.
+    pub(super) fn memory_bytes(steady: &Steady) -> u64 {
+        4 * (steady.records + steady.blocks + steady.blocks * u64::from(steady.records_per_block))
+    }
+
+    /// Records of random keys (of `order`: in the order of the keys) in blocks that are taken from `blocks`: as full as
+    /// `spread` allows, which are blocks of every age, or all of them full.
+    pub(super) fn new(steady: &Steady, draw: Draw, spread: bool, blocks: &mut Vec<u32>, mut random: Random) -> Self {
+        let places = steady.blocks * u64::from(steady.records_per_block);
+        debug_assert!(Self::memory_bytes(steady) <= MEMORY_MAX && places < u64::from(u32::MAX));
+        let count = steady.records as u32;
+        let mut order: Vec<u32> = (0..count).collect();
+        if !draw.is_sequential() {
+            shuffle(&mut order, &mut random);
+        }
+        let mut store = Self {
+            draw,
+            per_block: steady.records_per_block,
+            mark: steady.mark,
+            places: vec![0; count as usize].into(),
+            keys: vec![0; places as usize].into(),
+            live: vec![0; steady.blocks as usize].into(),
+            due: VecDeque::new(),
+            moving: VecDeque::new(),
+            random,
+        };
+        let mut rest = &order[..];
+        while !rest.is_empty()
+            && let Some(block) = blocks.pop()
+        {
+            let wanted = match spread {
+                true => age(&mut store.random, store.mark, store.per_block),
+                false => store.per_block,
+            };
+            let (own, others) = rest.split_at((wanted as usize).min(rest.len()));
+            let first = block * store.per_block;
+            // What was overwritten since looks like a record that is elsewhere.
+            let own_then_gone = own.iter().chain(std::iter::repeat(&own[0])).take(store.per_block as usize);
+            store.keys[first as usize..].iter_mut().zip(own_then_gone).for_each(|(place, key)| *place = *key);
+            (first..).zip(own).for_each(|(place, key)| store.places[*key as usize] = place);
+            store.live[block as usize] = own.len() as u32;
+            if store.live[block as usize] < store.mark {
+                store.due.push_back(block);
+            }
+            rest = others;
+        }
+        store
+    }
+
+    /// A block of client writes goes to `block`.
+    pub(super) fn clients(&mut self, block: u32) {
+        self.live[block as usize] = 0;
+        let first = block * self.per_block;
+        for place in first..first + self.per_block {
+            let key = self.draw.next(&mut self.random);
+            let old = std::mem::replace(&mut self.places[key as usize], place) / self.per_block;
+            self.keys[place as usize] = key;
+            self.live[block as usize] += 1;
+            self.live[old as usize] -= 1;
+            if old != block && self.live[old as usize] + 1 == self.mark {
+                self.due.push_back(old);
+            }
+        }
+        self.check(block);
+    }
+
+    /// The records that wait go to `block`, as many as it holds; of those that were updated meanwhile a dead copy does.
+    pub(super) fn write(&mut self, block: u32) {
+        self.live[block as usize] = 0;
+        let first = block * self.per_block;
+        for place in first..first + self.per_block {
+            let Some(source) = self.moving.pop_front() else { break };
+            let key = self.keys[source as usize];
+            self.keys[place as usize] = key;
+            if self.places[key as usize] == source {
+                self.places[key as usize] = place;
+                self.live[block as usize] += 1;
+                self.live[(source / self.per_block) as usize] -= 1;
+            }
+        }
+        self.check(block);
+    }
+
+    fn check(&mut self, block: u32) {
+        if self.live[block as usize] < self.mark {
+            self.due.push_back(block);
+        }
+    }
+
+    /// The next block below the mark, and the live records in it, which wait to be written from now on.
+    pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
+        let block = self.due.pop_front()?;
+        let first = block * self.per_block;
+        let is_live = |place: &u32| self.places[self.keys[*place as usize] as usize] == *place;
+        let before = self.moving.len();
+        self.moving.extend((first..first + self.per_block).filter(is_live));
+        Some((block, (self.moving.len() - before) as u32))
+    }
+}
+
+/// In random order.
+pub(super) fn shuffle(items: &mut [u32], random: &mut Random) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, random.below(last as u64 + 1) as usize);
+    }
+}

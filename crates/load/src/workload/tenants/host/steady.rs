@@ -1,0 +1,137 @@
+//! What follows from a tenant's fill and low-water mark, by arithmetic.
+//!
+//! Under uniform keys each record of a block has the same chance to be the next that is updated, so a block with L live
+//! records keeps them for N / L updates of a store of N records. A block is written with R records and collected when it
+//! holds fewer than K (the low-water mark), with K - 1 of them. Hence
+//!
+//! ```text
+//! a block lives for      N (1/R + 1/(R-1) + ... + 1/K)         updates
+//! blocks in use          N (1/R + ... + 1/K) / (R - K + 1)     Little: one is written for each R - K + 1 updates
+//! host WAF               R / (R - K + 1), which is 1 / (1 - x) with x = (K - 1) / R
+//! ```
+//!
+//! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store
+//! that was just loaded needs more, because its blocks are all of one age: when the first of them crosses the
+//! mark, N ln(1 / x) records were written and nothing was freed yet.
+
+use super::super::Tenant;
+use super::HostError;
+use results::units::{self, Grouped};
+
+/// Blocks that are left to defragmentation when clients find none: the real engine's reserve
+/// (`DRV_DEFRAG_RESERVE`, Aerospike server, `drv_common.h`), one buffer of each kind, and one more.
+pub(super) const RESERVE: u64 = 8;
+
+/// Blocks that a space has at least: below, chance decides whether it fills up.
+const BLOCKS_MIN: u64 = 32;
+
+/// A tenant's store in whole records and blocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steady {
+    /// Write blocks of the space.
+    pub blocks: u64,
+    /// Records of the store (N), all live.
+    pub records: u64,
+    /// Records that a block holds (R).
+    pub records_per_block: u32,
+    /// A block is collected when it holds fewer live records (K).
+    pub mark: u32,
+    /// Blocks in use on average under uniform keys.
+    pub blocks_used: f64,
+    /// The highest fill at which uniform updates never run out of blocks, a share of the space.
+    pub fill_max: f64,
+    /// The same of a store whose records were loaded one after the other.
+    pub fill_max_loaded: f64,
+}
+
+impl Steady {
+    /// `tenant` on a space of `blocks`. Errors: it cannot be.
+    pub fn of(tenant: &Tenant, blocks: u64) -> Result<Self, HostError> {
+        let name = || tenant.name.clone();
+        let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);
+        if blocks < BLOCKS_MIN {
+            return Err(HostError::Blocks { tenant: name(), blocks, block_bytes, least: BLOCKS_MIN });
+        }
+        if blocks >= u64::from(u32::MAX) {
+            return Err(HostError::TooManyBlocks { tenant: name(), blocks, block_bytes });
+        }
+        let records_per_block = block_bytes / record_bytes;
+        let marked_bytes = u64::from(block_bytes) * u64::from(tenant.defrag_lwm_pct);
+        let mark = (marked_bytes.div_ceil(100 * u64::from(record_bytes)) as u32).max(1);
+        if mark > records_per_block {
+            return Err(HostError::MarkAboveBlock {
+                tenant: name(),
+                lwm_pct: tenant.defrag_lwm_pct,
+                packed: f64::from(records_per_block) * f64::from(record_bytes) / f64::from(block_bytes),
+                records_per_block,
+                record_bytes,
+                block_bytes,
+            });
+        }
+        let space_bytes = blocks as f64 * f64::from(block_bytes);
+        let records = (space_bytes * tenant.fill / f64::from(record_bytes)).floor().max(1.0) as u64;
+        let lifetime: f64 = (mark..=records_per_block).map(|live| 1.0 / f64::from(live)).sum();
+        let freed = f64::from(records_per_block - mark + 1);
+        let blocks_used = records as f64 * lifetime / freed;
+        let usable = (blocks - RESERVE) as f64;
+        // Of the fill, what the blocks that are needed leave.
+        let highest = |needed: f64| (tenant.fill * usable / (needed + needed.sqrt())).min(1.0);
+        let loaded = records as f64 / f64::from(records_per_block) * (1.0 + lifetime);
+        Ok(Self {
+            blocks,
+            records,
+            records_per_block,
+            mark,
+            blocks_used,
+            fill_max: highest(blocks_used),
+            fill_max_loaded: highest(loaded),
+        })
+    }
+
+    /// Write amplification of the store itself under uniform keys: what it writes for each byte of its clients.
+    pub fn host_waf(&self) -> f64 {
+        f64::from(self.records_per_block) / f64::from(self.records_per_block - self.mark + 1)
+    }
+
+    /// Live share of a block when it is collected.
+    pub fn collected_share(&self) -> f64 {
+        f64::from(self.mark - 1) / f64::from(self.records_per_block)
+    }
+
+    /// Refuses a fill with which uniform updates run out of blocks.
+    pub(super) fn check_fill(&self, tenant: &Tenant) -> Result<(), HostError> {
+        let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
+        let why = format!(
+            "blocks that are collected below {} % are {} full on average",
+            tenant.defrag_lwm_pct,
+            units::percent(average)
+        );
+        self.refused(tenant, self.fill_max, self.blocks_used, &why)
+    }
+
+    /// Likewise of a store that was just loaded.
+    pub(super) fn check_loaded(&self, tenant: &Tenant) -> Result<(), HostError> {
+        let loaded = self.blocks_used * self.fill_max / self.fill_max_loaded;
+        let why = format!(
+            "after a load all blocks are of one age, and none falls below {} % until many more are written",
+            tenant.defrag_lwm_pct
+        );
+        self.refused(tenant, self.fill_max_loaded, loaded, &why)
+    }
+
+    fn refused(&self, tenant: &Tenant, fill_max: f64, needed: f64, why: &str) -> Result<(), HostError> {
+        if tenant.fill <= fill_max {
+            return Ok(());
+        }
+        Err(HostError::TooFull(format!(
+            "tenant {}: cannot fill {} of its space - under uniform updates {why}, so it would need {} blocks and has {} - lower \
+             fill-pct to {} at most, or raise defrag-lwm-pct (and with it its host WAF of {})",
+            units::quoted(&tenant.name),
+            units::percent(tenant.fill),
+            Grouped(needed.ceil() as u64 + RESERVE),
+            Grouped(self.blocks),
+            (fill_max * 1_000.0).floor() / 10.0,
+            units::number(self.host_waf()),
+        )))
+    }
+}

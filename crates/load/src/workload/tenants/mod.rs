@@ -1,0 +1,146 @@
+//! Tenants: log-structured record stores (Aerospike) that share a drive, each on a space of its own.
+//!
+//! ```text
+//! TOML -> Tenants (file) -> Space of each on its device
+//!                        -> Host (host): which block is written next, by clients and by defragmentation
+//! ```
+//!
+//! The one idea: what such a store does to a drive is whole write blocks, and which of them comes next follows from its
+//! keys, its fill and its low-water mark. The [`Host`] knows that without a clock; so the same tenants run
+//! on a drive, and without time through a model of one.
+
+mod file;
+mod host;
+mod keys;
+
+pub use file::TenantsError;
+pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Steady, Step};
+
+use crate::rate::Rate;
+use std::ops::Range;
+
+/// Tenants, and how they are run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tenants {
+    /// At least one, of different names.
+    pub tenants: Vec<Tenant>,
+    /// Length of a run, seconds.
+    pub duration_sec: u32,
+    /// Seed of all random choices; `None`: to be chosen at the start.
+    pub seed: Option<u64>,
+}
+
+/// One store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tenant {
+    /// Its name: letters, digits, `.`, `-`, `_`.
+    pub name: String,
+    /// The device that it is on; `None`: the one that all are given.
+    pub device: Option<String>,
+    /// Which part of the device.
+    pub space: Space,
+    /// Bytes of a write block, a power of two.
+    pub write_block_bytes: u32,
+    /// Bytes of a record as stored, a multiple of 16.
+    pub record_bytes: u32,
+    /// Share of its space that live records take, in (0, 1).
+    pub fill: f64,
+    /// A block with less of it live is collected, percent.
+    pub defrag_lwm_pct: u32,
+    /// Which records are updated.
+    pub keys: Keys,
+    /// Which free block is written next.
+    pub reuse: Reuse,
+    /// Records read in a second.
+    pub reads: Rate,
+    /// Records written in a second.
+    pub writes: Rate,
+    /// Placement handle of client writes, from 1.
+    pub placement: Option<u16>,
+    /// Placement handle of what defragmentation writes; without one it has that of the client writes.
+    pub defrag_placement: Option<u16>,
+}
+
+impl Tenant {
+    /// Records that a write block holds.
+    pub fn records_per_block(&self) -> u32 {
+        self.write_block_bytes / self.record_bytes
+    }
+
+    /// Write blocks that its clients fill in a second.
+    pub fn client_blocks(&self) -> Rate {
+        Rate::nearest(
+            self.writes.ops().into(),
+            u128::from(self.writes.seconds()) * u128::from(self.records_per_block()),
+        )
+    }
+}
+
+/// A part of a device. Parts without a place follow each other in the order of the tenants.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Space {
+    /// How much.
+    pub size: Size,
+    /// First byte, if it has one.
+    pub at: Option<u64>,
+}
+
+/// How much of a device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Size {
+    /// Share of the device in percent, in whole write blocks.
+    Pct(f64),
+    /// Bytes.
+    Bytes(u64),
+}
+
+/// Which records are updated.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Keys {
+    /// Each with the same chance.
+    Uniform,
+    /// The k-th most popular in proportion to k^-theta.
+    Zipfian {
+        /// 0.99 in YCSB.
+        theta: f64,
+    },
+    /// Some of them get most of the updates.
+    #[serde(rename_all = "kebab-case")]
+    HotCold {
+        /// Percent of the keys that are hot.
+        keys_pct: f64,
+        /// Percent of the updates that they get.
+        traffic_pct: f64,
+    },
+    /// One after the other.
+    Sequential,
+}
+
+/// Which free block is written next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// The one that is free for longest, as in the real engine.
+    #[default]
+    Fifo,
+    /// The one that lies first.
+    Lowest,
+    /// Any.
+    Random,
+}
+
+impl Tenants {
+    /// Where each of its tenants on `device` lies, which has `size_bytes`: their positions, and their bytes. Those that
+    /// name no device are on it if `is_default`.
+    ///
+    /// Errors: they do not fit it, or overlap.
+    pub fn layout(
+        &self,
+        device: &str,
+        is_default: bool,
+        size_bytes: u64,
+    ) -> Result<Vec<(usize, Range<u64>)>, TenantsError> {
+        file::layout(self, device, is_default, size_bytes)
+    }
+}
