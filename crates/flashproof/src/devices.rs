@@ -7,11 +7,12 @@ use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, eras
 use device::observe::DeviceNumber;
 use device::target::Target;
 use engine::DeviceName;
-use engine::sim::{DriveModel, DriveSpec, QueueModel};
+use engine::sim::{Drive, DriveSpec};
 use load::workload::{DeviceShape, RunSpec, Workload};
 use results::run_dir::DeviceKind;
 use serde_json::{Value, json};
 use std::fs;
+use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
@@ -47,9 +48,6 @@ impl Devices {
     ) -> Result<Self, Failure> {
         let drive = |name: &DeviceName| Some((name.to_string(), name.drive()?.clone()));
         let drives: Vec<_> = spec.device_names.iter().filter_map(drive).collect();
-        if let Some((name, _)) = drives.iter().find(|(_, drive)| drive.ftl.is_some()) {
-            return Err(Failure::usage(format!("cannot run on {name} - this version has no times for an FTL")));
-        }
         if !drives.is_empty() {
             return Ok(Self::Simulated(drives));
         }
@@ -73,26 +71,23 @@ impl Devices {
     pub fn facts(&self) -> Vec<Value> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| facts_of_target(target)).collect(),
-            Self::Simulated(drives) => drives
-                .iter()
-                .map(|(name, drive)| json!({"path": name, "kind": DeviceKind::Simulated, "queueing_model": drive}))
-                .collect(),
+            Self::Simulated(drives) => drives.iter().map(|(name, drive)| facts_of_drive(name, drive)).collect(),
         }
     }
 
     /// Simulated drives, each with a seed of its own unless it names one.
-    pub fn drives(specs: &[(String, DriveSpec)], seed: u64) -> Vec<QueueModel> {
-        specs.iter().zip(seed..).map(|((_, spec), seed)| QueueModel::new(spec, seed)).collect()
+    pub fn drives(specs: &[(String, DriveSpec)], seed: u64) -> io::Result<Vec<Drive>> {
+        specs.iter().zip(seed..).map(|((_, spec), seed)| Drive::new(spec, seed).map_err(io::Error::other)).collect()
     }
 
     /// Names of the columns of what simulated drives count, drive by drive.
     pub fn counter_columns(&self) -> Vec<String> {
         let Self::Simulated(specs) = self else { return Vec::new() };
-        let of = |((name, _), drive): (&(String, _), QueueModel)| {
-            let columns = drive.counters().into_iter();
-            columns.map(|(column, _)| column.of(name).to_string()).collect::<Vec<_>>()
+        let of = |(name, spec): &(String, _)| {
+            let columns = Drive::columns(spec).into_iter();
+            columns.map(|column| column.of(name).to_string()).collect::<Vec<_>>()
         };
-        specs.iter().zip(Self::drives(specs, 0)).flat_map(of).collect()
+        specs.iter().flat_map(of).collect()
     }
 
     /// Major and minor numbers of the block devices.
@@ -220,6 +215,21 @@ fn shape_of_drive(place: u16, (name, drive): &(String, DriveSpec)) -> DeviceShap
         min_io_bytes: drive.min_io_bytes,
         queue_requests: None,
         stamp_key: 0,
+    }
+}
+
+/// Times of a queueing model say nothing of a drive with an FTL.
+fn facts_of_drive(name: &str, drive: &DriveSpec) -> Value {
+    match &drive.ftl {
+        None => json!({"path": name, "kind": DeviceKind::Simulated, "queueing_model": drive}),
+        Some(ftl) => {
+            let DriveSpec { capacity_bytes, min_io_bytes, error_rate, bad_range, gone_at_ns, seed, .. } = drive;
+            json!({
+                "path": name, "kind": DeviceKind::Simulated, "capacity_bytes": capacity_bytes,
+                "min_io_bytes": min_io_bytes, "error_rate": error_rate, "bad_range": bad_range,
+                "gone_at_ns": gone_at_ns, "seed": seed, "ftl_model": ftl,
+            })
+        }
     }
 }
 

@@ -110,7 +110,7 @@ impl Engine {
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
         match (self, devices) {
             (_, Devices::Simulated(drives)) => {
-                run(what, plans, |_: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed))), sink)
+                run(what, plans, |_: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed)?)), sink)
             }
             (Self::Threads(_), Devices::Real(targets)) => {
                 run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch, harmless_gap_ns), sink)

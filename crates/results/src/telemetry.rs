@@ -108,6 +108,11 @@ columns! {
     SimDeallocates = Simulated "sim.host_deallocates" "operations",
     SimDeallocatedBytes = Simulated "sim.host_deallocated_bytes" "bytes",
     SimFailed = Simulated "sim.failed" "operations",
+    SimHbmw = Simulated "sim.hbmw" "bytes",
+    SimMbmw = Simulated "sim.mbmw" "bytes",
+    SimMbe = Simulated "sim.mbe" "bytes",
+    SimCollectionReadBytes = Simulated "sim.gc_read_bytes" "bytes",
+    SimFreeSuperblocks = Simulated "sim.free_superblocks" "superblocks",
 }
 
 /// What columns of no device begin with.

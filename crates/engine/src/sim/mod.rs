@@ -4,14 +4,18 @@
 //! event to event, so a day passes in seconds, and the same seed gives the same run to the last
 //! nanosecond. Events of one instant happen in the order of the drives, and of one drive in that of its model.
 //!
-//! * `model`: what a model is; `queue`: the queueing model; `spec`: a drive's description as text
+//! * `model`: what a model is; `queue`: the queueing model; `ftl`: that with flash and garbage collection inside; `drive`:
+//!   a drive of either; `spec`: a drive's description as text
 
+mod counted;
+mod drive;
 mod ftl;
 mod model;
 mod queue;
 mod spec;
 
-pub use self::ftl::{Flash, FtlDrive};
+pub use self::ftl::{Flash, FtlDrive, FtlModel};
+pub use drive::Drive;
 pub use model::{Done, DriveModel};
 pub use queue::QueueModel;
 pub use spec::{DriveSpec, SIM_PREFIX, SpecError, size_bytes};

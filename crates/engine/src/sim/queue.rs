@@ -6,6 +6,7 @@
 //! Because operations are served in order and everything that will happen to the drive is known from
 //! the start, an operation's end can be computed the moment it arrives; no event is needed but that one.
 
+use super::counted::Counted;
 use super::model::{Done, DriveModel};
 use super::spec::{DriveSpec, Stalls};
 use crate::event_queue::EventQueue;
@@ -14,7 +15,7 @@ use sys::op::{Op, OpKind, Outcome};
 use sys::random::Random;
 
 /// A drive in use.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct QueueModel {
     spec: DriveSpec,
     /// Operations in the drive and the instants at which they end, earliest first, those of one instant in
@@ -24,37 +25,6 @@ pub struct QueueModel {
     path_free_ns: [u64; 2],
     random: Random,
     counted: Counted,
-}
-
-/// What a drive did.
-#[derive(Debug, Default)]
-struct Counted {
-    reads: u64,
-    read_bytes: u64,
-    writes: u64,
-    write_bytes: u64,
-    flushes: u64,
-    deallocates: u64,
-    deallocated_bytes: u64,
-    failed: u64,
-}
-
-impl Counted {
-    #[inline]
-    fn add(&mut self, op: &Op, outcome: Outcome) {
-        if !outcome.is_done() {
-            self.failed += 1;
-            return;
-        }
-        let (operations, bytes) = match op.kind {
-            OpKind::Read => (&mut self.reads, &mut self.read_bytes),
-            OpKind::Write => (&mut self.writes, &mut self.write_bytes),
-            OpKind::Deallocate => (&mut self.deallocates, &mut self.deallocated_bytes),
-            OpKind::Flush => return self.flushes += 1,
-        };
-        *operations += 1;
-        *bytes += u64::from(op.len);
-    }
 }
 
 impl DriveModel for QueueModel {
@@ -77,18 +47,7 @@ impl DriveModel for QueueModel {
     }
 
     fn counters(&self) -> Vec<(Column, u64)> {
-        let Counted { reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed } =
-            self.counted;
-        vec![
-            (Column::SimReads, reads),
-            (Column::SimReadBytes, read_bytes),
-            (Column::SimWrites, writes),
-            (Column::SimWriteBytes, write_bytes),
-            (Column::SimFlushes, flushes),
-            (Column::SimDeallocates, deallocates),
-            (Column::SimDeallocatedBytes, deallocated_bytes),
-            (Column::SimFailed, failed),
-        ]
+        Counted::COLUMNS.into_iter().zip(self.counted.values()).collect()
     }
 }
 

@@ -101,6 +101,14 @@ pub enum SpecError {
         /// What the drive's model has.
         known: &'static [&'static str],
     },
+    /// An FTL that cannot be.
+    #[error("cannot simulate {}: {why}", quoted(.spec))]
+    Ftl {
+        /// The whole description.
+        spec: String,
+        /// Why not.
+        why: ftl::SpecError,
+    },
     /// The word that chooses the model stands behind parameters.
     #[error("cannot simulate {}: {MODEL} chooses the model of the drive - begin with sim:{MODEL}", quoted(.0))]
     ModelLate(String),
@@ -214,6 +222,7 @@ impl FromStr for DriveSpec {
         if let Some(ftl) = &mut spec.ftl {
             ftl.complete(spec.capacity_bytes)
                 .map_err(|(name, value, expected)| SpecError::value(text, name, &value, expected))?;
+            ftl.spec.check().map_err(|why| SpecError::Ftl { spec: text.into(), why })?;
         }
         Ok(spec)
     }

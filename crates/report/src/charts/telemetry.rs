@@ -112,7 +112,7 @@ const QUANTITIES: [Quantity; 9] = [
 ];
 
 /// Columns whose first and last value say more than a line, with their names in words.
-const CHANGES: [(Column, &str); 17] = [
+const CHANGES: [(Column, &str); 21] = [
     (Column::SmartPercentageUsed, "rated endurance used, %"),
     (Column::SmartCriticalWarning, "critical warning, bits"),
     (Column::SmartMediaErrors, "media errors"),
@@ -130,6 +130,10 @@ const CHANGES: [(Column, &str); 17] = [
     (Column::SimDeallocates, "deallocations"),
     (Column::SimDeallocatedBytes, "bytes deallocated"),
     (Column::SimFailed, "operations that failed"),
+    (Column::SimHbmw, "bytes written by the host (HBMW)"),
+    (Column::SimMbmw, "bytes written to the media (MBMW)"),
+    (Column::SimMbe, "bytes erased (MBE)"),
+    (Column::SimCollectionReadBytes, "bytes read by garbage collection"),
 ];
 
 /// How a counter of a drive changed during the run.

@@ -1,6 +1,435 @@
-//! The model of a drive with a flash translation layer inside.
+//! The model of a drive with a flash translation layer inside: crate `ftl` on dies that take their time.
+//!
+//! ```text
+//! host write -> write buffer, done -> stripe full -> program on its die -> room in the buffer
+//! host read  -> from the buffer, or a read on each die that has some of it -> done
+//! free superblocks few -> steps of garbage collection: reads -> programs, erases, on the same dies
+//! ```
+//!
+//! The layer maps at once, and time follows: what it says was done to the flash becomes work of the dies, in
+//! that order on each. A unit is in a buffer until its stripe, which is what a die programs at once, is programmed.
+//! The write buffer survives a power loss (drives for databases have capacitors), so a flush has nothing to wait for.
+//!
+//! * `dies`: who has a die, and when; `collection`: how much garbage is collected when; `spec`: the description as text
 
+mod collection;
+mod dies;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 pub(super) use spec::FTL_NAMES;
 pub use spec::{Flash, FtlDrive};
+
+use super::counted::Counted;
+use super::model::{Done, DriveModel};
+use super::spec::DriveSpec;
+use crate::event_queue::EventQueue;
+use collection::{Collection, NO_STEP};
+use dies::{Dies, Turn, Work};
+use ftl::{Cause, Counters, Extent, Ftl, Media, SpecError};
+use results::telemetry::Column;
+use std::collections::VecDeque;
+use sys::op::{Op, OpKind, Outcome};
+use sys::random::Random;
+
+/// A drive in use.
+#[derive(Clone)]
+pub struct FtlModel {
+    drive: DriveSpec,
+    controller_ns: u64,
+    unit_bytes: u64,
+    ftl: Ftl,
+    media: Stripes,
+    dies: Dies,
+    events: EventQueue<u64, Event>,
+    collection: Collection,
+    /// What reads wait for, by token.
+    reads: Vec<Reading>,
+    /// Writes of which not all is in the buffer yet, the first first.
+    writes: VecDeque<Writing>,
+    /// Units of the host that the buffer has room for, and those that are in it.
+    buffer_units: u32,
+    buffered_units: u32,
+    random: Random,
+    counted: Counted,
+    /// What the layer counted before the run.
+    before: Counters,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Turn(Turn),
+    Done(Done),
+}
+
+/// A read on dies.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reading {
+    parts: u32,
+    submitted_ns: u64,
+}
+
+/// A write that goes into the buffer.
+#[derive(Debug, Clone, Copy)]
+struct Writing {
+    token: u32,
+    submitted_ns: u64,
+    next_unit: u64,
+    units: u32,
+    handle: u16,
+}
+
+/// Stripes of the flash, and what the layer did to them in its last call.
+#[derive(Debug, Clone)]
+struct Stripes {
+    units_each: u32,
+    superblock_units: u32,
+    /// By stripe, a bit: it is in a buffer.
+    buffered: Vec<u64>,
+    /// Those that are begun and not full, with their units of the host.
+    begun: Vec<(u32, u32)>,
+    programs: Vec<(u32, u32)>,
+    /// Stripes and how many of their units are read.
+    reads: Vec<(u32, u32)>,
+    erases: Vec<u32>,
+}
+
+impl Stripes {
+    fn new(spec: &ftl::Spec, superblocks: u32, flash: &Flash) -> Self {
+        let units_each = flash.program_bytes() / spec.unit_bytes;
+        let superblock_units = (spec.superblock_bytes / u64::from(spec.unit_bytes)) as u32;
+        let stripes = superblocks as usize * (superblock_units / units_each) as usize;
+        Self {
+            units_each,
+            superblock_units,
+            buffered: vec![0; stripes / 64 + 1],
+            begun: Vec::new(),
+            programs: Vec::new(),
+            reads: Vec::new(),
+            erases: Vec::new(),
+        }
+    }
+
+    fn superblock_stripes(&self) -> u32 {
+        self.superblock_units / self.units_each
+    }
+
+    /// The stripe of a unit.
+    #[inline]
+    fn of(&self, superblock: u32, unit: u32) -> u32 {
+        superblock * self.superblock_stripes() + unit / self.units_each
+    }
+
+    #[inline]
+    fn is_buffered(&self, stripe: u32) -> bool {
+        self.buffered[stripe as usize / 64] >> (stripe % 64) & 1 == 1
+    }
+
+    fn set_buffered(&mut self, stripe: u32, buffered: bool) {
+        let bits = &mut self.buffered[stripe as usize / 64];
+        *bits = *bits & !(1 << (stripe % 64)) | u64::from(buffered) << (stripe % 64);
+    }
+
+    /// The stripes of an extent, each with its units and the first behind them, in the stripe.
+    #[inline]
+    fn parts(&self, at: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
+        let (units_each, first_stripe) = (self.units_each, self.of(at.superblock, 0));
+        let (mut unit, end) = (at.first, at.first + at.units);
+        std::iter::from_fn(move || {
+            let (stripe, from) = (unit / units_each, unit % units_each);
+            let units = (units_each - from).min(end - unit);
+            unit += units;
+            (units > 0).then_some((first_stripe + stripe, units, from + units))
+        })
+    }
+}
+
+impl Media for Stripes {
+    fn program(&mut self, at: Extent, cause: Cause) {
+        for (stripe, units, behind) in self.parts(at) {
+            let host_units = if cause == Cause::Host { units } else { 0 };
+            let begun = match self.begun.iter().position(|(begun, _)| *begun == stripe) {
+                Some(begun) => begun,
+                None => {
+                    self.set_buffered(stripe, true);
+                    self.begun.push((stripe, 0));
+                    self.begun.len() - 1
+                }
+            };
+            self.begun[begun].1 += host_units;
+            if behind == self.units_each {
+                self.programs.push(self.begun.swap_remove(begun));
+            }
+        }
+    }
+
+    fn read(&mut self, at: Extent) {
+        for (stripe, units, _) in self.parts(at) {
+            match self.reads.last_mut() {
+                Some((last, read)) if *last == stripe => *read += units,
+                _ => self.reads.push((stripe, units)),
+            }
+        }
+    }
+
+    fn erase(&mut self, superblock: u32) {
+        self.erases.push(superblock);
+    }
+}
+
+impl FtlModel {
+    /// What [`DriveModel::counters`] has behind [`Counted::COLUMNS`].
+    const COLUMNS: [Column; 5] =
+        [Column::SimHbmw, Column::SimMbmw, Column::SimMbe, Column::SimCollectionReadBytes, Column::SimFreeSuperblocks];
+
+    /// All columns of its counters.
+    pub(super) fn columns() -> Vec<Column> {
+        [&Counted::COLUMNS[..], &Self::COLUMNS].concat()
+    }
+
+    /// A drive as `ftl` of `drive` says, preconditioned. Its randomness is fixed by the seed of `drive`, or by `seed`
+    /// where that has none. Errors: no such drive can be; what was read from text is checked.
+    pub fn new(drive: &DriveSpec, of: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
+        let seed = drive.seed.unwrap_or(seed);
+        let collection = Collection::new(of.spec.reserve_superblocks, of.flash.dies_total());
+        let mut ftl = Ftl::new(&collection::spec(&of.spec), seed)?;
+        let mut random = Random::for_part(seed, 1);
+        precondition(&mut ftl, of.precondition_fills, &mut random);
+        while ftl.free_superblocks() < collection.wanted() && ftl.collect(u32::MAX).is_some() {}
+        Ok(Self {
+            controller_ns: of.flash.controller_ns.max(1),
+            unit_bytes: of.spec.unit_bytes.into(),
+            media: Stripes::new(&of.spec, ftl.superblocks(), &of.flash),
+            dies: Dies::new(&of.flash),
+            events: EventQueue::with_capacity(64),
+            collection,
+            reads: Vec::new(),
+            writes: VecDeque::new(),
+            buffer_units: (of.flash.buffer_bytes / u64::from(of.spec.unit_bytes)) as u32,
+            buffered_units: 0,
+            random,
+            counted: Counted::default(),
+            before: ftl.counters(),
+            ftl,
+            drive: drive.clone(),
+        })
+    }
+
+    /// Counts every unit of the drive again; says what does not add up.
+    pub fn check(&self) -> Result<(), String> {
+        self.ftl.check()
+    }
+
+    /// Why an operation fails, if it does.
+    fn refusal(&mut self, op: &Op, now_ns: u64) -> Option<(i32, u64)> {
+        let op_end = op.offset.saturating_add(op.len.into());
+        let later_ns = now_ns + self.controller_ns;
+        let drive = &self.drive;
+        if drive.gone_at_ns.is_some_and(|gone_ns| now_ns >= gone_ns) {
+            return Some((libc::ENODEV, now_ns));
+        }
+        if op_end > drive.capacity_bytes {
+            return Some((libc::EINVAL, now_ns));
+        }
+        match op.placement {
+            Some(_) if self.ftl.spec().handles == 1 => return Some((libc::EOPNOTSUPP, now_ns)),
+            // As the kernel does with a write stream that the drive does not have.
+            Some(placement) if !(1..=self.ftl.spec().handles).contains(&placement.0) => {
+                return Some((libc::EINVAL, now_ns));
+            }
+            _ => {}
+        }
+        let bad = drive.bad_range.as_ref().is_some_and(|bad| op.offset < bad.end && bad.start < op_end);
+        let unlucky = drive.error_rate > 0.0 && self.random.unit() < drive.error_rate;
+        (bad || unlucky).then_some((libc::EIO, later_ns))
+    }
+
+    #[inline]
+    fn ends(&mut self, at_ns: u64, token: u32, submitted_ns: u64, outcome: Outcome) {
+        self.events.push(at_ns, Event::Done(self.done(at_ns, token, submitted_ns, outcome)));
+    }
+
+    /// An operation that ends at `at_ns`: well, if the drive is still there.
+    #[inline]
+    fn done(&self, at_ns: u64, token: u32, submitted_ns: u64, outcome: Outcome) -> Done {
+        let gone = self.drive.gone_at_ns.is_some_and(|gone_ns| at_ns >= gone_ns);
+        Done { token, submitted_ns, outcome: if gone { Outcome::Errno(libc::ENODEV) } else { outcome } }
+    }
+
+    /// Gives a die something to do with a stripe.
+    #[inline]
+    fn work(&mut self, stripe: u32, work: Work, now_ns: u64) {
+        let die = stripe % self.dies.count();
+        if let Some((at_ns, turn)) = self.dies.add(die, work, now_ns) {
+            self.events.push(at_ns, Event::Turn(turn));
+        }
+    }
+
+    /// Reads on each die that has some of it; what is in a buffer or was never written takes the controller alone.
+    #[inline]
+    fn read(&mut self, op: &Op, now_ns: u64) {
+        let from_ns = now_ns + self.controller_ns;
+        let (first, end) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes));
+        let token = op.token as usize;
+        if self.reads.len() <= token {
+            self.reads.resize(token + 1, Reading::default());
+        }
+        self.reads[token] = Reading { parts: 0, submitted_ns: now_ns };
+        // Neighbours in a stripe are read at once.
+        let (mut stripe, mut units) = (0, 0);
+        for unit in first..end {
+            let at = self.ftl.locate(unit).map(|at| self.media.of(at.superblock, at.first));
+            let Some(next) = at.filter(|stripe| !self.media.is_buffered(*stripe)) else { continue };
+            if units > 0 && next != stripe {
+                self.read_part(token, stripe, units, from_ns);
+                units = 0;
+            }
+            (stripe, units) = (next, units + 1);
+        }
+        if units > 0 {
+            self.read_part(token, stripe, units, from_ns);
+        }
+        if self.reads[token].parts == 0 {
+            self.ends(from_ns, op.token, now_ns, Outcome::Done);
+        }
+    }
+
+    #[inline]
+    fn read_part(&mut self, token: usize, stripe: u32, units: u32, from_ns: u64) {
+        self.reads[token].parts += 1;
+        let bytes = units * self.unit_bytes as u32;
+        self.work(stripe, Work::Read { token: token as u32, bytes, from_ns }, from_ns);
+    }
+
+    fn write(&mut self, op: &Op, now_ns: u64) {
+        let (first, last) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len) - 1) / self.unit_bytes);
+        // Of a unit that is written in part the rest is read, to be written with it.
+        let is_part = |at: u64| !at.is_multiple_of(self.unit_bytes);
+        let parts = [(first, is_part(op.offset)), (last, is_part(op.offset + u64::from(op.len)))];
+        for (place, (unit, is_part)) in parts.into_iter().enumerate() {
+            let read_before = place == 1 && first == last && parts[0].1;
+            if let Some(at) = self.ftl.locate(unit).filter(|_| is_part && !read_before) {
+                let stripe = self.media.of(at.superblock, at.first);
+                if !self.media.is_buffered(stripe) {
+                    self.collection.read_units += 1;
+                    self.work(stripe, Work::Collect { step: NO_STEP, bytes: self.unit_bytes as u32 }, now_ns);
+                }
+            }
+        }
+        self.writes.push_back(Writing {
+            token: op.token,
+            submitted_ns: now_ns,
+            next_unit: first,
+            units: (last - first + 1) as u32,
+            handle: op.placement.map_or(0, |placement| placement.0 - 1),
+        });
+        self.fill_buffer(now_ns);
+    }
+
+    /// Takes into the buffer what there is room for.
+    fn fill_buffer(&mut self, now_ns: u64) {
+        while let Some(write) = self.writes.front_mut()
+            && !self.collection.holds_up_host(self.ftl.free_superblocks())
+        {
+            let units = write.units.min(self.buffer_units - self.buffered_units);
+            if units == 0 {
+                break;
+            }
+            self.ftl.write_on(write.next_unit, units, write.handle, &mut self.media);
+            self.buffered_units += units;
+            write.next_unit += u64::from(units);
+            write.units -= units;
+            let Writing { token, submitted_ns, units, .. } = *write;
+            if units == 0 {
+                self.writes.pop_front();
+                self.ends(now_ns + self.controller_ns, token, submitted_ns, Outcome::Done);
+            }
+            self.work_of_call(NO_STEP, now_ns);
+            self.collect(now_ns);
+        }
+    }
+
+    fn deallocate(&mut self, op: &Op) {
+        let first = op.offset.div_ceil(self.unit_bytes);
+        let end = (op.offset + u64::from(op.len)) / self.unit_bytes;
+        if first < end {
+            self.ftl.deallocate(first, (end - first) as u32);
+        }
+    }
+}
+
+/// Fills the drive once sequentially, then overwrites it randomly: `fills` times in all.
+fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
+    let units = ftl.units();
+    if fills > 0 {
+        (0..units).for_each(|unit| ftl.write(unit, 1, 0));
+    }
+    for _ in 0..u64::from(fills.saturating_sub(1)) * units {
+        ftl.write(random.below(units), 1, 0);
+    }
+}
+
+impl DriveModel for FtlModel {
+    #[inline]
+    fn submit(&mut self, op: &Op, now_ns: u64) {
+        if let Some((errno, at_ns)) = self.refusal(op, now_ns) {
+            let outcome = Outcome::Errno(errno);
+            self.counted.add(op, outcome);
+            return self.ends(at_ns, op.token, now_ns, outcome);
+        }
+        self.counted.add(op, Outcome::Done);
+        match op.kind {
+            OpKind::Read => return self.read(op, now_ns),
+            OpKind::Write if op.len > 0 => return self.write(op, now_ns),
+            OpKind::Deallocate => self.deallocate(op),
+            OpKind::Write | OpKind::Flush => {}
+        }
+        self.ends(now_ns + self.controller_ns, op.token, now_ns, Outcome::Done);
+    }
+
+    #[inline]
+    fn next_event_ns(&self) -> u64 {
+        self.events.first().map_or(u64::MAX, |(at_ns, _)| at_ns)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Option<Done> {
+        let (now_ns, event) = self.events.pop()?;
+        let turn = match event {
+            Event::Done(done) => return Some(done),
+            Event::Turn(turn) => turn,
+        };
+        let (ended, next) = self.dies.end(turn, now_ns);
+        if let Some((at_ns, turn)) = next {
+            self.events.push(at_ns, Event::Turn(turn));
+        }
+        match ended? {
+            Work::Read { token, .. } => {
+                let read = &mut self.reads[token as usize];
+                read.parts -= 1;
+                let Reading { parts, submitted_ns } = *read;
+                return (parts == 0).then(|| self.done(now_ns, token, submitted_ns, Outcome::Done));
+            }
+            Work::Collect { step, .. } => self.collected(step, now_ns),
+            Work::Program { stripe, host_units, step } => {
+                self.media.set_buffered(stripe, false);
+                self.buffered_units -= host_units;
+                self.programmed(step);
+            }
+            Work::Erase { slot } => self.collection.erased(slot),
+        }
+        self.collect(now_ns);
+        self.fill_buffer(now_ns);
+        None
+    }
+
+    fn counters(&self) -> Vec<(Column, u64)> {
+        let Counters { hbmw: _, mbmw, mbe } = self.ftl.counters().since(self.before);
+        let read_bytes = self.collection.read_units * self.unit_bytes;
+        // Of a unit that is written in part the host wrote only that.
+        let own = [self.counted.write_bytes, mbmw, mbe, read_bytes, u64::from(self.ftl.free_superblocks())];
+        Self::columns().into_iter().zip(self.counted.values().into_iter().chain(own)).collect()
+    }
+}

@@ -73,6 +73,7 @@ pub(in crate::sim) const FTL_NAMES: &[&str] = &[
     "isolation",
     "reserve",
     "wear-gap",
+    "firmware",
     "channels",
     "dies",
     "planes",
@@ -165,6 +166,20 @@ impl FtlDrive {
             }
             "reserve" => spec.reserve_superblocks = number(value, 1..=10_000).ok_or("a number from 1 to 10000")?,
             "wear-gap" => spec.wear_gap = Some(number(value, 1..=1 << 31).ok_or("a number of erases from 1 on")?),
+            "firmware" => {
+                for habit in value.split('/') {
+                    *match habit {
+                        "mixes-handles" => &mut spec.firmware.mixes_handles,
+                        "collects-all-handles" => &mut spec.firmware.collects_all_handles,
+                        "collects-sequential-early" => &mut spec.firmware.collects_sequential_early,
+                        _ => {
+                            return Err(
+                                "mixes-handles, collects-all-handles, collects-sequential-early, or several joined by /",
+                            );
+                        }
+                    } = true;
+                }
+            }
             "channels" => flash.channels = number(value, 1..=256).ok_or("a number from 1 to 256")?,
             "dies" => flash.dies = number(value, 1..=64).ok_or("a number of each channel, from 1 to 64")?,
             "planes" => flash.planes = number(value, 1..=16).ok_or("a number from 1 to 16")?,
@@ -217,12 +232,9 @@ impl FtlDrive {
             let row_bytes = program_bytes * u64::from(flash.dies_total());
             spec.superblock_bytes = (capacity_bytes / SUPERBLOCKS / row_bytes).max(1) * row_bytes;
         }
-        if !spec.superblock_bytes.is_multiple_of(unit_bytes) {
-            return Err((
-                "superblock",
-                spec.superblock_bytes.to_string(),
-                "a multiple of unit, which is 4KiB unless given",
-            ));
+        if !spec.superblock_bytes.is_multiple_of(program_bytes) {
+            let value = spec.superblock_bytes.to_string();
+            return Err(("superblock", value, "a multiple of planes x page, which is 64KiB unless given"));
         }
         // Each handle can have begun a program that only its next writes complete.
         if flash.buffer_bytes < program_bytes * (u64::from(spec.handles) + 1) {
@@ -278,7 +290,7 @@ mod tests {
             "sim:ftl+capacity=1GiB+op-of-flash=12.5%+unit=16KiB+superblock=4MiB+victim=d-choices-8+append=per-handle\
              +handles=4+isolation=persistently+reserve=6+wear-gap=100+channels=4+dies=1+planes=2+page=16KiB+read-us=40\
              +program-us=600+erase-us=3000+bus-mbps=1200+suspend-us=off+controller-us=5+buffer=1MiB+precondition=2\
-             +seed=3+name=a",
+             +firmware=mixes-handles/collects-sequential-early+seed=3+name=a",
         );
         let spec = Spec {
             logical_bytes: 1 << 30,
@@ -291,7 +303,7 @@ mod tests {
             isolation: Isolation::Persistently,
             reserve_superblocks: 6,
             wear_gap: Some(100),
-            firmware: Firmware::default(),
+            firmware: Firmware { mixes_handles: true, collects_all_handles: false, collects_sequential_early: true },
         };
         let flash = Flash {
             channels: 4,
@@ -329,7 +341,7 @@ mod tests {
             ("unit=2KiB", "unit is \"2KiB\" - give 4KiB, 8KiB,"),
             ("unit=64KiB+planes=2", "unit is \"65536\" - give one that divides planes x page"),
             ("superblock=1", "superblock is \"1\" - give a size such as 128MiB"),
-            ("superblock=5000", "superblock is \"5000\" - give a multiple of unit"),
+            ("superblock=5000", "superblock is \"5000\" - give a multiple of planes x page"),
             ("capacity=1000000000", "capacity is \"1000000000\" - give a multiple of unit"),
             ("victim=oldest", "victim is \"oldest\" - give greedy, fifo, cost-benefit or d-choices-10"),
             ("victim=d-choices-0", "victim is \"d-choices-0\" - give greedy,"),
@@ -338,6 +350,10 @@ mod tests {
             ("isolation=none", "isolation is \"none\" - give initially or persistently"),
             ("reserve=0", "reserve is \"0\" - give a number from 1 to 10000"),
             ("wear-gap=0", "wear-gap is \"0\" - give a number of erases from 1 on"),
+            ("firmware=good", "firmware is \"good\" - give mixes-handles, collects-all-handles,"),
+            ("superblock=32GiB", "2 superblocks of 34359738368 bytes"),
+            ("handles=2+isolation=persistently", "give each its own, or make them initially isolated"),
+            ("superblock=100KiB", "superblock is \"102400\" - give a multiple of planes x page"),
             ("channels=0", "channels is \"0\" - give a number from 1 to 256"),
             ("dies=65", "dies is \"65\" - give a number of each channel, from 1 to 64"),
             ("planes=17", "planes is \"17\" - give a number from 1 to 16"),

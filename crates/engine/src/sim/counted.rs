@@ -1,0 +1,52 @@
+//! What a drive did for its host, whatever its model.
+
+use results::telemetry::Column;
+use sys::op::{Op, OpKind, Outcome};
+
+/// Operations and bytes by kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counted {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    pub(super) write_bytes: u64,
+    flushes: u64,
+    deallocates: u64,
+    deallocated_bytes: u64,
+    failed: u64,
+}
+
+impl Counted {
+    /// The columns of [`Self::values`].
+    pub(super) const COLUMNS: [Column; 8] = [
+        Column::SimReads,
+        Column::SimReadBytes,
+        Column::SimWrites,
+        Column::SimWriteBytes,
+        Column::SimFlushes,
+        Column::SimDeallocates,
+        Column::SimDeallocatedBytes,
+        Column::SimFailed,
+    ];
+
+    #[inline]
+    pub(super) fn add(&mut self, op: &Op, outcome: Outcome) {
+        if !outcome.is_done() {
+            self.failed += 1;
+            return;
+        }
+        let (operations, bytes) = match op.kind {
+            OpKind::Read => (&mut self.reads, &mut self.read_bytes),
+            OpKind::Write => (&mut self.writes, &mut self.write_bytes),
+            OpKind::Deallocate => (&mut self.deallocates, &mut self.deallocated_bytes),
+            OpKind::Flush => return self.flushes += 1,
+        };
+        *operations += 1;
+        *bytes += u64::from(op.len);
+    }
+
+    pub(super) fn values(&self) -> [u64; 8] {
+        let Self { reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed } = *self;
+        [reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed]
+    }
+}

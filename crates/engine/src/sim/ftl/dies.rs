@@ -1,0 +1,152 @@
+//! The dies of a drive: who has each of them, who waits, and when it is free again.
+//!
+//! A die does one thing at a time. A host's reads go before all else and, if the drive can, suspend a program or an
+//! erase, which goes on behind them; all else comes in its order. So that it does go on, reads make way after so many in a
+//! row, and what goes on runs for the time of a read before it is suspended again.
+
+use super::spec::Flash;
+use std::collections::VecDeque;
+
+/// So many reads of the host in a row at most, while something else waits.
+const READS_IN_ROW: u32 = 16;
+
+/// What a die does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Work {
+    /// Reads for the operation of that token; not before it has passed the controller.
+    Read { token: u32, bytes: u32, from_ns: u64 },
+    /// Reads what is moved by that step of garbage collection.
+    Collect { step: u16, bytes: u32 },
+    /// Programs a stripe: units of the host in it, and the step of garbage collection that waits for it.
+    Program { stripe: u32, host_units: u32, step: u16 },
+    /// Erases its part of a superblock.
+    Erase { slot: u16 },
+}
+
+/// A die will be done with what it does, unless that is suspended before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    die: u16,
+    /// Which of its works: a suspended one ends another time.
+    count: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Die {
+    work: Option<Work>,
+    ends_ns: u64,
+    /// Works that it began or went on with.
+    count: u32,
+    /// What stands still for reads, and the time that it still takes.
+    suspended: Option<(Work, u64)>,
+    /// What it does is not suspended before.
+    unbroken_ns: u64,
+    reads: VecDeque<Work>,
+    reads_in_row: u32,
+    others: VecDeque<Work>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Dies {
+    flash: Flash,
+    dies: Vec<Die>,
+    /// When each channel has passed what it was asked to.
+    channel_free_ns: Vec<u64>,
+}
+
+impl Dies {
+    pub(super) fn new(flash: &Flash) -> Self {
+        Self {
+            flash: flash.clone(),
+            dies: vec![Die::default(); flash.dies_total() as usize],
+            channel_free_ns: vec![0; flash.channels as usize],
+        }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.dies.len() as u32
+    }
+
+    /// Gives a die something to do. When its turn ends, if it begins with that at once.
+    #[inline]
+    pub(super) fn add(&mut self, at: u32, work: Work, now_ns: u64) -> Option<(u64, Turn)> {
+        let die = &mut self.dies[at as usize];
+        let Work::Read { from_ns, .. } = work else {
+            if die.work.is_some() {
+                die.others.push_back(work);
+                return None;
+            }
+            return Some(self.begin(at, work, now_ns));
+        };
+        let Some(current) = die.work else {
+            return Some(self.begin(at, work, from_ns));
+        };
+        let suspendable = matches!(current, Work::Program { .. } | Work::Erase { .. });
+        let from_ns = from_ns.max(die.unbroken_ns);
+        match self.flash.suspend_ns {
+            // What is over by then, nearly, is not worth it.
+            Some(suspend_ns) if suspendable && die.ends_ns > from_ns + suspend_ns => {
+                die.suspended = Some((current, die.ends_ns - from_ns + suspend_ns));
+                Some(self.begin(at, work, from_ns + suspend_ns))
+            }
+            _ => {
+                die.reads.push_back(work);
+                None
+            }
+        }
+    }
+
+    /// What the die is done with, and its next turn; nothing if that was suspended.
+    #[inline]
+    pub(super) fn end(&mut self, turn: Turn, now_ns: u64) -> (Option<Work>, Option<(u64, Turn)>) {
+        let die = &mut self.dies[usize::from(turn.die)];
+        if die.count != turn.count {
+            return (None, None);
+        }
+        let done = die.work.take();
+        let at = u32::from(turn.die);
+        let others_wait = die.suspended.is_some() || !die.others.is_empty();
+        if !(others_wait && die.reads_in_row >= READS_IN_ROW)
+            && let Some(read) = die.reads.pop_front()
+        {
+            let Work::Read { from_ns, .. } = read else { unreachable!("only reads of the host wait there") };
+            return (done, Some(self.begin(at, read, from_ns.max(now_ns))));
+        }
+        if let Some((work, left_ns)) = die.suspended.take() {
+            die.unbroken_ns = now_ns + self.flash.read_ns;
+            return (done, Some(self.occupy(at, work, now_ns + left_ns)));
+        }
+        let next = die.others.pop_front();
+        (done, next.map(|work| self.begin(at, work, now_ns)))
+    }
+
+    /// Begins something from its beginning.
+    #[inline]
+    fn begin(&mut self, at: u32, work: Work, start_ns: u64) -> (u64, Turn) {
+        let flash = &self.flash;
+        let channel = &mut self.channel_free_ns[(at % flash.channels) as usize];
+        let transfer_ns = |bytes: u32| u64::from(bytes) * 1_000 / flash.bus_mbps;
+        let ends_ns = match work {
+            Work::Read { bytes, .. } | Work::Collect { bytes, .. } => {
+                *channel = (start_ns + flash.read_ns).max(*channel) + transfer_ns(bytes);
+                *channel
+            }
+            Work::Program { .. } => {
+                *channel = start_ns.max(*channel) + transfer_ns(flash.program_bytes());
+                *channel + flash.program_ns
+            }
+            Work::Erase { .. } => start_ns + flash.erase_ns,
+        };
+        self.occupy(at, work, ends_ns)
+    }
+
+    #[inline]
+    fn occupy(&mut self, at: u32, work: Work, ends_ns: u64) -> (u64, Turn) {
+        let die = &mut self.dies[at as usize];
+        die.reads_in_row = if matches!(work, Work::Read { .. }) { die.reads_in_row + 1 } else { 0 };
+        die.work = Some(work);
+        die.ends_ns = ends_ns;
+        die.count = die.count.wrapping_add(1);
+        (ends_ns, Turn { die: at as u16, count: die.count })
+    }
+}

@@ -1,0 +1,311 @@
+//! The model against closed forms, and against what must follow from what it counts.
+
+use super::*;
+use crate::sim::SimEngine;
+use crate::{IoEngine, Wait};
+use sys::buffer::Buf;
+use sys::op::Placement;
+
+/// One die, nothing but the array's time: a queue with one server.
+const ONE_DIE: &str = "channels=1+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10+superblock=1MiB";
+
+fn engine(parameters: &str) -> SimEngine<FtlModel> {
+    let text = format!("sim:ftl+{parameters}");
+    let drive: DriveSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    SimEngine::new(vec![FtlModel::new(&drive, drive.ftl.as_ref().unwrap(), 1).unwrap()])
+}
+
+fn model(engine: &SimEngine<FtlModel>) -> &FtlModel {
+    &engine.drives[0]
+}
+
+fn op(kind: OpKind, offset: u64, len: u32, token: u32) -> Op {
+    Op { target: 0, kind, offset, len, sync: false, placement: None, buf: Buf::empty(), token }
+}
+
+/// What a run did: latencies of reads and of writes, and when it ended.
+#[derive(Debug, Default, PartialEq)]
+struct Run {
+    reads_ns: Vec<u64>,
+    writes_ns: Vec<u64>,
+    end_ns: u64,
+}
+
+impl Run {
+    fn read_quantile_us(&mut self, quantile: f64) -> u64 {
+        self.reads_ns.sort_unstable();
+        self.reads_ns[(self.reads_ns.len() as f64 * quantile) as usize] / 1_000
+    }
+}
+
+/// Operations that arrive at given instants after now, whatever the drive does; in the order of the instants.
+fn open_loop(engine: &mut SimEngine<FtlModel>, arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>) -> Run {
+    let (mut run, mut out, mut kinds) = (Run::default(), Vec::new(), Vec::new());
+    let begun_ns = engine.now();
+    let mut free: Vec<u32> = Vec::new();
+    let mut reap = |engine: &mut SimEngine<FtlModel>, kinds: &[OpKind], free: &mut Vec<u32>, until_ns, completions| {
+        engine.reap(Wait { until_ns, completions }, &mut out).unwrap();
+        for done in out.drain(..) {
+            assert!(done.outcome.is_done(), "{:?}", done.outcome);
+            let ns = done.completed_ns - done.issued_ns;
+            match kinds[done.token as usize] {
+                OpKind::Read => run.reads_ns.push(ns),
+                _ => run.writes_ns.push(ns),
+            }
+            run.end_ns = done.completed_ns;
+            free.push(done.token);
+        }
+    };
+    for (at_ns, kind, offset, len) in arrivals {
+        while engine.now() < begun_ns + at_ns {
+            reap(engine, &kinds, &mut free, begun_ns + at_ns, u32::MAX);
+        }
+        let token = free.pop().unwrap_or_else(|| {
+            kinds.push(kind);
+            kinds.len() as u32 - 1
+        });
+        kinds[token as usize] = kind;
+        engine.submit(op(kind, offset, len, token));
+    }
+    while engine.in_flight() > 0 {
+        reap(engine, &kinds, &mut free, u64::MAX, 1);
+    }
+    run
+}
+
+/// Instants of a Poisson process, so many.
+fn poisson(count: usize, per_s: f64, seed: u64) -> impl Iterator<Item = u64> {
+    let (mut random, mut at_ns) = (Random::new(seed), 0.0);
+    (0..count).map(move |_| {
+        at_ns -= (1.0 - random.unit()).ln() * 1e9 / per_s;
+        at_ns as u64
+    })
+}
+
+/// Random reads and writes of 4 KiB, both Poisson, for so many operations.
+fn mixed(
+    operations: usize,
+    reads_per_s: f64,
+    writes_per_s: f64,
+    pages: u64,
+) -> impl Iterator<Item = (u64, OpKind, u64, u32)> {
+    let mut random = Random::new(7);
+    let write_share = writes_per_s / (reads_per_s + writes_per_s);
+    poisson(operations, reads_per_s + writes_per_s, 3).map(move |at_ns| {
+        let kind = if random.unit() < write_share { OpKind::Write } else { OpKind::Read };
+        (at_ns, kind, random.below(pages) * 4096, 4096)
+    })
+}
+
+fn counter(engine: &SimEngine<FtlModel>, column: Column) -> u64 {
+    model(engine).counters().into_iter().find(|(of, _)| *of == column).unwrap().1
+}
+
+fn waf(engine: &SimEngine<FtlModel>) -> f64 {
+    counter(engine, Column::SimMbmw) as f64 / counter(engine, Column::SimHbmw) as f64
+}
+
+#[test]
+fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
+    let mut engine = engine(&format!("{ONE_DIE}+capacity=64MiB+op=50%+precondition=1"));
+    let pages = (64 << 20) / 4096;
+    let mut random = Random::new(5);
+    // 4096 bytes at a million MB/s are 4 ns.
+    let service_us = 50.004;
+    for load in [0.3, 0.7, 0.85] {
+        let count = 200_000;
+        let arrivals = poisson(count, load * 1e6 / service_us, 11);
+        let run = open_loop(&mut engine, arrivals.map(|at| (at, OpKind::Read, random.below(pages) * 4096, 4096)));
+        let mean_us = run.reads_ns.iter().sum::<u64>() as f64 / count as f64 / 1e3;
+        let wait_us = mean_us - service_us - 10.0;
+        let wanted_us = load * service_us / (2.0 * (1.0 - load));
+        // Waits of neighbours are alike: the busier, the fewer of them count as measured by themselves.
+        assert!((wait_us / wanted_us - 1.0).abs() < 0.04, "load {load}: {wait_us} us, not {wanted_us}");
+    }
+}
+
+#[test]
+fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
+    // Four dies on channels of their own, and reads that go from one to the next.
+    let mut engine = engine(
+        "capacity=64MiB+op=50%+precondition=1+channels=4+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10\
+         +superblock=1MiB",
+    );
+    let stripe = |n: u64| (n % (64 << 20 >> 14)) << 14;
+    let latency_ns = 10_000 + 50_000 + 4;
+    let at_most = |engine: &mut _, gap_ns: u64| {
+        open_loop(engine, (0..400).map(|n| (n * gap_ns, OpKind::Read, stripe(n), 4096))).reads_ns
+    };
+    assert!(at_most(&mut engine, 12_501).iter().all(|ns| *ns == latency_ns), "below what four dies can");
+    // Above it each read of a die waits for those before it: the n-th so much longer.
+    let over = at_most(&mut engine, 10_000);
+    let wanted: Vec<_> = (0..400).map(|n| latency_ns + n / 4 * (50_004 - 40_000)).collect();
+    assert_eq!(over, wanted);
+}
+
+#[test]
+fn a_channel_passes_the_data_of_its_dies_in_turn() {
+    // 64 KiB at 1000 MB/s are 65.536 us; two dies read at once and share the way out.
+    let text = "capacity=64MiB+op=50%+precondition=1+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB";
+    let mut engine = engine(text);
+    let reads = (0..2).map(|n| (0, OpKind::Read, n * (64 << 10), 64 << 10));
+    assert_eq!(open_loop(&mut engine, reads).reads_ns, [125_536, 191_072]);
+    // Both stripes at once are one operation, which ends with the second.
+    let both = std::iter::once((0, OpKind::Read, 0, 128 << 10));
+    assert_eq!(open_loop(&mut engine, both).reads_ns, [191_072]);
+}
+
+#[test]
+fn what_is_in_no_flash_takes_the_controller_alone() {
+    let mut engine = engine("capacity=1GiB+controller-us=10");
+    let at = |kind, offset, len| std::iter::once((0, kind, offset, len));
+    assert_eq!(open_loop(&mut engine, at(OpKind::Read, 0, 1 << 20)).reads_ns, [10_000], "never written");
+    assert_eq!(open_loop(&mut engine, at(OpKind::Write, 0, 4096)).writes_ns, [10_000]);
+    assert_eq!(
+        open_loop(&mut engine, at(OpKind::Read, 0, 4096)).reads_ns,
+        [10_000],
+        "in the buffer: no stripe is full"
+    );
+    assert_eq!(open_loop(&mut engine, at(OpKind::Flush, 0, 0)).writes_ns, [10_000], "the buffer outlives the power");
+    // The rest of the stripe: it is programmed.
+    open_loop(&mut engine, at(OpKind::Write, 4096, 60 << 10));
+    engine.reap(Wait { until_ns: 1_000_000_000, completions: 1 }, &mut Vec::new()).unwrap();
+    assert_eq!(open_loop(&mut engine, at(OpKind::Read, 0, 4096)).reads_ns, [10_000 + 50_000 + 2_560]);
+    assert_eq!(open_loop(&mut engine, at(OpKind::Deallocate, 100, 64 << 10)).writes_ns, [10_000]);
+    let reads = [(0, 62_560), (4096, 10_000), (60 << 10, 10_000), (64 << 10, 10_000)];
+    for (offset, ns) in reads {
+        let run = open_loop(&mut engine, at(OpKind::Read, offset, 4096));
+        assert_eq!(run.reads_ns, [ns], "at {offset}: units that were deallocated in part are still there");
+    }
+    model(&engine).check().unwrap();
+}
+
+#[test]
+fn a_unit_that_is_written_in_part_is_read_before() {
+    let mut engine = engine("capacity=1GiB+precondition=1");
+    let parts = [(512, 512), (8192 + 512, 4096), (16384, 4096)];
+    open_loop(&mut engine, parts.into_iter().map(|(offset, len)| (0, OpKind::Write, offset, len)));
+    assert_eq!(counter(&engine, Column::SimHbmw), 512 + 4096 + 4096, "what the host wrote");
+    assert_eq!(counter(&engine, Column::SimMbmw), 4 * 4096, "whole units");
+    assert_eq!(counter(&engine, Column::SimCollectionReadBytes), 3 * 4096);
+}
+
+#[test]
+fn a_full_buffer_holds_writes_to_what_the_dies_program() {
+    let mut engine = engine("capacity=1GiB+channels=4+dies=1+buffer=1MiB+suspend-us=off");
+    // Four dies program 64 KiB each in 500 us, after 41 us of transfer: 484.6 MB/s. Twice as much arrives.
+    let total: u64 = 256 << 20;
+    let writes = (0..total >> 17).map(|n| (n * 135_000, OpKind::Write, n << 17, 1 << 17));
+    let run = open_loop(&mut engine, writes);
+    let wanted_ns = (total - (1 << 20)) as f64 / (4.0 * 65_536.0) * 540_960.0;
+    assert!((run.end_ns as f64 / wanted_ns - 1.0).abs() < 0.002, "{} ns, not {wanted_ns}", run.end_ns);
+    assert_eq!(run.writes_ns[..8], [8_000; 8], "the buffer has room for the first");
+    assert!(*run.writes_ns.last().unwrap() > run.end_ns / 3, "the last waited for all others");
+    assert_eq!(waf(&engine), 1.0, "nothing was collected");
+    model(&engine).check().unwrap();
+}
+
+#[test]
+fn random_writes_are_held_to_what_collection_leaves_of_the_dies() {
+    let mut engine =
+        engine("capacity=1GiB+op=20%+channels=4+dies=1+superblock=4MiB+precondition=2+erase-us=0+read-us=0");
+    let mut random = Random::new(9);
+    let writes = (0..120_000).map(|n| (n * 1_000, OpKind::Write, random.below(1 << 18) << 12, 4096));
+    let run = open_loop(&mut engine, writes);
+    let waf = waf(&engine);
+    assert!(waf > 1.8 && waf < 3.5, "{waf}");
+    // The transfer of what is read to be moved is on the channel, too, and dies wait for each other a little.
+    let wanted_ns = 120_000.0 * 4096.0 * waf / (4.0 * 65_536.0) * 540_960.0;
+    let ratio = run.end_ns as f64 / wanted_ns;
+    assert!((1.0..1.2).contains(&ratio), "{ratio} of what {waf} times the writes take");
+    model(&engine).check().unwrap();
+}
+
+#[test]
+fn the_read_tail_grows_with_the_writes_that_the_counters_tell() {
+    let mut tails = Vec::new();
+    for writes_per_s in [0.0, 2_000.0, 8_000.0, 20_000.0] {
+        let mut engine = engine("capacity=1GiB+op=7%+channels=4+dies=2+superblock=4MiB+precondition=2+reserve=3");
+        let mut run = open_loop(&mut engine, mixed(60_000, 20_000.0, writes_per_s, 1 << 18));
+        let work = counter(&engine, Column::SimMbmw);
+        tails.push((work as f64 / run.end_ns as f64, run.read_quantile_us(0.99), run.read_quantile_us(0.999)));
+        model(&engine).check().unwrap();
+    }
+    for pair in tails.windows(2) {
+        let ((less, p99, _), (more, more_p99, _)) = (pair[0], pair[1]);
+        assert!(more > less && more_p99 > p99, "media GB/s, p99 and p99.9 of reads in us: {tails:?}");
+    }
+    assert!(tails[0].1 < 130, "reads alone: {tails:?}");
+}
+
+#[test]
+fn suspension_shortens_the_read_tail() {
+    let tail_us = |suspend: &str| {
+        let text = "capacity=1GiB+op=7%+channels=4+dies=2+superblock=4MiB+precondition=2";
+        let mut engine = engine(&format!("{text}+suspend-us={suspend}"));
+        let mut run = open_loop(&mut engine, mixed(60_000, 20_000.0, 5_000.0, 1 << 18));
+        (run.read_quantile_us(0.9), run.read_quantile_us(0.99))
+    };
+    let (off, slow, fast) = (tail_us("off"), tail_us("100"), tail_us("10"));
+    assert!(off.0 > 2 * fast.0 && off.1 > 3 * fast.1, "p90 and p99 in us without it {off:?}, with it {fast:?}");
+    assert!(slow.0 > fast.0 && slow.1 < off.1, "at 100 us {slow:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_one_another() {
+    let run = |seed: u64| {
+        let text = format!("capacity=256MiB+op=10%+channels=2+dies=2+superblock=1MiB+precondition=2+seed={seed}");
+        let mut engine = engine(&text);
+        let run = open_loop(&mut engine, mixed(30_000, 10_000.0, 10_000.0, 1 << 16));
+        (run, model(&engine).counters())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn handles_keep_streams_apart_and_what_a_drive_does_not_have_is_refused() {
+    let write = |placement: Option<u16>, token| Op {
+        placement: placement.map(Placement),
+        ..op(OpKind::Write, u64::from(token) << 12, 4096, token)
+    };
+    let outcomes = |parameters: &str, placements: &[Option<u16>]| {
+        let mut engine = engine(parameters);
+        placements.iter().zip(0..).for_each(|(placement, token)| engine.submit(write(*placement, token)));
+        let mut out = Vec::new();
+        while engine.in_flight() > 0 {
+            engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
+        }
+        out.sort_unstable_by_key(|done| done.token);
+        (out.iter().map(|done| done.outcome).collect::<Vec<_>>(), engine)
+    };
+    let refused = Outcome::Errno;
+    let (one, _) = outcomes("capacity=1GiB", &[None, Some(1)]);
+    assert_eq!(one, [Outcome::Done, refused(libc::EOPNOTSUPP)]);
+    let (four, engine) = outcomes("capacity=1GiB+handles=4", &[None, Some(1), Some(4), Some(5), Some(0)]);
+    assert_eq!(four, [Outcome::Done, Outcome::Done, Outcome::Done, refused(libc::EINVAL), refused(libc::EINVAL)]);
+    let ftl = &model(&engine).ftl;
+    let superblock = |unit| ftl.locate(unit).unwrap().superblock;
+    assert!(superblock(0) == superblock(1) && superblock(0) != superblock(2));
+    assert_eq!(counter(&engine, Column::SimFailed), 2);
+}
+
+#[test]
+fn faults_end_operations_as_on_other_drives() {
+    let mut engine = engine("capacity=1GiB+bad=1MiB-2MiB+gone-at-s=1+controller-us=10");
+    let ends = |engine: &mut SimEngine<FtlModel>, operation: Op| {
+        engine.submit(operation);
+        let mut out = Vec::new();
+        engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
+        (out[0].outcome, out[0].completed_ns - out[0].issued_ns)
+    };
+    let errno = Outcome::Errno;
+    let read = |offset, len| op(OpKind::Read, offset, len, 0);
+    assert_eq!(ends(&mut engine, read(1 << 20, 4096)), (errno(libc::EIO), 10_000));
+    assert_eq!(ends(&mut engine, read((1 << 30) - 512, 1024)), (errno(libc::EINVAL), 0));
+    assert_eq!(ends(&mut engine, read(u64::MAX, 1024)), (errno(libc::EINVAL), 0));
+    engine.reap(Wait { until_ns: 999_999_000, completions: 1 }, &mut Vec::new()).unwrap();
+    assert_eq!(ends(&mut engine, read(0, 4096)), (errno(libc::ENODEV), 10_000), "gone before it ended");
+    assert_eq!(ends(&mut engine, read(0, 4096)), (errno(libc::ENODEV), 0));
+    assert_eq!(counter(&engine, Column::SimReads), 1, "it was taken");
+}
