@@ -17,6 +17,7 @@ mod endings;
 mod failing_devices;
 mod full_disk;
 mod guard;
+mod guest;
 mod histograms;
 mod index;
 mod latency;

@@ -1,0 +1,136 @@
+//! What a real controller says of itself, that it counts the bytes that we do, and that it can go away.
+
+use super::machine::{FDP, FDP_BYTES, Guest, Machine};
+use serde_json::{Value, json};
+
+/// What a drive counted: FDP statistics and OCP's log in bytes, SMART's in its units of 512,000 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counters {
+    host_bytes: u128,
+    media_bytes: u128,
+    ocp_bytes: u128,
+    smart_units: u128,
+}
+
+impl Counters {
+    /// Asks the drive by nvme-cli, a program that is not ours.
+    fn of(guest: &mut Guest) -> Self {
+        let mut at = |page: u8, specific: u8, offset: usize| {
+            let script = format!(
+                "nvme get-log $FDP0 --log-id={page} --lsi={specific} --log-len=512 --raw-binary | xxd -p | tr -d '\\n'"
+            );
+            let digits = guest.ask(&script);
+            let digits = &digits[offset * 2..offset * 2 + 32];
+            u128::from_str_radix(digits, 16).unwrap().swap_bytes()
+        };
+        // The FDP logs are those of endurance group 1, the only one.
+        Self {
+            host_bytes: at(0x22, 1, 0),
+            media_bytes: at(0x22, 1, 16),
+            ocp_bytes: at(0xC0, 0, 0),
+            smart_units: at(2, 0, 48),
+        }
+    }
+}
+
+/// The configuration of a storage test on the drive, as a command that writes it to /tmp/c. Few operations a
+/// second, because the processor is emulated, and limits that hold on any machine.
+fn load(seconds: u32) -> String {
+    format!(
+        "printf '%s\\n' device-names:$FDP0 test-duration-sec:{seconds} report-interval-sec:1 read-reqs-per-sec:200 \
+         write-reqs-per-sec:100 large-block-op-kbytes:64 >/tmp/c"
+    )
+}
+
+fn parsed(guest: &mut Guest, script: &str) -> Value {
+    serde_json::from_str(&guest.ask(script)).unwrap_or_else(|error| panic!("{script}: {error}"))
+}
+
+/// A column of a run's telemetry.csv, by the end of its name.
+fn column(table: &str, name: &str) -> Vec<String> {
+    let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let at = head.iter().position(|column| column.ends_with(name)).unwrap_or_else(|| panic!("{name} in {head:?}"));
+    lines.map(|cells| cells[at].to_owned()).collect()
+}
+
+#[test]
+fn a_controller_shows_what_it_is_and_counts_the_bytes_that_we_count() {
+    let Some(machine) = Machine::new(FDP) else { return };
+    let mut guest = machine.boot();
+
+    let devices = parsed(&mut guest, "flashproof devices --json");
+    let known = |serial: &str| {
+        let mut devices = devices["devices"].as_array().unwrap().iter();
+        devices
+            .find(|device| device["facts"]["serial"] == serial)
+            .unwrap_or_else(|| panic!("{serial} in {devices:?}"))
+            .clone()
+    };
+    let (drive, mounted) = (known("FDP0"), known("DATA0"));
+    assert_eq!((&drive["safe"], &drive["erase_name"]), (&json!("yes"), &json!("FDP0")));
+    assert_eq!(mounted["safe"], "no");
+    assert_eq!(mounted["refused_because"][0], "it is mounted at /data; unmount it, or name another device");
+    let facts = &drive["facts"];
+    let shown = ["model", "size_bytes", "logical_sector_bytes", "nsid", "max_write_streams"];
+    let expected = [json!("QEMU NVMe Ctrl"), json!(FDP_BYTES), json!(512), json!(1), json!(8)];
+    assert_eq!(shown.map(|fact| facts[fact].clone()), expected);
+
+    // Whatever is found is told by its name; nothing is a problem, and what a preparation settles is settled.
+    let unprepared = |guest: &mut Guest| {
+        let findings = parsed(guest, "flashproof doctor $FDP0 --json");
+        let findings = findings["findings"].as_array().unwrap().clone();
+        let level =
+            |check: &str| findings.iter().find(|finding| finding["check"] == check).map(|it| it["level"].clone());
+        assert_eq!(level("device-kind"), Some(json!("note")), "a virtual disk: {findings:?}");
+        level("preparation")
+    };
+    assert_eq!(unprepared(&mut guest), Some(json!("warning")));
+    let new = Counters::of(&mut guest);
+    assert_eq!((new.host_bytes, new.media_bytes, new.ocp_bytes), (0, 0, 0));
+    guest.ask("flashproof prep $FDP0 --erase FDP0 --skip-zero --samples 100 --quiet");
+    assert_eq!(unprepared(&mut guest), Some(json!("ok")));
+    let full = Counters::of(&mut guest);
+    assert_eq!((full.host_bytes, full.ocp_bytes), (FDP_BYTES.into(), FDP_BYTES.into()), "each byte is written once");
+    assert_eq!(full.smart_units, u128::from(FDP_BYTES.div_ceil(512_000)));
+
+    let told = guest.ask(&format!("{}; flashproof storage /tmp/c --out /data/run --sla '99%>10s' --quiet", load(4)));
+    assert!(told.starts_with("PASS"), "{told}");
+    let verdict = parsed(&mut guest, "cat /data/run/verdict.json");
+    let streams = verdict["streams"].as_array().unwrap();
+    let writes = streams.iter().find(|stream| stream["name"] == "large-block-writes").unwrap();
+    let written = u128::from(writes["ops"].as_u64().unwrap()) * (64 << 10);
+    assert!(written > 0);
+    let ran = Counters::of(&mut guest);
+    assert_eq!(ran.host_bytes - full.host_bytes, written);
+    assert_eq!(ran.ocp_bytes - full.ocp_bytes, written);
+    let table = guest.ask("cat /data/run/telemetry.csv");
+    assert_eq!(column(&table, ".ocp.physical_media_units_written_bytes")[0], full.ocp_bytes.to_string());
+    assert_eq!(column(&table, ".smart.data_units_written")[0], full.smart_units.to_string());
+    // This emulation counts a write that fills a reclaim unit up to its end twice on the media, so there it is more.
+    assert!(ran.media_bytes >= ran.host_bytes, "{ran:?}");
+}
+
+#[test]
+fn a_drive_that_is_taken_away_ends_the_run_and_is_named() {
+    let Some(machine) = Machine::new(FDP) else { return };
+    let mut guest = machine.boot();
+    guest.ask(&load(60));
+    guest.start("run", "flashproof storage /tmp/c --out /data/run --sla '99%>10s'");
+    guest.wait_until("grep -qs ^2, /data/run/telemetry.csv");
+    let path = guest.ask("echo $FDP0").trim().to_owned();
+    guest.qmp.command("device_del", json!({ "id": "fdp0" }));
+    let ended = guest.end("run").expect(1);
+    for part in [&format!("  {path} is gone\n"), "FAIL (screening, partial", "I/O errors", "run directory: /data/run"] {
+        assert!(ended.stdout.contains(part), "{part} in {}", ended.stdout);
+    }
+    assert!(!ended.stderr.contains("error:"), "{}", ended.stderr);
+
+    // It is recorded, and the same is told again without the drive.
+    let verdict = parsed(&mut guest, "cat /data/run/verdict.json");
+    assert_eq!(verdict["end"], json!({ "how": "device-gone", "device": path }));
+    assert!(verdict["ran_sec"].as_f64().unwrap() < 60.0);
+    let again = guest.run("flashproof report /data/run").expect(1);
+    assert!(again.stdout.contains(&format!("  {path} is gone\n")), "{}", again.stdout);
+    assert!(!guest.ask("flashproof devices").contains("FDP0"));
+}

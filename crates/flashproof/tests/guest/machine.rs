@@ -1,0 +1,226 @@
+//! A virtual machine: disks that outlive it, a boot, commands inside, and the end that a power cut makes.
+//!
+//! No more than two run at once, and each is gone when its [`Guest`] is dropped.
+
+use super::agent::{Agent, INIT};
+use super::cpio::{Archive, name};
+use super::qmp::Qmp;
+use crate::support::{Bench, Ended, FLASHPROOF, skip, tool};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest that a boot or a command may take; only against hanging.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// How many guests may be up at once.
+const GUESTS: usize = 2;
+
+/// The drive under test: one namespace of 256 MiB, with reclaim units of 16 MiB and 8 handles.
+pub(super) const FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=8 \
+     -device nvme,id=fdp0,serial=FDP0,subsys=subsys0,ocp=on \
+     -device nvme-ns,drive=fdp,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
+pub(super) const FDP_BYTES: u64 = 256 << 20;
+
+/// A machine that is switched off: its disks, its kernel and what is in its root directory.
+pub(super) struct Machine {
+    pub(super) bench: Bench,
+    parts: PathBuf,
+    drive: String,
+}
+
+impl Machine {
+    /// `None`, said aloud, where there is no QEMU or kernel for it.
+    pub(super) fn new(drive: &str) -> Option<Self> {
+        // Beside the binary's directory: target/guest, which scripts/guest-setup makes.
+        let target = Path::new(FLASHPROOF).parent()?.parent()?;
+        let parts = target.join("guest");
+        if !parts.join("qemu").exists() {
+            let why = fs::read_to_string(target.join("guest.missing")).unwrap_or("run scripts/guest-setup".into());
+            return skip(&format!("no guest with an emulated NVMe drive: {}", why.trim()));
+        }
+        let bench = Bench::new();
+        bench.write("initrd", initrd(&bench, &parts)?);
+        for (image, bytes) in [("fdp.img", FDP_BYTES), ("data.img", 64 << 20)] {
+            File::create(bench.path(image)).unwrap().set_len(bytes).unwrap();
+        }
+        // What a power cut leaves is told by the journal; without one the file system could lose anything.
+        tool("mkfs.ext4", &["-q", "-F", "-E", "nodiscard", bench.path("data.img").to_str()?])?;
+        Some(Self { bench, parts, drive: drive.to_owned() })
+    }
+
+    /// Switches it on. The data disk is at /data.
+    pub(super) fn boot(&self) -> Guest<'_> {
+        let slot = Slot::wait();
+        let path = |name: &str| self.bench.path(name).to_str().unwrap().to_owned();
+        let started = Instant::now();
+        for socket in ["agent", "qmp"] {
+            let _ = fs::remove_file(self.bench.path(socket));
+        }
+        let disk =
+            |id: &str, cache: &str| format!("file={},id={id},format=raw,if=none,{cache}", path(&format!("{id}.img")));
+        let mut qemu = Command::new(self.parts.join("qemu"));
+        qemu.args(["-M", "pc", "-accel", "tcg,thread=multi", "-cpu", "qemu64", "-smp", "2", "-m", "512"])
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
+            .args(["-serial", &format!("file:{}", path("console"))])
+            .args(["-kernel", self.parts.join("vmlinuz").to_str().unwrap(), "-initrd", &path("initrd")])
+            .args([
+                "-append",
+                "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on",
+            ])
+            .args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent"])
+            .args(["-chardev", &format!("socket,id=agent,path={},server=on,wait=off", path("agent"))])
+            .args(["-qmp", &format!("unix:{},server=on,wait=off", path("qmp"))])
+            .args(["-drive", &disk("fdp", "cache=unsafe,discard=unmap")])
+            .args(self.drive.split_whitespace())
+            // Nothing that was written stays in QEMU: a killed one is a power cut.
+            .args(["-drive", &disk("data", "cache=writethrough")])
+            .args(["-device", "nvme,serial=DATA0,drive=data"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(self.bench.path("qemu.log")).unwrap());
+        let qemu = Killed(qemu.spawn().expect("QEMU can be started"));
+        let connect = |name: &str| loop {
+            match UnixStream::connect(self.bench.path(name)) {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                    return stream;
+                }
+                Err(error) if started.elapsed() > PATIENCE => panic!("{name}: {error}\n{}", self.said()),
+                Err(_) => thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let agent = Agent::new(connect("agent")).unwrap_or_else(|error| panic!("no boot: {error}\n{}", self.said()));
+        let mut guest = Guest { agent, qmp: Qmp::new(connect("qmp")), _qemu: qemu, machine: self, _slot: slot };
+        guest.run("mkdir -p /data && mount -t ext4 $DATA0 /data").expect(0);
+        guest
+    }
+
+    /// What QEMU and the guest's kernel said.
+    fn said(&self) -> String {
+        let read = |name| String::from_utf8_lossy(&fs::read(self.bench.path(name)).unwrap_or_default()).into_owned();
+        format!("QEMU: {}\nconsole: {}", read("qemu.log"), read("console"))
+    }
+}
+
+/// A machine that is on.
+pub(super) struct Guest<'a> {
+    agent: Agent,
+    pub(super) qmp: Qmp,
+    _qemu: Killed,
+    machine: &'a Machine,
+    _slot: Slot,
+}
+
+impl Guest<'_> {
+    /// Runs a shell script inside to its end.
+    pub(super) fn run(&mut self, script: &str) -> Ended {
+        let ended = self.agent.run(script);
+        ended.unwrap_or_else(|error| panic!("{script}: {error}\n{}", self.machine.said()))
+    }
+
+    /// Runs a script that has to succeed, and returns what it wrote.
+    pub(super) fn ask(&mut self, script: &str) -> String {
+        self.run(script).expect(0).stdout
+    }
+
+    /// Starts a script that runs beside the next ones. `name` is for [`Self::end`].
+    pub(super) fn start(&mut self, name: &str, script: &str) {
+        let result = format!("echo $? >/tmp/{name}.tmp; mv /tmp/{name}.tmp /tmp/{name}.code");
+        self.ask(&format!("{{ ({script}) >/tmp/{name}.out 2>/tmp/{name}.err; {result}; }} >/dev/null 2>&1 &"));
+    }
+
+    /// Waits for the end of what [`Self::start`] began.
+    pub(super) fn end(&mut self, name: &str) -> Ended {
+        self.wait_until(&format!("[ -e /tmp/{name}.code ]"));
+        self.run(&format!("cat /tmp/{name}.out; cat /tmp/{name}.err >&2; exit $(cat /tmp/{name}.code)"))
+    }
+
+    /// Waits until a condition of the shell holds.
+    pub(super) fn wait_until(&mut self, condition: &str) {
+        self.ask(&format!("until {condition}; do sleep 0.1; done"));
+    }
+
+    /// The disk mounted at /data as a power cut at this moment would leave it: the machine stands still for the copy.
+    pub(super) fn data_now(&mut self, copy: &Path) {
+        self.qmp.command("stop", json!({}));
+        fs::copy(self.machine.bench.path("data.img"), copy).unwrap();
+        self.qmp.command("cont", json!({}));
+    }
+
+    /// Cuts the power: QEMU is killed.
+    pub(super) fn power_cut(self) {}
+}
+
+/// Copies a directory out of an image of the data disk, its journal replayed as the next mount would.
+pub(super) fn copy_out(image: &Path, directory: &str, to: &Path) {
+    let image = image.to_str().unwrap();
+    // 1: something was repaired, and a journal replayed is such a thing.
+    let output = Command::new("e2fsck").args(["-f", "-y", image]).env("PATH", PATH).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stdout));
+    // debugfs makes the directory of the same name within the one that it is given.
+    let within = tempfile::tempdir_in(to.parent().unwrap()).unwrap();
+    let command = format!("rdump {directory} {}", within.path().to_str().unwrap());
+    tool("debugfs", &["-R", &command, image]).expect("debugfs reads the image");
+    fs::rename(within.path().join(directory.trim_start_matches('/')), to).unwrap();
+}
+
+/// The binary, busybox, nvme-cli and their libraries, packed; `None`, said aloud, without nvme-cli or binutils.
+fn initrd(bench: &Bench, parts: &Path) -> Option<Vec<u8>> {
+    let stripped = bench.path("flashproof");
+    tool("strip", &["-o", stripped.to_str()?, FLASHPROOF])?;
+    let nvme = tool("sh", &["-c", "command -v nvme || { echo there is no nvme-cli >&2; exit 1; }"])?;
+    let mut archive = Archive::default();
+    for directory in ["bin", "dev", "proc", "sys", "tmp"] {
+        archive.directory(directory);
+    }
+    archive.program("init", INIT.as_bytes());
+    archive.program("bin/busybox", &fs::read(parts.join("busybox")).unwrap());
+    archive.program("bin/flashproof", &fs::read(stripped).unwrap());
+    archive.program("bin/nvme", &fs::read(&nvme).unwrap());
+    let libraries = [tool("ldd", &[FLASHPROOF])?, tool("ldd", &[&nvme])?].concat();
+    let libraries: BTreeSet<&str> = libraries.split_whitespace().filter(|word| word.starts_with('/')).collect();
+    for library in libraries {
+        archive.program(name(Path::new(library)), &fs::read(library).unwrap());
+    }
+    Some(archive.finish())
+}
+
+/// The right to run one of [`GUESTS`].
+struct Slot;
+
+static FREE: (Mutex<usize>, Condvar) = (Mutex::new(GUESTS), Condvar::new());
+
+impl Slot {
+    fn wait() -> Self {
+        let free = FREE.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = FREE.1.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        Self
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *FREE.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        FREE.1.notify_one();
+    }
+}
+
+/// A process that ends with this value.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

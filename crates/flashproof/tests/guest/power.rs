@@ -1,0 +1,82 @@
+//! Power cuts: what was recorded is still there, and a series goes on after the reboot.
+
+use super::machine::{FDP, Machine, copy_out};
+use results::run_dir;
+use results::series::{Series, State};
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use sys::random::Random;
+
+/// Power cuts in a run; the variable FLASHPROOF_POWER_CUTS asks for more.
+const CUTS: u64 = 5;
+
+#[test]
+fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
+    let Some(machine) = Machine::new(FDP) else { return };
+    let cuts =
+        std::env::var("FLASHPROOF_POWER_CUTS").map_or(CUTS, |cuts| cuts.parse().expect("a number of power cuts"));
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let mut random = Random::new(seed);
+    let mut guest = machine.boot();
+    guest.ask(
+        "printf '%s\\n' device-names:$FDP0 test-duration-sec:3600 report-interval-sec:1 read-reqs-per-sec:100 >/tmp/c",
+    );
+    guest.start("run", "flashproof storage /tmp/c --out /data/run --sla '99%>10s'");
+    guest.wait_until("grep -qs ^0, /data/run/telemetry.csv");
+    let image = machine.bench.path("cut.img");
+    // Whole lines that the program has written, on the disk or not yet: what a crash of it alone would leave.
+    let moment =
+        |random: &mut Random| format!("sleep 0.{:03}; grep -c ^[0-9] /data/run/telemetry.csv", random.below(1000));
+    for cut in 1..cuts {
+        let written = guest.ask(&moment(&mut random));
+        guest.data_now(&image);
+        check(&machine, &image, &written, &format!("cut {cut}, seed {seed}"));
+    }
+    let written = guest.ask(&moment(&mut random));
+    guest.power_cut();
+    check(&machine, &machine.bench.path("data.img"), &written, &format!("QEMU killed, seed {seed}"));
+}
+
+/// Reads what the power cut `which` left of a run of which `written` intervals had been written.
+fn check(machine: &Machine, image: &Path, written: &str, which: &str) {
+    let dir = machine.bench.path("found");
+    copy_out(image, "/run", &dir);
+    let run = run_dir::read(&dir).unwrap_or_else(|error| panic!("{which}: {error}"));
+    assert!(run.written.is_none() && run.damage.is_empty(), "{which}: {:?}", run.damage);
+    let written: u64 = written.trim().parse().unwrap();
+    assert!(run.intervals + 1 >= written, "{which}: {} intervals of {written}", run.intervals);
+    // 4: nobody wrote how it ended.
+    machine.bench.flashproof(&["report", "found"]).expect(4);
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn after_a_power_cut_certify_goes_on_with_the_stage_that_was_running() {
+    let Some(machine) = Machine::new(FDP) else { return };
+    let certify = "FLASHPROOF_STATE=/data/state flashproof certify $FDP0 --erase FDP0 --load 0.05 --stage-duration 3s \
+                   --sla '99%>10s' --out /data/series";
+    let mut guest = machine.boot();
+    guest.start("certify", certify);
+    guest.wait_until("grep -qs ^0, /data/series/stage-2/telemetry.csv");
+    let first = guest.ask("md5sum /data/series/stage-1/*");
+    guest.power_cut();
+
+    let mut guest = machine.boot();
+    let ended = guest.run(certify).expect(0);
+    let said = |words: &str| ended.stderr.contains(words);
+    assert!(said("stage 2 was not ended (its program was killed, or the machine stopped)"), "{}", ended.stderr);
+    assert!(!said("stage 1 of 2") && !said("preparing first"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("stage 2 was begun 2 times"), "{}", ended.stdout);
+    assert_eq!(guest.ask("md5sum /data/series/stage-1/*"), first, "a finished stage is not run again");
+    guest.ask("umount /data");
+    guest.power_cut();
+
+    let dir = machine.bench.path("series");
+    copy_out(&machine.bench.path("data.img"), "/series", &dir);
+    let steps = Series::read(&dir).unwrap().expect("there is a series").steps;
+    let steps: Vec<_> = steps.iter().map(|step| (step.state, step.attempts, step.dir.as_str())).collect();
+    assert_eq!(steps, [(State::Done, 1, "stage-1"), (State::Done, 2, "stage-2.2")]);
+    // The stage that was cut short is told, too.
+    assert_eq!(run_dir::read(&dir.join("stage-2")).unwrap().written, None);
+}
