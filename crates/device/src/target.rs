@@ -13,7 +13,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use sys::ioctl;
+use std::sync::atomic::{AtomicU16, Ordering};
+use sys::{ioctl, open};
 use thiserror::Error;
 
 /// A device or file that cannot be opened for reading, and why. One line.
@@ -32,13 +33,24 @@ pub struct OpenError {
 pub struct Target {
     opened: Opened,
     stamp_key: Option<u64>,
+    /// The write stream of every write; 0: none.
+    write_hint: AtomicU16,
+}
+
+/// A hint stays on the inode, where the next program would write by it.
+impl Drop for Target {
+    fn drop(&mut self) {
+        if self.write_hint() != 0 {
+            let _ = open::set_write_hint(self.fd(), 0);
+        }
+    }
 }
 
 impl Target {
     /// What the guard let pass: open for reading and writing.
     pub fn writable(consent: WriteConsent) -> Self {
         let (opened, stamp_key) = consent.release();
-        Self { opened, stamp_key: Some(stamp_key) }
+        Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0) }
     }
 
     /// Opens the device or file at `path` for reading only, past the page cache. Needs no consent and
@@ -48,7 +60,7 @@ impl Target {
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
         let opened = open_to_read(path, min_size_bytes);
         let opened = opened.map_err(|reason| OpenError { device: path.to_owned(), reason })?;
-        Ok(Self { opened, stamp_key: None })
+        Ok(Self { opened, stamp_key: None, write_hint: AtomicU16::new(0) })
     }
 
     /// The descriptor.
@@ -102,6 +114,19 @@ impl Target {
     /// or the drive has none.
     pub fn write_streams(&self) -> u16 {
         self.opened.facts.max_write_streams.unwrap_or(0)
+    }
+
+    /// Has every write that names no stream itself go to `stream`, of [`Self::write_streams`]: for engines that can
+    /// name none. There is one for the device, so all of them share it. Errors: `EINVAL` above 5.
+    pub fn set_write_hint(&self, stream: u16) -> io::Result<()> {
+        open::set_write_hint(self.fd(), stream.into())?;
+        self.write_hint.store(stream, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What was set so; 0: nothing.
+    pub fn write_hint(&self) -> u16 {
+        self.write_hint.load(Ordering::Relaxed)
     }
 
     /// What falls short and is to be said aloud, in words.

@@ -1,12 +1,13 @@
 //! How I/O is carried out: a clock and all targets of one shard behind one interface.
 //!
 //! The run loop is generic over [`IoEngine`], never dynamic: one call per operation and one wait for all
-//! targets. Real engines are [`uring`] and [`threads`]; [`sim`] is virtual and jumps from event to event.
+//! targets. Real engines are [`uring`], [`threads`] and [`passthrough`]; [`sim`] is virtual and jumps from event to event.
 
 #![forbid(unsafe_code)]
 
 mod device_name;
 pub mod event_queue;
+pub mod passthrough;
 pub mod sim;
 pub mod threads;
 pub mod uring;

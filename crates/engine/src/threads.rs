@@ -45,6 +45,8 @@ const STACK_BYTES: usize = 128 * 1024;
 struct Shared {
     epoch: Instant,
     files: Vec<File>,
+    /// The write stream of each file's inode; 0: none.
+    hints: Vec<u16>,
     /// Operations to do, the large ones apart: they go first. There are few of them, usually one at a
     /// time on a device, and behind a queue of small ones each would be late by all of those.
     large_jobs: ArrayQueue<Op>,
@@ -130,6 +132,7 @@ impl Threads {
         let shared = Arc::new(Shared {
             epoch,
             files: files.collect::<io::Result<_>>()?,
+            hints: targets.iter().map(|target| target.write_hint()).collect(),
             large_jobs: ArrayQueue::new(in_flight_max.max(1)),
             jobs: ArrayQueue::new(in_flight_max.max(1)),
             done: ArrayQueue::new(in_flight_max.max(1)),
@@ -324,7 +327,8 @@ impl Clock {
 fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
     let issued_ns = clock.begin(shared);
     let outcome = loop {
-        match carry_out(&shared.files[usize::from(op.target)], &mut op) {
+        let target = usize::from(op.target);
+        match carry_out(&shared.files[target], shared.hints[target], &mut op) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => break Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
             Ok(bytes) if bytes == op.len as usize || !op.kind.moves_data() => break Outcome::Done,
@@ -337,11 +341,13 @@ fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
 }
 
 /// The system calls of one operation: the bytes that it moved.
-fn carry_out(file: &File, op: &mut Op) -> io::Result<usize> {
+fn carry_out(file: &File, hint: u16, op: &mut Op) -> io::Result<usize> {
     let len = (op.len as usize).min(op.buf.len());
     match op.kind {
-        // pwritev2(2) takes no write stream.
-        OpKind::Write if op.placement.is_some() => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+        // pwritev2(2) takes no write stream; the one of the inode is every write's.
+        OpKind::Write if op.placement.is_some_and(|placement| placement.0 != hint) => {
+            Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+        }
         OpKind::Read => file.read_at(&mut op.buf[..len], op.offset),
         OpKind::Write => {
             let written = file.write_at(&op.buf[..len], op.offset)?;

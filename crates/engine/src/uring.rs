@@ -9,23 +9,21 @@ use std::time::Instant;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::process::RunDelay;
-use sys::ring::{Reaped, Ring, RingFacts, Sleep};
+use sys::ring::{Files, Form, Reaped, Ring, RingFacts, Sleep};
 use sys::usage::monotonic_ns;
 
 /// Time between two looks at what a thread does in the ring's stead.
 const LOOK_NS: u64 = 100_000;
 
 /// A shard's ring and targets. Lives on the thread that made it.
-pub struct Uring {
+pub struct Uring<F: Form = Files> {
     epoch: Instant,
-    ring: Ring,
+    ring: Ring<F>,
     /// When the completion queue was last known to be looked at, or was being waited on.
     looked_ns: u64,
     run_delay: RunDelay,
     /// A wait as short as this hides nothing that matters, so nobody asks for how long it went on without a CPU.
     harmless_gap_ns: u64,
-    /// Write streams of each target.
-    write_streams: Vec<u16>,
     /// What was refused here, for the next look.
     refused: Vec<Completion>,
     /// The kernel discards through the ring.
@@ -51,22 +49,64 @@ impl Uring {
         harmless_gap_ns: u64,
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let epoch_ns = monotonic_ns() - epoch.elapsed().as_nanos() as u64;
-        let (ring, facts) = Ring::new(&files, in_flight_max, memory_bytes, epoch_ns)?;
-        let engine = Self {
+        let (ring, facts) = Ring::new(&files, Files::new(&files)?, in_flight_max, memory_bytes, epoch_ns(epoch))?;
+        let discards = ring.discards();
+        Ok((Self::on(ring, targets, in_flight_max, discards, epoch, harmless_gap_ns), facts))
+    }
+}
+
+/// `CLOCK_MONOTONIC` at `epoch`.
+pub(crate) fn epoch_ns(epoch: Instant) -> u64 {
+    monotonic_ns() - epoch.elapsed().as_nanos() as u64
+}
+
+impl<F: Form> Uring<F> {
+    /// An engine on `ring`, which carries a deallocation itself if it `discards`.
+    pub(crate) fn on(
+        ring: Ring<F>,
+        targets: Vec<Arc<Target>>,
+        in_flight_max: usize,
+        discards: bool,
+        epoch: Instant,
+        harmless_gap_ns: u64,
+    ) -> Self {
+        Self {
             epoch,
-            discards: ring.discards(),
+            discards,
             ring,
             looked_ns: 0,
             run_delay: RunDelay::of_this_thread(),
             harmless_gap_ns,
-            write_streams: targets.iter().map(|target| target.write_streams()).collect(),
             refused: Vec::new(),
             beside: None,
             in_flight_max,
             targets,
-        };
-        Ok((engine, facts))
+        }
+    }
+
+    /// Hands an operation to the ring.
+    pub(crate) fn push(&mut self, mut op: Op) {
+        // The submission queue can be full for a moment; the kernel empties it in every `enter`.
+        while let Err(back) = self.ring.push(op) {
+            op = back;
+            let now_ns = self.clock_ns();
+            // An error here comes again in `reap`, which reports it.
+            if self.ring.enter(now_ns, None).is_err() {
+                return;
+            }
+        }
+        if self.ring.pushed() >= BATCH {
+            let now_ns = self.clock_ns();
+            let _ = self.ring.enter(now_ns, None);
+        }
+    }
+
+    /// Ends an operation with `errno`, without having issued it.
+    pub(crate) fn refuse(&mut self, op: Op, errno: i32) {
+        let issued_ns = self.clock_ns();
+        let Op { token, buf, .. } = op;
+        let outcome = Outcome::Errno(errno);
+        self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
     fn clock_ns(&self) -> u64 {
@@ -75,22 +115,15 @@ impl Uring {
 
     /// Gives an operation to a thread, which must not be the ring's.
     fn submit_beside(&mut self, op: Op) {
-        let issued_ns = self.clock_ns();
         if self.beside.is_none() {
             match Threads::new(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
                 Ok(threads) => self.beside = Some(threads),
-                Err(error) => return self.refuse(op, issued_ns, error.raw_os_error().unwrap_or(libc::EAGAIN)),
+                Err(error) => return self.refuse(op, error.raw_os_error().unwrap_or(libc::EAGAIN)),
             }
         }
         if let Some(threads) = &mut self.beside {
             threads.submit(op);
         }
-    }
-
-    fn refuse(&mut self, op: Op, issued_ns: u64, errno: i32) {
-        let Op { token, buf, .. } = op;
-        let outcome = Outcome::Errno(errno);
-        self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
     /// Hands over what was submitted and has the kernel post what is complete. Who spins looks often, and mostly
@@ -132,7 +165,7 @@ impl Uring {
     }
 }
 
-impl IoEngine for Uring {
+impl<F: Form> IoEngine for Uring<F> {
     const VIRTUAL: bool = false;
     type Op = Op;
     type Completion = Completion;
@@ -144,27 +177,13 @@ impl IoEngine for Uring {
 
     #[inline]
     fn submit(&mut self, op: Op) {
-        if op.placement.is_some_and(|placement| placement.0 > self.write_streams[usize::from(op.target)]) {
-            let now_ns = self.clock_ns();
-            return self.refuse(op, now_ns, libc::EOPNOTSUPP);
+        if op.placement.is_some_and(|placement| placement.0 > self.targets[usize::from(op.target)].write_streams()) {
+            return self.refuse(op, libc::EOPNOTSUPP);
         }
         if op.kind == OpKind::Deallocate && !self.discards {
             return self.submit_beside(op);
         }
-        let mut op = op;
-        // The submission queue can be full for a moment; the kernel empties it in every `enter`.
-        while let Err(back) = self.ring.push(op) {
-            op = back;
-            let now_ns = self.clock_ns();
-            // An error here comes again in `reap`, which reports it.
-            if self.ring.enter(now_ns, None).is_err() {
-                return;
-            }
-        }
-        if self.ring.pushed() >= BATCH {
-            let now_ns = self.clock_ns();
-            let _ = self.ring.enter(now_ns, None);
-        }
+        self.push(op);
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {

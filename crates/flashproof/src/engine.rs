@@ -1,9 +1,13 @@
-//! What carries operations: the choice between io_uring, threads and simulation, and the run on it.
+//! What carries operations: the choice between io_uring, NVMe commands, threads and simulation, and the run on it.
 
 use crate::console;
 use crate::devices::Devices;
-use crate::failure::Failure;
+use crate::failure::{Failure, all};
+use crate::placement::{self, Carrier};
+use device::generic::Generic;
 use device::target::Target;
+use engine::DeviceName;
+use engine::passthrough::Passthrough;
 use engine::sim::SimEngine;
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::Uring;
@@ -11,12 +15,13 @@ use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
 use load::stream::Stream;
-use load::workload::RunSpec;
+use load::workload::{RunSpec, Workload};
 use results::cell::harmless_gap_ns;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use sys::op::Placement;
 use sys::process;
 use sys::ring::RingFacts;
 
@@ -37,11 +42,46 @@ const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 /// Fewer operations than this are not worth gathering: little CPU is saved, and they go out in bursts.
 const GATHERED_MIN: f64 = 3.0;
 
+/// What a load demands of what carries its operations.
+#[derive(Debug, Default)]
+pub struct Demand {
+    /// What the user asked for.
+    pub engine: Wanted,
+    /// Its largest operation.
+    pub largest_bytes: u64,
+    /// The placements that its writes name, device by device; none beyond the end.
+    pub placements: Vec<Vec<Placement>>,
+}
+
+impl Demand {
+    /// What all `workloads`, of which `spec` is the spec, demand together.
+    pub fn of<'w, W: Workload + 'w>(spec: &RunSpec, workloads: impl Iterator<Item = &'w W> + Clone) -> Self {
+        let on = |device: &DeviceName| {
+            let uses = |workload: &&W| workload.spec().device_names.contains(device);
+            workloads.clone().filter(uses).flat_map(|workload| workload.placements(device)).collect()
+        };
+        Self {
+            engine: spec.engine,
+            largest_bytes: workloads.clone().map(Workload::unit_bytes).max().unwrap_or(0),
+            placements: spec.device_names.iter().map(on).collect(),
+        }
+    }
+}
+
 /// What carries operations.
 #[derive(Debug)]
-pub enum Engine {
+pub struct Engine {
+    kind: Kind,
+    /// By what writes name their placement, if they do.
+    placement: Option<Carrier>,
+}
+
+#[derive(Debug)]
+enum Kind {
     /// io_uring.
     IoUring,
+    /// NVMe commands on character devices.
+    Passthrough(Vec<Arc<Generic>>),
     /// Threads that block in pread and pwrite, and why, if nobody asked for them.
     Threads(Option<String>),
     /// The event queue of simulated drives.
@@ -49,49 +89,81 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Chooses what `wanted` says, or what the kernel allows.
-    pub fn choose(wanted: Wanted, devices: &Devices) -> Result<Self, Failure> {
+    /// Chooses what `demand` says, or what kernel and drives allow.
+    ///
+    /// Errors: there is nothing that could carry it, and why; nothing was written.
+    pub fn choose(demand: &Demand, devices: &Devices) -> Result<Self, Failure> {
+        let wanted = demand.engine;
         let Devices::Real(targets) = devices else {
             if wanted != Wanted::Auto {
                 console::warning(&format!("engine: {wanted} has no effect on simulated drives"));
             }
-            return Ok(Self::Simulated);
+            return Ok(Self { kind: Kind::Simulated, placement: None });
         };
-        if wanted == Wanted::Threads {
-            return Ok(Self::Threads(None));
+        if wanted == Wanted::Passthrough || (wanted == Wanted::Auto && placement::needs_passthrough(demand, targets)) {
+            return Self::passthrough(demand, targets);
         }
-        // The smallest ring tells whether the kernel lets us have one.
-        match (Uring::new(targets.clone(), 1, 4096, Instant::now(), 0), wanted) {
-            (Ok(_), _) => Ok(Self::IoUring),
-            (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
-                "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",
+        let kind = match wanted {
+            Wanted::Threads => Kind::Threads(None),
+            _ => ring_or_threads(wanted, targets)?,
+        };
+        let placement = match kind {
+            Kind::Threads(_) => placement::by_hint(demand, targets)?,
+            _ => placement::by_streams(demand, targets)?,
+        };
+        Ok(Self { kind, placement })
+    }
+
+    fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
+        let generics = all(targets.iter().map(|target| Generic::open(target).map(Arc::new)), Failure::environment)?;
+        for (target, generic) in targets.iter().zip(&generics) {
+            let most = u64::from(generic.transfer_bytes_max());
+            if demand.largest_bytes > most {
+                return Err(Failure::environment(format!(
+                    "cannot send NVMe commands to {} - operations are of up to {} bytes, and one command takes {most} \
+                     (max_hw_sectors_kb and max_segments of its queue) - make them smaller, or say engine: uring, with \
+                     which the kernel splits them",
+                    target.name(),
+                    demand.largest_bytes,
+                )));
+            }
+        }
+        let placement = placement::by_directives(demand, targets, &generics)?;
+        // A ring of NVMe commands needs Linux 5.19 and entries of 128 bytes.
+        match Passthrough::new(targets.to_vec(), generics.clone(), 1, 4096, Instant::now(), 0) {
+            Ok(_) => Ok(Self { kind: Kind::Passthrough(generics), placement }),
+            Err(error) => Err(Failure::environment(format!(
+                "cannot send NVMe commands, as engine: passthrough demands - {} - allow it, or say engine: auto",
                 why_no_ring(&error)
             ))),
-            (Err(error), _) => {
-                let why = why_no_ring(&error);
-                console::warning(&format!("using threads instead of io_uring, which costs more CPU: {why}"));
-                Ok(Self::Threads(Some(why)))
-            }
         }
     }
 
     /// Most issuing threads that make sense.
     pub fn shards_max(&self, cpus: u32) -> u32 {
-        if matches!(self, Self::Simulated) { 1 } else { cpus }
+        if matches!(self.kind, Kind::Simulated) { 1 } else { cpus }
     }
 
     /// Operations that one issuing thread carries at once, if that is bounded.
     pub fn in_flight_max(&self) -> Option<u32> {
-        matches!(self, Self::Threads(_)).then_some(WORKERS_MAX as u32)
+        matches!(self.kind, Kind::Threads(_)).then_some(WORKERS_MAX as u32)
     }
 
     /// What was chosen, for the manifest.
     fn value(&self) -> Value {
-        match self {
-            Self::IoUring => json!({"engine": "io_uring"}),
-            Self::Threads(why) => json!({"engine": "threads", "why": why}),
-            Self::Simulated => json!({"engine": "simulated"}),
+        let mut value = match &self.kind {
+            Kind::IoUring => json!({"engine": "io_uring"}),
+            Kind::Passthrough(generics) => {
+                let names: Vec<_> = generics.iter().map(|generic| format!("/dev/{}", generic.name())).collect();
+                json!({"engine": "passthrough", "character_devices": names})
+            }
+            Kind::Threads(why) => json!({"engine": "threads", "why": why}),
+            Kind::Simulated => json!({"engine": "simulated"}),
+        };
+        if let Some(placement) = self.placement {
+            value["placement"] = placement.to_string().into();
         }
+        value
     }
 
     /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` take what is learnt of
@@ -108,16 +180,36 @@ impl Engine {
         let epoch = Instant::now();
         let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
-        match (self, devices) {
+        match (&self.kind, devices) {
             (_, Devices::Simulated(drives)) => {
                 run(what, plans, |_: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed)?)), sink)
             }
-            (Self::Threads(_), Devices::Real(targets)) => {
+            (Kind::Passthrough(generics), Devices::Real(targets)) => {
+                let engine = |plan: &Plan<_>| passthrough(targets, generics, plan, epoch, harmless_gap_ns, facts);
+                run(what, plans, engine, sink)
+            }
+            (Kind::Threads(_), Devices::Real(targets)) => {
                 run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch, harmless_gap_ns), sink)
             }
             (_, Devices::Real(targets)) => {
                 run(what, plans, |plan: &Plan<_>| uring(targets, plan, epoch, harmless_gap_ns, facts), sink)
             }
+        }
+    }
+}
+
+fn ring_or_threads(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failure> {
+    // The smallest ring tells whether the kernel lets us have one.
+    match (Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0), wanted) {
+        (Ok(_), _) => Ok(Kind::IoUring),
+        (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
+            "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",
+            why_no_ring(&error)
+        ))),
+        (Err(error), _) => {
+            let why = why_no_ring(&error);
+            console::warning(&format!("using threads instead of io_uring, which costs more CPU: {why}"));
+            Ok(Kind::Threads(Some(why)))
         }
     }
 }
@@ -140,7 +232,21 @@ fn uring<S: Stream>(
 ) -> io::Result<Uring> {
     let (slots, bytes) = (plan.in_flight_max(), plan.buffer_bytes());
     let (engine, ring) = Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns)?;
-    facts.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
+    facts.keep(ring);
+    Ok(engine)
+}
+
+fn passthrough<S: Stream>(
+    targets: &[Arc<Target>],
+    generics: &[Arc<Generic>],
+    plan: &Plan<S>,
+    epoch: Instant,
+    harmless_gap_ns: u64,
+    facts: &EngineFacts,
+) -> io::Result<Passthrough> {
+    let (slots, bytes) = (plan.in_flight_max(), plan.buffer_bytes());
+    let (engine, ring) = Passthrough::new(targets.to_vec(), generics.to_vec(), slots, bytes, epoch, harmless_gap_ns)?;
+    facts.keep(ring);
     Ok(engine)
 }
 
@@ -177,15 +283,15 @@ impl EngineFacts {
     ///
     /// `iops`: operations a second that the load offers, over all threads.
     pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, iops: f64) -> Self {
-        let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine, Engine::Simulated);
+        let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, Kind::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
         let pacing = match spec.pacing {
             WantedPacing::Spin => Pacing::Spin,
             WantedPacing::Sleep => Pacing::Sleep {
-                period_ns: match engine {
+                period_ns: match engine.kind {
                     _ if spec.keeps_instants => *PERIOD_NS.start(),
                     // Below this rate there is nothing to gather.
-                    Engine::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => THREADS_PERIOD_NS,
+                    Kind::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => THREADS_PERIOD_NS,
                     _ => period_ns(wake_cost_ns.unwrap_or(0), iops / shards as f64),
                 },
             },
@@ -197,6 +303,10 @@ impl EngineFacts {
     pub fn unpaced(engine: &Engine) -> Self {
         let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end() };
         Self { chosen: engine.value(), pacing, wake_cost_ns: None, shards: 1, ring: Mutex::default() }
+    }
+
+    fn keep(&self, ring: RingFacts) {
+        self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
     }
 
     /// How issuing threads wait.

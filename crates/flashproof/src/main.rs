@@ -17,6 +17,7 @@ mod failure;
 mod input;
 mod leave;
 mod output_file;
+mod placement;
 mod progress;
 mod recording;
 mod runner;

@@ -6,7 +6,7 @@
 
 use crate::console;
 use crate::devices::{Consents, Devices};
-use crate::engine::{Engine, EngineFacts};
+use crate::engine::{Demand, Engine, EngineFacts};
 use crate::failure::Failure;
 use crate::recording::{Options, Recording, Watch};
 use crate::signals::Switch;
@@ -124,7 +124,8 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = part.findings.unwrap_or_else(|| findings(&spec, &dir));
     let devices = Devices::open(&spec, workloads.iter().map(|named| &named.workload), &consents)?;
-    let engine = Engine::choose(spec.engine, &devices)?;
+    let demand = Demand::of(&spec, workloads.iter().map(|named| &named.workload));
+    let engine = Engine::choose(&demand, &devices)?;
     let (plan, records) = plan(workloads, &specs, &engine, &devices, seed, &sla)?;
     let iops = plan.layout.streams.iter().map(|stream| stream.offered_iops).sum();
     let facts = EngineFacts::new(&engine, &spec, plan.shards.len(), iops);

@@ -86,5 +86,7 @@ choice! {
         Uring = "uring",
         /// Threads that block in pread and pwrite.
         Threads = "threads",
+        /// NVMe commands on the namespace's character device, past the block layer.
+        Passthrough = "passthrough",
     }
 }

@@ -17,6 +17,8 @@ pub enum Source {
     Smart,
     /// The OCP log page of an NVMe drive.
     Ocp,
+    /// The FDP statistics of an NVMe drive's endurance group.
+    Fdp,
     /// The host.
     Host,
     /// This program.
@@ -85,6 +87,9 @@ columns! {
     SmartThrottleCount = Smart "smart.throttle_count" "count",
     SmartThrottleSec = Smart "smart.throttle_seconds" "s",
     OcpMediaBytesWritten = Ocp "ocp.physical_media_units_written_bytes" "bytes",
+    FdpHostBytes = Fdp "fdp.hbmw_bytes" "bytes",
+    FdpMediaBytes = Fdp "fdp.mbmw_bytes" "bytes",
+    FdpErasedBytes = Fdp "fdp.mbe_bytes" "bytes",
     CpuBusyPct = Host "cpu_busy_pct" "percent",
     CpuIowaitPct = Host "cpu_iowait_pct" "percent",
     CpuStealPct = Host "cpu_steal_pct" "percent",

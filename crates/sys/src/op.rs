@@ -1,6 +1,7 @@
 //! An operation on a target, and what became of it.
 
 use crate::buffer::Buf;
+use crate::nvme::status::Status;
 use std::fmt;
 
 /// Index of a target in its engine.
@@ -79,12 +80,7 @@ pub enum Outcome {
     /// The kernel's error number.
     Errno(i32),
     /// An NVMe status, from passthrough, which has no error number.
-    Nvme {
-        /// Status code type.
-        sct: u8,
-        /// Status code.
-        sc: u8,
-    },
+    Nvme(Status),
 }
 
 impl Outcome {
@@ -106,7 +102,7 @@ impl fmt::Display for Outcome {
             Self::Done => f.write_str("done"),
             Self::Short(bytes) => write!(f, "only {bytes} bytes moved"),
             Self::Errno(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
-            Self::Nvme { sct, sc } => write!(f, "NVMe status type {sct:#x} code {sc:#04x}"),
+            Self::Nvme(status) => write!(f, "{status}"),
         }
     }
 }

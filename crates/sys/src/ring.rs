@@ -4,11 +4,16 @@
 //! the ring exactly as long as the kernel may touch it. That is the argument behind every `unsafe` here.
 //! The table of what is in flight is indexed by the issuer's token, which is also the entry's user data; a
 //! token that is in flight already is refused, because its buffer is the kernel's.
+//!
+//! What an operation looks like to the kernel is its ring's [`Form`]: [`Files`] here, for block devices and files, and
+//! NVMe commands in [`crate::nvme::ring`]. All else is the same for both.
 
-use super::buffer::{Buf, Pool};
+use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
+use io_uring::cqueue::EntryMarker as _;
+use io_uring::squeue::EntryMarker as _;
 use io_uring::types::{Fixed, FsyncFlags, Timespec};
-use io_uring::{IoUring, opcode, squeue};
+use io_uring::{IoUring, cqueue, opcode, squeue};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -56,10 +61,76 @@ pub struct Sleep {
     pub until_ns: u64,
 }
 
+/// How operations and what became of them are written in the entries of a ring.
+///
+/// Only this crate has forms: an entry may point nowhere but into the operation's buffer and into the form itself.
+pub trait Form: sealed::Form {}
+
+pub(crate) mod sealed {
+    use super::{Op, Outcome, Pool, cqueue, squeue};
+
+    pub trait Form {
+        type Entry: squeue::EntryMarker;
+        type Completion: cqueue::EntryMarker;
+
+        /// Memory that it needs besides the buffers of operations, from the ring's own.
+        const BYTES_EACH: usize;
+
+        /// Takes that memory, for `in_flight_max` operations.
+        fn take_memory(&mut self, _pool: &mut Pool, _in_flight_max: usize) {}
+
+        /// The kernel's form of an operation. It stays valid for as long as the operation's buffer and the form are
+        /// neither moved in memory nor freed.
+        fn entry(&mut self, op: &mut Op) -> Self::Entry;
+
+        /// What `completion` says of an operation that moves `whole` bytes when all goes well.
+        fn outcome(completion: Self::Completion, whole: u32) -> Outcome;
+    }
+}
+
+/// Block devices and files.
+pub struct Files {
+    /// Whether each is a block device.
+    block: Vec<bool>,
+}
+
+impl Files {
+    /// The form of operations on `files`.
+    pub fn new(files: &[BorrowedFd<'_>]) -> io::Result<Self> {
+        let is_block = |fd: &BorrowedFd<'_>| {
+            let mode = rustix::fs::fstat(fd)?.st_mode;
+            Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::BlockDevice)
+        };
+        Ok(Self { block: files.iter().map(is_block).collect::<io::Result<_>>()? })
+    }
+}
+
+impl Form for Files {}
+
+impl sealed::Form for Files {
+    type Entry = squeue::Entry;
+    type Completion = cqueue::Entry;
+    const BYTES_EACH: usize = 0;
+
+    fn entry(&mut self, op: &mut Op) -> squeue::Entry {
+        let block = self.block[usize::from(op.target)];
+        entry(op, block)
+    }
+
+    fn outcome(completion: cqueue::Entry, whole: u32) -> Outcome {
+        match completion.result() {
+            errno if errno < 0 => Outcome::Errno(-errno),
+            bytes if bytes as u32 == whole => Outcome::Done,
+            bytes => Outcome::Short(bytes as u32),
+        }
+    }
+}
+
 /// A ring for one thread.
-pub struct Ring {
+pub struct Ring<F: Form = Files> {
     // Dropped before the pool: closing the ring is what makes the kernel let go of the buffers.
-    ring: Option<IoUring>,
+    ring: Option<IoUring<F::Entry, F::Completion>>,
+    form: F,
     /// The ring's index in the thread's table of registered rings (Linux 5.18).
     registered: Option<u32>,
     /// Waits end at an instant and not after a time, which would begin only after the submission (Linux 6.12).
@@ -71,8 +142,6 @@ pub struct Ring {
     in_flight: usize,
     /// Tokens pushed and not yet handed to the kernel.
     pushed: Vec<u32>,
-    /// Whether each file is a block device.
-    block: Vec<bool>,
     // The kernel knows one issuer, and the registered index is that thread's.
     _one_thread: PhantomData<*const ()>,
 }
@@ -86,14 +155,15 @@ pub struct RingFacts {
     pub deferred_taskrun: bool,
 }
 
-impl Ring {
-    /// Sets up a ring for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers.
+impl<F: Form> Ring<F> {
+    /// Sets up a ring for up to `in_flight_max` operations of `form` on `files`, with `memory_bytes` of buffers.
     /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`.
     ///
     /// Must be called on the thread that uses the ring. Errors: the kernel's, with `Unsupported` when
     /// io_uring is there but older than Linux 5.11 (no timeout on a wait).
     pub fn new(
         files: &[BorrowedFd<'_>],
+        mut form: F,
         in_flight_max: usize,
         memory_bytes: usize,
         epoch_ns: u64,
@@ -107,13 +177,9 @@ impl Ring {
         }
         let raw: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
         ring.submitter().register_files(&raw)?;
-        let is_block = |fd: &BorrowedFd<'_>| {
-            let mode = rustix::fs::fstat(fd)?.st_mode;
-            Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::BlockDevice)
-        };
-        let block = files.iter().map(is_block).collect::<io::Result<_>>()?;
-        let mut pool = Pool::new(memory_bytes)?;
+        let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + F::BYTES_EACH * in_flight_max)?;
         let registered_buffers = register(&ring, &mut pool);
+        form.take_memory(&mut pool, in_flight_max);
         let mut slots = Vec::new();
         slots.resize_with(in_flight_max, || None);
         let ring = Self {
@@ -126,7 +192,7 @@ impl Ring {
             slots,
             in_flight: 0,
             pushed: Vec::with_capacity(in_flight_max),
-            block,
+            form,
             _one_thread: PhantomData,
         };
         Ok((ring, RingFacts { registered_buffers, deferred_taskrun }))
@@ -159,11 +225,11 @@ impl Ring {
         let slot = &mut self.slots[op.token as usize];
         assert!(slot.is_none(), "token {} is in flight", op.token);
         let Some(ring) = self.ring.as_mut() else { return Err(op) };
-        let block = self.block[usize::from(op.target)];
-        let entry = entry(&mut op, block).user_data(op.token.into());
-        // SAFETY: the entry points into `op.buf` (`entry` keeps to its length), which moves into `slots` below
+        let mut entry = self.form.entry(&mut op);
+        entry.set_user_data(op.token.into());
+        // SAFETY: the entry points into `op.buf` (the form keeps to its length), which moves into `slots` below
         // (the bytes stay where they are) and leaves it only in `reap`, after the kernel completed the
-        // operation.
+        // operation; or into the form's memory for this token, which is the ring's pool.
         if unsafe { ring.submission().push(&entry) }.is_err() {
             return Err(op);
         }
@@ -233,17 +299,13 @@ impl Ring {
             let token = entry.user_data() as u32;
             let Some(InFlight { buf, whole, issued_ns }) = self.slots[token as usize].take() else { continue };
             self.in_flight -= 1;
-            let outcome = match entry.result() {
-                errno if errno < 0 => Outcome::Errno(-errno),
-                bytes if bytes as u32 == whole => Outcome::Done,
-                bytes => Outcome::Short(bytes as u32),
-            };
+            let outcome = F::outcome(entry, whole);
             each(Reaped { token, buf, outcome, issued_ns });
         }
     }
 }
 
-impl Drop for Ring {
+impl<F: Form> Drop for Ring<F> {
     fn drop(&mut self) {
         if let (Some(index), Some(ring)) = (self.registered, &self.ring) {
             // Or the thread's table would keep the ring open.
@@ -254,6 +316,10 @@ impl Drop for Ring {
         self.ring = None;
         for in_flight in self.slots.drain(..).flatten() {
             std::mem::forget(in_flight.buf);
+        }
+        if self.in_flight > 0 {
+            // The same memory, for the sake of operations whose own buffer is empty.
+            std::mem::forget(self.pool.cut(0));
         }
     }
 }
@@ -305,10 +371,10 @@ pub fn probe() -> io::Result<()> {
 }
 
 /// The best ring this kernel gives, and whether it defers task work.
-fn build(in_flight_max: usize) -> io::Result<(IoUring, bool)> {
+fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(in_flight_max: usize) -> io::Result<(IoUring<S, C>, bool)> {
     let entries = (in_flight_max.next_power_of_two() as u32).clamp(8, 4096);
     let completions = (in_flight_max.next_power_of_two() as u32).max(entries) * 2;
-    let mut plain = IoUring::builder();
+    let mut plain = IoUring::<S, C>::builder();
     plain.setup_cqsize(completions).setup_clamp();
     // An entry that the kernel refuses completes with an error, and holds up none behind it (Linux 5.18).
     let mut cooperative = plain.clone();
@@ -325,7 +391,7 @@ fn build(in_flight_max: usize) -> io::Result<(IoUring, bool)> {
 }
 
 /// Registers the pool's memory; without the right to lock so much, goes on unregistered.
-fn register(ring: &IoUring, pool: &mut Pool) -> bool {
+fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>, pool: &mut Pool) -> bool {
     // A registered buffer is at most 1 GiB (io_uring_register(2)).
     let iovec = pool.iovec();
     if iovec.iov_len > 1 << 30 {

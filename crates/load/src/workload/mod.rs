@@ -29,6 +29,7 @@ use engine::DeviceName;
 use results::cell::{Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
 use std::sync::Arc;
+use sys::op::Placement;
 
 /// Operations a second that one issuing thread is given before a second one is used. A core does
 /// several times as many, and needs the rest for the kernel's side of them.
@@ -53,6 +54,12 @@ pub trait Workload {
 
     /// What at least has to fit on each of its devices, in bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
+
+    /// The placements that its writes name on `device`, one of its own. A device that takes none of them is refused
+    /// before anything is written.
+    fn placements(&self, _device: &DeviceName) -> Vec<Placement> {
+        Vec::new()
+    }
 
     /// Adds to `run` what it runs and records on `devices`, which are those of its spec; gives its
     /// configuration as it is in force.

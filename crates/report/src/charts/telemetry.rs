@@ -112,13 +112,16 @@ const QUANTITIES: [Quantity; 9] = [
 ];
 
 /// Columns whose first and last value say more than a line, with their names in words.
-const CHANGES: [(Column, &str); 21] = [
+const CHANGES: [(Column, &str); 24] = [
     (Column::SmartPercentageUsed, "rated endurance used, %"),
     (Column::SmartCriticalWarning, "critical warning, bits"),
     (Column::SmartMediaErrors, "media errors"),
     (Column::SmartUnitsWritten, "data units written, 512,000 bytes each"),
     (Column::SmartUnitsRead, "data units read, 512,000 bytes each"),
     (Column::OcpMediaBytesWritten, "bytes written to the media"),
+    (Column::FdpHostBytes, "bytes written by hosts to the endurance group"),
+    (Column::FdpMediaBytes, "bytes written to its media"),
+    (Column::FdpErasedBytes, "bytes of its media erased"),
     (Column::SmartThrottleCount, "times throttled"),
     (Column::SmartThrottleSec, "seconds throttled"),
     (Column::IrqCpu, "CPU that took most interrupts"),

@@ -3,31 +3,38 @@
 //! ```text
 //! Controller::find -> /dev/nvme0, read-only -> Get Log Page 02h -> Smart
 //!                                              Get Log Page C0h -> OcpSmart (identified by its GUID)
+//!                                              FDP's logs       -> Fdp, Statistics
 //! ```
 //!
-//! Nothing but Get Log Page is ever sent. It needs root. A drive that answers slowly makes the caller
+//! Only what asks is ever sent ([`sys::nvme::Query`]). It needs root. A drive that answers slowly makes the caller
 //! wait; whoever cannot wait asks from a thread of its own ([`poll`]).
 
+pub mod fdp;
 mod ocp;
 pub(super) mod poll;
 mod smart;
 
 pub use ocp::OcpSmart;
 pub use smart::{CriticalWarning, Smart};
-pub use sys::nvme::LogPageError;
+pub use sys::nvme::QueryError;
 
 use super::DeviceNumber;
 use super::controllers::controller_names;
+use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;
-use sys::nvme::{LogPage, log_page};
+use sys::nvme::{IDENTIFY_BYTES, LOG_PAGE_BYTES, Query, ask};
 
 /// An NVMe controller, open for questions about its health.
 #[derive(Debug)]
 pub struct Controller {
     name: String,
     file: File,
+    /// The namespace that the device is.
+    nsid: Option<u32>,
+    /// Its endurance group, once it was asked for.
+    group: OnceCell<Option<u16>>,
 }
 
 impl Controller {
@@ -40,11 +47,14 @@ impl Controller {
         if names.is_empty() {
             return None;
         }
+        // Of a partition the disk has it.
+        let nsid = |dir: &Path| fs::read_to_string(dir.join("nsid")).ok()?.trim().parse().ok();
+        let nsid = nsid(&block).or_else(|| nsid(block.parent()?));
         // Where a container has no node of the controller, that of the drive does as well.
         let own = block.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         names.into_iter().chain(own).find_map(|name| {
             let file = File::open(root.join("dev").join(&name)).ok()?;
-            Some(Self { name, file })
+            Some(Self { name, file, nsid, group: OnceCell::new() })
         })
     }
 
@@ -54,15 +64,20 @@ impl Controller {
     }
 
     /// Reads the SMART / Health Information log. Errors: the kernel or the drive refused.
-    pub fn smart(&self) -> Result<Smart, LogPageError> {
-        log_page(self.file.as_fd(), LogPage::Smart).map(|bytes| Smart::parse(&bytes))
+    pub fn smart(&self) -> Result<Smart, QueryError> {
+        self.page(Query::Smart).map(|bytes| Smart::parse(&bytes))
     }
 
     /// Reads OCP's extended SMART log; `Ok(None)` if the page is something else on this drive.
     ///
     /// Errors: the kernel or the drive refused; most drives do not have the page.
-    pub fn ocp_smart(&self) -> Result<Option<OcpSmart>, LogPageError> {
-        log_page(self.file.as_fd(), LogPage::OcpSmart).map(|bytes| OcpSmart::parse(&bytes))
+    pub fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
+        self.page(Query::OcpSmart).map(|bytes| OcpSmart::parse(&bytes))
+    }
+
+    fn page(&self, page: Query) -> Result<[u8; LOG_PAGE_BYTES], QueryError> {
+        let mut bytes = [0; LOG_PAGE_BYTES];
+        ask(self.file.as_fd(), page, &mut bytes).map(|_| bytes)
     }
 }
 
@@ -98,7 +113,7 @@ mod tests {
         fs::write(root.path().join("dev/nvme3"), "").unwrap();
         let controller = Controller::find(root.path(), (259, 0)).unwrap();
         assert_eq!(controller.name(), "nvme3");
-        assert!(matches!(controller.smart(), Err(LogPageError::Io(_))), "a plain file takes no commands");
+        assert!(matches!(controller.smart(), Err(QueryError::Io(_))), "a plain file takes no commands");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! A drive that hangs holds up whoever asks it, for as long as a minute; here that is a thread that nobody
 //! waits for. What it brings is taken once by [`Poller::take`], and in between there is nothing new.
 
-use super::{Controller, LogPageError, OcpSmart, Smart};
+use super::fdp::Statistics;
+use super::{Controller, OcpSmart, QueryError, Smart};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -20,23 +21,31 @@ pub(in crate::observe) struct Reading {
     pub(in crate::observe) smart: Option<Smart>,
     /// OCP's log, if it has one and answered.
     pub(in crate::observe) ocp: Option<OcpSmart>,
+    /// What FDP counted, if it is on and the drive answered.
+    pub(in crate::observe) fdp: Option<Statistics>,
 }
 
-/// Whoever can be asked for both logs.
+/// Whoever can be asked for the logs.
 pub(in crate::observe) trait Drive: Send + 'static {
     /// The SMART log.
-    fn smart(&self) -> Result<Smart, LogPageError>;
+    fn smart(&self) -> Result<Smart, QueryError>;
     /// OCP's, `None` if the page is something else.
-    fn ocp_smart(&self) -> Result<Option<OcpSmart>, LogPageError>;
+    fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError>;
+    /// FDP's counters, `None` where there is no FDP.
+    fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError>;
 }
 
 impl Drive for Controller {
-    fn smart(&self) -> Result<Smart, LogPageError> {
+    fn smart(&self) -> Result<Smart, QueryError> {
         Controller::smart(self)
     }
 
-    fn ocp_smart(&self) -> Result<Option<OcpSmart>, LogPageError> {
+    fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
         Controller::ocp_smart(self)
+    }
+
+    fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError> {
+        Controller::fdp_statistics(self)
     }
 }
 
@@ -46,30 +55,34 @@ pub(in crate::observe) struct Poller {
     latest: Arc<Mutex<Option<Reading>>>,
     /// Whether the drive has OCP's log.
     pub(in crate::observe) has_ocp: bool,
+    /// Whether FDP is on.
+    pub(in crate::observe) has_fdp: bool,
     /// Dropping it sends the thread home.
     _stop: Option<Sender<()>>,
 }
 
 impl Poller {
     /// Asks `drive` for the first time, which shows what it has, and then at every `interval`; `None` if it
-    /// does not give its SMART log. A drive without OCP's log is not asked for it again.
+    /// does not give its SMART log. A drive without OCP's log or FDP's is not asked for it again.
     pub(in crate::observe) fn start(drive: impl Drive, interval: Duration) -> Option<Self> {
         let smart = drive.smart().ok()?;
         let ocp = drive.ocp_smart().ok().flatten();
-        let has_ocp = ocp.is_some();
-        let latest = Arc::new(Mutex::new(Some(Reading { smart: Some(smart), ocp })));
+        let fdp = drive.fdp_statistics().ok().flatten();
+        let (has_ocp, has_fdp) = (ocp.is_some(), fdp.is_some());
+        let latest = Arc::new(Mutex::new(Some(Reading { smart: Some(smart), ocp, fdp })));
         let (stop, stopped) = channel::<()>();
         let told = Arc::clone(&latest);
         let poll = move || {
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let ocp = if has_ocp { drive.ocp_smart().ok().flatten() } else { None };
-                let reading = Reading { smart: drive.smart().ok(), ocp };
+                let fdp = if has_fdp { drive.fdp_statistics().ok().flatten() } else { None };
+                let reading = Reading { smart: drive.smart().ok(), ocp, fdp };
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
             }
         };
         // Without a thread the first answer stays the only one; the run goes on.
         let spawned = thread::Builder::new().name("smart".to_owned()).spawn(poll);
-        Some(Self { latest, has_ocp, _stop: spawned.is_ok().then_some(stop) })
+        Some(Self { latest, has_ocp, has_fdp, _stop: spawned.is_ok().then_some(stop) })
     }
 
     /// What came since this was last asked; empty if nothing did.
@@ -83,24 +96,35 @@ pub(in crate::observe) mod tests {
     use super::super::{ocp, smart};
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use sys::nvme::status::Status;
 
     /// A drive that answers from recorded pages and counts how often it was asked.
     #[derive(Default)]
     pub(in crate::observe) struct FakeDrive {
         pub(in crate::observe) with_ocp: bool,
+        pub(in crate::observe) with_fdp: bool,
         pub(in crate::observe) asked: Arc<AtomicU32>,
         pub(in crate::observe) asked_ocp: Arc<AtomicU32>,
     }
 
     impl Drive for FakeDrive {
-        fn smart(&self) -> Result<Smart, LogPageError> {
+        fn smart(&self) -> Result<Smart, QueryError> {
             self.asked.fetch_add(1, Ordering::Relaxed);
             Ok(Smart::parse(smart::tests::PAGE))
         }
 
-        fn ocp_smart(&self) -> Result<Option<OcpSmart>, LogPageError> {
+        fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
             self.asked_ocp.fetch_add(1, Ordering::Relaxed);
-            if self.with_ocp { Ok(OcpSmart::parse(ocp::tests::PAGE)) } else { Err(LogPageError::Status(0x4009)) }
+            if self.with_ocp {
+                Ok(OcpSmart::parse(ocp::tests::PAGE))
+            } else {
+                Err(QueryError::Status(Status { sct: 1, sc: 9 }))
+            }
+        }
+
+        fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError> {
+            let statistics = Statistics { host_bytes: 4096, media_bytes: 5120, erased_bytes: 1 << 24 };
+            Ok(self.with_fdp.then_some(statistics))
         }
     }
 
@@ -144,10 +168,13 @@ pub(in crate::observe) mod tests {
     fn a_drive_that_gives_no_smart_log_is_not_polled() {
         struct Mute;
         impl Drive for Mute {
-            fn smart(&self) -> Result<Smart, LogPageError> {
-                Err(LogPageError::Status(1))
+            fn smart(&self) -> Result<Smart, QueryError> {
+                Err(QueryError::Status(Status { sct: 0, sc: 1 }))
             }
-            fn ocp_smart(&self) -> Result<Option<OcpSmart>, LogPageError> {
+            fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
+                Ok(None)
+            }
+            fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError> {
                 Ok(None)
             }
         }

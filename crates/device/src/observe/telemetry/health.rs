@@ -22,6 +22,9 @@ const SMART_COLUMNS: [Column; 8] = [
 /// Columns of a drive with OCP's log.
 const OCP_COLUMNS: [Column; 1] = [Column::OcpMediaBytesWritten];
 
+/// Columns of a drive with FDP on.
+const FDP_COLUMNS: [Column; 3] = [Column::FdpHostBytes, Column::FdpMediaBytes, Column::FdpErasedBytes];
+
 /// One drive.
 #[derive(Debug)]
 pub(super) struct Health {
@@ -40,15 +43,20 @@ impl Health {
 
     pub(super) fn columns(&self) -> impl Iterator<Item = Column> + use<> {
         let ocp = self.poller.has_ocp.then_some(OCP_COLUMNS);
-        SMART_COLUMNS.into_iter().chain(ocp.into_iter().flatten())
+        let fdp = self.poller.has_fdp.then_some(FDP_COLUMNS);
+        SMART_COLUMNS.into_iter().chain(ocp.into_iter().flatten()).chain(fdp.into_iter().flatten())
     }
 
     /// Adds the values of [`Health::columns`].
     pub(super) fn sample(&mut self, values: &mut Vec<Option<f64>>) {
-        let Reading { smart, ocp } = self.poller.take();
+        let Reading { smart, ocp, fdp } = self.poller.take();
         values.extend(smart_values(smart.as_ref(), ocp.as_ref(), self.poller.has_ocp));
         if self.poller.has_ocp {
             values.push(ocp.as_ref().map(|ocp| ocp.physical_media_units_written_bytes as f64));
+        }
+        if self.poller.has_fdp {
+            let counters = fdp.map(|fdp| [fdp.host_bytes, fdp.media_bytes, fdp.erased_bytes].map(|bytes| bytes as f64));
+            values.extend(counters.map_or([None; FDP_COLUMNS.len()], |counters| counters.map(Some)));
         }
     }
 }
@@ -104,6 +112,15 @@ mod tests {
         assert_eq!(smart_values(Some(&smart), ocp.as_ref(), true)[6], Some(532.0));
         assert_eq!(smart_values(Some(&smart), None, true)[6], None);
         assert_eq!(smart_values(Some(&smart), None, false)[6], Some(436.0));
+    }
+
+    #[test]
+    fn a_drive_with_fdp_on_counts_bytes_of_hosts_and_media() {
+        let mut health = Health::of(FakeDrive { with_fdp: true, ..FakeDrive::default() }).unwrap();
+        let names: Vec<_> = health.columns().skip(SMART_COLUMNS.len()).map(Column::name).collect();
+        assert_eq!(names, ["fdp.hbmw_bytes", "fdp.mbmw_bytes", "fdp.mbe_bytes"]);
+        assert_eq!(row(&mut health)[SMART_COLUMNS.len()..], [4096.0, 5120.0, 16_777_216.0].map(Some));
+        assert_eq!(row(&mut health), [None; SMART_COLUMNS.len() + 3]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::args::PrepArgs;
 use crate::commands::Manner;
 use crate::console;
 use crate::devices::parsed;
-use crate::engine::Engine;
+use crate::engine::{Demand, Engine};
 use crate::failure::Failure;
 use crate::leave;
 use crate::signals::Switch;
@@ -22,7 +22,6 @@ use device::guard::{Prepared, unix_s};
 use job::Verified;
 use job::{Done, Job};
 use ledger::Broken;
-use load::workload::act::Engine as WantedEngine;
 use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
 use results::units::clock;
 use status::{Bars, Style};
@@ -65,7 +64,7 @@ pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, F
         }
         _ => open::simulate(args, &names)?,
     };
-    let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drives[0].devices)?);
+    let engine = Arc::new(Engine::choose(&Demand::default(), &drives[0].devices)?);
     let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(args, engine.clone())).collect();
     let _armed = switch.arm(jobs.iter().map(|job| job.control.clone()).collect());
     let style = match manner {

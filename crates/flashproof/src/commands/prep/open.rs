@@ -253,9 +253,9 @@ pub fn simulate(args: &PrepArgs, names: &[DeviceName]) -> Result<Vec<Drive>, Fai
 mod tests {
     use super::super::ledger::Broken;
     use super::*;
+    use crate::engine::Demand;
     use clap::Parser;
     use device::guard::{Answers, Guard};
-    use load::workload::act::Engine as WantedEngine;
     use std::fs;
     use std::path::PathBuf;
     use tempfile::TempDir;
@@ -314,7 +314,7 @@ mod tests {
 
     /// The job on `drive`, with the records of the place.
     fn job(drive: Drive, place: &Place) -> Job {
-        let engine = Arc::new(Engine::choose(WantedEngine::Auto, &drive.devices).unwrap());
+        let engine = Arc::new(Engine::choose(&Demand::default(), &drive.devices).unwrap());
         let mut job = drive.job(&Cli::parse_from(["prep", "file"]).args, engine);
         job.ledger.records = place.records.clone();
         job

@@ -329,7 +329,9 @@ options! {
     ] {
         help: "What carries operations to the kernel.",
         advice: "auto takes io_uring and falls back to threads where the kernel forbids it, and says so; uring refuses \
-                 to run without it. Simulated drives need neither.",
+                 to run without it. passthrough sends NVMe commands to the namespace's character device \
+                 (/dev/ng0n1), past the block layer: it needs root, and errors are the drive's own (docs/fdp.md). \
+                 Simulated drives need none of them.",
     }
     "seed" => seed: Option<u64> [
         kind: from(0, u64::MAX), default: Default::Unset { word: None, what: "chosen at the start and recorded" },

@@ -1,0 +1,277 @@
+//! The character device of an NVMe namespace (`/dev/ng0n1`): the other door to a block device that is open already.
+//!
+//! The block device is what the guard looked at and what the kernel's claim is on, so it comes first and stays open.
+//! That both lead to one namespace is not taken from their names: the kernel's number of the character device, the
+//! number of the namespace and the names that the drive gives it are compared. Whoever sends commands here passes by
+//! the block layer, which would have kept them to the partition, to whole blocks and to what the queue takes; so that
+//! is told, too ([`Generic::first_byte`], [`Generic::size_bytes`], [`Generic::transfer_bytes_max`]).
+
+use crate::discover::{DevNum, Kind, Roots, SysDir, generic_of_block};
+use crate::observe::nvme::fdp;
+use crate::target::Target;
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, answer, namespace_id, ring::BLOCKS_MAX};
+use thiserror::Error;
+
+/// Where the kernel does not say how much a queue takes: what every NVMe drive was seen to take.
+const TRANSFER_BYTES: u64 = 128 << 10;
+
+/// The page in which the kernel counts the segments of a transfer.
+const PAGE_BYTES: u64 = 4096;
+
+/// Why commands cannot be sent to a device. One line.
+#[derive(Debug, Error)]
+#[error("cannot send NVMe commands to {device} - {reason}")]
+pub struct GenericError {
+    /// The name as given.
+    pub device: String,
+    /// What stands in the way.
+    #[source]
+    pub reason: GenericReason,
+}
+
+/// What stands in the way of commands.
+#[derive(Debug, Error)]
+pub enum GenericReason {
+    /// A file, or a disk of another kind.
+    #[error("it is no NVMe namespace; say engine: uring, or name an NVMe drive")]
+    NotNvme,
+    /// sysfs has no character device of it.
+    #[error(
+        "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); say engine: uring"
+    )]
+    NoDoor {
+        /// `ng0n1`.
+        name: String,
+    },
+    /// The node leads elsewhere.
+    #[error(
+        "/dev/{name} is not its character device: {what}; look at /dev/{name} and at /sys/class/nvme-generic/{name}, and remove the node if it is stale"
+    )]
+    OtherDevice {
+        /// `ng0n1`.
+        name: String,
+        /// What differs.
+        what: String,
+    },
+    /// A format that carries metadata with each block.
+    #[error(
+        "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; say engine: uring"
+    )]
+    Metadata {
+        /// The logical block.
+        block_bytes: u32,
+        /// With each.
+        metadata_bytes: u16,
+    },
+    /// The kernel or the drive refused.
+    #[error("cannot {tried} ({source}); run as root")]
+    Refused {
+        /// The act that failed.
+        tried: String,
+        /// Why.
+        source: QueryError,
+    },
+}
+
+/// An open character device of a namespace.
+#[derive(Debug)]
+pub struct Generic {
+    file: File,
+    name: String,
+    nsid: u32,
+    block_bytes: u32,
+    first_byte: u64,
+    size_bytes: u64,
+    transfer_bytes_max: u32,
+    needs_fua: bool,
+    writable: bool,
+    placement_ids: Vec<u16>,
+}
+
+impl Generic {
+    /// Opens the character device beside `target`, which must stay open for as long as this is used.
+    pub fn open(target: &Target) -> Result<Self, GenericError> {
+        Self::open_below(target, &Roots::default())
+            .map_err(|reason| GenericError { device: target.name().to_owned(), reason })
+    }
+
+    fn open_below(target: &Target, roots: &Roots) -> Result<Self, GenericReason> {
+        let facts = target.facts();
+        let disk = facts.partition.as_ref().map(|part| &part.disk).or(facts.kernel_name.as_ref());
+        let name = match disk.and_then(|disk| disk.strip_prefix("nvme")) {
+            Some(rest) if facts.kind != Kind::RegularFile => format!("ng{rest}"),
+            _ => return Err(GenericReason::NotNvme),
+        };
+        let disk = disk.map(String::as_str).unwrap_or_default();
+        let Some(number) = generic_of_block(disk, roots) else { return Err(GenericReason::NoDoor { name }) };
+        let refused = |tried: &str| {
+            let tried = tried.replace("{}", &format!("/dev/{name}"));
+            move |source: QueryError| GenericReason::Refused { tried, source }
+        };
+        let opened = OpenOptions::new().read(true).write(target.is_writable()).open(roots.dev.join(&name));
+        let file = opened.map_err(QueryError::Io).map_err(refused("open {}"))?;
+        if let Some(what) = difference(&file, number, target).map_err(refused("compare {} with its block device"))? {
+            return Err(GenericReason::OtherDevice { name, what });
+        }
+        let nsid = namespace_id(file.as_fd()).map_err(QueryError::Io).map_err(refused("ask {} for its namespace"))?;
+        let identify = answer(file.as_fd(), Query::Namespace { nsid }, IDENTIFY_BYTES);
+        let (block_bytes, metadata_bytes) = block_format(&identify.map_err(refused("ask {} for its format"))?);
+        if metadata_bytes != 0 {
+            return Err(GenericReason::Metadata { block_bytes, metadata_bytes });
+        }
+        if facts.logical_sector_bytes != Some(block_bytes) {
+            let what = format!("its blocks are of {block_bytes} bytes");
+            return Err(GenericReason::OtherDevice { name, what });
+        }
+        let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("ask {} for its controller"))?;
+        let list = if has_fdp { fdp::placement_list(&file, nsid).unwrap_or_default() } else { Vec::new() };
+        let segments = facts
+            .number
+            .and_then(|_| SysDir::new(roots.sys.join("class/block").join(disk)).child("queue").number("max_segments"));
+        Ok(Self {
+            nsid,
+            block_bytes,
+            first_byte: facts.partition.as_ref().map_or(0, |part| part.start_bytes),
+            size_bytes: target.size_bytes(),
+            transfer_bytes_max: transfer_bytes_max(facts.max_hw_io_bytes, segments, block_bytes),
+            // The block layer forces each write of a descriptor with O_DSYNC to the medium where there is a cache.
+            needs_fua: target.is_odsync() && facts.write_cache.as_deref() != Some("write through"),
+            writable: target.is_writable(),
+            placement_ids: list.iter().map(|handle| handle.placement_id).collect(),
+            file,
+            name,
+        })
+    }
+
+    /// Its name: `ng0n1`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of the namespace.
+    pub fn nsid(&self) -> u32 {
+        self.nsid
+    }
+
+    /// Its logical block, bytes.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// Where the target begins on the namespace: of a partition, its start.
+    pub fn first_byte(&self) -> u64 {
+        self.first_byte
+    }
+
+    /// Bytes from there on that belong to the target.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Most bytes of one command.
+    pub fn transfer_bytes_max(&self) -> u32 {
+        self.transfer_bytes_max
+    }
+
+    /// Whether every write must force itself to the medium, as the target's descriptor would have it.
+    pub fn needs_fua(&self) -> bool {
+        self.needs_fua
+    }
+
+    /// Whether it was consented to writing.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// What a write carries for placement 1, 2...; empty without FDP, and where the namespace has no handles.
+    pub fn placement_ids(&self) -> &[u16] {
+        &self.placement_ids
+    }
+}
+
+impl AsFd for Generic {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// In what the open character device is not that of the namespace of `target`.
+fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<String>, QueryError> {
+    let metadata = file.metadata()?;
+    let is = DevNum::of_stat(metadata.rdev());
+    if !metadata.file_type().is_char_device() || is != number {
+        return Ok(Some(format!("the kernel's is {number}, and the node is {is}")));
+    }
+    let [one, other] = [file.as_fd(), target.fd()];
+    let (nsid, other_nsid) = (namespace_id(one)?, namespace_id(other)?);
+    if nsid != other_nsid {
+        return Ok(Some(format!("it is namespace {nsid}, and the block device is namespace {other_nsid}")));
+    }
+    let names = |fd| answer(fd, Query::NamespaceNames { nsid }, IDENTIFY_BYTES);
+    let serial = |fd| answer(fd, Query::Controller, IDENTIFY_BYTES).map(|controller| controller[4..24].to_vec());
+    let same = names(one)? == names(other)? && serial(one)? == serial(other)?;
+    Ok((!same).then(|| "the drive gives the two different names".to_owned()))
+}
+
+/// Bytes of a logical block and of the metadata with each, from Identify Namespace.
+fn block_format(namespace: &[u8]) -> (u32, u16) {
+    let flbas = namespace[26];
+    let index = usize::from(flbas & 0xf | (flbas >> 5 & 0x3) << 4);
+    let format = &namespace[128 + 4 * index..132 + 4 * index];
+    let metadata_bytes = u16::from_le_bytes([format[0], format[1]]);
+    (1_u32.checked_shl(format[2].into()).unwrap_or(0), metadata_bytes)
+}
+
+/// Most bytes of one command: of the hardware, of the kernel's segments when no two pages lie together, and of the
+/// command itself.
+fn transfer_bytes_max(hardware: Option<u64>, segments: Option<u64>, block_bytes: u32) -> u32 {
+    let hardware = hardware.unwrap_or(TRANSFER_BYTES);
+    let segments = segments.map_or(hardware, |segments| segments.saturating_mul(PAGE_BYTES));
+    let command = u64::from(block_bytes) * u64::from(BLOCKS_MAX);
+    let most = hardware.min(segments).min(command).min(1 << 30);
+    (most - most % u64::from(block_bytes)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_nvme_namespace_takes_no_commands() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let target = Target::read_only(file.path().to_str().unwrap(), 512).unwrap();
+        let error = Generic::open(&target).unwrap_err();
+        assert!(matches!(error.reason, GenericReason::NotNvme));
+        let text = error.to_string();
+        assert!(text.starts_with("cannot send NVMe commands to /") && text.contains("engine: uring"), "{text}");
+    }
+
+    #[test]
+    fn the_format_of_blocks_is_the_chosen_one_of_many() {
+        let mut identify = vec![0; IDENTIFY_BYTES];
+        identify[128..132].copy_from_slice(&[0, 0, 9, 0]);
+        identify[132..136].copy_from_slice(&[8, 0, 12, 0]);
+        assert_eq!(block_format(&identify), (512, 0));
+        identify[26] = 1;
+        assert_eq!(block_format(&identify), (4096, 8));
+        // The index has two more bits, which stand apart: 1 + 16.
+        identify[26] = 0x21;
+        identify[196..200].copy_from_slice(&[0, 0, 13, 0]);
+        assert_eq!(block_format(&identify), (8192, 0));
+        identify[198] = 0xff;
+        assert_eq!(block_format(&identify), (0, 0));
+    }
+
+    #[test]
+    fn a_command_is_as_long_as_all_on_its_way_take() {
+        assert_eq!(transfer_bytes_max(Some(2 << 20), Some(128), 512), 512 << 10);
+        assert_eq!(transfer_bytes_max(Some(128 << 10), Some(128), 4096), 128 << 10);
+        assert_eq!(transfer_bytes_max(None, None, 512), 128 << 10);
+        assert_eq!(transfer_bytes_max(Some(1 << 40), None, 512), 32 << 20, "65,536 blocks");
+        assert_eq!(transfer_bytes_max(Some(10_000), Some(1), 4096), 4096);
+    }
+}

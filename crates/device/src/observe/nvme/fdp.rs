@@ -1,0 +1,334 @@
+//! Flexible Data Placement, as a drive tells of it: NVM Express Base Specification 2.1, 3.2.4 and 8.1.10.
+//!
+//! ```text
+//! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> Configuration (what could be)
+//! Identify Namespace   ENDGID        -> endurance group  Feature 1Dh  -> which of them is on, if any
+//! I/O Management Receive -> PlacementHandle (what the namespace may write by)
+//! Log page 21h -> users of handles                       Log page 22h -> Statistics of the whole group
+//! ```
+//! A write names a place in the namespace's placement list: the first is 1 here, as the kernel's write streams
+//! are counted, and 0 in the drive's own list. Everything is only asked, nothing is set.
+
+use super::{Controller, IDENTIFY_BYTES, QueryError, little_endian};
+use serde::Serialize;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use sys::nvme::{Query, answer, ask};
+
+/// More than any drive has; a log of hostile length is read no further.
+const LOG_BYTES_MAX: usize = 1 << 16;
+
+/// What a drive tells of FDP, as far as one namespace is concerned.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Fdp {
+    /// The endurance group of the namespace, to which all of this belongs.
+    pub endurance_group: u16,
+    /// Which configuration is on; `None`: FDP is off.
+    pub enabled: Option<u8>,
+    /// What the endurance group could be set to.
+    pub configurations: Vec<Configuration>,
+    /// Who uses each reclaim unit handle of the group.
+    pub handle_users: Vec<HandleUser>,
+    /// The namespace's placement list; empty where it was created without one, and where FDP is off.
+    pub placement: Vec<PlacementHandle>,
+    /// Bytes written, of all namespaces in the group.
+    pub statistics: Option<Statistics>,
+    /// What could not be learnt, and why.
+    pub unknown: Vec<String>,
+}
+
+/// One way in which FDP can be set up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Configuration {
+    /// Its number.
+    pub index: u8,
+    /// Whether the drive would take it now.
+    pub valid: bool,
+    /// Size of a reclaim unit.
+    pub reclaim_unit_bytes: u64,
+    /// Reclaim groups.
+    pub reclaim_groups: u32,
+    /// How data of each reclaim unit handle is isolated from that of others.
+    pub handles: Vec<Isolation>,
+    /// Most entries of a namespace's placement list.
+    pub placement_handles_max: u32,
+    /// Most namespaces.
+    pub namespaces_max: u32,
+}
+
+/// What happens to data that garbage collection moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// It may be moved together with that of other handles.
+    Initially,
+    /// It stays with that of its handle.
+    Persistently,
+    /// Of a later specification.
+    Unknown,
+}
+
+/// Who uses a reclaim unit handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandleUser {
+    /// Nobody.
+    Unused,
+    /// A namespace whose placement list names it.
+    Host,
+    /// Namespaces without a list.
+    Controller,
+    /// Of a later specification.
+    Unknown,
+}
+
+/// An entry of a namespace's placement list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PlacementHandle {
+    /// The identifier that a write carries.
+    pub placement_id: u16,
+    /// The reclaim unit handle that it stands for.
+    pub reclaim_unit_handle: u16,
+    /// Blocks that still fit into its present reclaim unit.
+    pub reclaim_unit_blocks_left: u64,
+}
+
+/// Log page 22h. Numbers of the drive's life; of 16 bytes each there, of which eight hold what can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    /// Bytes that hosts wrote with metadata ("host bytes with metadata written", HBMW).
+    pub host_bytes: u64,
+    /// Bytes written to the media, those of hosts and those that were moved (MBMW).
+    pub media_bytes: u64,
+    /// Bytes of the media that were erased (MBE).
+    pub erased_bytes: u64,
+}
+
+impl Controller {
+    /// What the drive tells of FDP, as far as the namespace at `node` is concerned; `Ok(None)`: it has no FDP.
+    ///
+    /// Errors: the drive or the kernel refused what every drive answers to who may ask.
+    pub fn fdp(&self, node: &File) -> Result<Option<Fdp>, QueryError> {
+        let Some(endurance_group) = self.endurance_group()? else { return Ok(None) };
+        let mut fdp = Fdp { endurance_group, ..Fdp::default() };
+        let mut unknown = Vec::new();
+        let mut note = |what: &str, error: QueryError| unknown.push(format!("{what}: {error}"));
+        let fd = self.file.as_fd();
+        let group = endurance_group;
+        match log(fd, Query::FdpConfigurations { group }, 16, |head| little_endian::<4>(head, 4)) {
+            Ok(page) => fdp.configurations = configurations(&page),
+            Err(error) => note("its configurations", error),
+        }
+        match ask(fd, Query::FdpFeature { group }, &mut []) {
+            Ok(result) => fdp.enabled = (result & 1 != 0).then_some((result >> 8) as u8),
+            Err(error) => note("whether it is on", error),
+        }
+        if fdp.enabled.is_some() {
+            match log(fd, Query::FdpUsage { group }, 8, |head| 8 + 8 * little_endian::<2>(head, 0)) {
+                Ok(page) => fdp.handle_users = handle_users(&page),
+                Err(error) => note("who uses its handles", error),
+            }
+            match self.nsid_of(node).and_then(|nsid| placement_list(node, nsid)) {
+                Ok(list) => fdp.placement = list,
+                Err(error) => note("the placement list of the namespace", error),
+            }
+            match self.fdp_statistics() {
+                Ok(statistics) => fdp.statistics = statistics,
+                Err(error) => note("its statistics", error),
+            }
+        }
+        Ok(Some(Fdp { unknown, ..fdp }))
+    }
+
+    /// The endurance group of the namespace, if the drive has FDP at all: asked once.
+    fn endurance_group(&self) -> Result<Option<u16>, QueryError> {
+        if let Some(group) = self.group.get() {
+            return Ok(*group);
+        }
+        let has_fdp = is_supported(self.file.as_fd())?;
+        let group = match self.nsid.filter(|_| has_fdp) {
+            None => None,
+            Some(nsid) => {
+                let namespace = answer(self.file.as_fd(), Query::Namespace { nsid }, IDENTIFY_BYTES)?;
+                // Group 0 is none.
+                Some(little_endian::<2>(&namespace, 102) as u16).filter(|group| *group != 0)
+            }
+        };
+        Ok(*self.group.get_or_init(|| group))
+    }
+
+    /// What was written in the namespace's endurance group; `Ok(None)` where there is no FDP.
+    ///
+    /// Errors: as of any query; [`QueryError::Status`] where FDP is off.
+    pub fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError> {
+        let Some(group) = self.endurance_group()? else { return Ok(None) };
+        answer(self.file.as_fd(), Query::FdpStatistics { group }, 64).map(|page| Some(statistics(&page)))
+    }
+
+    fn nsid_of(&self, node: &File) -> Result<u32, QueryError> {
+        Ok(sys::nvme::namespace_id(node.as_fd())?)
+    }
+}
+
+/// Whether the drive has FDP at all, on or off.
+pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
+    /// Of `CTRATT`.
+    const HAS_FDP: u128 = 1 << 19;
+    let controller = answer(fd, Query::Controller, IDENTIFY_BYTES)?;
+    Ok(little_endian::<4>(&controller, 96) & HAS_FDP != 0)
+}
+
+/// Reads the head of an answer, which says by `len` how long all of it is, and then that.
+fn log(
+    fd: BorrowedFd<'_>,
+    query: Query,
+    head_bytes: usize,
+    len: impl Fn(&[u8]) -> u128,
+) -> Result<Vec<u8>, QueryError> {
+    let head = answer(fd, query, head_bytes)?;
+    let whole = usize::try_from(len(&head)).unwrap_or(usize::MAX).clamp(head_bytes, LOG_BYTES_MAX);
+    answer(fd, query, whole.next_multiple_of(4))
+}
+
+/// The placement list of the namespace `nsid` at `node`.
+pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHandle>, QueryError> {
+    // A drive may refuse to be asked for more than it has (QEMU's does: "Data SGL Length Invalid").
+    let answer =
+        log(node.as_fd(), Query::ReclaimUnitHandles { nsid }, 16, |head| 16 + 32 * little_endian::<2>(head, 14))?;
+    Ok(placement_handles(&answer))
+}
+
+/// Log page 20h.
+fn configurations(page: &[u8]) -> Vec<Configuration> {
+    let count = little_endian::<2>(page, 0) as usize + 1;
+    let mut rest = page.get(16..).unwrap_or_default();
+    let mut found = Vec::new();
+    while found.len() < count.min(256) {
+        let len = little_endian::<2>(rest, 0) as usize;
+        let Some(one) = rest.get(..len).filter(|_| len >= 64) else { break };
+        let handles = one[64..].chunks_exact(4).take(little_endian::<2>(one, 8) as usize);
+        found.push(Configuration {
+            index: found.len() as u8,
+            valid: one[2] & 0x80 != 0,
+            reclaim_unit_bytes: little_endian::<8>(one, 16) as u64,
+            reclaim_groups: little_endian::<4>(one, 4) as u32,
+            handles: handles.map(|handle| isolation(handle[0])).collect(),
+            // Counted from 0.
+            placement_handles_max: little_endian::<2>(one, 10) as u32 + 1,
+            namespaces_max: little_endian::<4>(one, 12) as u32,
+        });
+        rest = &rest[len..];
+    }
+    found
+}
+
+fn isolation(kind: u8) -> Isolation {
+    match kind {
+        1 => Isolation::Initially,
+        2 => Isolation::Persistently,
+        _ => Isolation::Unknown,
+    }
+}
+
+/// Log page 21h.
+fn handle_users(page: &[u8]) -> Vec<HandleUser> {
+    let user = |entry: &[u8]| match entry[0] & 0x7 {
+        0 => HandleUser::Unused,
+        1 => HandleUser::Host,
+        2 => HandleUser::Controller,
+        _ => HandleUser::Unknown,
+    };
+    let entries = page.get(8..).unwrap_or_default().chunks_exact(8);
+    entries.take(little_endian::<2>(page, 0) as usize).map(user).collect()
+}
+
+/// What I/O Management Receive gives.
+fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
+    let entries = answer.get(16..).unwrap_or_default().chunks_exact(32).take(little_endian::<2>(answer, 14) as usize);
+    let handle = |entry: &[u8]| PlacementHandle {
+        placement_id: little_endian::<2>(entry, 0) as u16,
+        reclaim_unit_handle: little_endian::<2>(entry, 2) as u16,
+        reclaim_unit_blocks_left: little_endian::<8>(entry, 8) as u64,
+    };
+    entries.map(handle).collect()
+}
+
+/// Log page 22h.
+fn statistics(page: &[u8]) -> Statistics {
+    let counter = |at| u64::try_from(little_endian::<16>(page, at)).unwrap_or(u64::MAX);
+    Statistics { host_bytes: counter(0), media_bytes: counter(16), erased_bytes: counter(32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Log pages 20h and 21h and the placement list of an emulated drive (QEMU 10.0) with eight handles, reclaim units of
+    /// 16 MiB and one namespace that has them all.
+    const CONFIGURATIONS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-20h.bin");
+    const USERS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-21h.bin");
+    const HANDLES: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-ruhs.bin");
+
+    #[test]
+    fn the_pages_of_a_drive_are_read() {
+        let expected = Configuration {
+            index: 0,
+            valid: true,
+            reclaim_unit_bytes: 16 << 20,
+            reclaim_groups: 1,
+            handles: vec![Isolation::Initially; 8],
+            placement_handles_max: 128,
+            namespaces_max: 256,
+        };
+        assert_eq!(configurations(CONFIGURATIONS), [expected]);
+        assert_eq!(handle_users(USERS), [HandleUser::Host; 8]);
+        let handles = placement_handles(HANDLES);
+        // The recorded answer ends within the eighth entry, which is then not there.
+        assert_eq!(handles.len(), 7);
+        let third = PlacementHandle { placement_id: 2, reclaim_unit_handle: 2, reclaim_unit_blocks_left: 32768 };
+        assert_eq!(handles[2], third);
+    }
+
+    #[test]
+    fn several_configurations_are_read_one_behind_the_other() {
+        let mut page = vec![0; 16];
+        page[0] = 1; // two of them, counted from 0
+        for (handles, kind) in [(2_u8, 1_u8), (3, 2)] {
+            let mut one = vec![0; 64 + 4 * usize::from(handles) + 8];
+            (one[0], one[8], one[16]) = (one.len() as u8, handles, 0x40);
+            one[64..64 + 4 * usize::from(handles)].chunks_exact_mut(4).for_each(|handle| handle[0] = kind);
+            page.extend(one);
+        }
+        let found = configurations(&page);
+        assert_eq!(found.iter().map(|one| (one.index, one.handles.len())).collect::<Vec<_>>(), [(0, 2), (1, 3)]);
+        assert_eq!(found[1].handles, [Isolation::Persistently; 3]);
+        assert!(!found[0].valid);
+    }
+
+    #[test]
+    fn pages_that_lie_about_their_length_end_where_their_bytes_do() {
+        for len in 0..CONFIGURATIONS.len() {
+            let mut page = CONFIGURATIONS[..len].to_vec();
+            page.iter_mut().take(2).for_each(|byte| *byte = 0xff);
+            assert!(configurations(&page).is_empty(), "{len}");
+        }
+        let mut short = CONFIGURATIONS.to_vec();
+        short[16] = 0; // a configuration of no length
+        assert!(configurations(&short).is_empty());
+        let full = [0xff; 64];
+        assert!(handle_users(&full).len() == 7 && placement_handles(&full).len() == 1);
+        assert!(configurations(&full).is_empty() && placement_handles(&[]).is_empty() && handle_users(&[1]).is_empty());
+    }
+
+    #[test]
+    fn counters_are_read_from_their_places_and_never_wrap() {
+        let mut page = [0; 64];
+        page[0] = 1;
+        page[17] = 1;
+        page[39] = 1;
+        assert_eq!(statistics(&page), Statistics { host_bytes: 1, media_bytes: 256, erased_bytes: 1 << 56 });
+        page[8] = 1;
+        assert_eq!(statistics(&page).host_bytes, u64::MAX);
+        assert_eq!(statistics(&[]).host_bytes, 0);
+    }
+}

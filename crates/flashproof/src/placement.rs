@@ -1,0 +1,153 @@
+//! How a write carries a placement handle, and whether it can at all.
+//!
+//! | carried by | by engine | needs | handles of a device |
+//! |---|---|---|---|
+//! | a write stream of io_uring | `uring` | Linux 6.16 (`queue/max_write_streams`), FDP on | as many as the kernel has streams |
+//! | an NVMe directive | `passthrough` | Linux 5.19, root, FDP on | those of the placement list |
+//! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: the hint is the inode's, which all writes share |
+//!
+//! A load that names handles where none of them works is refused here, before anything is written; that an engine
+//! then refuses each such write (`EOPNOTSUPP`) is the last guard.
+
+use crate::engine::Demand;
+use crate::failure::{Failure, all};
+use device::generic::Generic;
+use device::target::Target;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// The largest of the kernel's hints (`RWH_WRITE_LIFE_EXTREME`).
+const HINT_MAX: u16 = 5;
+
+/// By what a write names its placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// A write stream of the block layer, in each operation.
+    Streams,
+    /// NVMe's data placement directive, in each command.
+    Directives,
+    /// The hint of the inode.
+    Hint,
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Streams => "write streams of io_uring",
+            Self::Directives => "NVMe data placement directives",
+            Self::Hint => "F_SET_RW_HINT, one for each device",
+        })
+    }
+}
+
+/// Whether handles are wanted that only passthrough can carry: the kernel has no write streams of a device.
+pub fn needs_passthrough(demand: &Demand, targets: &[Arc<Target>]) -> bool {
+    asked(demand, targets).any(|(target, places)| target.write_streams() < last(&places) && is_nvme(target))
+}
+
+/// Checks that io_uring's write streams do.
+pub fn by_streams(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
+    let check = |(target, places): (&Arc<Target>, BTreeSet<u16>)| {
+        let streams = target.write_streams();
+        if last(&places) <= streams {
+            return Ok(Carrier::Streams);
+        }
+        Err(refusal(target, &places, &why_no_streams(target.facts().max_write_streams, streams)))
+    };
+    carrier(asked(demand, targets).map(check))
+}
+
+/// Checks that the placement lists of `generics` do.
+pub fn by_directives(
+    demand: &Demand,
+    targets: &[Arc<Target>],
+    generics: &[Arc<Generic>],
+) -> Result<Option<Carrier>, Failure> {
+    let of = |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
+    let check = |(target, places): (&Arc<Target>, BTreeSet<u16>)| {
+        let handles = of(target).map_or(0, |(_, generic)| generic.placement_ids().len());
+        if usize::from(last(&places)) <= handles {
+            return Ok(Carrier::Directives);
+        }
+        Err(refusal(target, &places, &why_no_handles(handles)))
+    };
+    carrier(asked(demand, targets).map(check))
+}
+
+/// Sets the hint of each device, of which it can have one.
+pub fn by_hint(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
+    let check = |(target, places): (&Arc<Target>, BTreeSet<u16>)| {
+        let streams = target.write_streams();
+        let why = if last(&places) > streams {
+            why_no_streams(target.facts().max_write_streams, streams)
+        } else if places.len() > 1 {
+            "without io_uring a handle is a hint of the inode (F_SET_RW_HINT), which all writes of a device share, so \
+             there can be one - say engine: uring or engine: passthrough"
+                .to_owned()
+        } else if last(&places) > HINT_MAX {
+            format!(
+                "without io_uring a handle is a hint of the inode, of which there are {HINT_MAX} - say engine: uring"
+            )
+        } else {
+            let set = target.set_write_hint(last(&places));
+            return set.map(|()| Carrier::Hint).map_err(|error| {
+                refusal(target, &places, &format!("F_SET_RW_HINT failed ({error}) - say engine: uring"))
+            });
+        };
+        Err(refusal(target, &places, &why))
+    };
+    carrier(asked(demand, targets).map(check))
+}
+
+/// The devices on which writes name placements, with those.
+fn asked<'a>(demand: &'a Demand, targets: &'a [Arc<Target>]) -> impl Iterator<Item = (&'a Arc<Target>, BTreeSet<u16>)> {
+    let places = demand.placements.iter().map(|places| places.iter().map(|place| place.0).collect::<BTreeSet<_>>());
+    targets.iter().zip(places).filter(|(_, places)| !places.is_empty())
+}
+
+fn last(places: &BTreeSet<u16>) -> u16 {
+    places.last().copied().unwrap_or(0)
+}
+
+fn is_nvme(target: &Target) -> bool {
+    target.facts().transport.as_deref().is_some_and(|transport| transport.starts_with("nvme"))
+}
+
+/// What carries all of them, or all that stands against it.
+fn carrier(checked: impl Iterator<Item = Result<Carrier, String>>) -> Result<Option<Carrier>, Failure> {
+    all(checked, Failure::environment).map(|carriers: Vec<_>| carriers.first().copied())
+}
+
+fn refusal(target: &Target, places: &BTreeSet<u16>, why: &str) -> String {
+    let handles = places.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    let plural = if places.len() == 1 { "" } else { "s" };
+    format!("cannot write by placement handle{plural} {handles} of {} - {why}; nothing was written", target.name())
+}
+
+fn why_no_streams(known: Option<u16>, streams: u16) -> String {
+    match known {
+        None => {
+            "this kernel has no write streams (queue/max_write_streams came with Linux 6.16) - use such a kernel, or \
+                 say engine: passthrough"
+                .to_owned()
+        }
+        Some(0) => {
+            "the kernel knows no write streams of it: it has no FDP, FDP is off, or its namespace has no handles - \
+                    `flashproof devices` shows which, `flashproof waf --how DEVICE` how to change it"
+                .to_owned()
+        }
+        Some(_) => {
+            format!("it has {streams} (queue/max_write_streams) - ask for no more, or create its namespace with more")
+        }
+    }
+}
+
+fn why_no_handles(handles: usize) -> String {
+    match handles {
+        0 => "its namespace has no placement list: it has no FDP, FDP is off, or it was created without handles - \
+              `flashproof devices` shows which, `flashproof waf --how DEVICE` how to change it"
+            .to_owned(),
+        _ => format!("its placement list has {handles} - ask for no more, or create its namespace with more"),
+    }
+}

@@ -1,0 +1,250 @@
+//! NVMe commands that ask a drive and change nothing on it.
+//!
+//! The kernel's passthrough would carry any command. Here it carries the questions of [`Query`] and no other, so
+//! that whoever has a descriptor can neither format nor write with it. Sources: `include/uapi/linux/nvme_ioctl.h`;
+//! NVM Express Base Specification 2.1: Get Log Page 5.1.12, Identify 5.1.13, Get Features 5.1.11, I/O Management
+//! Receive 7.3.
+//!
+//! [`ring`] is the other door: reads and writes of data through io_uring. [`status`]: what a drive answers.
+
+pub mod ring;
+pub mod status;
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Length of both SMART pages.
+pub const LOG_PAGE_BYTES: usize = 512;
+
+/// Length of every structure that Identify gives.
+pub const IDENTIFY_BYTES: usize = 4096;
+
+/// What a drive can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Query {
+    /// Log page 02h, SMART / Health Information, which every drive has.
+    Smart,
+    /// Log page C0h, SMART / Health Information Extended of the OCP Datacenter NVMe SSD Specification. Elsewhere the
+    /// number is the vendor's own, so what comes must be looked at before it is believed.
+    OcpSmart,
+    /// Log page 20h: the FDP configurations of an endurance group.
+    FdpConfigurations {
+        /// The endurance group.
+        group: u16,
+    },
+    /// Log page 21h: who uses the reclaim unit handles of an endurance group.
+    FdpUsage {
+        /// The endurance group.
+        group: u16,
+    },
+    /// Log page 22h: bytes written by hosts and to the media of an endurance group.
+    FdpStatistics {
+        /// The endurance group.
+        group: u16,
+    },
+    /// Feature 1Dh, whether FDP is on in an endurance group: no bytes, the answer is the command's result.
+    FdpFeature {
+        /// The endurance group.
+        group: u16,
+    },
+    /// Identify: the controller.
+    Controller,
+    /// Identify: a namespace.
+    Namespace {
+        /// Its number.
+        nsid: u32,
+    },
+    /// Identify: the names of a namespace that no other has.
+    NamespaceNames {
+        /// Its number.
+        nsid: u32,
+    },
+    /// I/O Management Receive: the reclaim unit handles that a namespace may write by. To be asked of the
+    /// namespace's own device.
+    ReclaimUnitHandles {
+        /// Its number.
+        nsid: u32,
+    },
+}
+
+/// Why an answer did not come.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The drive refused.
+    #[error("the drive answered with {0}")]
+    Status(status::Status),
+    /// The kernel refused, or could not reach the drive.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// `struct nvme_passthru_cmd`.
+#[repr(C)]
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Command {
+    opcode: u8,
+    flags: u8,
+    reserved: u16,
+    nsid: u32,
+    cdw2: u32,
+    cdw3: u32,
+    metadata: u64,
+    addr: u64,
+    metadata_len: u32,
+    data_len: u32,
+    cdw10: u32,
+    cdw11: u32,
+    cdw12: u32,
+    cdw13: u32,
+    cdw14: u32,
+    cdw15: u32,
+    timeout_ms: u32,
+    result: u32,
+}
+
+/// `_IO('N', 0x40)`, and `_IOWR('N', ..., struct nvme_passthru_cmd)`: as in [`crate::ioctl`] for x86, Arm, RISC-V, s390.
+const NVME_IOCTL_ID: u32 = 0x4e40;
+const NVME_IOCTL_ADMIN_CMD: u32 = 0xc048_4e41;
+const NVME_IOCTL_IO_CMD: u32 = 0xc048_4e43;
+
+const GET_LOG_PAGE: u8 = 0x02;
+const IDENTIFY: u8 = 0x06;
+const GET_FEATURES: u8 = 0x0a;
+const IO_MANAGEMENT_RECEIVE: u8 = 0x12;
+/// The whole controller, all namespaces.
+const NSID_ALL: u32 = 0xffff_ffff;
+
+impl Query {
+    fn request(self) -> u32 {
+        if matches!(self, Self::ReclaimUnitHandles { .. }) { NVME_IOCTL_IO_CMD } else { NVME_IOCTL_ADMIN_CMD }
+    }
+
+    /// The command that asks for the first `len` bytes of the answer.
+    fn command(self, len: u32) -> Command {
+        // Counted from 0, in dwords.
+        let dwords = (len / 4).saturating_sub(1);
+        let log = |page: u32, group: u16, nsid: u32| Command {
+            opcode: GET_LOG_PAGE,
+            nsid,
+            cdw10: dwords << 16 | page,
+            cdw11: u32::from(group) << 16 | dwords >> 16,
+            ..Command::default()
+        };
+        let identify = |cns: u32, nsid: u32| Command { opcode: IDENTIFY, nsid, cdw10: cns, ..Command::default() };
+        match self {
+            Self::Smart => log(0x02, 0, NSID_ALL),
+            Self::OcpSmart => log(0xc0, 0, NSID_ALL),
+            Self::FdpConfigurations { group } => log(0x20, group, 0),
+            Self::FdpUsage { group } => log(0x21, group, 0),
+            Self::FdpStatistics { group } => log(0x22, group, 0),
+            Self::FdpFeature { group } => {
+                Command { opcode: GET_FEATURES, cdw10: 0x1d, cdw11: group.into(), ..Command::default() }
+            }
+            Self::Controller => identify(0x01, 0),
+            Self::Namespace { nsid } => identify(0x00, nsid),
+            Self::NamespaceNames { nsid } => identify(0x03, nsid),
+            Self::ReclaimUnitHandles { nsid } => {
+                Command { opcode: IO_MANAGEMENT_RECEIVE, nsid, cdw10: 0x01, cdw11: dwords, ..Command::default() }
+            }
+        }
+    }
+}
+
+/// Asks the drive behind `fd` (`/dev/nvme0`, or a device of a namespace), waits for the answer and puts its first
+/// bytes into `answer`: whole dwords, of which Identify always gives [`IDENTIFY_BYTES`]. Gives the command's result.
+///
+/// No timeout of our own: the kernel resets a controller that misses one.
+pub fn ask(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
+    // A drive that is asked for part of an identify structure would still send all of it.
+    let fits = query.command(0).opcode != IDENTIFY || answer.len() == IDENTIFY_BYTES;
+    let Some(len) = u32::try_from(answer.len()).ok().filter(|len| len % 4 == 0 && fits) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
+    };
+    let addr = if answer.is_empty() { 0 } else { answer.as_mut_ptr() as u64 };
+    let mut command = Command { addr, data_len: len, ..query.command(len) };
+    // SAFETY: the kernel reads and writes one `nvme_passthru_cmd` (its layout, see above) and writes at most
+    // `data_len` bytes at `addr`; both outlive the call, which returns when the command is over.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), query.request() as _, &raw mut command) } {
+        0 => Ok(command.result),
+        -1 => Err(io::Error::last_os_error().into()),
+        // The kernel gives the status of a command that the drive refused as a positive number.
+        status => Err(QueryError::Status(status::Status::of_field(status as u16))),
+    }
+}
+
+/// [`ask`] for an answer of `len` bytes.
+pub fn answer(fd: BorrowedFd<'_>, query: Query, len: usize) -> Result<Vec<u8>, QueryError> {
+    let mut bytes = vec![0; len];
+    ask(fd, query, &mut bytes).map(|_| bytes)
+}
+
+/// Number of the namespace behind its block or character device (`NVME_IOCTL_ID`).
+pub fn namespace_id(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: the request takes no argument.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ID as _) } {
+        -1 => Err(io::Error::last_os_error()),
+        nsid => Ok(nsid as u32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn the_command_has_the_kernels_layout() {
+        assert_eq!(size_of::<Command>(), 72);
+        assert_eq!(offset_of!(Command, nsid), 4);
+        assert_eq!(offset_of!(Command, metadata), 16);
+        assert_eq!(offset_of!(Command, addr), 24);
+        assert_eq!(offset_of!(Command, data_len), 36);
+        assert_eq!(offset_of!(Command, cdw10), 40);
+        assert_eq!(offset_of!(Command, timeout_ms), 64);
+        assert_eq!(offset_of!(Command, result), 68);
+        // Direction both ways, the size, the letter, the number.
+        assert_eq!(NVME_IOCTL_ADMIN_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x41);
+        assert_eq!(NVME_IOCTL_IO_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x43);
+    }
+
+    #[test]
+    fn pages_are_asked_for_whole_and_of_their_endurance_group() {
+        let dwords = |query: Query, len| (query.command(len).cdw10, query.command(len).cdw11);
+        assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
+        assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
+        assert_eq!(dwords(Query::FdpStatistics { group: 3 }, 64), (0x000f_0022, 0x0003_0000));
+        // 1 MiB are 262,144 dwords: the upper half of the number stands in the next dword.
+        assert_eq!(dwords(Query::FdpConfigurations { group: 1 }, 1 << 20), (0xffff_0020, 0x0001_0003));
+        assert_eq!(dwords(Query::ReclaimUnitHandles { nsid: 2 }, 4096), (1, 1023));
+        assert_eq!(dwords(Query::FdpFeature { group: 7 }, 0), (0x1d, 7));
+    }
+
+    #[test]
+    fn every_query_reads_and_none_writes() {
+        // The lowest two bits of an opcode say which way data goes: 01b and 11b are to the drive.
+        for query in [
+            Query::Smart,
+            Query::OcpSmart,
+            Query::FdpConfigurations { group: 1 },
+            Query::FdpUsage { group: 1 },
+            Query::FdpStatistics { group: 1 },
+            Query::FdpFeature { group: 1 },
+            Query::Controller,
+            Query::Namespace { nsid: 1 },
+            Query::NamespaceNames { nsid: 1 },
+            Query::ReclaimUnitHandles { nsid: 1 },
+        ] {
+            assert_eq!(query.command(512).opcode & 1, 0, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_nvme_drive_answers_with_an_error() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert!(matches!(answer(null.as_fd(), Query::Smart, LOG_PAGE_BYTES), Err(QueryError::Io(_))));
+        assert!(namespace_id(null.as_fd()).is_err());
+        let short = answer(null.as_fd(), Query::Controller, 512).unwrap_err();
+        assert!(matches!(short, QueryError::Io(error) if error.kind() == io::ErrorKind::InvalidInput));
+    }
+}

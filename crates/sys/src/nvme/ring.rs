@@ -1,0 +1,246 @@
+//! Operations as NVMe commands on character devices of namespaces (`/dev/ng0n1`): the form of a ring that passes by the
+//! block layer.
+//!
+//! The kernel (5.19) takes a command in the second half of a submission queue entry of 128 bytes, and answers with
+//! the drive's own status. It checks no range: what a command names, the drive does. So [`Commands`] keeps to whole
+//! logical blocks and to the buffer, and its user keeps to the bytes that he may touch.
+//!
+//! Sources: `include/uapi/linux/nvme_ioctl.h` (`struct nvme_uring_cmd`), `drivers/nvme/host/ioctl.c` of the kernel;
+//! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management).
+
+use super::status::Status;
+use crate::buffer::{Buf, Pool};
+use crate::op::{Op, OpKind, Outcome};
+use crate::ring::{Form, sealed};
+use io_uring::types::Fixed;
+use io_uring::{cqueue, opcode, squeue};
+
+/// `NVME_URING_CMD_IO`: `_IOWR('N', 0x80, struct nvme_uring_cmd)`.
+const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
+
+const FLUSH: u8 = 0x00;
+const WRITE: u8 = 0x01;
+const READ: u8 = 0x02;
+const DATASET_MANAGEMENT: u8 = 0x09;
+
+/// Of command dword 12: force unit access, and the directive type "data placement".
+const FUA: u32 = 1 << 30;
+const DATA_PLACEMENT: u32 = 2 << 20;
+/// Of command dword 11 of Dataset Management: deallocate.
+const DEALLOCATE: u32 = 1 << 2;
+
+/// Most logical blocks of one command, whose number has 16 bits.
+pub const BLOCKS_MAX: u32 = 1 << 16;
+
+/// A namespace behind an open character device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its number.
+    pub nsid: u32,
+    /// Its logical block, a power of two.
+    pub block_bytes: u32,
+    /// Where offset 0 of operations lies on it: the start of a partition. Whole blocks.
+    pub first_byte: u64,
+    /// Whether every write forces itself to the medium.
+    pub fua: bool,
+    /// What a write carries for placement 1, 2...: the namespace's placement list.
+    pub placement_ids: Vec<u16>,
+}
+
+/// `struct nvme_uring_cmd`.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct Command {
+    opcode: u8,
+    flags: u8,
+    reserved: u16,
+    nsid: u32,
+    cdw2: u32,
+    cdw3: u32,
+    metadata: u64,
+    addr: u64,
+    metadata_len: u32,
+    data_len: u32,
+    cdw10: u32,
+    cdw11: u32,
+    cdw12: u32,
+    cdw13: u32,
+    cdw14: u32,
+    cdw15: u32,
+    timeout_ms: u32,
+    reserved2: u32,
+}
+
+/// A range of Dataset Management: attributes, logical blocks, the first of them.
+const RANGE_BYTES: usize = 16;
+
+/// NVMe commands on namespaces, which are targets 0, 1...
+pub struct Commands {
+    namespaces: Vec<Namespace>,
+    /// The range of a deallocation, by the operation's token: the drive fetches it as data.
+    ranges: Buf,
+}
+
+impl Commands {
+    /// Commands to `namespaces`. Panics when a block is no power of two, or begins inside of one.
+    pub fn new(namespaces: Vec<Namespace>) -> Self {
+        for namespace in &namespaces {
+            assert!(namespace.block_bytes.is_power_of_two(), "{namespace:?}");
+            assert!(namespace.first_byte.is_multiple_of(namespace.block_bytes.into()), "{namespace:?}");
+        }
+        Self { namespaces, ranges: Buf::empty() }
+    }
+}
+
+impl Form for Commands {}
+
+impl sealed::Form for Commands {
+    type Entry = squeue::Entry128;
+    type Completion = cqueue::Entry32;
+    const BYTES_EACH: usize = RANGE_BYTES;
+
+    fn take_memory(&mut self, pool: &mut Pool, in_flight_max: usize) {
+        self.ranges = pool.cut(RANGE_BYTES * in_flight_max).expect("the ring's memory is made for it");
+    }
+
+    /// Panics when offset or length are no whole blocks, or the buffer is shorter than what is to be moved: the
+    /// drive would reach beyond it.
+    fn entry(&mut self, op: &mut Op) -> squeue::Entry128 {
+        let namespace = &self.namespaces[usize::from(op.target)];
+        let block_bytes = namespace.block_bytes;
+        let range = if op.kind == OpKind::Flush { (0, 0) } else { (op.offset, op.len) };
+        let (offset, len) = range;
+        assert!(offset.is_multiple_of(block_bytes.into()) && len.is_multiple_of(block_bytes), "{op:?}");
+        let first_block = (namespace.first_byte + offset) / u64::from(block_bytes);
+        let blocks = len / block_bytes;
+        let mut command = Command { nsid: namespace.nsid, ..Command::default() };
+        let mut fixed = None;
+        match op.kind {
+            OpKind::Flush => command.opcode = FLUSH,
+            OpKind::Read | OpKind::Write => {
+                assert!((1..=BLOCKS_MAX).contains(&blocks) && op.buf.len() >= len as usize, "{op:?}");
+                command.opcode = if op.kind == OpKind::Read { READ } else { WRITE };
+                (command.addr, command.data_len) = (op.buf.address() as u64, len);
+                (command.cdw10, command.cdw11) = (first_block as u32, (first_block >> 32) as u32);
+                command.cdw12 = blocks - 1;
+                fixed = op.buf.registered();
+            }
+            OpKind::Deallocate => {
+                let at = op.token as usize * RANGE_BYTES;
+                let range = &mut self.ranges[at..at + RANGE_BYTES];
+                range[..4].fill(0);
+                range[4..8].copy_from_slice(&blocks.to_le_bytes());
+                range[8..].copy_from_slice(&first_block.to_le_bytes());
+                command.opcode = DATASET_MANAGEMENT;
+                (command.addr, command.data_len) = (range.as_mut_ptr() as u64, RANGE_BYTES as u32);
+                // One range, counted from 0.
+                command.cdw11 = DEALLOCATE;
+            }
+        }
+        if op.kind == OpKind::Write {
+            if namespace.fua || op.sync {
+                command.cdw12 |= FUA;
+            }
+            if let Some(placement) = op.placement {
+                command.cdw12 |= DATA_PLACEMENT;
+                command.cdw13 = u32::from(namespace.placement_ids[usize::from(placement.0) - 1]) << 16;
+            }
+        }
+        let mut bytes = [0; 80];
+        // SAFETY: `Command` is integers without padding, and as long as the part of `bytes` that it is read into.
+        bytes[..size_of::<Command>()]
+            .copy_from_slice(&unsafe { std::mem::transmute::<Command, [u8; size_of::<Command>()]>(command) });
+        opcode::UringCmd80::new(Fixed(op.target.into()), NVME_URING_CMD_IO).cmd(bytes).buf_index(fixed).build()
+    }
+
+    fn outcome(completion: cqueue::Entry32, _whole: u32) -> Outcome {
+        match completion.result() {
+            0 => Outcome::Done,
+            errno if errno < 0 => Outcome::Errno(-errno),
+            status => Outcome::Nvme(Status::of_field(status as u16)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Placement;
+    use crate::ring::sealed::Form as _;
+
+    fn commands(pool: &mut Pool) -> Commands {
+        let namespace = |nsid, block_bytes, first_byte, fua| Namespace {
+            nsid,
+            block_bytes,
+            first_byte,
+            fua,
+            placement_ids: vec![7, 0x102, 3],
+        };
+        let mut commands = Commands::new(vec![namespace(1, 512, 0, false), namespace(2, 4096, 1 << 20, true)]);
+        commands.take_memory(pool, 4);
+        commands
+    }
+
+    fn op(kind: OpKind, target: u16, buf: Buf) -> Op {
+        Op { target, kind, offset: 8192, len: 16384, sync: false, placement: None, buf, token: 3 }
+    }
+
+    /// The command of an entry: opcode, number of the namespace, length of data and dwords 10 to 13.
+    fn told(entry: &squeue::Entry128) -> (u8, u32, u32, [u32; 4]) {
+        // SAFETY: an entry is 128 bytes of integers.
+        let bytes: [u8; 128] = unsafe { std::mem::transmute_copy(entry) };
+        let command = &bytes[48..];
+        let dword = |at: usize| u32::from_le_bytes(command[at..at + 4].try_into().unwrap());
+        (command[0], dword(4), dword(36), [dword(40), dword(44), dword(48), dword(52)])
+    }
+
+    #[test]
+    fn the_command_has_the_kernels_layout() {
+        assert_eq!((size_of::<Command>(), std::mem::offset_of!(Command, cdw10)), (72, 40));
+        assert_eq!(NVME_URING_CMD_IO, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x80);
+    }
+
+    #[test]
+    fn reads_and_writes_name_whole_blocks_of_their_namespace() {
+        let mut pool = Pool::new(1 << 20).unwrap();
+        let mut commands = commands(&mut pool);
+        let mut buf = || pool.cut(16384).unwrap();
+        // 8,192 bytes are block 16 of 512 bytes; 16,384 bytes are 32 blocks, counted from 0.
+        assert_eq!(told(&commands.entry(&mut op(OpKind::Read, 0, buf()))), (READ, 1, 16384, [16, 0, 31, 0]));
+        // A partition at 1 MiB, blocks of 4 KiB: 256 + 2; every write is forced to the medium.
+        assert_eq!(told(&commands.entry(&mut op(OpKind::Write, 1, buf()))), (WRITE, 2, 16384, [258, 0, 3 | FUA, 0]));
+        let far = Op { offset: 5 << 41, ..op(OpKind::Read, 0, buf()) };
+        assert_eq!(told(&commands.entry(&mut { far })).3, [0, 5, 31, 0], "5 << 32 blocks");
+        assert_eq!(told(&commands.entry(&mut op(OpKind::Flush, 1, Buf::empty()))), (FLUSH, 2, 0, [0; 4]));
+    }
+
+    #[test]
+    fn a_write_carries_the_identifier_that_stands_at_its_place_in_the_list() {
+        let mut pool = Pool::new(1 << 20).unwrap();
+        let mut commands = commands(&mut pool);
+        for (place, id) in [(1, 7), (2, 0x102), (3, 3)] {
+            let placement = Some(Placement(place));
+            let mut write = Op { placement, ..op(OpKind::Write, 0, pool.cut(16384).unwrap()) };
+            let (_, _, _, dwords) = told(&commands.entry(&mut write));
+            assert_eq!(dwords[2..], [31 | 2 << 20, id << 16]);
+        }
+    }
+
+    #[test]
+    fn a_deallocation_is_one_range_in_memory_of_its_own() {
+        let mut pool = Pool::new(1 << 20).unwrap();
+        let mut commands = commands(&mut pool);
+        let entry = commands.entry(&mut op(OpKind::Deallocate, 1, Buf::empty()));
+        assert_eq!(told(&entry), (DATASET_MANAGEMENT, 2, 16, [0, 4, 0, 0]));
+        // No attributes, 4 blocks, from 258 on.
+        assert_eq!(commands.ranges[48..64], [0, 0, 0, 0, 4, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "kind: Read")]
+    fn a_command_never_reaches_beyond_its_buffer() {
+        let mut pool = Pool::new(1 << 20).unwrap();
+        let mut commands = commands(&mut pool);
+        let _op = commands.entry(&mut op(OpKind::Read, 0, pool.cut(8192).unwrap()));
+    }
+}
