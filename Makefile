@@ -23,12 +23,12 @@ static: ## the release binary, fully static, for servers without a toolchain; ch
 fuzz: ## 60 s of mutated configurations and logs against their parsers
 	@scripts/fuzz 60
 
-soak: ## the long tests: 24 simulated hours, kill -9 at random moments
+soak: ## the long tests: 24 simulated hours, known write amplification, kill -9 at random moments
 	@scripts/soak
 
 bench: ## speed and cost, beside fio on the same device (root; some minutes)
 	@scripts/setup bench
-	cargo build --release --locked --quiet -p flashproof -p device -p results --bins --examples
+	cargo build --release --locked --quiet -p flashproof -p device -p results -p ftl --bins --examples
 	@scripts/bench
 
 clean: ## remove what was built

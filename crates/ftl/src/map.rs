@@ -72,6 +72,13 @@ impl Map {
         }
     }
 
+    /// Has the entries of units in the cache, for those who will soon need them: these loads wait for nothing, so many are
+    /// on their way at once.
+    pub(crate) fn load(&self, units: &[u32]) {
+        let entries = units.iter().filter_map(|&unit| self.flash_of.get(unit as usize));
+        std::hint::black_box(entries.fold(0, |any, &flash| any | flash));
+    }
+
     /// The unit lies nowhere from now on; the superblock that it has left, or 0.
     pub(crate) fn forget(&mut self, unit: u32) -> u32 {
         let place = std::mem::replace(&mut self.flash_of[unit as usize], NOWHERE);
@@ -89,6 +96,7 @@ impl Map {
         mut read: impl FnMut(u32),
     ) -> u32 {
         debug_assert!(count as usize <= BATCH);
+        self.load(&self.host_of[from as usize..][..count as usize]);
         // Without a branch on validity, which nobody can predict; and every load independent of those before it.
         let mut units = [0_u32; BATCH];
         let mut valid = 0;

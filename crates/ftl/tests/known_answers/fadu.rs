@@ -1,0 +1,58 @@
+//! A real drive: a FADU of 3.84 TB, while fio wrote 128 KiB blocks at random, each once in a pass (`random_map`).
+//!
+//! From its FDP statistics, read once a minute: the published artefact of the WARP paper (FAST '26). Write amplification
+//! is the difference of MBMW over that of HBMW, between the ends of eighths of a pass (of 3,840,755,982,336 bytes of
+//! HBMW, from the first reading on, interpolated between readings); mean of passes 2 to 72. The first was sequential.
+
+use ftl::{Ftl, Spec};
+use sys::random::Random;
+
+const OCTILES: [f64; 8] = [4.426, 5.602, 4.872, 4.168, 3.482, 2.780, 2.076, 1.370];
+
+/// Units of 64 KiB of a drive of a 64th of the size; two make one of fio's blocks.
+const UNITS: u64 = 3_840_755_982_336 / 64 / (64 << 10) / 16 * 16;
+
+/// Write amplification by eighth of a pass, of a greedy drive with about 900 superblocks and an append point of its own for
+/// garbage collection: mean of the fourth and fifth pass.
+fn octiles(over_provisioning: f64) -> [f64; 8] {
+    let unit_bytes = 64 << 10;
+    let superblock_bytes = 512 * u64::from(unit_bytes);
+    let spec = Spec { unit_bytes, superblock_bytes, over_provisioning, ..Spec::of(UNITS * u64::from(unit_bytes)) };
+    let mut ftl = Ftl::new(&spec, 1).unwrap();
+    let mut random = Random::new(1);
+    let mut order: Vec<u64> = (0..UNITS / 2).collect();
+    let mut octiles = [0.0; 8];
+    for pass in 1..=5 {
+        for (octile, blocks) in octiles.iter_mut().zip(order.chunks(UNITS as usize / 16)) {
+            let before = ftl.counters();
+            for &block in blocks {
+                ftl.write(block * 2, 2, 0);
+            }
+            if pass >= 4 {
+                *octile += ftl.counters().since(before).waf().unwrap() / 2.0;
+            }
+        }
+        for at in (1..order.len()).rev() {
+            order.swap(at, random.below(at as u64 + 1) as usize);
+        }
+    }
+    octiles
+}
+
+fn mean(octiles: &[f64; 8]) -> f64 {
+    octiles.iter().sum::<f64>() / 8.0
+}
+
+#[test]
+fn a_real_drive_is_amplified_as_it_measured() {
+    let wanted = mean(&OCTILES);
+    let error = |over_provisioning: f64| mean(&octiles(over_provisioning)) / wanted - 1.0;
+    let fitted =
+        [0.075, 0.08, 0.085, 0.09, 0.095].into_iter().min_by(|a, b| error(*a).abs().total_cmp(&error(*b).abs()));
+    assert_eq!(fitted, Some(0.085));
+    let measured = octiles(0.085);
+    assert!((mean(&measured) / wanted - 1.0).abs() < 0.02, "{measured:?}");
+    for (octile, (measured, wanted)) in measured.iter().zip(OCTILES).enumerate().skip(1) {
+        assert!((measured / wanted - 1.0).abs() < 0.06, "octile {}: {measured}, {wanted} wanted", octile + 1);
+    }
+}
