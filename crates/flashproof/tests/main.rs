@@ -29,6 +29,7 @@ mod real;
 mod replay;
 mod select;
 mod simulated;
+mod simulated_ftl;
 mod size;
 mod sizing_doc;
 mod status;

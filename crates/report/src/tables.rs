@@ -1,6 +1,7 @@
 //! The tables of a report: the same in the page and in Markdown.
 
-use crate::charts::{steady, telemetry::counter};
+use crate::charts::steady;
+use crate::charts::telemetry::{counter, waf};
 use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
@@ -68,8 +69,14 @@ pub(crate) fn counters(run: &RunReport) -> Table {
         let values = [change.first, change.last, change.last - change.first].map(counter);
         [change.device.clone(), change.name.clone()].into_iter().chain(values)
     });
+    let waf = waf(&run.counters).into_iter().map(|(device, waf)| {
+        let name = "WAF: bytes written to the media for each byte of the host";
+        [device, name, "", "", &format!("{waf:.2}")].map(str::to_owned)
+    });
     let headings = ["device", "counter", "first", "last", "change"];
-    Table::new("Counters that the drives keep of themselves").text(headings).rows(rows)
+    Table::new("Counters that the drives keep of themselves")
+        .text(headings)
+        .rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
 }
 
 /// The parts of one slice's blame.

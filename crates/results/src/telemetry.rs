@@ -113,9 +113,9 @@ columns! {
     SimDeallocates = Simulated "sim.host_deallocates" "operations",
     SimDeallocatedBytes = Simulated "sim.host_deallocated_bytes" "bytes",
     SimFailed = Simulated "sim.failed" "operations",
-    SimHbmw = Simulated "sim.hbmw" "bytes",
-    SimMbmw = Simulated "sim.mbmw" "bytes",
-    SimMbe = Simulated "sim.mbe" "bytes",
+    SimHbmw = Simulated "sim.hbmw_bytes" "bytes",
+    SimMbmw = Simulated "sim.mbmw_bytes" "bytes",
+    SimMbe = Simulated "sim.mbe_bytes" "bytes",
     SimCollectionReadBytes = Simulated "sim.gc_read_bytes" "bytes",
     SimFreeSuperblocks = Simulated "sim.free_superblocks" "superblocks",
 }

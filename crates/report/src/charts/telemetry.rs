@@ -194,6 +194,26 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
     all
 }
 
+/// Counters of a drive that WAF follows from: bytes on the media, what the host wrote, and in which bytes.
+const WRITTEN: [(Column, Column, f64); 2] =
+    [(Column::SimMbmw, Column::SimHbmw, 1.0), (Column::OcpMediaBytesWritten, Column::SmartUnitsWritten, 512_000.0)];
+
+/// Write amplification of each drive during the run, where it counts what that takes and something was written.
+pub(crate) fn waf(changes: &[Change]) -> Vec<(&str, f64)> {
+    let of = |(media, host, bytes): (Column, Column, f64)| {
+        let grown = move |column: Column, device: &str| {
+            let is_it = |change: &&Change| change.device == device && change.column == column.name();
+            changes.iter().find(is_it).map(|change| change.last - change.first)
+        };
+        let devices = changes.iter().filter(move |change| change.column == media.name());
+        devices.filter_map(move |change| {
+            let host_bytes = grown(host, &change.device).filter(|grown| *grown > 0.0)? * bytes;
+            Some((change.device.as_str(), grown(media, &change.device)? / host_bytes))
+        })
+    };
+    WRITTEN.into_iter().flat_map(of).collect()
+}
+
 /// A value of a counter in words: whole.
 pub(crate) fn counter(value: f64) -> String {
     if value.abs() >= 1.0 { units::number(value.round()) } else { units::number(value) }

@@ -1,0 +1,100 @@
+//! Drives with an FTL inside, `sim:ftl`: the commands run on them as on any other, and show what they count.
+
+use crate::support;
+
+use support::{Bench, OUT, totals};
+
+/// Small, full and overwritten at random; dies enough for a thousandth of an ordinary load.
+const DRIVE: &str = "sim:ftl+capacity=512MiB+op=20%+channels=2+dies=1+superblock=2MiB+precondition=2";
+
+#[test]
+fn storage_and_report_show_what_the_drive_counts() {
+    let bench = Bench::new();
+    let load = "test-duration-sec: 20\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 2000\nreport-interval-sec: 1\n";
+    let config = |seed: u32| format!("device-names: {DRIVE}\n{load}seed: {seed}\n");
+    bench.storage(&config(5), &[]).expect(0);
+    assert_eq!(totals(&bench.run(), "reads").0, 40_000);
+    let telemetry = bench.text("run/telemetry.csv");
+    let last: Vec<_> = telemetry.lines().last().unwrap().split(',').collect();
+    let value = |column: &str| {
+        let name = format!("{DRIVE}.{column}");
+        let at = telemetry.lines().next().unwrap().split(',').position(|of| of == name);
+        last[at.unwrap_or_else(|| panic!("no {name}"))].parse::<u64>().unwrap()
+    };
+    let (hbmw, mbmw) = (value("sim.hbmw_bytes"), value("sim.mbmw_bytes"));
+    assert_eq!(hbmw, value("sim.host_write_bytes"));
+    assert_eq!(hbmw, totals(&bench.run(), "large-block-writes").0 * (128 << 10));
+    assert!(mbmw > hbmw * 3 / 2, "{mbmw} of {hbmw}: the drive was full, and moves what is valid");
+    // What is erased is free or is written again.
+    let (mbe, free) = (value("sim.mbe_bytes"), value("sim.free_superblocks"));
+    assert!(mbe.abs_diff(mbmw) < 10 << 21 && (1..10).contains(&free), "{mbe} erased, {mbmw} written, {free} free");
+    assert!(value("sim.gc_read_bytes").abs_diff(mbmw - hbmw) < 1 << 20);
+
+    let manifest = bench.json("run/manifest.json");
+    let device = &manifest["devices"][0];
+    assert_eq!(device["ftl_model"]["precondition_fills"], 2);
+    assert_eq!(device["ftl_model"]["spec"]["over_provisioning"], 0.2);
+    assert_eq!(device["capacity_bytes"], 512 << 20);
+    bench.flashproof(&["report", OUT]).expect(0);
+    let page = bench.text("run/report.html");
+    let waf = format!("{:.2}", mbmw as f64 / hbmw as f64);
+    assert!(page.contains("WAF: bytes written to the media") && page.contains(&waf), "no {waf} in the report");
+
+    // The same seed, the same run; another one, another.
+    let run = |seed: u32, out: &str| {
+        bench.start_as(&format!("{seed}.conf"), out, &config(seed), &[]).end().expect(0);
+        ["telemetry.csv", "service.hlog"].map(|name| {
+            let text = bench.text(&format!("{out}/{name}"));
+            let timed = ["#[StartTime: ", "#[BaseTime: "];
+            text.lines()
+                .filter(|line| !timed.iter().any(|timed| line.starts_with(timed)))
+                .collect::<Vec<_>>()
+                .join("\n")
+        })
+    };
+    let (first, same, other) = (run(5, "first"), run(5, "same"), run(6, "other"));
+    assert!(first == same, "telemetry or histograms of the same seed");
+    assert!(first[0] != other[0] && first[1] != other[1], "another seed");
+}
+
+#[test]
+fn drives_of_both_models_are_in_one_run() {
+    let bench = Bench::new();
+    let config = format!(
+        "device-names: {DRIVE},sim:name=b\ntest-duration-sec: 5\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 500\n"
+    );
+    bench.storage(&config, &[]).expect(0);
+    assert_eq!(totals(&bench.run(), "reads"), (10_000, 0, 0));
+    let header = bench.text("run/telemetry.csv").lines().next().unwrap().to_owned();
+    assert!(header.contains(&format!("{DRIVE}.sim.mbmw_bytes")) && !header.contains("sim:name=b.sim.mbmw_bytes"));
+}
+
+#[test]
+fn rate_finds_what_such_a_drive_holds() {
+    let bench = Bench::new();
+    let ended = bench.flashproof(&["rate", DRIVE, "--from", "0.1", "--out", "series", "--quiet"]).expect(0);
+    assert!(ended.stdout.contains("the rating is "), "{}", ended.stdout);
+}
+
+#[test]
+fn certify_runs_its_stages_on_such_a_drive() {
+    let bench = Bench::new();
+    let arguments = ["certify", DRIVE, "--out", "series", "--load", "0.05", "--stage-duration", "1m", "--quiet"];
+    bench.flashproof(&arguments).expect(0);
+}
+
+#[test]
+fn a_drive_that_cannot_be_is_refused_with_what_would_fit() {
+    let bench = Bench::new();
+    for (drive, why) in [
+        ("sim:ftl+op=0", "op is \"0\" - give a percentage above 0 such as 7%"),
+        (
+            "sim:ftl+capacity=1GiB+superblock=64MiB",
+            "17 superblocks of 67108864 bytes with 0.07 over-provisioning: needed are 17 for the data + 4 in reserve",
+        ),
+    ] {
+        let config = format!("device-names: {drive}\ntest-duration-sec: 5\nread-reqs-per-sec: 1\n");
+        let ended = bench.storage(&config, &[]).expect(2);
+        assert!(ended.stderr.contains(why), "{drive}: {}", ended.stderr);
+    }
+}
