@@ -17,6 +17,7 @@ mod select;
 mod series;
 mod size;
 mod status;
+mod tenants;
 mod trace;
 
 pub use align::AlignArgs;
@@ -35,6 +36,7 @@ pub use select::SelectArgs;
 pub use series::SeriesArgs;
 pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
+pub use tenants::TenantsArgs;
 pub use trace::TraceArgs;
 
 use crate::commands::Manner;
@@ -51,6 +53,7 @@ impl Task {
         match self {
             Self::Test(_, args) => args.quiet,
             Self::Replay(args) => args.test.quiet,
+            Self::Tenants(args) => args.test.quiet,
             Self::Prep(args) => args.quiet,
             Self::Certify(args) => args.series.quiet,
             Self::Rate(args) => args.series.quiet,
@@ -74,6 +77,8 @@ pub enum Task {
     Test(Test, TestArgs),
     /// `flashproof storage --replay`
     Replay(Box<StorageArgs>),
+    /// `flashproof tenants`
+    Tenants(Box<TenantsArgs>),
     /// `flashproof prep`, `act_prep`
     Prep(PrepArgs),
     /// `flashproof latency`, `act_latency.py`
@@ -127,6 +132,8 @@ enum Command {
     Storage(StorageArgs),
     /// Run an ACT index test: 4 KiB reads, page updates by cache threads, and a verdict
     Index(TestArgs),
+    /// Run log-structured record stores that share a drive, with a verdict for each; ERASES what they write on
+    Tenants(Box<TenantsArgs>),
     /// Show which share of operations took longer than what, from the logs of ACT or of runs
     Latency(LatencyArgs),
     /// Show a histogram of a server's log by slices of time, as asloglatency does
@@ -284,6 +291,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
     let command = Cli::command()
         .mut_subcommand("storage", |command| replay::beside(with_options(command, Test::Storage)))
         .mut_subcommand("index", |command| with_options(command, Test::Index))
+        .mut_subcommand("tenants", tenants::beside)
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("loglatency", |command| command.after_help(help::laid_out(loglatency::EXAMPLES)))
         .mut_subcommand("prep", |prep| prep.after_help(help::laid_out(prep::EXAMPLES)))
@@ -305,6 +313,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Storage(args) if args.replay.replay.is_some() => Task::Replay(Box::new(args)),
         Command::Storage(args) => Task::Test(Test::Storage, args.test),
         Command::Index(args) => Task::Test(Test::Index, args),
+        Command::Tenants(args) => Task::Tenants(args),
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Loglatency(args) => Task::LogLatency(args),
         Command::Prep(args) => Task::Prep(args),

@@ -141,7 +141,8 @@ fn open_targets<'w, W: Workload + 'w>(
     let unit_bytes = |name: &DeviceName| on(name).map(Workload::unit_bytes).max().unwrap_or(0);
     let is_written = |name: &&DeviceName| on(name).any(Workload::writes);
     let request = |name: &DeviceName| {
-        let kinds: Vec<_> = on(name).map(|workload| format!("{} test", workload.kind())).collect();
+        let mut kinds: Vec<_> = on(name).map(|workload| format!("{} test", workload.kind())).collect();
+        kinds.dedup();
         Request {
             file_size_bytes: spec.file_size_bytes,
             min_size_bytes: unit_bytes(name),

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
     let ended = match task {
         Task::Test(test, args) => commands::test::run(test, &args, manner),
         Task::Replay(args) => commands::replay::run(&args),
+        Task::Tenants(args) => commands::tenants::run(&args),
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
         Task::LogLatency(args) => commands::loglatency::run(&args, manner),

@@ -34,6 +34,7 @@ mod size;
 mod sizing_doc;
 mod status;
 mod support;
+mod tenants;
 mod terminal;
 mod trace;
 mod tracing;

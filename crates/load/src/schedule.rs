@@ -14,6 +14,12 @@ const NS_PER_SEC: u128 = 1_000_000_000;
 /// Denominator of a phase: phases are 16-bit fractions of a period.
 pub const PHASE_ONE: u32 = 1 << 16;
 
+/// Phase of the `stream`-th stream of a run: multiples of the golden section are far from each other, whatever their
+/// number.
+pub(crate) fn phase(stream: usize) -> u32 {
+    (stream as u32).wrapping_mul(40_503) % PHASE_ONE
+}
+
 /// Instants of one lane, ascending, in nanoseconds since the run began.
 #[derive(Debug, Clone)]
 pub enum Schedule {

@@ -16,6 +16,7 @@ pub mod report;
 pub mod select;
 pub mod size;
 pub mod status;
+pub mod tenants;
 pub mod test;
 pub mod trace;
 

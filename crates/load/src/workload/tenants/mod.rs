@@ -3,6 +3,7 @@
 //! ```text
 //! TOML -> Tenants (file) -> Space of each on its device
 //!                        -> Host (host): which block is written next, by clients and by defragmentation
+//!                        -> TenantLoad (load): its streams in the run loop
 //! ```
 //!
 //! The one idea: what such a store does to a drive is whole write blocks, and which of them comes next follows from its
@@ -12,11 +13,14 @@
 mod file;
 mod host;
 mod keys;
+mod load;
 
 pub use file::TenantsError;
 pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Steady, Step};
+pub use load::{TenantLoad, TenantStream};
 
 use crate::rate::Rate;
+use std::fmt;
 use std::ops::Range;
 
 /// Tenants, and how they are run.
@@ -128,6 +132,29 @@ pub enum Reuse {
     Lowest,
     /// Any.
     Random,
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Zipfian { theta } => write!(f, "zipfian {theta}"),
+            Self::HotCold { keys_pct, traffic_pct } => {
+                write!(f, "{traffic_pct} % of the updates to {keys_pct} % of the keys")
+            }
+            Self::Sequential => f.write_str("sequential"),
+        }
+    }
+}
+
+impl fmt::Display for Reuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fifo => "fifo",
+            Self::Lowest => "lowest",
+            Self::Random => "random",
+        })
+    }
 }
 
 impl Tenants {

@@ -4,7 +4,7 @@
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::rate::Rate;
-use crate::schedule::{Even, PHASE_ONE, Poisson, Schedule, Woken};
+use crate::schedule::{Even, Poisson, Schedule, Woken, phase};
 use crate::stream::Pattern;
 use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
 use crate::workload::{Choices, DeviceShape, Place, SHARD_IOPS};
@@ -169,11 +169,6 @@ impl Common<'_> {
 
 /// More streams than a workload has, so that those of several are not in phase.
 const STREAMS_MAX: usize = 8;
-
-/// Phase of a stream: multiples of the golden section are far from each other, whatever their number.
-fn phase(stream: usize) -> u32 {
-    (stream as u32 * 40_503) % PHASE_ONE
-}
 
 /// `whole` shared out over `parts`: the part that `part` gets.
 pub(super) fn share(whole: u32, parts: u32, part: u32) -> u32 {

@@ -33,7 +33,7 @@ use sys::random::Random;
 use uniform::Uniform;
 
 /// Memory that the records of a tenant may take.
-const MEMORY_MAX: u64 = 2 << 30;
+const MEMORY_MAX: u64 = 1 << 30;
 
 /// Why a block is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +169,7 @@ pub struct Host {
     defrag: u32,
     /// Records that wait in the defrag buffer.
     waiting: u64,
+    expected_waf: f64,
     /// Collected blocks that are free once so many records more are moved in all.
     vacated: VecDeque<(u32, u64)>,
     moved: u64,
@@ -195,9 +196,14 @@ impl Host {
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
         let mut host = Self::with(tenant, steady, spread, seed)?;
         if let Store::Records(_) = host.store {
-            for _ in 0..steady.records.div_ceil(steady.records_per_block.into()) {
-                while host.next_block()?.cause != Cause::Client {}
+            // In the second turn it is as it stays.
+            for _ in 0..2 {
+                host.counters = HostCounters::default();
+                while host.counters.client_blocks < host.loaded_blocks() {
+                    host.step()?;
+                }
             }
+            host.expected_waf = host.counters.waf().unwrap_or(1.0);
         }
         host.counters = HostCounters::default();
         Ok(host)
@@ -206,11 +212,11 @@ impl Host {
     /// `tenant` just loaded: [`Self::loaded_blocks`] from the first on are full, the rest was never written. Its blocks
     /// are of one age, and it takes some turns until that is forgotten.
     ///
-    /// Errors: as of [`Self::new`]; a store of uniform keys that was just loaded must be less full.
+    /// Errors: as of [`Self::new`]. Above [`Steady::fill_max_loaded`] it can run out of space in its first turn.
     pub fn loaded(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
         let steady = Steady::of(tenant, blocks)?;
         if tenant.keys == Keys::Uniform {
-            steady.check_loaded(tenant)?;
+            steady.check_fill(tenant)?;
         }
         Self::with(tenant, steady, false, seed)
     }
@@ -238,6 +244,7 @@ impl Host {
             client: 0,
             defrag: 0,
             waiting: 0,
+            expected_waf: steady.host_waf(),
             vacated: VecDeque::new(),
             moved: 0,
             counters: HostCounters::default(),
@@ -263,22 +270,30 @@ impl Host {
         Ok(Store::Records(Records::new(steady, draw, spread, blocks, random).into()))
     }
 
-    /// What it does next: a client block, or what defragmentation has to do because of those before.
+    /// What it does next: what defragmentation has to do because of the blocks before, else a client block.
     ///
     /// Errors: its space is full; then it can go on no more.
     #[inline]
     pub fn step(&mut self) -> Result<Step, OutOfSpace> {
+        match self.defrag_step()? {
+            Some(step) => Ok(step),
+            None => self.client_block().map(Step::Write),
+        }
+    }
+
+    /// What defragmentation does next; nothing when it has caught up. Errors: as of [`Self::step`].
+    #[inline]
+    pub fn defrag_step(&mut self) -> Result<Option<Step>, OutOfSpace> {
         let per_block = u64::from(self.steady.records_per_block);
+        if self.waiting >= per_block {
+            return self.defrag_block().map(|write| Some(Step::Write(write)));
+        }
         loop {
-            if self.waiting >= per_block {
-                self.waiting -= per_block;
-                return self.defrag().map(Step::Write);
-            }
             let collected = match &mut self.store {
                 Store::Uniform(store) => store.collect(),
                 Store::Records(store) => store.collect(),
             };
-            let Some((block, live)) = collected else { return self.client().map(Step::Write) };
+            let Some((block, live)) = collected else { return Ok(None) };
             self.counters.collected_blocks += 1;
             self.counters.collected_live += u64::from(live);
             if live == 0 {
@@ -287,7 +302,7 @@ impl Host {
             }
             self.waiting += u64::from(live);
             self.vacated.push_back((block, self.moved + self.waiting));
-            return Ok(Step::Read(block));
+            return Ok(Some(Step::Read(block)));
         }
     }
 
@@ -301,7 +316,9 @@ impl Host {
         }
     }
 
-    fn client(&mut self) -> Result<BlockWrite, OutOfSpace> {
+    /// The next block that clients fill, whether defragmentation has caught up or not. Errors: as of [`Self::step`].
+    #[inline]
+    pub fn client_block(&mut self) -> Result<BlockWrite, OutOfSpace> {
         let next = self.take(RESERVE as usize)?;
         let block = std::mem::replace(&mut self.client, next);
         match &mut self.store {
@@ -312,8 +329,9 @@ impl Host {
         Ok(BlockWrite { block, cause: Cause::Client })
     }
 
-    fn defrag(&mut self) -> Result<BlockWrite, OutOfSpace> {
+    fn defrag_block(&mut self) -> Result<BlockWrite, OutOfSpace> {
         let next = self.take(0)?;
+        self.waiting -= u64::from(self.steady.records_per_block);
         let block = std::mem::replace(&mut self.defrag, next);
         match &mut self.store {
             Store::Uniform(store) => store.write(block),
@@ -350,6 +368,12 @@ impl Host {
     /// What follows from its fill and mark.
     pub fn steady(&self) -> &Steady {
         &self.steady
+    }
+
+    /// Its write amplification to be expected: by arithmetic under uniform keys, otherwise what it was while each record
+    /// was updated once on average.
+    pub fn expected_waf(&self) -> f64 {
+        self.expected_waf
     }
 
     /// Blocks that a load fills.

@@ -125,6 +125,13 @@ impl Records {
         self.moving.extend((first..first + self.per_block).filter(is_live));
         Some((block, (self.moving.len() - before) as u32))
     }
+
+    /// Records that are live in some block, each of them where its key says.
+    #[cfg(test)]
+    pub(super) fn live_records(&self) -> u64 {
+        assert!((0..).zip(&self.places).all(|(key, place)| self.keys[*place as usize] == key));
+        self.live.iter().map(|live| u64::from(*live)).sum()
+    }
 }
 
 /// In random order.

@@ -10,9 +10,9 @@
 //! host WAF               R / (R - K + 1), which is 1 / (1 - x) with x = (K - 1) / R
 //! ```
 //!
-//! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store
-//! that was just loaded needs more, because its blocks are all of one age: when the first of them crosses the
-//! mark, N ln(1 / x) records were written and nothing was freed yet.
+//! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store that was
+//! just loaded needs more, because its blocks are all of one age: until they cross the mark N ln(1 / x) records are
+//! written and few blocks freed, so 1 / (1 + ln(1 / x)), 59 %, is what it lives with whatever the number of records.
 
 use super::super::Tenant;
 use super::HostError;
@@ -40,7 +40,7 @@ pub struct Steady {
     pub blocks_used: f64,
     /// The highest fill at which uniform updates never run out of blocks, a share of the space.
     pub fill_max: f64,
-    /// The same of a store whose records were loaded one after the other.
+    /// A store whose records were just loaded one after the other does not run out of blocks up to this fill.
     pub fill_max_loaded: f64,
 }
 
@@ -73,9 +73,9 @@ impl Steady {
         let lifetime: f64 = (mark..=records_per_block).map(|live| 1.0 / f64::from(live)).sum();
         let freed = f64::from(records_per_block - mark + 1);
         let blocks_used = records as f64 * lifetime / freed;
-        let usable = (blocks - RESERVE) as f64;
-        // Of the fill, what the blocks that are needed leave.
-        let highest = |needed: f64| (tenant.fill * usable / (needed + needed.sqrt())).min(1.0);
+        // As many as are there with what chance adds to them, the root of their number.
+        let usable = (((1.0 + 4.0 * (blocks - RESERVE) as f64).sqrt() - 1.0) / 2.0).powi(2);
+        let highest = |needed: f64| (tenant.fill * usable / needed).min(1.0);
         let loaded = records as f64 / f64::from(records_per_block) * (1.0 + lifetime);
         Ok(Self {
             blocks,
@@ -101,36 +101,19 @@ impl Steady {
     /// Refuses a fill with which uniform updates run out of blocks.
     pub(super) fn check_fill(&self, tenant: &Tenant) -> Result<(), HostError> {
         let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
-        let why = format!(
-            "blocks that are collected below {} % are {} full on average",
-            tenant.defrag_lwm_pct,
-            units::percent(average)
-        );
-        self.refused(tenant, self.fill_max, self.blocks_used, &why)
-    }
-
-    /// Likewise of a store that was just loaded.
-    pub(super) fn check_loaded(&self, tenant: &Tenant) -> Result<(), HostError> {
-        let loaded = self.blocks_used * self.fill_max / self.fill_max_loaded;
-        let why = format!(
-            "after a load all blocks are of one age, and none falls below {} % until many more are written",
-            tenant.defrag_lwm_pct
-        );
-        self.refused(tenant, self.fill_max_loaded, loaded, &why)
-    }
-
-    fn refused(&self, tenant: &Tenant, fill_max: f64, needed: f64, why: &str) -> Result<(), HostError> {
-        if tenant.fill <= fill_max {
+        if tenant.fill <= self.fill_max {
             return Ok(());
         }
         Err(HostError::TooFull(format!(
-            "tenant {}: cannot fill {} of its space - under uniform updates {why}, so it would need {} blocks and has {} - lower \
-             fill-pct to {} at most, or raise defrag-lwm-pct (and with it its host WAF of {})",
+            "tenant {}: cannot fill {} of its space - under uniform updates blocks that are collected below {} % are {} full on \
+             average, so it would need {} blocks and has {} - lower fill-pct to {} at most, or raise defrag-lwm-pct (and with it its host WAF of {})",
             units::quoted(&tenant.name),
             units::percent(tenant.fill),
-            Grouped(needed.ceil() as u64 + RESERVE),
+            tenant.defrag_lwm_pct,
+            units::percent(average),
+            Grouped(self.blocks_used.ceil() as u64 + RESERVE),
             Grouped(self.blocks),
-            (fill_max * 1_000.0).floor() / 10.0,
+            (self.fill_max * 1_000.0).floor() / 10.0,
             units::number(self.host_waf()),
         )))
     }

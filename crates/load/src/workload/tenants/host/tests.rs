@@ -82,3 +82,132 @@ fn a_count_for_each_block_gives_what_single_records_give() {
         assert!((counted[1] / (steady.blocks_used + 2.0) - 1.0).abs() < 0.01, "closed form, {what} {steady:?}");
     }
 }
+
+/// A turn: each record is updated once on average.
+fn turn(host: &Host) -> u64 {
+    host.loaded_blocks()
+}
+
+#[test]
+fn keys_change_what_is_in_use_and_not_what_is_written_but_in_order_nothing_is_moved() {
+    let hot_cold = Keys::HotCold { keys_pct: 20.0, traffic_pct: 80.0 };
+    for (keys, more_in_use) in [(hot_cold, 1.04..1.10), (Keys::Zipfian { theta: 0.99 }, 1.06..1.13)] {
+        let mut host = Host::new(&tenant(keys, 128, 0.5, 50), 4_000, 1).unwrap();
+        let [waf, used, share, _] = seen(&mut host, 4 * 2_000);
+        // Every block is collected at the mark.
+        assert!((waf / host.steady().host_waf() - 1.0).abs() < 0.01, "{keys}: {waf} {:?}", host.steady());
+        assert!((host.expected_waf() / waf - 1.0).abs() < 0.03, "{keys}: {} {waf}", host.expected_waf());
+        assert!(more_in_use.contains(&(used / host.steady().blocks_used)), "{keys}: {used} {:?}", host.steady());
+        assert!((share - host.steady().collected_share()).abs() < 0.002, "{keys}: {share}");
+    }
+    let mut host = Host::new(&tenant(Keys::Sequential, 128, 0.9, 50), 4_000, 1).unwrap();
+    assert_eq!((host.expected_waf(), seen(&mut host, 8_000)[0]), (1.0, 1.0));
+}
+
+#[test]
+fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
+    for keys in [Keys::Uniform, Keys::Sequential, Keys::Zipfian { theta: 0.8 }] {
+        for reuse in [Reuse::Fifo, Reuse::Lowest, Reuse::Random] {
+            let tenant = Tenant { reuse, ..tenant(keys, 32, 0.5, 50) };
+            let mut host = Host::new(&tenant, 500, 5).unwrap();
+            let mut in_use = vec![true; 500];
+            for _ in 0..5_000 {
+                let free = match &host.free {
+                    FreeBlocks::Fifo(blocks) => blocks.iter().copied().collect::<Vec<_>>(),
+                    FreeBlocks::Lowest(blocks) => blocks.iter().map(|block| block.0).collect(),
+                    FreeBlocks::Random(blocks, _) => blocks.clone(),
+                };
+                in_use.fill(true);
+                free.iter().for_each(|block| assert!(std::mem::replace(&mut in_use[*block as usize], false)));
+                let (client, defrag) = (host.client, host.defrag);
+                let write = host.next_block().unwrap();
+                assert_eq!(write.block, if write.cause == Cause::Client { client } else { defrag });
+                assert!(in_use[write.block as usize], "a buffer has its block already");
+                let next = if write.cause == Cause::Client { host.client } else { host.defrag };
+                if let Reuse::Lowest = reuse {
+                    assert!(free.iter().all(|block| *block >= next || host.vacated.iter().any(|(of, _)| of == block)));
+                }
+            }
+            if let Store::Records(store) = &host.store {
+                assert_eq!(store.live_records(), host.steady().records, "{keys} {reuse}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_are_free_in_the_order_in_which_they_were_freed_or_from_the_first_or_any() {
+    let taken = |reuse| {
+        let mut free = FreeBlocks::new(reuse, vec![5, 1, 9], Random::new(1));
+        free.put(3);
+        std::iter::from_fn(|| free.take()).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(Reuse::Fifo), [5, 1, 9, 3]);
+    assert_eq!(taken(Reuse::Lowest), [1, 3, 5, 9]);
+    let mut random = taken(Reuse::Random);
+    random.sort_unstable();
+    assert_eq!(random, [1, 3, 5, 9]);
+}
+
+#[test]
+fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
+    for keys in [Keys::Uniform, Keys::Zipfian { theta: 0.99 }] {
+        let blocks = |seed| {
+            let mut host = Host::new(&tenant(keys, 64, 0.5, 50), 1_000, seed).unwrap();
+            (0..3_000).map(|_| host.next_block().unwrap()).collect::<Vec<_>>()
+        };
+        assert!(blocks(1) == blocks(1) && blocks(1) != blocks(2), "{keys}");
+    }
+}
+
+#[test]
+fn what_was_just_loaded_lives_up_to_its_own_limit_and_not_beyond() {
+    let highest = Steady::of(&tenant(Keys::Uniform, 128, 0.5, 50), 10_000).unwrap();
+    // 1 / (1 + ln 2) and (1 - 1/2) / ln 2, less what is kept back.
+    assert!(
+        (0.57..0.591).contains(&highest.fill_max_loaded) && (0.70..0.722).contains(&highest.fill_max),
+        "{highest:?}"
+    );
+    let mut host = Host::loaded(&tenant(Keys::Uniform, 128, highest.fill_max_loaded - 1e-6, 50), 10_000, 1).unwrap();
+    let loaded = host.loaded_blocks();
+    assert_eq!(host.next_block().unwrap(), BlockWrite { block: loaded as u32, cause: Cause::Client });
+    for _ in 0..5 * turn(&host) {
+        host.next_block().unwrap();
+    }
+    // What has blocks of every age lives with this, and what was just loaded runs out.
+    let over = tenant(Keys::Uniform, 128, highest.fill_max - 1e-6, 50);
+    let mut host = Host::loaded(&over, 10_000, 1).unwrap();
+    let full = (0..30_000).find_map(|_| host.next_block().err()).unwrap().to_string();
+    assert!(full.contains("too few fall below the low-water mark of 50 %"), "{full}");
+    assert!(Host::new(&over, 10_000, 1).is_ok());
+}
+
+#[test]
+fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic() {
+    let why = |tenant: &Tenant, blocks| Host::new(tenant, blocks, 1).unwrap_err().to_string();
+    assert_eq!(
+        why(&tenant(Keys::Uniform, 128, 0.8, 50), 1_000),
+        "tenant \"t\": cannot fill 80.0 % of its space - under uniform updates blocks that are collected below 50 % are 72.0 % full on \
+         average, so it would need 1,119 blocks and has 1,000 - lower fill-pct to 69.2 at most, or raise defrag-lwm-pct (and with it \
+         its host WAF of 1.97)"
+    );
+    let limit = Steady::of(&tenant(Keys::Uniform, 128, 0.8, 50), 4_000).unwrap().fill_max;
+    let mut host = Host::new(&tenant(Keys::Uniform, 128, limit - 1e-6, 50), 4_000, 1).unwrap();
+    assert!((0..100_000).all(|_| host.next_block().is_ok()));
+    let hot = tenant(Keys::HotCold { keys_pct: 20.0, traffic_pct: 80.0 }, 128, 0.7, 50);
+    assert!(why(&hot, 4_000).contains("its space is full after"), "{}", why(&hot, 4_000));
+    let packed = Tenant { record_bytes: 70_000 / 16 * 16, ..tenant(Keys::Uniform, 128, 0.2, 60) };
+    assert!(
+        why(&packed, 4_000).contains("1 records of 70000 bytes fill 53.4 % of a write block"),
+        "{}",
+        why(&packed, 4_000)
+    );
+    assert!(
+        why(&tenant(Keys::Uniform, 128, 0.5, 50), 31)
+            .contains("31 write blocks of 131072 bytes - a store has at least 32")
+    );
+    assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), 1 << 32).contains("at most 4,294,967,294 are counted"));
+    assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), u64::MAX).contains("are counted"));
+    let many = why(&tenant(Keys::Sequential, 8_192, 0.5, 50), 1_000_000);
+    assert!(many.contains("cannot model 4,096,000,000 records of keys that are not uniform"), "{many}");
+}

@@ -1,0 +1,110 @@
+//! `flashproof tenants FILE`: record stores that share a drive, recorded and judged each as any other load.
+
+use crate::args::TenantsArgs;
+use crate::commands::Manner;
+use crate::commands::test::record;
+use crate::console;
+use crate::failure::Failure;
+use crate::runner::Named;
+use engine::DeviceName;
+use load::workload::tenants::{Steady, Tenant, TenantLoad, Tenants};
+use report::table::Table;
+use results::files::{self, Links};
+use results::units::{self, quoted};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// No file of tenants is larger.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Blocks of a space whose size is not known: what follows hardly depends on them.
+const BLOCKS_ASSUMED: u64 = 1_000_000;
+
+/// Reads the file, and runs it.
+pub fn run(args: &TenantsArgs) -> Result<ExitCode, Failure> {
+    let (tenants, text) = read(&args.test.configs[0])?;
+    let default: Option<DeviceName> = args
+        .on
+        .as_deref()
+        .map(str::parse)
+        .transpose()
+        .map_err(|error: engine::sim::SpecError| Failure::usage(error))?;
+    let page = describe(&tenants, default.as_ref())?;
+    if args.test.dry_run {
+        console::result(&page)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    console::note(page.trim_end());
+    let loads = TenantLoad::all(tenants, default.as_ref()).map_err(Failure::usage)?;
+    let named =
+        loads.into_iter().map(|workload| Named { name: workload.tenant().name.clone(), workload, text: text.clone() });
+    record("tenants", named.collect(), &args.test, Manner::Own)
+}
+
+/// Reads a file of tenants, with its text.
+pub fn read(path: &Path) -> Result<(Tenants, String), Failure> {
+    let name = quoted(&path.display().to_string());
+    let bytes = files::read(path, Links::Followed, BYTES_MAX)
+        .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| Failure::usage(format!("cannot read {name} - it is no text: {error}")))?;
+    let tenants = Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)?;
+    Ok((tenants, text))
+}
+
+/// What each of them does, as a table, and what its fill means for it.
+///
+/// Errors: a store that cannot be, whatever its device.
+fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, Failure> {
+    let mut table = Table::new("").text(["tenant", "on"]).numbers([
+        "write block",
+        "reads/s",
+        "writes/s",
+        "client blocks/s",
+        "defrag blocks/s",
+        "MB/s written",
+        "host WAF",
+        "fill",
+        "at most",
+    ]);
+    let mut uneven = false;
+    for (place, tenant) in tenants.tenants.iter().enumerate() {
+        let steady = Steady::of(tenant, blocks(tenants, place, default)).map_err(Failure::usage)?;
+        let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.host_waf());
+        let on = tenant.device.as_deref().or(default.map(DeviceName::as_str)).unwrap_or("-");
+        uneven |= tenant.keys != load::workload::tenants::Keys::Uniform;
+        table.row([
+            tenant.name.clone(),
+            units::printable(on).into_owned(),
+            format!("{} KiB", tenant.write_block_bytes >> 10),
+            units::number(tenant.reads.per_sec_f64()),
+            units::number(tenant.writes.per_sec_f64()),
+            units::number(client),
+            units::number(client * (waf - 1.0)),
+            units::number(client * waf * f64::from(tenant.write_block_bytes) / 1e6),
+            units::number(waf),
+            units::percent(tenant.fill),
+            units::percent(steady.fill_max),
+        ]);
+    }
+    let mut text = format!("{table}\n");
+    text += "Host WAF: what the store writes for each byte of its clients. At most: the fill at which uniform updates run out of blocks.\n";
+    if uneven {
+        text += "Both are those of uniform keys; what other keys make of them shows when the store is modelled, at the start of a run.\n";
+    }
+    text += "The spaces count as in use for long when the run begins.\n";
+    Ok(text)
+}
+
+/// Write blocks of a tenant, where its space says so by itself.
+fn blocks(tenants: &Tenants, place: usize, default: Option<&DeviceName>) -> u64 {
+    let tenant: &Tenant = &tenants.tenants[place];
+    let own: Option<DeviceName> = tenant.device.as_ref().and_then(|name| name.parse().ok());
+    let device = own.as_ref().or(default);
+    let drive = device.and_then(|device| Some((device, device.drive()?)));
+    let range = drive.and_then(|(device, drive)| {
+        let layout = tenants.layout(device.as_str(), Some(device) == default, drive.capacity_bytes).ok()?;
+        layout.into_iter().find(|(own, _)| *own == place).map(|(_, range)| range)
+    });
+    range.map_or(BLOCKS_ASSUMED, |range| (range.end - range.start) / u64::from(tenant.write_block_bytes))
+}

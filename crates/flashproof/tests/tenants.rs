@@ -1,0 +1,107 @@
+//! `flashproof tenants`: record stores that share a drive, each in its space, at its rates, with its verdict.
+
+use crate::support;
+use support::{Bench, LoopDevice, OUT, totals};
+
+const MIB: u64 = 1 << 20;
+
+/// Two stores; `more` is said of the second.
+fn two(more: &str) -> String {
+    format!(
+        "operations-per-sec = 2000\nduration-sec = 10\nseed = 1\n[[tenant]]\nname = \"a\"\nwrite-block = \"32KiB\"\n\
+         [[tenant]]\nname = \"b\"\nread-pct = 0\n{more}\n"
+    )
+}
+
+#[test]
+fn the_example_runs_on_a_simulated_drive_and_each_tenant_has_its_rates_and_its_verdict() {
+    let bench = Bench::new();
+    let text =
+        include_str!("../../../examples/tenants/ycsb-a-four.toml").replace("3600", "20").replace("40_000", "8_000");
+    bench.write("four.toml", text);
+    let dry = bench.flashproof(&["tenants", "four.toml", "--dry-run"]).expect(0);
+    assert!(dry.stdout.contains("host WAF") && dry.stdout.contains("c-128k"), "{}", dry.stdout);
+    let ended = bench.flashproof(&["tenants", "four.toml", "--on", "sim:capacity=8GiB", "--out", OUT]).expect(0);
+    for name in ["a-32k", "b-64k", "c-128k", "d-256k"] {
+        assert!(ended.stdout.contains(&format!("\n  {name}: PASS")), "{}", ended.stdout);
+        assert_eq!(totals(&bench.run(), &format!("{name}/reads")), (20_000, 0, 0));
+    }
+    let run = bench.run();
+    // 1,000 updates a second for 20 s; 29, 59, 118 and 237 records of 1,104 bytes a block.
+    for (name, blocks) in [("a-32k", 690), ("b-64k", 339), ("c-128k", 169), ("d-256k", 84)] {
+        let written = totals(&run, &format!("{name}/writes")).0;
+        assert!(written.abs_diff(blocks) <= 1, "{name}: {written}");
+        let moved = totals(&run, &format!("{name}/defrag-writes")).0;
+        assert!((0.8..1.2).contains(&(moved as f64 / written as f64)), "{name}: {moved} of {written}");
+    }
+    assert_eq!((run.manifest.kind().as_str(), run.manifest.workloads.len()), ("tenants", 4));
+    bench.flashproof(&["report", OUT, "--html", "page.html"]).expect(0);
+    assert!(bench.text("page.html").contains("d-256k/defrag-writes"));
+}
+
+#[test]
+fn one_tenant_on_a_slow_drive_fails_alone() {
+    let bench = Bench::new();
+    bench.write("two.toml", two("device = \"sim:write-us=20000+channels=128\""));
+    let ended = bench.flashproof(&["tenants", "two.toml", "--on", "sim:capacity=1GiB", "--out", OUT]).expect(1);
+    assert!(ended.stdout.contains("\n  a: PASS") && ended.stdout.contains("\n  b: FAIL"), "{}", ended.stdout);
+}
+
+#[test]
+fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let data = vec![0xab; 64 * MIB as usize];
+    device.put(0, &data);
+    let text = two("space = \"8MiB\"\nat = \"40MiB\"")
+        .replace("name = \"a\"", "name = \"a\"\nspace = \"4MiB\"\nat = \"16MiB\"");
+    bench.write("two.toml", text.replace("duration-sec = 10", "duration-sec = 2"));
+    let run = ["tenants", "two.toml", "--on", &device.name, "--out", OUT, "--sla", "99%>10s"];
+    bench.flashproof(&run).expect_error(3, &["it would be erased"]);
+    assert!(device.content() == data);
+    bench.flashproof(&[&run[..], &["--erase", &device.name]].concat()).expect(0);
+    let after = device.content();
+    let is_kept =
+        |from: u64, to: u64| after[(from * MIB) as usize..(to * MIB) as usize].iter().all(|byte| *byte == 0xab);
+    // The ends of the device carry what says whose it is.
+    assert!(is_kept(1, 16) && is_kept(20, 40) && is_kept(48, 63), "something was written between the spaces");
+    assert!(!is_kept(16, 20) && !is_kept(40, 48));
+    assert_eq!(totals(&bench.run(), "a/reads"), (1_000, 0, 0));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_what_and_why() {
+    let bench = Bench::new();
+    bench.write("nul", b"\0\0[[tenant]]");
+    bench.write("binary", b"\xff\xfe");
+    bench.write("large", vec![b' '; 2 * MIB as usize]);
+    for (path, why) in [
+        ("nowhere", "cannot read \"nowhere\" - "),
+        (".", "it is a directory"),
+        ("/dev/zero", "only regular files are read"),
+        ("nul", "nul line 1: "),
+        ("binary", "it is no text"),
+        ("large", "at most 1048576 are read"),
+    ] {
+        bench.flashproof(&["tenants", path, "--on", "sim:"]).expect_error(2, &[why]);
+    }
+    for (more, why) in [
+        ("placement = 1", "tenant \"b\": cannot write by placement handle 1 of sim: - it has 0"),
+        ("at = \"1MiB\"\nspace = \"1GiB\"", "tenant \"a\" has bytes 0 to"),
+        ("fill-pct = 80", "lower fill-pct to 71.8 at most"),
+        (
+            "fill-pct = 62\nkeys = { hot-cold = { keys-pct = 1, traffic-pct = 99 } }\nspace = \"64MiB\"",
+            "tenant \"b\": its space is full after",
+        ),
+        ("space = \"100KiB\"", "no multiple of its write block of 131,072 - give 0 or 131072"),
+        ("device = \"sim:nonsense=1\"", "unknown parameter \"nonsense\""),
+        ("device = \"/dev/zero\"", "simulated and real drives do not mix"),
+    ] {
+        bench.write("two.toml", two(more));
+        bench.flashproof(&["tenants", "two.toml", "--on", "sim:", "--out", OUT]).expect_error(2, &[why]);
+        assert!(!bench.exists(OUT), "{more}");
+    }
+    bench.write("two.toml", two(""));
+    bench.flashproof(&["tenants", "two.toml"]).expect_error(2, &["tenant \"a\": it has no device - give --on DEVICE"]);
+    bench.flashproof(&["tenants", "two.toml", "two.toml", "--on", "sim:"]).expect_error(2, &["two.toml"]);
+}

@@ -1,0 +1,395 @@
+//! A tenant as a workload of the run loop: record reads beside large blocks that are written because clients filled them,
+//! and what defragmentation reads and writes because of those.
+//!
+//! ```text
+//! reads     open loop: records anywhere in the space, as ACT reads them
+//! writes    open loop: the blocks of the clients; each followed, one after the other, by
+//!             defrag-reads    of the blocks that fell below the mark by it
+//!             defrag-writes   of every block that their live records fill
+//! ```
+//!
+//! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The space
+//! counts as in use for long when a run begins: what was written before is not read back, only its place matters.
+
+use super::host::{BlockWrite, Cause, Host, Step};
+use super::{Tenant, Tenants};
+use crate::choice::{Engine, Pacing};
+use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use crate::rate::Rate;
+use crate::schedule::{Even, Schedule, phase};
+use crate::stream::{Extent, Pattern, Request, Stream, Uniform};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, RunSpec, SALTED_AHEAD, SHARD_IOPS, Workload};
+use device::salt::Salt;
+use engine::DeviceName;
+use results::cell::StreamInfo;
+use results::run_dir::{Config, WorkloadRecord};
+use results::units::quoted;
+use std::ops::Range;
+use std::sync::Arc;
+use sys::op::{OpKind, Outcome, Placement};
+use sys::random::Random;
+
+/// How far a stream may fall behind before the run ends, seconds: as ACT's.
+const MAX_LAG_SEC: u64 = 10;
+
+/// Memory for the buffers of a tenant's reads, and of its blocks.
+const MEMORY_BYTES: u64 = 32 << 20;
+
+/// Reads in flight of a tenant at most.
+const READ_SLOTS: u64 = 1_024;
+
+/// Client blocks in flight of a tenant at most, each with what follows it.
+const BLOCK_SLOTS: u64 = 64;
+
+/// One tenant of several, and its device.
+#[derive(Debug, Clone)]
+pub struct TenantLoad {
+    tenants: Arc<Tenants>,
+    place: usize,
+    device: DeviceName,
+    /// Whether its device is that of tenants that name none.
+    is_default: bool,
+}
+
+impl TenantLoad {
+    /// All of `tenants`, those that name no device on `default`.
+    ///
+    /// Errors: one has no device, or a simulated drive that cannot be.
+    pub fn all(tenants: Tenants, default: Option<&DeviceName>) -> Result<Vec<Self>, CannotRun> {
+        let tenants = Arc::new(tenants);
+        let load = |(place, tenant): (usize, &Tenant)| {
+            let device = match (&tenant.device, default) {
+                (Some(name), _) => {
+                    name.parse().map_err(|error: engine::sim::SpecError| CannotRun(error.to_string()))?
+                }
+                (None, Some(default)) => default.clone(),
+                (None, None) => {
+                    return Err(CannotRun(format!(
+                        "tenant {}: it has no device - give --on DEVICE, or \"device\" in the file",
+                        quoted(&tenant.name)
+                    )));
+                }
+            };
+            let is_default = Some(&device) == default;
+            Ok(Self { tenants: tenants.clone(), place, device, is_default })
+        };
+        tenants.tenants.iter().enumerate().map(load).collect()
+    }
+
+    /// The tenant.
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenants.tenants[self.place]
+    }
+
+    /// Refuses handles that a simulated drive does not have. Those of real ones are looked up before they are opened.
+    fn check_placements(&self) -> Result<(), CannotRun> {
+        let Some(drive) = self.device.drive() else { return Ok(()) };
+        let handles = drive.ftl.as_ref().map_or(0, |ftl| ftl.spec.handles);
+        match self.placements(&self.device).iter().find(|placement| placement.0 > handles) {
+            None => Ok(()),
+            Some(placement) => Err(CannotRun(format!(
+                "tenant {}: cannot write by placement handle {} of {} - it has {handles} - give it more (\"sim:ftl+handles=4\"), leave \
+                 placement out, or let tenants share handles",
+                quoted(&self.tenant().name),
+                placement.0,
+                self.device
+            ))),
+        }
+    }
+
+    /// Where it is on its device.
+    ///
+    /// Errors: it does not fit, or it and another overlap.
+    fn range(&self, device: &DeviceShape) -> Result<Range<u64>, CannotRun> {
+        let layout = self.tenants.layout(&device.name, self.is_default, device.size_bytes);
+        let layout = layout.map_err(|error| CannotRun(error.0))?;
+        let own = layout.into_iter().find(|(place, _)| *place == self.place);
+        Ok(own.map_or(0..0, |(_, range)| range))
+    }
+
+    /// What it records; those that have a rate.
+    fn streams(&self, waf: f64) -> Vec<StreamInfo> {
+        let tenant = self.tenant();
+        let (reads, blocks) = (tenant.reads.per_sec_f64(), tenant.client_blocks().per_sec_f64());
+        let stream = |name: &str, judged, offered_iops| StreamInfo {
+            name: name.to_owned(),
+            judged,
+            offered_iops,
+            workload: 0,
+            act: None,
+        };
+        let all = [
+            stream(READS, true, reads),
+            stream(WRITES, reads == 0.0, blocks),
+            // As many blocks are collected as are written.
+            stream(DEFRAG_READS, false, blocks * waf),
+            stream(DEFRAG_WRITES, false, blocks * (waf - 1.0)),
+        ];
+        all.into_iter().filter(|stream| stream.offered_iops > 0.0).collect()
+    }
+}
+
+const READS: &str = "reads";
+const WRITES: &str = "writes";
+const DEFRAG_READS: &str = "defrag-reads";
+const DEFRAG_WRITES: &str = "defrag-writes";
+
+impl Workload for TenantLoad {
+    type Stream = TenantStream;
+
+    fn kind(&self) -> &'static str {
+        "tenants"
+    }
+
+    fn spec(&self) -> RunSpec {
+        RunSpec {
+            device_names: vec![self.device.clone()],
+            file_size_bytes: None,
+            duration_sec: self.tenants.duration_sec.into(),
+            report_interval_sec: 1,
+            max_lag_sec: MAX_LAG_SEC,
+            odsync: false,
+            engine: Engine::Auto,
+            pacing: Pacing::Sleep,
+            keeps_instants: false,
+            seed: self.tenants.seed,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        self.tenant().writes != Rate::ZERO
+    }
+
+    fn placements(&self, _device: &DeviceName) -> Vec<Placement> {
+        let tenant = self.tenant();
+        let named = [tenant.placement, tenant.defrag_placement].into_iter().flatten();
+        named.filter(|_| self.writes()).map(Placement).collect()
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        self.tenant().write_block_bytes.into()
+    }
+
+    fn build(
+        &self,
+        devices: &[DeviceShape],
+        choices: &Choices,
+        run: &mut RunPlan<TenantStream>,
+    ) -> Result<WorkloadRecord, CannotRun> {
+        let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.device))) };
+        self.check_placements()?;
+        let (tenant, range) = (self.tenant(), self.range(device)?);
+        let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
+        let host = Host::new(tenant, blocks, choices.seed).map_err(|error| CannotRun(error.to_string()))?;
+        let streams = self.streams(host.expected_waf());
+        let iops: f64 = self.tenants.tenants.iter().map(|other| other.reads.per_sec_f64()).sum();
+        let shards = ((iops / SHARD_IOPS).ceil() as u32).clamp(1, choices.shards_max.max(1));
+        let config = self.record(device, &range, &host);
+        let place = run.add(streams.clone(), shards as usize);
+        let builder = Builder { tenant, device, range, choices, place, streams: &streams, shards };
+        for (shard, plan) in (0..shards).zip(&mut run.shards) {
+            builder.reads(shard, plan);
+        }
+        // Tenants take turns, so that the blocks of all are not one shard's.
+        if tenant.writes != Rate::ZERO {
+            builder.blocks(host, &mut run.shards[self.place % shards as usize]);
+        }
+        Ok(WorkloadRecord { kind: self.kind().to_owned(), config, ..WorkloadRecord::default() })
+    }
+}
+
+impl TenantLoad {
+    /// What is in force, for the manifest.
+    fn record(&self, device: &DeviceShape, range: &Range<u64>, host: &Host) -> Config {
+        let (tenant, steady) = (self.tenant(), host.steady());
+        let setting = |name: &str, value: &dyn ToString| (name.to_owned(), value.to_string());
+        let handle = |handle: Option<u16>| handle.map_or("none".to_owned(), |handle| handle.to_string());
+        let settings = vec![
+            setting("device", &device.name),
+            setting("first-byte", &range.start),
+            setting("space-bytes", &(range.end - range.start)),
+            setting("write-block-bytes", &tenant.write_block_bytes),
+            setting("record-bytes", &tenant.record_bytes),
+            setting("records", &steady.records),
+            setting("fill-pct", &(tenant.fill * 100.0)),
+            setting("defrag-lwm-pct", &tenant.defrag_lwm_pct),
+            setting("keys", &tenant.keys),
+            setting("reuse", &tenant.reuse),
+            setting("placement", &handle(tenant.placement)),
+            setting("defrag-placement", &handle(tenant.defrag_placement)),
+        ];
+        let rate = |stream: StreamInfo| (format!("{}-per-sec", stream.name), format!("{:.3}", stream.offered_iops));
+        let mut derived: Vec<_> = self.streams(host.expected_waf()).into_iter().map(rate).collect();
+        derived.push(("host-waf".to_owned(), format!("{:.4}", host.expected_waf())));
+        Config { derived, settings, ..Config::default() }
+    }
+}
+
+/// What the lanes of a tenant are made from.
+struct Builder<'a> {
+    tenant: &'a Tenant,
+    device: &'a DeviceShape,
+    range: Range<u64>,
+    choices: &'a Choices,
+    place: Place,
+    streams: &'a [StreamInfo],
+    shards: u32,
+}
+
+impl Builder<'_> {
+    fn cell(&self, stream: &str) -> u32 {
+        let place = self.streams.iter().position(|info| info.name == stream).unwrap_or(0);
+        self.place.cell(place, self.device.target)
+    }
+
+    /// The phase of its `stream`-th stream: no two of a run begin together.
+    fn phase(&self, stream: usize) -> u32 {
+        phase(2 * self.place.workload + stream)
+    }
+
+    /// `most` operations, or as many as memory, engine and the device's queue have room for.
+    fn slots(&self, most: u64, bytes: u32) -> u32 {
+        let queue = u64::from(self.device.queue_requests.unwrap_or(u32::MAX));
+        let carried = u64::from(self.choices.in_flight_max.unwrap_or(u32::MAX)).min(queue);
+        // The blocks' share of it, and reads have the rest.
+        let blocks = (carried / 8).clamp(1, BLOCK_SLOTS);
+        let room = if most == BLOCK_SLOTS { blocks } else { carried.saturating_sub(blocks) };
+        (MEMORY_BYTES / u64::from(bytes)).max(4).min(most).min(room).max(1) as u32
+    }
+
+    fn reads(&self, shard: u32, plan: &mut crate::plan::Plan<TenantStream>) {
+        let (tenant, device) = (self.tenant, self.device);
+        let (first, stride) = (u64::from(shard), u64::from(self.shards));
+        let Some(schedule) = Even::new(tenant.reads, first, stride, self.phase(0)) else { return };
+        let (space_bytes, step, bytes) = (self.range.end - self.range.start, device.min_io_bytes, tenant.record_bytes);
+        let Some(extent) = Extent::records(device.target, self.cell(READS), space_bytes, step, bytes, bytes) else {
+            return;
+        };
+        let len_bytes = extent.len_max_bytes();
+        let slots = (self.slots(READ_SLOTS, len_bytes) / self.shards).max(1);
+        let uniform = Uniform {
+            extent,
+            kind: OpKind::Read,
+            buffers: plan.buffers.len() as u16,
+            random: Random::for_part(self.choices.seed, READS_PART | first),
+        };
+        plan.buffers.push(BufferClass { len_bytes: len_bytes as usize, count: slots, fill: Fill::AsIs });
+        plan.lanes.push(Lane {
+            stream: TenantStream::Reads { records: Pattern::Uniform(uniform), first: self.range.start },
+            arrival: Arrival::Scheduled(Schedule::Even(schedule)),
+            limit: plan.limits.len() as u32,
+            name: self.place.lane_name(READS, &device.name),
+        });
+        plan.limits.push(Limit { slots, configured: false });
+    }
+
+    fn blocks(&self, host: Host, plan: &mut crate::plan::Plan<TenantStream>) {
+        let (tenant, device) = (self.tenant, self.device);
+        let Some(schedule) = Even::new(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
+        let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
+        let class = plan.buffers.len() as u16;
+        let salt = Salt::new(Random::for_part(self.choices.seed, SALT_PART).next_u64(), 100, device.stamp_key);
+        let len_bytes = tenant.write_block_bytes as usize;
+        plan.buffers.extend([
+            BufferClass { len_bytes, count: slots, fill: Fill::AsIs },
+            BufferClass { len_bytes, count: slots + slots.min(SALTED_AHEAD), fill: Fill::Fresh(salt) },
+        ]);
+        let request = |stream, kind, buffers, placement: Option<u16>| Request {
+            target: device.target,
+            cell: self.cell(stream),
+            kind,
+            offset: self.range.start,
+            len: tenant.write_block_bytes,
+            buffers,
+            sync: false,
+            placement: placement.map(Placement),
+        };
+        let blocks = Blocks {
+            host,
+            client: request(WRITES, OpKind::Write, class + 1, tenant.placement),
+            collect: request(DEFRAG_READS, OpKind::Read, class, None),
+            defrag: request(DEFRAG_WRITES, OpKind::Write, class + 1, tenant.defrag_placement),
+        };
+        plan.lanes.push(Lane {
+            stream: TenantStream::Blocks(Box::new(blocks)),
+            arrival: Arrival::Scheduled(Schedule::Even(schedule)),
+            limit: plan.limits.len() as u32,
+            name: self.place.lane_name(WRITES, &device.name),
+        });
+        plan.limits.push(Limit { slots, configured: false });
+    }
+}
+
+/// Random numbers that are not the host's, of a tenant's seed.
+const READS_PART: u64 = 1 << 32;
+const SALT_PART: u64 = 2 << 32;
+
+/// Where a tenant's operations come from.
+#[derive(Debug, Clone)]
+pub enum TenantStream {
+    /// Reads of records.
+    Reads {
+        /// From the first byte of the space.
+        records: Pattern,
+        /// That byte, on the device.
+        first: u64,
+    },
+    /// Blocks.
+    Blocks(Box<Blocks>),
+}
+
+/// The blocks of a tenant: its store, and what their operations have in common, each at the first byte of the space.
+#[derive(Debug, Clone)]
+pub struct Blocks {
+    host: Host,
+    client: Request,
+    collect: Request,
+    defrag: Request,
+}
+
+impl Blocks {
+    fn request(&self, step: Step) -> Request {
+        let (of, block) = match step {
+            Step::Write(BlockWrite { block, cause: Cause::Client }) => (self.client, block),
+            Step::Write(BlockWrite { block, cause: Cause::Defrag }) => (self.defrag, block),
+            Step::Read(block) => (self.collect, block),
+        };
+        Request { offset: of.offset + u64::from(block) * u64::from(of.len), ..of }
+    }
+}
+
+impl Stream for TenantStream {
+    #[inline]
+    fn next(&mut self) -> Option<Request> {
+        match self {
+            Self::Reads { records, first } => {
+                let request = records.next()?;
+                Some(Request { offset: request.offset + *first, ..request })
+            }
+            // A store without space stops writes; what it was to write counts as not done.
+            Self::Blocks(blocks) => blocks.host.client_block().ok().map(|write| blocks.request(Step::Write(write))),
+        }
+    }
+
+    #[inline]
+    fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
+        match self {
+            Self::Reads { .. } => None,
+            Self::Blocks(blocks) => blocks.host.defrag_step().ok().flatten().map(|step| blocks.request(step)),
+        }
+    }
+
+    fn follows(&self) -> bool {
+        matches!(self, Self::Blocks(_))
+    }
+
+    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+        match self {
+            Self::Reads { records, .. } => records.expect(arrivals, cells),
+            Self::Blocks(blocks) => cells(blocks.client.cell, arrivals),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
