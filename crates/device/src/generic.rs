@@ -100,12 +100,11 @@ impl Generic {
 
     fn open_below(target: &Target, roots: &Roots) -> Result<Self, GenericReason> {
         let facts = target.facts();
-        let disk = facts.partition.as_ref().map(|part| &part.disk).or(facts.kernel_name.as_ref());
-        let name = match disk.and_then(|disk| disk.strip_prefix("nvme")) {
+        let disk = facts.disk_name().unwrap_or_default();
+        let name = match disk.strip_prefix("nvme") {
             Some(rest) if facts.kind != Kind::RegularFile => format!("ng{rest}"),
             _ => return Err(GenericReason::NotNvme),
         };
-        let disk = disk.map(String::as_str).unwrap_or_default();
         let Some(number) = generic_of_block(disk, roots) else { return Err(GenericReason::NoDoor { name }) };
         let refused = |tried: &str| {
             let tried = tried.replace("{}", &format!("/dev/{name}"));
@@ -128,9 +127,7 @@ impl Generic {
         }
         let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("ask {} for its controller"))?;
         let list = if has_fdp { fdp::placement_list(&file, nsid).unwrap_or_default() } else { Vec::new() };
-        let segments = facts
-            .number
-            .and_then(|_| SysDir::new(roots.sys.join("class/block").join(disk)).child("queue").number("max_segments"));
+        let segments = SysDir::new(roots.sys.join("class/block").join(disk)).child("queue").number("max_segments");
         Ok(Self {
             nsid,
             block_bytes,

@@ -43,7 +43,7 @@ impl fmt::Display for Carrier {
 
 /// Whether handles are wanted that only passthrough can carry: the kernel has no write streams of a device.
 pub fn needs_passthrough(demand: &Demand, targets: &[Arc<Target>]) -> bool {
-    asked(demand, targets).any(|(target, places)| target.write_streams() < last(&places) && is_nvme(target))
+    asked(demand, targets).any(|(target, places)| target.write_streams() < last(&places) && target.facts().is_nvme())
 }
 
 /// Checks that io_uring's write streams do.
@@ -108,10 +108,6 @@ fn asked<'a>(demand: &'a Demand, targets: &'a [Arc<Target>]) -> impl Iterator<It
 
 fn last(places: &BTreeSet<u16>) -> u16 {
     places.last().copied().unwrap_or(0)
-}
-
-fn is_nvme(target: &Target) -> bool {
-    target.facts().transport.as_deref().is_some_and(|transport| transport.starts_with("nvme"))
 }
 
 /// What carries all of them, or all that stands against it.

@@ -102,6 +102,17 @@ pub struct DeviceFacts {
 }
 
 impl DeviceFacts {
+    /// The kernel's name of the whole disk: `nvme0n1`, also of `nvme0n1p2`; `None` of a file.
+    pub fn disk_name(&self) -> Option<&str> {
+        self.partition.as_ref().map(|part| part.disk.as_str()).or(self.kernel_name.as_deref())
+    }
+
+    /// Whether it is an NVMe namespace, or lies on one. The transport does not tell: a drive whose namespaces may have
+    /// several paths shows none.
+    pub fn is_nvme(&self) -> bool {
+        self.disk_name().is_some_and(|name| name.starts_with("nvme"))
+    }
+
     /// What tells this device from every other, in words that survive a reboot; `None` when it has
     /// nothing of the kind (zram, RAM disks).
     ///

@@ -39,7 +39,7 @@ impl DeviceState {
 
     /// The kernel's name of the whole disk: `nvme0n1`, also of `nvme0n1p2`.
     pub(super) fn disk_name(&self) -> Option<&str> {
-        self.facts.partition.as_ref().map(|part| part.disk.as_str()).or(self.facts.kernel_name.as_deref())
+        self.facts.disk_name()
     }
 
     /// Number of the whole disk.

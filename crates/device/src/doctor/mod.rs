@@ -16,6 +16,7 @@ mod host;
 mod in_use;
 mod kind;
 mod media;
+mod placement;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ pub use media::SmartReader;
 
 use crate::discover::Roots;
 use crate::guard::Records;
+use crate::observe::nvme::fdp::Fdp;
 use device_state::DeviceState;
 use device_state::Findings;
 use results::finding::Finding;
@@ -138,6 +140,10 @@ impl<'a> Doctor<'a> {
             between::check_node(device, &self.roots, &mut findings);
             media::check_temperature(device, &self.root, &mut findings);
             media::check_health(device, &self.smart, &mut findings);
+            // Only drives of this machine can be asked.
+            if self.root == Path::new("/") {
+                placement::check(Fdp::of(&self.root, &device.facts), &mut findings);
+            }
         }
         media::check(device, &self.records, &mut findings);
         if let Some(dir) = run_dir {

@@ -7,10 +7,12 @@ use crate::console;
 use crate::failure::Failure;
 use device::discover::{self, Roots};
 use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
+use device::observe::nvme::fdp::Fdp;
 use report::table::Table;
 use results::units;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Titles of the columns.
@@ -23,18 +25,36 @@ pub fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
         disks.into_iter().flat_map(|listed| std::iter::once(listed.disk).chain(listed.partitions)).collect();
     let outlooks = Guard::new(None).outlook(&paths);
     if args.json {
-        let devices: Vec<Value> = outlooks.iter().map(value).collect();
+        let devices: Vec<Value> = outlooks.iter().map(|outlook| value(outlook, &fdp_of(outlook))).collect();
         let json = json!({ "devices": devices, "empty_devices": empty });
         console::result(&format!("{}\n", serde_json::to_string_pretty(&json).map_err(Failure::environment)?))?;
         return Ok(ExitCode::SUCCESS);
     }
     console::result(&Table::new("").text(TITLES).rows(outlooks.iter().map(row)).to_string())?;
+    for outlook in outlooks.iter().filter(|outlook| !is_partition(outlook)) {
+        match fdp_of(outlook) {
+            Ok(None) => {}
+            Ok(Some(fdp)) => {
+                let lines: Vec<_> = fdp.to_string().lines().map(|line| format!("  {line}\n")).collect();
+                console::result(&format!("\nFDP of {}:\n{}", outlook.path, lines.concat()))?;
+            }
+            Err(why) => console::note(&format!("{}: it could not be asked whether it has FDP: {why}", outlook.path)),
+        }
+    }
     notes(&outlooks).iter().for_each(|note| console::note(note));
     if empty > 0 {
         let plural = if empty == 1 { "device holds" } else { "devices hold" };
         console::note(&format!("{empty} {plural} nothing (no medium, no file, size 0) and are left out"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_partition(outlook: &Outlook) -> bool {
+    outlook.facts.as_ref().is_some_and(|facts| facts.partition.is_some())
+}
+
+fn fdp_of(outlook: &Outlook) -> Result<Option<Fdp>, String> {
+    outlook.facts.as_ref().map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
 }
 
 /// What falls short, each once: with the name of the device if it is one's alone. Who cannot look at one
@@ -54,7 +74,7 @@ fn notes(outlooks: &[Outlook]) -> Vec<String> {
 /// A device as a line of the table.
 fn row(outlook: &Outlook) -> [String; 9] {
     let facts = outlook.facts.as_ref();
-    let is_partition = facts.is_some_and(|facts| facts.partition.is_some());
+    let is_partition = is_partition(outlook);
     let indent = if is_partition { "  " } else { "" };
     // What belongs to the disk stands in its line only.
     let of_disk = |text: Option<&String>| {
@@ -108,7 +128,7 @@ fn phrase(reason: &Reason) -> String {
 }
 
 /// A device for programs.
-fn value(outlook: &Outlook) -> Value {
+fn value(outlook: &Outlook, fdp: &Result<Option<Fdp>, String>) -> Value {
     let texts = |texts: Vec<String>| json!(texts);
     let (evidence, reasons) = match &outlook.safety {
         Safety::Yes => (Vec::new(), Vec::new()),
@@ -123,6 +143,7 @@ fn value(outlook: &Outlook) -> Value {
         "refused_because": texts(reasons),
         "notes": outlook.notes,
         "facts": outlook.facts,
+        "fdp": fdp.as_ref().ok(),
     })
 }
 

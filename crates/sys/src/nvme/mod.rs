@@ -54,6 +54,16 @@ pub enum Query {
         /// Its number.
         nsid: u32,
     },
+    /// Identify: a namespace, attached to the controller or not, of a drive that manages namespaces.
+    AllocatedNamespace {
+        /// Its number.
+        nsid: u32,
+    },
+    /// Identify: the numbers of namespaces.
+    NamespaceNumbers {
+        /// Also of those that are not attached, of a drive that manages namespaces.
+        allocated: bool,
+    },
     /// Identify: the names of a namespace that no other has.
     NamespaceNames {
         /// Its number.
@@ -142,6 +152,8 @@ impl Query {
             }
             Self::Controller => identify(0x01, 0),
             Self::Namespace { nsid } => identify(0x00, nsid),
+            Self::AllocatedNamespace { nsid } => identify(0x11, nsid),
+            Self::NamespaceNumbers { allocated } => identify(if allocated { 0x10 } else { 0x02 }, 0),
             Self::NamespaceNames { nsid } => identify(0x03, nsid),
             Self::ReclaimUnitHandles { nsid } => {
                 Command { opcode: IO_MANAGEMENT_RECEIVE, nsid, cdw10: 0x01, cdw11: dwords, ..Command::default() }
@@ -232,6 +244,8 @@ mod tests {
             Query::FdpFeature { group: 1 },
             Query::Controller,
             Query::Namespace { nsid: 1 },
+            Query::AllocatedNamespace { nsid: 1 },
+            Query::NamespaceNumbers { allocated: true },
             Query::NamespaceNames { nsid: 1 },
             Query::ReclaimUnitHandles { nsid: 1 },
         ] {

@@ -10,9 +10,13 @@
 //! are counted, and 0 in the drive's own list. Everything is only asked, nothing is set.
 
 use super::{Controller, IDENTIFY_BYTES, QueryError, little_endian};
+use crate::discover::DeviceFacts;
+use results::units;
 use serde::Serialize;
+use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use sys::nvme::{Query, answer, ask};
 
 /// More than any drive has; a log of hostile length is read no further.
@@ -102,6 +106,80 @@ pub struct Statistics {
     pub media_bytes: u64,
     /// Bytes of the media that were erased (MBE).
     pub erased_bytes: u64,
+}
+
+impl Fdp {
+    /// What the drive of `facts` tells of FDP; `None` where there is none: no NVMe drive, or one without it.
+    ///
+    /// Errors: why it could not be asked.
+    pub fn of(root: &Path, facts: &DeviceFacts) -> Result<Option<Self>, String> {
+        let number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
+        let Some((number, disk)) = number.zip(facts.disk_name()).filter(|_| facts.is_nvme()) else { return Ok(None) };
+        let Some(controller) = Controller::find(root, (number.major, number.minor)) else {
+            return Err("its controller cannot be opened".to_owned());
+        };
+        let node = File::open(root.join("dev").join(disk)).map_err(|error| error.to_string())?;
+        controller.fdp(&node).map_err(|error| error.to_string())
+    }
+
+    /// The configuration that is on.
+    pub fn configuration(&self) -> Option<&Configuration> {
+        self.configurations.iter().find(|one| Some(one.index) == self.enabled)
+    }
+
+    /// Why no write to the namespace can name a handle, and what would change it; `None` if one can.
+    pub fn hindrance(&self) -> Option<&'static str> {
+        match (self.enabled, self.placement.is_empty()) {
+            (None, _) => Some("FDP is there and off"),
+            (Some(_), true) if self.unknown.is_empty() => {
+                Some("FDP is on, and the namespace was created without placement handles")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// In plain words, a line each: what is on or could be, by what the namespace may write, and what was written.
+impl fmt::Display for Fdp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = |bytes: u64| units::bytes(bytes as f64);
+        let group = self.endurance_group;
+        match self.enabled {
+            Some(index) => writeln!(f, "on in endurance group {group}, configuration {index}")?,
+            None => writeln!(f, "off in endurance group {group}, which could be set to")?,
+        }
+        for one in self.configurations.iter().filter(|one| self.enabled.is_none_or(|on| on == one.index)) {
+            let Configuration { index, handles, reclaim_unit_bytes, reclaim_groups, .. } = one;
+            let of = |kind| handles.iter().filter(|handle| **handle == kind).count();
+            let (initially, persistently) = (of(Isolation::Initially), of(Isolation::Persistently));
+            writeln!(
+                f,
+                "configuration {index}: {} ({initially} initially, {persistently} persistently isolated), reclaim unit {}, {}",
+                units::count(handles.len() as u64, "reclaim unit handle"),
+                bytes(*reclaim_unit_bytes),
+                units::count((*reclaim_groups).into(), "reclaim group"),
+            )?;
+        }
+        if self.enabled.is_some() && !self.placement.is_empty() {
+            let handles: Vec<_> = self.placement.iter().map(|handle| handle.reclaim_unit_handle.to_string()).collect();
+            let count = units::count(handles.len() as u64, "placement handle");
+            writeln!(f, "its namespace may write by {count}: reclaim unit handles {}", handles.join(", "))?;
+        } else if let Some(hindrance) = self.hindrance() {
+            writeln!(
+                f,
+                "{hindrance}: no write can name one (`flashproof waf --how DEVICE` prints how to change that)"
+            )?;
+        }
+        if let Some(Statistics { host_bytes, media_bytes, erased_bytes }) = self.statistics {
+            let waf = match host_bytes {
+                0 => String::new(),
+                _ => format!(", write amplification {:.2}", media_bytes as f64 / host_bytes as f64),
+            };
+            let [host, media, erased] = [host_bytes, media_bytes, erased_bytes].map(bytes);
+            writeln!(f, "in its life hosts wrote {host}, {media} went to the media{waf}; {erased} were erased")?;
+        }
+        self.unknown.iter().try_for_each(|what| writeln!(f, "not known is {what}"))
+    }
 }
 
 impl Controller {
@@ -287,6 +365,34 @@ mod tests {
         assert_eq!(handles.len(), 7);
         let third = PlacementHandle { placement_id: 2, reclaim_unit_handle: 2, reclaim_unit_blocks_left: 32768 };
         assert_eq!(handles[2], third);
+    }
+
+    #[test]
+    fn it_is_told_in_plain_words() {
+        let on = Fdp {
+            endurance_group: 1,
+            enabled: Some(0),
+            configurations: configurations(CONFIGURATIONS),
+            placement: placement_handles(HANDLES)[..2].to_vec(),
+            statistics: Some(Statistics { host_bytes: 4 << 30, media_bytes: 6 << 30, erased_bytes: 1 << 30 }),
+            ..Fdp::default()
+        };
+        let text = on.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "on in endurance group 1, configuration 0");
+        let handles = "8 reclaim unit handles (8 initially, 0 persistently isolated)";
+        assert_eq!(lines[1], format!("configuration 0: {handles}, reclaim unit 16.8 MB, 1 reclaim group"));
+        assert_eq!(lines[2], "its namespace may write by 2 placement handles: reclaim unit handles 0, 1");
+        assert!(lines[3].contains("write amplification 1.50"), "{text}");
+        assert_eq!((lines.len(), on.hindrance()), (4, None));
+        let without = Fdp { placement: Vec::new(), ..on.clone() };
+        assert!(without.to_string().contains("the namespace was created without placement handles"), "{without}");
+        let off = Fdp { enabled: None, statistics: None, ..without };
+        assert!(
+            off.to_string().starts_with("off in endurance group 1, which could be set to\nconfiguration 0:"),
+            "{off}"
+        );
+        assert_eq!(off.hindrance(), Some("FDP is there and off"));
     }
 
     #[test]

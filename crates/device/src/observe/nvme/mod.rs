@@ -10,6 +10,7 @@
 //! wait; whoever cannot wait asks from a thread of its own ([`poll`]).
 
 pub mod fdp;
+pub mod namespaces;
 mod ocp;
 pub(super) mod poll;
 mod smart;
@@ -56,6 +57,11 @@ impl Controller {
             let file = File::open(root.join("dev").join(&name)).ok()?;
             Some(Self { name, file, nsid, group: OnceCell::new() })
         })
+    }
+
+    /// Number of the namespace that the device is; `None` where sysfs does not tell.
+    pub fn nsid(&self) -> Option<u32> {
+        self.nsid
     }
 
     /// The name of the node that is asked: `nvme0`.

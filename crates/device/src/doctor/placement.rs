@@ -1,0 +1,47 @@
+//! Whether writes can name placement handles, of a drive that has them at all.
+
+use super::device_state::Findings;
+use crate::observe::nvme::fdp::Fdp;
+
+/// Checks what a drive told of FDP. One without has nothing to be found.
+pub(super) fn check(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
+    let reason = "tenants on it share reclaim units, and their write amplification cannot be brought down by handles";
+    let remedy = "`flashproof waf --how DEVICE` prints the commands that change it, and what they erase";
+    match fdp {
+        Ok(None) => {}
+        Ok(Some(fdp)) => match fdp.hindrance() {
+            Some(hindrance) => findings.note("fdp", hindrance, reason, remedy),
+            None if fdp.placement.is_empty() => {
+                findings.unknown("fdp", fdp.unknown.join("; "), "whether writes can name a handle is not known", "")
+            }
+            None => findings.ok("fdp", format!("FDP is on, and writes can name {} handles", fdp.placement.len())),
+        },
+        Err(why) => {
+            let finding = format!("it could not be asked whether it has FDP: {why}");
+            findings.unknown("fdp", finding, "whether writes can name a handle is not known", "run as root");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::nvme::fdp::PlacementHandle;
+    use results::finding::Level;
+
+    #[test]
+    fn what_keeps_writes_from_handles_is_a_note_and_no_fdp_is_nothing() {
+        let level = |fdp| {
+            let mut findings = Findings::of_device("/dev/nvme0n1");
+            check(fdp, &mut findings);
+            findings.into_findings().first().map(|finding| finding.level)
+        };
+        let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 8 };
+        let with = |enabled, placement| Ok(Some(Fdp { enabled, placement, ..Fdp::default() }));
+        assert_eq!(level(Ok(None)), None);
+        assert_eq!(level(with(Some(0), vec![handle])), Some(Level::Ok));
+        assert_eq!(level(with(Some(0), Vec::new())), Some(Level::Note));
+        assert_eq!(level(with(None, Vec::new())), Some(Level::Note));
+        assert_eq!(level(Err("no permission".to_owned())), Some(Level::Unknown));
+    }
+}
