@@ -134,6 +134,12 @@ impl Target {
         &self.opened.notes
     }
 
+    /// Has the kernel forget what it cached of a block device, which was written by another door.
+    pub fn drop_cached(&self) {
+        // It costs a later reader old bytes at worst, and nobody here.
+        let _ = rustix::fs::fadvise(self.fd(), 0, None, rustix::fs::Advice::DontNeed);
+    }
+
     /// Puts on the medium what was written.
     pub fn sync(&self) -> io::Result<()> {
         self.opened.file.sync_data()

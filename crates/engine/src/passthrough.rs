@@ -13,9 +13,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
-use sys::buffer::Buf;
+use sys::buffer::{ALIGN, Buf};
 use sys::nvme::ring::{Commands, Namespace};
-use sys::op::{Completion, Op, OpKind};
+use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::ring::{Ring, RingFacts};
 
 /// A shard's ring and namespaces. Lives on the thread that made it.
@@ -23,6 +23,14 @@ pub struct Passthrough {
     uring: Uring<Commands>,
     // The descriptors registered with the ring.
     generics: Vec<Arc<Generic>>,
+    targets: Vec<Arc<Target>>,
+}
+
+/// The page cache of a block device knows nothing of what commands wrote.
+impl Drop for Passthrough {
+    fn drop(&mut self) {
+        self.targets.iter().filter(|target| target.is_writable()).for_each(|target| target.drop_cached());
+    }
 }
 
 impl Passthrough {
@@ -45,8 +53,41 @@ impl Passthrough {
         };
         let commands = Commands::new(generics.iter().map(namespace).collect());
         let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch))?;
-        let uring = Uring::on(ring, targets, in_flight_max, true, epoch, harmless_gap_ns);
-        Ok((Self { uring, generics }, facts))
+        let uring = Uring::on(ring, targets.clone(), in_flight_max, true, epoch, harmless_gap_ns);
+        Ok((Self { uring, generics, targets }, facts))
+    }
+
+    /// Reads the first block of each target, which tells whether kernel and drive take such commands at all.
+    ///
+    /// Errors: the first that is not read, with its outcome. Before Linux 6.1 that is `EINVAL`, for registered buffers.
+    pub fn probe(targets: &[Arc<Target>], generics: &[Arc<Generic>]) -> Result<(), Outcome> {
+        let of = |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
+        let (mut engine, _) =
+            Self::new(targets.to_vec(), generics.to_vec(), 1, ALIGN * targets.len(), Instant::now(), 0).map_err(of)?;
+        for (target, generic) in (0..).zip(generics) {
+            let len = generic.block_bytes();
+            let buf = engine.buffer(len as usize).ok_or(Outcome::Errno(libc::ENOMEM))?;
+            engine.submit(Op {
+                target,
+                kind: OpKind::Read,
+                offset: 0,
+                len,
+                sync: false,
+                placement: None,
+                buf,
+                token: 0,
+            });
+            let mut out = Vec::new();
+            while out.is_empty() {
+                let until_ns = engine.now() + 1_000_000_000;
+                engine.reap(Wait { until_ns, completions: 1 }, &mut out).map_err(of)?;
+            }
+            match out[0].outcome {
+                Outcome::Done => {}
+                failed => return Err(failed),
+            }
+        }
+        Ok(())
     }
 
     /// Why the drive must not see `op`.

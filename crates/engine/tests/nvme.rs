@@ -1,6 +1,6 @@
-//! Passthrough and placement on a real controller, which is an emulated one with FDP in a guest (scripts/guest): what
-//! reached the drive is asked of the drive. Everything on the device is erased, so it must be named: the variable
-//! `FLASHPROOF_TEST_FDP` (`/dev/nvme0n1`). Without it nothing is opened.
+//! Passthrough and placement on an emulated controller with FDP: what reached the drive is asked of the drive. To be run in a
+//! virtual machine whose drive has the serial number FDP0: everything on it is erased. The variable `FLASHPROOF_TEST_FDP` names
+//! its node (`/dev/nvme0n1`), and no other drive is opened for writing, whatever is named: it must be QEMU's, of that serial.
 
 use device::discover::{DeviceFacts, Roots, discover};
 use device::generic::Generic;
@@ -20,6 +20,7 @@ use std::time::Instant;
 use sys::op::{Op, OpKind, Outcome, Placement};
 
 const BLOCK: u32 = 64 << 10;
+const SERIAL: &str = "FDP0";
 
 fn device() -> Option<String> {
     let device = std::env::var("FLASHPROOF_TEST_FDP").ok();
@@ -34,9 +35,13 @@ fn facts(device: &str) -> DeviceFacts {
 }
 
 fn writable(device: &str) -> Arc<Target> {
-    let guard = Guard::new(Some(std::env::temp_dir().join("state")));
+    let state = tempfile::tempdir().unwrap();
+    let guard = Guard::new(Some(state.path().to_owned()));
     let request = Request { odsync: false, ..Request::new(device, "test") };
-    let consents = guard.consent(&[request], &mut Answers::named([device.to_owned()]));
+    let facts = facts(device);
+    let who = (facts.model.as_deref().map(str::trim), facts.serial.as_deref().map(str::trim));
+    assert_eq!(who, (Some("QEMU NVMe Ctrl"), Some(SERIAL)), "not the drive of the virtual machine");
+    let consents = guard.consent(&[request], &mut Answers::named([SERIAL.to_owned()]));
     Arc::new(Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0)))
 }
 

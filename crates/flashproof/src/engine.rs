@@ -121,20 +121,19 @@ impl Engine {
             if demand.largest_bytes > most {
                 return Err(Failure::environment(format!(
                     "cannot send NVMe commands to {} - operations are of up to {} bytes, and one command takes {most} \
-                     (max_hw_sectors_kb and max_segments of its queue) - make them smaller, or say engine: uring, with \
-                     which the kernel splits them",
+                     (max_hw_sectors_kb and max_segments of its queue) - make them smaller, or say engine: uring, \
+                     by which the kernel splits them (and which carries placement handles from Linux 6.16 on)",
                     target.name(),
                     demand.largest_bytes,
                 )));
             }
         }
         let placement = placement::by_directives(demand, targets, &generics)?;
-        // A ring of NVMe commands needs Linux 5.19 and entries of 128 bytes.
-        match Passthrough::new(targets.to_vec(), generics.clone(), 1, 4096, Instant::now(), 0) {
-            Ok(_) => Ok(Self { kind: Kind::Passthrough(generics), placement }),
-            Err(error) => Err(Failure::environment(format!(
-                "cannot send NVMe commands, as engine: passthrough demands - {} - allow it, or say engine: auto",
-                why_no_ring(&error)
+        match Passthrough::probe(targets, &generics) {
+            Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement }),
+            Err(why) => Err(Failure::environment(format!(
+                "cannot send NVMe commands by io_uring, as engine: passthrough demands - the first read failed: {why} - it needs \
+                 Linux 6.1, root, and io_uring allowed (/proc/sys/kernel/io_uring_disabled); or say engine: auto"
             ))),
         }
     }

@@ -3,7 +3,7 @@
 //! | carried by | by engine | needs | handles of a device |
 //! |---|---|---|---|
 //! | a write stream of io_uring | `uring` | Linux 6.16 (`queue/max_write_streams`), FDP on | as many as the kernel has streams |
-//! | an NVMe directive | `passthrough` | Linux 5.19, root, FDP on | those of the placement list |
+//! | an NVMe directive | `passthrough` | Linux 6.1, root, FDP on | those of the placement list |
 //! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: the hint is the inode's, which all writes share |
 //!
 //! A load that names handles where none of them works is refused here, before anything is written; that an engine
@@ -130,7 +130,7 @@ fn why_no_streams(known: Option<u16>, streams: u16) -> String {
         }
         Some(0) => {
             "the kernel knows no write streams of it: it has no FDP, FDP is off, or its namespace has no handles - \
-                    `flashproof devices` shows which, `flashproof waf --how DEVICE` how to change it"
+                    `flashproof devices` shows which, `flashproof devices --how DEVICE` how to change it"
                 .to_owned()
         }
         Some(_) => {
@@ -142,7 +142,7 @@ fn why_no_streams(known: Option<u16>, streams: u16) -> String {
 fn why_no_handles(handles: usize) -> String {
     match handles {
         0 => "its namespace has no placement list: it has no FDP, FDP is off, or it was created without handles - \
-              `flashproof devices` shows which, `flashproof waf --how DEVICE` how to change it"
+              `flashproof devices` shows which, `flashproof devices --how DEVICE` how to change it"
             .to_owned(),
         _ => format!("its placement list has {handles} - ask for no more, or create its namespace with more"),
     }

@@ -6,7 +6,7 @@ use crate::observe::nvme::fdp::Fdp;
 /// Checks what a drive told of FDP. One without has nothing to be found.
 pub(super) fn check(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
     let reason = "tenants on it share reclaim units, and their write amplification cannot be brought down by handles";
-    let remedy = "`flashproof waf --how DEVICE` prints the commands that change it, and what they erase";
+    let remedy = "`flashproof devices --how DEVICE` prints the commands that change it, and what they erase";
     match fdp {
         Ok(None) => {}
         Ok(Some(fdp)) => match fdp.hindrance() {
@@ -26,7 +26,7 @@ pub(super) fn check(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::nvme::fdp::PlacementHandle;
+    use crate::observe::nvme::fdp::{PlacementHandle, State};
     use results::finding::Level;
 
     #[test]
@@ -37,11 +37,12 @@ mod tests {
             findings.into_findings().first().map(|finding| finding.level)
         };
         let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 8 };
-        let with = |enabled, placement| Ok(Some(Fdp { enabled, placement, ..Fdp::default() }));
+        let with = |state, placement| Ok(Some(Fdp { state, placement, ..Fdp::default() }));
         assert_eq!(level(Ok(None)), None);
-        assert_eq!(level(with(Some(0), vec![handle])), Some(Level::Ok));
-        assert_eq!(level(with(Some(0), Vec::new())), Some(Level::Note));
-        assert_eq!(level(with(None, Vec::new())), Some(Level::Note));
+        assert_eq!(level(with(State::On(0), vec![handle])), Some(Level::Ok));
+        assert_eq!(level(with(State::On(0), Vec::new())), Some(Level::Note));
+        assert_eq!(level(with(State::Off, Vec::new())), Some(Level::Note));
+        assert_eq!(level(with(State::Unknown, Vec::new())), Some(Level::Unknown));
         assert_eq!(level(Err("no permission".to_owned())), Some(Level::Unknown));
     }
 }

@@ -27,8 +27,8 @@ const LOG_BYTES_MAX: usize = 1 << 16;
 pub struct Fdp {
     /// The endurance group of the namespace, to which all of this belongs.
     pub endurance_group: u16,
-    /// Which configuration is on; `None`: FDP is off.
-    pub enabled: Option<u8>,
+    /// Whether it is on.
+    pub state: State,
     /// What the endurance group could be set to.
     pub configurations: Vec<Configuration>,
     /// Who uses each reclaim unit handle of the group.
@@ -39,6 +39,19 @@ pub struct Fdp {
     pub statistics: Option<Statistics>,
     /// What could not be learnt, and why.
     pub unknown: Vec<String>,
+}
+
+/// Whether FDP is on in an endurance group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The drive did not tell.
+    #[default]
+    Unknown,
+    /// It is off.
+    Off,
+    /// The configuration of this number is on.
+    On(u8),
 }
 
 /// One way in which FDP can be set up.
@@ -124,14 +137,14 @@ impl Fdp {
 
     /// The configuration that is on.
     pub fn configuration(&self) -> Option<&Configuration> {
-        self.configurations.iter().find(|one| Some(one.index) == self.enabled)
+        self.configurations.iter().find(|one| self.state == State::On(one.index))
     }
 
     /// Why no write to the namespace can name a handle, and what would change it; `None` if one can.
     pub fn hindrance(&self) -> Option<&'static str> {
-        match (self.enabled, self.placement.is_empty()) {
-            (None, _) => Some("FDP is there and off"),
-            (Some(_), true) if self.unknown.is_empty() => {
+        match self.state {
+            State::Off => Some("FDP is there and off"),
+            State::On(_) if self.placement.is_empty() && self.unknown.is_empty() => {
                 Some("FDP is on, and the namespace was created without placement handles")
             }
             _ => None,
@@ -144,11 +157,16 @@ impl fmt::Display for Fdp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = |bytes: u64| units::bytes(bytes as f64);
         let group = self.endurance_group;
-        match self.enabled {
-            Some(index) => writeln!(f, "on in endurance group {group}, configuration {index}")?,
-            None => writeln!(f, "off in endurance group {group}, which could be set to")?,
+        match self.state {
+            State::On(index) => writeln!(f, "on in endurance group {group}, configuration {index}")?,
+            State::Off => writeln!(f, "off in endurance group {group}, which could be set to")?,
+            State::Unknown => writeln!(f, "on or off in endurance group {group}, which has")?,
         }
-        for one in self.configurations.iter().filter(|one| self.enabled.is_none_or(|on| on == one.index)) {
+        let is_shown = |one: &&Configuration| match self.state {
+            State::On(on) => on == one.index,
+            State::Off | State::Unknown => true,
+        };
+        for one in self.configurations.iter().filter(is_shown) {
             let Configuration { index, handles, reclaim_unit_bytes, reclaim_groups, .. } = one;
             let of = |kind| handles.iter().filter(|handle| **handle == kind).count();
             let (initially, persistently) = (of(Isolation::Initially), of(Isolation::Persistently));
@@ -160,14 +178,14 @@ impl fmt::Display for Fdp {
                 units::count((*reclaim_groups).into(), "reclaim group"),
             )?;
         }
-        if self.enabled.is_some() && !self.placement.is_empty() {
+        if !self.placement.is_empty() {
             let handles: Vec<_> = self.placement.iter().map(|handle| handle.reclaim_unit_handle.to_string()).collect();
             let count = units::count(handles.len() as u64, "placement handle");
             writeln!(f, "its namespace may write by {count}: reclaim unit handles {}", handles.join(", "))?;
         } else if let Some(hindrance) = self.hindrance() {
             writeln!(
                 f,
-                "{hindrance}: no write can name one (`flashproof waf --how DEVICE` prints how to change that)"
+                "{hindrance}: no write can name one (`flashproof devices --how DEVICE` prints how to change that)"
             )?;
         }
         if let Some(Statistics { host_bytes, media_bytes, erased_bytes }) = self.statistics {
@@ -198,10 +216,11 @@ impl Controller {
             Err(error) => note("its configurations", error),
         }
         match ask(fd, Query::FdpFeature { group }, &mut []) {
-            Ok(result) => fdp.enabled = (result & 1 != 0).then_some((result >> 8) as u8),
+            Ok(result) if result & 1 != 0 => fdp.state = State::On((result >> 8) as u8),
+            Ok(_) => fdp.state = State::Off,
             Err(error) => note("whether it is on", error),
         }
-        if fdp.enabled.is_some() {
+        if matches!(fdp.state, State::On(_)) {
             match log(fd, Query::FdpUsage { group }, 8, |head| 8 + 8 * little_endian::<2>(head, 0)) {
                 Ok(page) => fdp.handle_users = handle_users(&page),
                 Err(error) => note("who uses its handles", error),
@@ -371,7 +390,7 @@ mod tests {
     fn it_is_told_in_plain_words() {
         let on = Fdp {
             endurance_group: 1,
-            enabled: Some(0),
+            state: State::On(0),
             configurations: configurations(CONFIGURATIONS),
             placement: placement_handles(HANDLES)[..2].to_vec(),
             statistics: Some(Statistics { host_bytes: 4 << 30, media_bytes: 6 << 30, erased_bytes: 1 << 30 }),
@@ -387,12 +406,16 @@ mod tests {
         assert_eq!((lines.len(), on.hindrance()), (4, None));
         let without = Fdp { placement: Vec::new(), ..on.clone() };
         assert!(without.to_string().contains("the namespace was created without placement handles"), "{without}");
-        let off = Fdp { enabled: None, statistics: None, ..without };
+        let off = Fdp { state: State::Off, statistics: None, ..without };
         assert!(
             off.to_string().starts_with("off in endurance group 1, which could be set to\nconfiguration 0:"),
             "{off}"
         );
         assert_eq!(off.hindrance(), Some("FDP is there and off"));
+        let unknown = Fdp { state: State::Unknown, unknown: vec!["whether it is on: refused".to_owned()], ..off };
+        let text = unknown.to_string();
+        assert!(text.starts_with("on or off in") && text.contains("not known is whether it is on: refused"), "{text}");
+        assert_eq!(unknown.hindrance(), None, "nobody is told to erase it");
     }
 
     #[test]
