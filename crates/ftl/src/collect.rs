@@ -22,7 +22,7 @@ impl Ftl {
     /// erases it when none is left. How many were moved: fewer than `units` when the victim is done; more where the append
     /// point is shared and the victim must be done with, because the host would take the room for the rest.
     ///
-    /// None if there is nothing to gain. Writes collect by themselves what they must; whoever wants it earlier calls this,
+    /// None if there is nothing to gain (FIFO takes the oldest whatever it holds). Writes collect by themselves what they must; whoever wants it earlier calls this,
     /// best while [`Self::free_superblocks`] is little over the reserve: the earlier, the more is moved.
     pub fn collect_on(&mut self, units: u32, media: &mut impl Media) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {

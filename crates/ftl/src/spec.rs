@@ -188,7 +188,8 @@ pub enum Victim {
     Fifo,
     /// That with the greatest (1 - u) / 2u x age, where u is its share of valid units (Rosenblum, Ousterhout 1992).
     CostBenefit,
-    /// The one with the fewest valid units of so many that are drawn at random (Van Houdt 2013).
+    /// The one with the fewest valid units of so many that are drawn at random (Van Houdt 2013); if all are full of valid
+    /// units, it is drawn again.
     Choices(u32),
 }
 

@@ -5,7 +5,8 @@ fn lambert_w0(x: f64) -> f64 {
     bisect(-1.0, 0.0, |w| w * w.exp() < x)
 }
 
-fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
+/// Where `too_low` turns.
+pub(crate) fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..200 {
         let middle = (low + high) / 2.0;
         if too_low(middle) {

@@ -3,6 +3,7 @@
 mod anchors;
 mod fadu;
 mod hot_cold;
+mod policies;
 mod uniform;
 
 use ftl::{Append, Ftl, Isolation, Spec, Victim};

@@ -1,0 +1,76 @@
+//! Victims that are drawn, aged, deallocated or worn.
+
+use crate::anchors::{bisect, greedy};
+use crate::measured;
+use ftl::{Append, Ftl, Spec, Victim};
+use sys::random::Random;
+
+fn spec(superblocks: u64, victim: Victim, append: Append) -> Spec {
+    let superblock_bytes = 64 * 4096;
+    Spec { victim, append, superblock_bytes, over_provisioning: 0.15, ..Spec::of(superblocks * superblock_bytes) }
+}
+
+#[test]
+fn more_choices_come_from_random_to_greedy() {
+    let of = |choices| measured(&spec(4000, Victim::Choices(choices), Append::Shared), 3, 2, Random::below);
+    // One that is drawn at random until it is not full: full for U / b writes, then collected at some rate g / U, with
+    // v = (b - 1) g / (g + 1) valid units. T / b blocks give b - v units each in that time: a (b - v) = 1 + b / g.
+    let valid = |g: f64| 63.0 * g / (g + 1.0);
+    let g = bisect(0.0, 1000.0, |g| 1.15 * (64.0 - valid(g)) < 1.0 + 64.0 / g);
+    let random = 64.0 / (64.0 - valid(g));
+    assert!((of(1) / random - 1.0).abs() < 0.01, "{}, {random} wanted", of(1));
+    let wafs = [1, 2, 4, 8, 32].map(of);
+    assert!(wafs.is_sorted_by(|few, more| few > more), "{wafs:?}");
+    assert!((wafs[4] / greedy(1.15, 64) - 1.0).abs() < 0.02, "{wafs:?}");
+}
+
+#[test]
+fn cost_benefit_gains_from_age_where_writes_are_skewed() {
+    let skewed = |random: &mut Random, units: u64| {
+        let hot = units / 10;
+        if random.below(10) < 9 { random.below(hot) } else { hot + random.below(units - hot) }
+    };
+    let of = |victim| measured(&spec(500, victim, Append::Separate), 6, 4, skewed);
+    let (greedy, cost_benefit) = (of(Victim::Greedy), of(Victim::CostBenefit));
+    assert!(cost_benefit < greedy * 0.9, "cost-benefit {cost_benefit}, greedy {greedy}");
+}
+
+#[test]
+fn what_is_deallocated_is_spare_flash() {
+    let mut ftl = Ftl::new(&spec(4000, Victim::Greedy, Append::Shared), 1).unwrap();
+    let units = ftl.units();
+    let mut random = Random::new(1);
+    for unit in 0..units {
+        ftl.write(unit, 1, 0);
+    }
+    ftl.deallocate(units / 2, (units - units / 2) as u32);
+    assert_eq!(ftl.mapped_units(), units / 2);
+    let mut write = |ftl: &mut Ftl| (0..2 * units).for_each(|_| ftl.write(random.below(units / 2), 1, 0));
+    write(&mut ftl);
+    let before = ftl.counters();
+    write(&mut ftl);
+    let (measured, wanted) = (ftl.counters().since(before).waf().unwrap(), greedy(2.0 * 1.15, 64));
+    assert!((measured / wanted - 1.0).abs() < 0.005, "{measured}, {wanted} wanted");
+}
+
+#[test]
+fn wear_levelling_moves_what_is_cold() {
+    let of = |wear_gap| {
+        let mut ftl = Ftl::new(&Spec { wear_gap, ..spec(200, Victim::Greedy, Append::Separate) }, 1).unwrap();
+        let mut random = Random::new(1);
+        for unit in 0..ftl.units() {
+            ftl.write(unit, 1, 0);
+        }
+        for _ in 0..100 * ftl.units() {
+            ftl.write(random.below(ftl.units() / 10), 1, 0);
+        }
+        assert_eq!(ftl.check(), Ok(()));
+        let (least, most) = (ftl.erase_histogram().first_key_value(), ftl.erase_histogram().last_key_value());
+        (most.unwrap().0 - least.unwrap().0, ftl.counters().waf().unwrap())
+    };
+    let ((worn, waf), (levelled, levelled_waf)) = (of(None), of(Some(20)));
+    // What is never written again lies where it is.
+    assert!(worn > 200, "{worn}");
+    assert!(levelled <= 25, "{levelled}");
+    assert!(levelled_waf > waf, "{levelled_waf}, {waf} without");
+}
