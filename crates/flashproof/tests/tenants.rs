@@ -90,7 +90,7 @@ fn what_cannot_be_run_is_refused_with_what_and_why() {
         ("at = \"1MiB\"\nspace = \"1GiB\"", "tenant \"a\" has bytes 0 to"),
         ("fill-pct = 80", "lower fill-pct to 71.8 at most"),
         (
-            "fill-pct = 62\nkeys = { hot-cold = { keys-pct = 1, traffic-pct = 99 } }\nspace = \"64MiB\"",
+            "fill-pct = 70\nkeys = { hot-cold = { keys-pct = 20, traffic-pct = 80 } }\ndevice = \"sim:capacity=512MiB\"",
             "tenant \"b\": its space is full after",
         ),
         ("space = \"100KiB\"", "no multiple of its write block of 131,072 - give 0 or 131072"),
