@@ -10,6 +10,7 @@
 //! * [`stream`], [`sizes`]: where operations come from, and sizes of any distribution
 //! * [`plan`]: lanes, limits and buffers: what one shard runs
 //! * [`run`]: the run loop
+//! * [`waf`]: tenants on drives with an FTL inside, without time
 
 #![forbid(unsafe_code)]
 
@@ -21,4 +22,5 @@ pub mod run;
 pub mod schedule;
 pub mod sizes;
 pub mod stream;
+pub mod waf;
 pub mod workload;

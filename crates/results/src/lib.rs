@@ -18,6 +18,7 @@
 //! * [`certify`]: the stages of a certification, and what may be said of it
 //! * [`telemetry`]: the columns of telemetry.csv, declared once
 //! * [`units`]: numbers as text
+//! * [`waf`]: what write amplification an experiment found
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
 
 #![forbid(unsafe_code)]
@@ -40,3 +41,4 @@ pub mod telemetry;
 pub mod testing;
 pub mod times;
 pub mod units;
+pub mod waf;

@@ -20,7 +20,7 @@ mod window;
 
 pub use change::ChangePoint;
 pub use rounds::{Round, Rounds, Series};
-pub use window::{ROUNDS_IN_WINDOW, Settled, Window};
+pub use window::{ROUNDS_IN_WINDOW, Settled, Spread, Window};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

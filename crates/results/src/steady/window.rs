@@ -30,6 +30,27 @@ pub enum Settled {
     NearLimit,
 }
 
+/// How far the values of some rounds lie apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// Their mean.
+    pub average: f64,
+    /// Largest minus smallest.
+    pub range: f64,
+    /// By how much the best straight line moves from the first round to the last.
+    pub slope_excursion: f64,
+}
+
+impl Spread {
+    /// That of `values`, of which there is at least one.
+    pub fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let average = values.iter().sum::<f64>() / count;
+        let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), value| (l.min(*value), m.max(*value)));
+        Self { average, range: most - least, slope_excursion: slope(values).abs() * (count - 1.0) }
+    }
+}
+
 /// One metric of one group over five rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
@@ -57,10 +78,7 @@ impl Window {
     }
 
     fn of(group: &Group, metric: Metric, values: &[f64], limit: Option<f64>) -> Self {
-        let count = values.len() as f64;
-        let average = values.iter().sum::<f64>() / count;
-        let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), value| (l.min(*value), m.max(*value)));
-        let (range, slope_excursion) = (most - least, slope(values).abs() * (count - 1.0));
+        let Spread { average, range, slope_excursion } = Spread::of(values);
         let settled = match limit {
             _ if range <= RANGE_MAX * average && slope_excursion <= SLOPE_MAX * average => Some(Settled::Snia),
             Some(limit) if range <= RANGE_OF_LIMIT_MAX * limit => Some(Settled::NearLimit),

@@ -1,0 +1,209 @@
+//! Which tenant writes to which drive, where, and under which handle.
+
+use crate::workload::tenants::{HostError, OutOfSpace, Tenant, Tenants, TenantsError};
+use ftl::Spec;
+use results::units::{Grouped, quoted};
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+/// How tenants share what flash there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrangement {
+    /// A drive each: a part of the flash as large as their part of the space.
+    Dedicated,
+    /// One drive without handles.
+    Shared,
+    /// One drive with a placement handle each, or those that the tenants name.
+    Fdp,
+}
+
+impl Arrangement {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Dedicated, Self::Shared, Self::Fdp];
+}
+
+impl fmt::Display for Arrangement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Dedicated => "dedicated",
+            Self::Shared => "shared",
+            Self::Fdp => "fdp",
+        })
+    }
+}
+
+impl FromStr for Arrangement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|known| known.to_string() == text);
+        known.ok_or_else(|| format!("{} is no arrangement - give dedicated, shared or fdp", quoted(text)))
+    }
+}
+
+/// An experiment that cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum WafError {
+    /// Fewer handles than are wanted.
+    #[error(
+        "arrangement fdp: cannot give {wanted} placement handles - the drive has {has} - {}",
+        if *.named { "name lower ones in the file, or give the drive more: handles=" } else { "give the drive one for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange" }
+    )]
+    Handles {
+        /// The highest that is wanted.
+        wanted: u32,
+        /// What there is.
+        has: u16,
+        /// Whether the file names them.
+        named: bool,
+    },
+    /// Blocks that are no whole units.
+    #[error(
+        "tenant {}: its {what} of {} bytes is no multiple of the drive's mapping unit of {} bytes, so parts of units would be \
+         written - choose a smaller unit (unit=) or another {what}", quoted(.tenant), Grouped(*.bytes), Grouped(u64::from(*.unit_bytes))
+    )]
+    Unit {
+        /// The tenant.
+        tenant: String,
+        /// What of it.
+        what: &'static str,
+        /// Its bytes.
+        bytes: u64,
+        /// The unit.
+        unit_bytes: u32,
+    },
+    /// Nobody writes.
+    #[error("no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates")]
+    NoWrites,
+    /// A drive cannot be.
+    #[error("drive of {name}: {why}")]
+    Drive {
+        /// Whose.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// Tenants that do not fit.
+    #[error(transparent)]
+    Layout(#[from] TenantsError),
+    /// A store that cannot be.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A store that ran full.
+    #[error(transparent)]
+    Full(#[from] OutOfSpace),
+}
+
+/// A drive of an arrangement.
+#[derive(Debug, Clone)]
+pub struct DriveOf {
+    /// Whose: a tenant's name, or `all`.
+    pub name: String,
+    /// What it is like.
+    pub spec: Spec,
+}
+
+/// A tenant in its place.
+#[derive(Debug, Clone)]
+pub struct Placed<'a> {
+    /// Which.
+    pub tenant: &'a Tenant,
+    /// Its drive.
+    pub drive: usize,
+    /// Its space there.
+    pub range: Range<u64>,
+    /// Handles of what clients and what defragmentation writes, from 0.
+    pub handles: [u16; 2],
+}
+
+/// Tenants in their places.
+#[derive(Debug, Clone)]
+pub struct Layout<'a> {
+    /// At least one.
+    pub drives: Vec<DriveOf>,
+    /// Those that write.
+    pub tenants: Vec<Placed<'a>>,
+}
+
+impl<'a> Layout<'a> {
+    /// `tenants` arranged on the flash of `spec`.
+    ///
+    /// Errors: they do not fit, or there are too few handles.
+    pub fn new(arrangement: Arrangement, tenants: &'a Tenants, spec: &Spec) -> Result<Self, WafError> {
+        let mut placed = Vec::new();
+        for (number, range) in tenants.layout("", true, spec.logical_bytes)? {
+            let tenant = &tenants.tenants[number];
+            let unit = |what, bytes: u64| match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
+                true => Ok(()),
+                false => {
+                    Err(WafError::Unit { tenant: tenant.name.clone(), what, bytes, unit_bytes: spec.unit_bytes })
+                }
+            };
+            unit("write block", tenant.write_block_bytes.into())?;
+            unit("offset", range.start)?;
+            placed.push((number, tenant, range));
+        }
+        placed.retain(|(_, tenant, _)| !tenant.writes.is_zero());
+        if placed.is_empty() {
+            return Err(WafError::NoWrites);
+        }
+        let one = |handles| vec![DriveOf { name: "all".to_owned(), spec: Spec { handles, ..spec.clone() } }];
+        let on_one = |handles: &dyn Fn(usize, &Tenant) -> [u16; 2]| {
+            let place = |(number, tenant, range): (usize, &'a Tenant, _)| Placed {
+                tenant,
+                drive: 0,
+                range,
+                handles: handles(number, tenant),
+            };
+            placed.iter().cloned().map(place).collect::<Vec<_>>()
+        };
+        Ok(match arrangement {
+            Arrangement::Shared => Self { drives: one(1), tenants: on_one(&|_, _| [0; 2]) },
+            Arrangement::Fdp => {
+                let named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
+                // The file counts from 1; who names none has the drive's first, as a write without a handle has.
+                let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
+                let tenants = on_one(&|number, tenant| match named {
+                    true => [from_1(tenant.placement), from_1(tenant.defrag_placement.or(tenant.placement))],
+                    false => [number as u16; 2],
+                });
+                let highest = tenants.iter().flat_map(|placed| placed.handles).max().unwrap_or(0);
+                if highest >= spec.handles {
+                    return Err(WafError::Handles { wanted: u32::from(highest) + 1, has: spec.handles, named });
+                }
+                Self { drives: one(spec.handles), tenants }
+            }
+            Arrangement::Dedicated => {
+                let all: u64 = placed.iter().map(|(_, _, range)| range.end - range.start).sum();
+                let mut this = Self { drives: Vec::new(), tenants: Vec::new() };
+                for (drive, (_, tenant, range)) in placed.into_iter().enumerate() {
+                    let bytes = range.end - range.start;
+                    // Fewer dies: superblocks are smaller in the same proportion.
+                    let part = |whole: u64, unit: u64| {
+                        let part = u128::from(whole) * u128::from(bytes) / u128::from(all);
+                        part as u64 / unit * unit
+                    };
+                    let unit = u64::from(spec.unit_bytes);
+                    this.drives.push(DriveOf {
+                        name: tenant.name.clone(),
+                        spec: Spec {
+                            logical_bytes: part(spec.logical_bytes, unit).max(bytes),
+                            superblock_bytes: part(spec.superblock_bytes, unit).max(2 * unit),
+                            handles: 1,
+                            ..spec.clone()
+                        },
+                    });
+                    this.tenants.push(Placed { tenant, drive, range: 0..bytes, handles: [0; 2] });
+                }
+                this
+            }
+        })
+    }
+
+    /// Bytes of a mapping unit.
+    pub fn unit_bytes(&self) -> u32 {
+        self.drives[0].spec.unit_bytes
+    }
+}

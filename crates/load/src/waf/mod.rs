@@ -1,0 +1,242 @@
+//! Write amplification without time: the hosts of tenants write to drives with an FTL inside, as fast as it goes.
+//!
+//! ```text
+//! Host of each tenant -> blocks, by their rates -> commands, several blocks in flight -> Ftl of its drive
+//!                                                   counters after each octile of a drive fill -> Found
+//! ```
+//!
+//! The one idea: amplification depends on the order of writes and not on their instants, so there is no clock. An arrangement
+//! says which tenant writes to which drive under which handle ([`arrange`]); all else is the same in each: the same
+//! hosts write the same blocks in the same order.
+
+mod arrange;
+
+#[cfg(test)]
+mod tests;
+
+pub use arrange::{Arrangement, Layout, WafError};
+
+use crate::workload::tenants::{Cause, Host, OutOfSpace};
+use ftl::{Counters, Ftl};
+use results::waf::{Bytes, Drive, Found, OCTILES, TenantBytes};
+
+/// How the writes of tenants meet at a drive. An assumption about hosts, kernel and controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Interleaving {
+    /// A write of a block is split into commands of at most so many bytes, as the kernel does (`queue/max_sectors_kb`).
+    pub command_bytes: u32,
+    /// So many blocks are being written at once; the drive takes a command of each in turn.
+    pub in_flight: u32,
+}
+
+impl Default for Interleaving {
+    /// Commands as many kernels and controllers limit them, and a block of each of a few tenants.
+    fn default() -> Self {
+        Self { command_bytes: 128 << 10, in_flight: 4 }
+    }
+}
+
+/// A tenant at its work.
+struct Writer {
+    host: Host,
+    /// Its drive.
+    drive: usize,
+    /// Where its space begins there.
+    first_unit: u64,
+    block_units: u32,
+    /// Handles of what clients and what defragmentation writes.
+    handles: [u16; 2],
+    /// When its clients fill the next block, and how far apart their blocks are, seconds.
+    due: f64,
+    interval: f64,
+    /// Units that the drive took of clients and of defragmentation.
+    written: [u64; 2],
+}
+
+/// A block of which commands are still to come.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    writer: usize,
+    cause: usize,
+    unit: u64,
+    units_left: u32,
+}
+
+/// Tenants on their drives.
+pub struct Experiment {
+    names: Vec<(String, Vec<String>)>,
+    drives: Vec<Ftl>,
+    writers: Vec<Writer>,
+    in_flight: Vec<InFlight>,
+    in_flight_max: usize,
+    command_units: u32,
+    turn: usize,
+    unit_bytes: u64,
+}
+
+impl Experiment {
+    /// Tenants as `layout` has them, on drives whose every unit in a tenant's space was written once.
+    ///
+    /// Errors: a drive or a store cannot be.
+    pub fn new(layout: &Layout<'_>, interleaving: Interleaving, seed: u64) -> Result<Self, WafError> {
+        let unit_bytes = u64::from(layout.unit_bytes());
+        let mut drives = Vec::new();
+        for (number, drive) in (0..).zip(&layout.drives) {
+            let ftl = Ftl::new(&drive.spec, sys::random::Random::for_part(seed, number).next_u64());
+            drives.push(ftl.map_err(|why| WafError::Drive { name: drive.name.clone(), why: why.to_string() })?);
+        }
+        let mut writers = Vec::new();
+        for (number, placed) in (0..).zip(&layout.tenants) {
+            let tenant = placed.tenant;
+            let blocks = (placed.range.end - placed.range.start) / u64::from(tenant.write_block_bytes);
+            let rate = tenant.client_blocks();
+            let interval = rate.seconds() as f64 / rate.ops() as f64;
+            writers.push(Writer {
+                host: Host::new(tenant, blocks, sys::random::Random::for_part(!seed, number).next_u64())?,
+                drive: placed.drive,
+                first_unit: placed.range.start / unit_bytes,
+                block_units: tenant.write_block_bytes / layout.unit_bytes(),
+                handles: placed.handles,
+                // Not in step: no tenant is always the first of an instant.
+                due: interval * (number as f64 + 0.5) / layout.tenants.len() as f64,
+                interval,
+                written: [0; 2],
+            });
+        }
+        let names = layout.drives.iter().enumerate().map(|(number, drive)| {
+            let on = layout.tenants.iter().filter(|placed| placed.drive == number);
+            (drive.name.clone(), on.map(|placed| placed.tenant.name.clone()).collect())
+        });
+        let mut experiment = Self {
+            names: names.collect(),
+            drives,
+            writers,
+            in_flight: Vec::new(),
+            in_flight_max: interleaving.in_flight.max(1) as usize,
+            command_units: (u64::from(interleaving.command_bytes) / unit_bytes).max(1) as u32,
+            turn: 0,
+            unit_bytes,
+        };
+        experiment.fill(layout);
+        Ok(experiment)
+    }
+
+    /// Writes each tenant's space once from its beginning to its end, a block of each in turn.
+    fn fill(&mut self, layout: &Layout<'_>) {
+        let mut block = 0;
+        let mut any = true;
+        while std::mem::take(&mut any) {
+            for (placed, writer) in layout.tenants.iter().zip(&self.writers) {
+                let units = u64::from(writer.block_units);
+                let blocks = (placed.range.end - placed.range.start) / (units * self.unit_bytes);
+                if block < blocks {
+                    any = true;
+                    let first = writer.first_unit + block * units;
+                    self.drives[writer.drive].write(first, writer.block_units, writer.handles[0]);
+                }
+            }
+            block += 1;
+        }
+    }
+
+    /// Runs until it is steady, or for `fills_max` drive fills; tells `progress` after each, which may end it by `false`.
+    ///
+    /// Errors: a store has no free block.
+    pub fn run(&mut self, fills_max: usize, mut progress: impl FnMut(&Found) -> bool) -> Result<Found, WafError> {
+        let units: u64 = self.drives.iter().map(Ftl::units).sum();
+        let drives = self.drives.iter().zip(&self.names).map(|(drive, (name, _))| Drive {
+            name: name.clone(),
+            logical_bytes: drive.units() * self.unit_bytes,
+            octiles: Vec::new(),
+        });
+        let mut found = Found { drives: drives.collect(), tenants: Vec::new(), steady_after: None };
+        let mut before: Vec<Counters> = self.drives.iter().map(Ftl::counters).collect();
+        let mut written = 0;
+        for octile in 1..=fills_max * OCTILES {
+            // Of a drive of few units, too, eight octiles are a drive fill.
+            let until = (u128::from(units) * octile as u128 / OCTILES as u128) as u64;
+            while written < until {
+                written += u64::from(self.command()?);
+            }
+            for ((drive, before), found) in self.drives.iter().zip(&mut before).zip(&mut found.drives) {
+                let now = drive.counters();
+                let since = now.since(*before);
+                *before = now;
+                found.octiles.push(Bytes { host: since.hbmw, media: since.mbmw, erased: since.mbe });
+            }
+            if octile % OCTILES == 0 {
+                found.tenants = self.tenants();
+                if found.is_steady() {
+                    found.steady_after = Some(octile / OCTILES);
+                    break;
+                }
+                if !progress(&found) {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The next command reaches its drive; gives its units.
+    #[inline]
+    fn command(&mut self) -> Result<u32, OutOfSpace> {
+        while self.in_flight.len() < self.in_flight_max {
+            let block = self.next_block()?;
+            self.in_flight.push(block);
+        }
+        if self.turn >= self.in_flight.len() {
+            self.turn = 0;
+        }
+        let InFlight { writer, cause, unit, units_left } = self.in_flight[self.turn];
+        let units = units_left.min(self.command_units);
+        let writer = &mut self.writers[writer];
+        self.drives[writer.drive].write(unit, units, writer.handles[cause]);
+        writer.written[cause] += u64::from(units);
+        if units == units_left {
+            self.in_flight[self.turn] = self.next_block()?;
+        } else {
+            let block = &mut self.in_flight[self.turn];
+            block.unit += u64::from(units);
+            block.units_left -= units;
+        }
+        self.turn += 1;
+        Ok(units)
+    }
+
+    /// The block that is due next, of all tenants. What defragmentation has to write because of a client's block is due with it.
+    #[inline]
+    fn next_block(&mut self) -> Result<InFlight, OutOfSpace> {
+        let mut number = 0;
+        for (other, writer) in self.writers.iter().enumerate() {
+            if writer.due < self.writers[number].due {
+                number = other;
+            }
+        }
+        let writer = &mut self.writers[number];
+        let block = writer.host.next_block()?;
+        if block.cause == Cause::Client {
+            writer.due += writer.interval;
+        }
+        Ok(InFlight {
+            writer: number,
+            cause: usize::from(block.cause == Cause::Defrag),
+            unit: writer.first_unit + u64::from(block.block) * u64::from(writer.block_units),
+            units_left: writer.block_units,
+        })
+    }
+
+    fn tenants(&self) -> Vec<TenantBytes> {
+        let names = self.names.iter().flat_map(|(_, tenants)| tenants);
+        let of = |(name, writer): (&String, &Writer)| {
+            let [client, defrag] = writer.written.map(|units| units * self.unit_bytes);
+            TenantBytes { name: name.clone(), client, defrag }
+        };
+        names.zip(&self.writers).map(of).collect()
+    }
+
+    /// Its drives, as they are now.
+    pub fn drives(&self) -> &[Ftl] {
+        &self.drives
+    }
+}

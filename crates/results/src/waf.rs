@@ -1,0 +1,136 @@
+//! What write amplification an experiment found: bytes of clients, of hosts, of the media, and when it was steady.
+//!
+//! A round is a drive fill: as many bytes as all drives of the arrangement hold were written by hosts. It is steady by
+//! SNIA's rule of five rounds ([`crate::steady`]) with limits that are tighter: its 20 % and 10 % are meant for
+//! operations a second of real drives, which scatter. Amplification hardly scatters and creeps, so that rule stops while it
+//! is still on its way (docs/waf.md has what that costs). The range is to be at most [`RANGE_MAX`] of the average, the line at
+//! most [`SLOPE_MAX`] of it, of all drives together and of each one.
+
+use crate::steady::{ROUNDS_IN_WINDOW, Spread};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Parts of a drive fill in which amplification is told.
+pub const OCTILES: usize = 8;
+/// Largest range of the five rounds of a steady window, of its average.
+pub const RANGE_MAX: f64 = 0.05;
+/// Largest move of the best straight line over them, of its average.
+pub const SLOPE_MAX: f64 = 0.02;
+
+/// What drives counted in a part of a drive fill.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Bytes {
+    /// Written by hosts.
+    pub host: u64,
+    /// Written to the media.
+    pub media: u64,
+    /// Erased.
+    pub erased: u64,
+}
+
+impl Bytes {
+    /// Write amplification factor; none where no host wrote.
+    pub fn waf(self) -> Option<f64> {
+        (self.host > 0).then(|| self.media as f64 / self.host as f64)
+    }
+}
+
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            host: sum.host + one.host,
+            media: sum.media + one.media,
+            erased: sum.erased + one.erased,
+        })
+    }
+}
+
+/// A drive of an arrangement.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Drive {
+    /// Whose: a tenant's name, or `all`.
+    pub name: String,
+    /// Bytes that the host sees.
+    pub logical_bytes: u64,
+    /// What it counted, by octile.
+    pub octiles: Vec<Bytes>,
+}
+
+/// What a tenant wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TenantBytes {
+    /// Its name.
+    pub name: String,
+    /// Blocks that its clients filled.
+    pub client: u64,
+    /// Blocks that its defragmentation filled.
+    pub defrag: u64,
+}
+
+/// What one arrangement of tenants came to.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Found {
+    /// Its drives.
+    pub drives: Vec<Drive>,
+    /// Its tenants.
+    pub tenants: Vec<TenantBytes>,
+    /// After how many drive fills it was steady; none: it never was.
+    pub steady_after: Option<usize>,
+}
+
+impl Found {
+    /// Whole drive fills.
+    pub fn rounds(&self) -> usize {
+        self.drives.first().map_or(0, |drive| drive.octiles.len() / OCTILES)
+    }
+
+    /// What all drives counted in octile `octile`.
+    pub fn octile(&self, octile: usize) -> Bytes {
+        self.drives.iter().filter_map(|drive| drive.octiles.get(octile).copied()).sum()
+    }
+
+    /// What all drives counted in the drive fills from `from`, from 0, to before `to`.
+    pub fn fills(&self, from: usize, to: usize) -> Bytes {
+        (from * OCTILES..to * OCTILES).map(|octile| self.octile(octile)).sum()
+    }
+
+    /// What all drives counted in all.
+    pub fn total(&self) -> Bytes {
+        self.drives.iter().flat_map(|drive| drive.octiles.iter().copied()).sum()
+    }
+
+    /// WAF of the last five drive fills, in which it was steady.
+    pub fn steady_waf(&self) -> Option<f64> {
+        let end = self.steady_after?;
+        self.fills(end - ROUNDS_IN_WINDOW, end).waf()
+    }
+
+    /// The same of one drive.
+    pub fn steady_waf_of(&self, drive: usize) -> Option<f64> {
+        let end = self.steady_after?;
+        let octiles = self.drives.get(drive)?.octiles.get((end - ROUNDS_IN_WINDOW) * OCTILES..end * OCTILES)?;
+        octiles.iter().copied().sum::<Bytes>().waf()
+    }
+
+    /// What stores wrote for each byte of their clients.
+    pub fn application_wa(&self) -> Option<f64> {
+        let (client, defrag) =
+            self.tenants.iter().fold((0, 0), |sum, tenant| (sum.0 + tenant.client, sum.1 + tenant.defrag));
+        (client > 0).then(|| (client + defrag) as f64 / client as f64)
+    }
+
+    /// Whether the last five drive fills are steady, of all drives and of each.
+    pub fn is_steady(&self) -> bool {
+        let last = self.rounds();
+        let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else { return false };
+        let is_steady = |of: &dyn Fn(usize) -> Bytes| {
+            let round = |round: usize| (round * OCTILES..(round + 1) * OCTILES).map(of).sum::<Bytes>().waf();
+            // A tenant that wrote nothing in a drive fill of all does not keep the others from being steady.
+            let rounds: Vec<f64> = (first..last).filter_map(round).collect();
+            let spread = Spread::of(&rounds);
+            rounds.is_empty() || spread.range <= RANGE_MAX * spread.average
+                && spread.slope_excursion <= SLOPE_MAX * spread.average
+        };
+        is_steady(&|octile| self.octile(octile)) && self.drives.iter().all(|drive| is_steady(&|at| drive.octiles[at]))
+    }
+}
