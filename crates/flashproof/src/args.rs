@@ -19,6 +19,7 @@ mod size;
 mod status;
 mod tenants;
 mod trace;
+mod waf;
 
 pub use align::AlignArgs;
 pub use certify::CertifyArgs;
@@ -38,6 +39,7 @@ pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
 pub use tenants::TenantsArgs;
 pub use trace::TraceArgs;
+pub use waf::WafArgs;
 
 use crate::commands::Manner;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -111,6 +113,8 @@ pub enum Task {
     Cluster(ClusterArgs),
     /// `flashproof trace`
     Trace(TraceArgs),
+    /// `flashproof waf`
+    Waf(Box<WafArgs>),
 }
 
 #[derive(Parser)]
@@ -166,6 +170,8 @@ enum Command {
     Cluster(ClusterArgs),
     /// Show what reaches a device: sizes, rates, queue and device times, from whom; from the block tracepoints
     Trace(TraceArgs),
+    /// Tell write amplification of tenants with a drive each, on one drive, and with placement handles; simulated
+    Waf(Box<WafArgs>),
 }
 
 #[derive(Parser)]
@@ -307,7 +313,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("doctor", |command| command.after_help(help::laid_out(doctor::DOCTOR_EXAMPLES)))
         .mut_subcommand("cluster", cluster::with_examples)
         .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)))
-        .mut_subcommand("trace", |command| command.after_help(help::laid_out(trace::EXAMPLES)));
+        .mut_subcommand("trace", |command| command.after_help(help::laid_out(trace::EXAMPLES)))
+        .mut_subcommand("waf", |command| command.after_help(help::laid_out(waf::EXAMPLES)));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) if args.replay.replay.is_some() => Task::Replay(Box::new(args)),
@@ -330,6 +337,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Devices(args) => Task::Devices(args),
         Command::Cluster(args) => Task::Cluster(args),
         Command::Trace(args) => Task::Trace(args),
+        Command::Waf(args) => Task::Waf(args),
     }
 }
 

@@ -7,6 +7,7 @@
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs; with the verdict of a run that just ended, as text
 //! * [`status`]: how a run or a series stands, while it goes on too
+//! * [`waf`]: write amplification of tenants, arrangement by arrangement
 //! * [`table`]: a table, as text, Markdown, HTML or CSV: also those of the commands
 
 #![forbid(unsafe_code)]
@@ -24,4 +25,5 @@ pub mod status;
 pub mod table;
 mod tables;
 mod text;
+pub mod waf;
 mod words;

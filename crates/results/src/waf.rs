@@ -128,8 +128,8 @@ impl Found {
             // A tenant that wrote nothing in a drive fill of all does not keep the others from being steady.
             let rounds: Vec<f64> = (first..last).filter_map(round).collect();
             let spread = Spread::of(&rounds);
-            rounds.is_empty() || spread.range <= RANGE_MAX * spread.average
-                && spread.slope_excursion <= SLOPE_MAX * spread.average
+            rounds.is_empty()
+                || spread.range <= RANGE_MAX * spread.average && spread.slope_excursion <= SLOPE_MAX * spread.average
         };
         is_steady(&|octile| self.octile(octile)) && self.drives.iter().all(|drive| is_steady(&|at| drive.octiles[at]))
     }

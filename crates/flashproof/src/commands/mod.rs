@@ -20,6 +20,7 @@ pub mod status;
 pub mod tenants;
 pub mod test;
 pub mod trace;
+pub mod waf;
 
 /// As whose program a command behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

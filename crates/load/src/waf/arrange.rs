@@ -137,9 +137,7 @@ impl<'a> Layout<'a> {
             let tenant = &tenants.tenants[number];
             let unit = |what, bytes: u64| match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
                 true => Ok(()),
-                false => {
-                    Err(WafError::Unit { tenant: tenant.name.clone(), what, bytes, unit_bytes: spec.unit_bytes })
-                }
+                false => Err(WafError::Unit { tenant: tenant.name.clone(), what, bytes, unit_bytes: spec.unit_bytes }),
             };
             unit("write block", tenant.write_block_bytes.into())?;
             unit("offset", range.start)?;

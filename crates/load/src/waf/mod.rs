@@ -10,6 +10,7 @@
 //! hosts write the same blocks in the same order.
 
 mod arrange;
+pub mod probe;
 
 #[cfg(test)]
 mod tests;

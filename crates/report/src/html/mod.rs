@@ -8,6 +8,7 @@ mod parts;
 mod plot;
 mod run;
 mod series;
+mod waf;
 
 use crate::document::{Document, HTML_MARK, Report};
 use crate::table::{Cell, Table};
@@ -50,6 +51,15 @@ fn page(document: &Document) -> String {
         [one] => format!("{}: {}", words::outcome(one.outcome()), said(one).0),
         several => format!("{} reports", several.len()),
     };
+    let body = html! {
+        @if several { (overview(document)) }
+        @for article in articles { (article) }
+    };
+    shell(&title, body, &plots, &document.made_by)
+}
+
+/// A page around what it says.
+fn shell(title: &str, body: Markup, plots: &plot::Plots, made_by: &str) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -66,13 +76,10 @@ fn page(document: &Document) -> String {
             body data-charts-expected=(plots.count()) {
                 noscript { p.banner { "This browser runs no scripts: charts are left out, all else is here." } }
                 p.banner #trouble hidden {}
-                main {
-                    @if several { (overview(document)) }
-                    @for article in articles { (article) }
-                }
+                main { (body) }
                 footer {
                     p {
-                        "Made by " (document.made_by) " from recorded data alone; nothing is fetched. In a chart: drag to \
+                        "Made by " (made_by) " from recorded data alone; nothing is fetched. In a chart: drag to \
                          zoom, double click to go back, click a name to hide its line."
                     }
                 }

@@ -1,0 +1,74 @@
+//! The options of `flashproof waf`.
+
+use super::compare::positive;
+use clap::Args;
+use engine::sim::size_bytes;
+use load::waf::Arrangement;
+use std::path::PathBuf;
+
+/// Options of an experiment on write amplification, or of a probe.
+#[derive(Args, Debug)]
+pub struct WafArgs {
+    /// File of the tenants, as for flashproof tenants
+    #[arg(value_name = "TENANTS", required_unless_present = "probe")]
+    pub tenants: Option<PathBuf>,
+    /// The drive: sim:ftl+... [default: sim:ftl of 16 GiB with 7 % over-provisioning, 32 KiB units and a handle a tenant]
+    #[arg(long, value_name = "DEVICE")]
+    pub on: Option<String>,
+    /// Arrangements: a drive each, one drive without handles, one drive with a placement handle each
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub arrange: Vec<Arrangement>,
+    /// Give up after so many drive fills, if it is not steady before
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(5..=1_000))]
+    pub max_fills: u16,
+    /// Seed of all random choices [default: that of the file, or 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Writes of blocks are split into commands of this size (the kernel: queue/max_sectors_kb)
+    #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = command)]
+    pub command: u32,
+    /// So many blocks are being written at once; the drive takes a command of each in turn
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub in_flight: u32,
+    /// Drive writes a day that the maker rates the drive for
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub dwpd: Option<f64>,
+    /// Terabytes written that the maker rates the drive for
+    #[arg(long, value_name = "TB", value_parser = positive, conflicts_with = "dwpd")]
+    pub tbw: Option<f64>,
+    /// Years of warranty that drive writes a day are rated for
+    #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
+    pub warranty: f64,
+    /// Vary assumptions, each by itself: op=7%:14.5%:28%,fill=40:50:60,handles=1:2:4; a name alone takes usual values.
+    /// Also lwm, record, keys, reuse, rates, command, in-flight and every parameter of the simulated drive
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub sweep: Vec<String>,
+    /// What does the firmware of this drive with its handles? Runs adversarial streams in place of tenants
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["tenants", "on", "arrange", "sweep", "html", "dwpd", "tbw"])]
+    pub probe: Option<String>,
+    /// Print all of it as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with charts, too
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+fn command(text: &str) -> Result<u32, String> {
+    let fits = |bytes: &u64| (4 << 10..=64 << 20).contains(bytes) && bytes.is_multiple_of(4 << 10);
+    match size_bytes(text).filter(fits) {
+        Some(bytes) => Ok(bytes as u32),
+        None => Err("give a multiple of 4KiB up to 64MiB, such as 128KiB".to_owned()),
+    }
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  flashproof waf examples/tenants/seed-a.toml             a drive each, one drive, one with a handle each
+  flashproof waf tenants.toml --on sim:ftl+capacity=64GiB+op=14.5%+unit=32KiB --arrange dedicated,shared
+  flashproof waf tenants.toml --html waf.html --sweep op,fill,handles    where the cliffs are, in charts
+  flashproof waf tenants.toml --dwpd 1 --json             years to the rated endurance, for a program
+  flashproof waf --probe sim:ftl+handles=3+append=per-handle+isolation=persistently    do handles isolate?
+
+Nothing is written anywhere: drives are simulated without time. Exit codes: 0 shown, 2 usage, 4 never
+steady within --max-fills. More in docs/waf.md.";

@@ -1,0 +1,227 @@
+//! `flashproof waf`: write amplification of tenants with a drive each, on one drive, and with placement handles.
+//!
+//! * `experiment`: tenants on a simulated drive, without time
+//! * `sweep`: the same with one assumption varied
+//! * `probe`: what a drive's firmware does with handles
+
+mod experiment;
+mod probe;
+mod sweep;
+
+use crate::args::WafArgs;
+use crate::console;
+use crate::failure::Failure;
+use crate::output_file::write_page;
+use engine::DeviceName;
+use engine::sim::FtlDrive;
+use experiment::{Setup, arrange};
+use load::waf::{Arrangement, Interleaving};
+use load::workload::tenants::Tenants;
+use report::comparison::Endurance;
+use report::document::Pair;
+use report::waf::{Arranged, FORMAT_VERSION, WafReport};
+use results::files::{self, Links};
+use results::units;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Seed where nobody names one: the same command gives the same result.
+const SEED: u64 = 1;
+/// No file of tenants is larger.
+const TENANTS_BYTES_MAX: u64 = 1 << 20;
+
+/// Runs the experiment, or the probe.
+pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
+    if let Some(device) = &args.probe {
+        return probe::run(device, args.seed.unwrap_or(SEED), args.json);
+    }
+    let path = args.tenants.as_deref().ok_or_else(|| Failure::usage("name a file of tenants"))?;
+    let tenants = read(path)?;
+    if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
+        return Err(Failure::usage(format!(
+            "tenant {}: cannot use its device - an arrangement decides on which drive a tenant is - leave out device, and \
+             name the drive by --on",
+            units::quoted(&tenant.name)
+        )));
+    }
+    let on = args.on.clone().unwrap_or_else(|| default_drive(tenants.tenants.len()));
+    let setup = Setup {
+        seed: args.seed.or(tenants.seed).unwrap_or(SEED),
+        drive: simulated(&on)?,
+        tenants,
+        on,
+        interleaving: Interleaving { command_bytes: args.command, in_flight: args.in_flight },
+        fills_max: usize::from(args.max_fills),
+    };
+    let sweeps = sweep::parsed(&args.sweep, &setup)?;
+    let arrangements = chosen(&args.arrange, &setup);
+    let mut report = WafReport {
+        format_version: FORMAT_VERSION,
+        made_by: crate::runner::tool(),
+        tenants: path.display().to_string(),
+        seed: setup.seed,
+        assumptions: assumptions(&setup),
+        arrangements: Vec::new(),
+        sweeps: Vec::new(),
+        remarks: Vec::new(),
+    };
+    for arrangement in &arrangements {
+        let (mut arranged, shape) = arrange(&setup, *arrangement).map_err(Failure::usage)?;
+        arranged.years = rating(args).map(|rating| years(&setup, &arranged, rating, args.warranty)).transpose()?;
+        report.assumptions.push(Pair { name: format!("drives of {arrangement}"), value: shape });
+        report.arrangements.push(arranged);
+    }
+    report.remarks = remarks(&report, args);
+    report.sweeps = sweeps.iter().map(|one| sweep::run(one, &setup, &arrangements)).collect();
+    if let Some(path) = &args.html {
+        write_page(path, &report.html())?;
+    }
+    console::result(&if args.json { report.json().map_err(Failure::environment)? } else { report.text() })?;
+    let never: Vec<_> = report.arrangements.iter().filter(|one| one.waf.is_none()).collect();
+    for one in &never {
+        console::warning(&format!(
+            "{} was not steady within {} drive fills - a result before that is of no use - give more by --max-fills",
+            one.arrangement,
+            one.counted.rounds()
+        ));
+    }
+    Ok(ExitCode::from(if never.is_empty() { 0 } else { 4 }))
+}
+
+/// Reads a file of tenants.
+fn read(path: &Path) -> Result<Tenants, Failure> {
+    let name = units::quoted(&path.display().to_string());
+    let refused =
+        |why: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {why} - name a file of tenants"));
+    let bytes = files::read(path, Links::Followed, TENANTS_BYTES_MAX).map_err(|error| refused(&error))?;
+    let text = String::from_utf8(bytes).map_err(|_| refused(&"it is no text"))?;
+    Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)
+}
+
+/// A drive for so many tenants where none is named.
+fn default_drive(tenants: usize) -> String {
+    format!(
+        "sim:ftl+capacity=16GiB+op=7%+unit=32KiB+superblock=16MiB+reserve=1+append=per-handle+isolation=persistently+handles={}",
+        tenants.clamp(1, 128)
+    )
+}
+
+/// The simulated drive of this description. Errors: it is a real one, or has no FTL.
+fn simulated(name: &str) -> Result<FtlDrive, Failure> {
+    let device: DeviceName = name.parse().map_err(Failure::usage)?;
+    match device.drive() {
+        Some(drive) => drive.ftl.clone().ok_or_else(|| {
+            Failure::usage(format!(
+                "cannot tell the amplification of {device} - it has no FTL inside - describe one: sim:ftl+..."
+            ))
+        }),
+        None => Err(Failure::usage(format!(
+            "cannot run waf on {} - this version knows the amplification of simulated drives alone, sim:ftl+... - \
+             \"flashproof tenants\" puts the same load on a device, and its telemetry has what the drive counts",
+            units::quoted(name)
+        ))),
+    }
+}
+
+/// Those that were asked for; else all that the drive has handles for.
+fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
+    if !asked.is_empty() {
+        return asked.to_vec();
+    }
+    let handles = setup.drive.spec.handles;
+    if usize::from(handles) < setup.tenants.tenants.len() && handles == 1 {
+        console::note("fdp is left out: the drive has one handle (handles= gives it more)");
+        return vec![Arrangement::Dedicated, Arrangement::Shared];
+    }
+    Arrangement::ALL.to_vec()
+}
+
+/// What was assumed, in words.
+fn assumptions(setup: &Setup) -> Vec<Pair> {
+    let Interleaving { command_bytes, in_flight } = setup.interleaving;
+    let mut pairs: Vec<Pair> = setup
+        .tenants
+        .tenants
+        .iter()
+        .map(|tenant| Pair {
+            name: tenant.name.clone(),
+            value: format!(
+                "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks {}, {} records \
+                 written a second",
+                tenant.write_block_bytes >> 10,
+                tenant.record_bytes,
+                sweep::keys_text(tenant.keys),
+                units::percent_exact(tenant.fill),
+                tenant.defrag_lwm_pct,
+                sweep::reuse_text(tenant.reuse),
+                units::number(tenant.writes.per_sec_f64()),
+            ),
+        })
+        .collect();
+    let spec = &setup.drive.spec;
+    pairs.extend([
+        Pair {
+            name: "drive".to_owned(),
+            value: format!("{}; over-provisioning {}", setup.on, ftl::over_provisioning::Both(spec.over_provisioning)),
+        },
+        Pair {
+            name: "order of writes".to_owned(),
+            value: format!(
+                "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, a \
+                 command of each in turn; what defragmentation writes follows the client's block that caused it",
+                command_bytes >> 10
+            ),
+        },
+        Pair {
+            name: "start".to_owned(),
+            value: "stores in use for long, on drives whose tenants' spaces were written once from end to end; no block is \
+                    ever deallocated"
+                .to_owned(),
+        },
+        Pair {
+            name: "steady".to_owned(),
+            value: "five drive fills range over at most 5 % of their average and their best straight line moves by at most 2 %, \
+                    for all drives together and for each"
+                .to_owned(),
+        },
+    ]);
+    pairs
+}
+
+fn rating(args: &WafArgs) -> Option<Endurance> {
+    args.tbw.map(Endurance::TerabytesWritten).or(args.dwpd.map(Endurance::DriveWritesPerDay))
+}
+
+/// Years until the media took what the drives of an arrangement are rated for.
+fn years(setup: &Setup, arranged: &Arranged, rating: Endurance, warranty: f64) -> Result<f64, Failure> {
+    let bytes: u64 = arranged.counted.drives.iter().map(|drive| drive.logical_bytes).sum();
+    let rated = rating.bytes(Some(bytes), warranty).unwrap_or(0.0);
+    let clients: f64 = setup
+        .tenants
+        .tenants
+        .iter()
+        .map(|tenant| tenant.client_blocks().per_sec_f64() * f64::from(tenant.write_block_bytes))
+        .sum();
+    let media_a_day = clients * arranged.total_wa.unwrap_or(f64::NAN) * 86_400.0;
+    Ok(rated / media_a_day / 365.0)
+}
+
+fn remarks(report: &WafReport, args: &WafArgs) -> Vec<String> {
+    let mut remarks = vec![
+        "a prediction: consistent with a measurement if that comes out alike, and validated by none - real firmware \
+         does things that no description has"
+            .to_owned(),
+    ];
+    if report.arrangements.iter().any(|one| one.years.is_some()) {
+        remarks.push(format!(
+            "years: at the file's rates, against {} of the simulated capacity; the rating is taken as bytes that the media \
+             takes, which is the least that it can mean (makers rate host writes at an amplification that they seldom say)",
+            match (args.tbw, args.dwpd) {
+                (Some(tb), _) => format!("{tb} TB written"),
+                (_, Some(n)) => format!("{n} drive writes a day for {} years", args.warranty),
+                _ => String::new(),
+            }
+        ));
+    }
+    remarks
+}

@@ -1,0 +1,313 @@
+//! Write amplification of tenants, arrangement by arrangement: tables, JSON, a page.
+//!
+//! Filled by whoever found it: without time on simulated drives, or from the counters of a real one.
+
+use crate::charts::{Axis, Chart, Line, Points, Style};
+use crate::document::{Pair, Section};
+use crate::table::{Cell, Table};
+use results::units::{self, bytes};
+use results::waf::{Found, OCTILES};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Version of the fields. Raised when one changes its meaning.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The experiment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct WafReport {
+    /// [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Program and version.
+    pub made_by: String,
+    /// The file of the tenants.
+    pub tenants: String,
+    /// Seed of all random choices.
+    pub seed: u64,
+    /// What was assumed of tenants, hosts and drives.
+    pub assumptions: Vec<Pair>,
+    /// What each arrangement came to.
+    pub arrangements: Vec<Arranged>,
+    /// One assumption after the other, varied.
+    pub sweeps: Vec<Sweep>,
+    /// What to bear in mind, each a sentence.
+    pub remarks: Vec<String>,
+}
+
+/// What one arrangement came to.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Arranged {
+    /// dedicated, shared or fdp.
+    pub arrangement: String,
+    /// Bytes that clients filled blocks with.
+    pub client_bytes: u64,
+    /// Bytes that defragmentation filled blocks with.
+    pub defrag_bytes: u64,
+    /// Bytes written to the media.
+    pub media_bytes: u64,
+    /// Superblocks erased.
+    pub erases: u64,
+    /// What stores wrote for each byte of their clients.
+    pub application_wa: Option<f64>,
+    /// WAF of the drives when it was steady; none: it never was.
+    pub waf: Option<f64>,
+    /// Their product.
+    pub total_wa: Option<f64>,
+    /// Drive fills until it was steady.
+    pub steady_after_fills: Option<usize>,
+    /// Years until the media took what the drive is rated for; none without a rating.
+    pub years: Option<f64>,
+    /// What was counted, by drive, octile and tenant.
+    pub counted: Found,
+    /// Steady WAF of each drive, as they are counted.
+    pub waf_by_drive: Vec<Option<f64>>,
+    /// Latencies of each tenant in a timed run; empty without one.
+    pub latencies: Vec<TenantLatency>,
+}
+
+/// Latencies of a stream of a tenant.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct TenantLatency {
+    /// The stream: `a/reads`.
+    pub stream: String,
+    /// Quantiles of service times, nanoseconds: 50 %, 99 %, 99.9 %.
+    pub quantiles_ns: [u64; 3],
+}
+
+/// One assumption, varied.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Sweep {
+    /// Its name: `op`.
+    pub parameter: String,
+    /// The values, as they were given.
+    pub values: Vec<String>,
+    /// By arrangement: steady WAF at each value, or why there is none.
+    pub waf: Vec<(String, Vec<SweepPoint>)>,
+}
+
+/// A point of a sweep.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SweepPoint {
+    /// Steady WAF.
+    Waf(f64),
+    /// Why there is none.
+    Missing(String),
+}
+
+impl WafReport {
+    /// One column an arrangement.
+    pub fn table(&self) -> Table {
+        let headings = self.arrangements.iter().map(|one| one.arrangement.clone());
+        let mut table = Table::new("Write amplification").text([""]).numbers(headings);
+        let mut row = |name: &str, cell: &dyn Fn(&Arranged) -> Cell| {
+            let cells = self.arrangements.iter().map(cell);
+            table.row([Cell::from(name)].into_iter().chain(cells));
+        };
+        row("written by clients", &|one| bytes(one.client_bytes as f64).into());
+        row("by defragmentation", &|one| bytes(one.defrag_bytes as f64).into());
+        row("by the media", &|one| bytes(one.media_bytes as f64).into());
+        row("WA of the application", &|one| factor(one.application_wa).into());
+        row("WAF of the drive", &|one| match one.waf {
+            Some(waf) => Cell::strong(factor(Some(waf))),
+            None => Cell::bad("not steady"),
+        });
+        row("both", &|one| factor(one.total_wa).into());
+        row("steady after, drive fills", &|one| {
+            one.steady_after_fills.map_or("-".to_owned(), |fills| fills.to_string()).into()
+        });
+        row("erases", &|one| units::Grouped(one.erases).to_string().into());
+        if self.arrangements.iter().any(|one| one.years.is_some()) {
+            row("years to the rated endurance", &|one| one.years.map_or("-".to_owned(), units::number).into());
+        }
+        table
+    }
+
+    /// WAF of each octile of each drive fill.
+    pub fn octiles(&self) -> Table {
+        let headings = (1..=OCTILES).map(|octile| format!("{octile}/8"));
+        let mut table = Table::new("WAF by octile of each drive fill")
+            .text(["arrangement"])
+            .numbers(["fill".to_owned()].into_iter().chain(headings).chain(["all".to_owned()]));
+        for one in &self.arrangements {
+            for fill in 0..one.counted.rounds() {
+                let octiles = (0..OCTILES).map(|octile| factor(one.counted.octile(fill * OCTILES + octile).waf()));
+                let name = if fill == 0 { one.arrangement.clone() } else { String::new() };
+                let whole = factor(one.counted.fills(fill, fill + 1).waf());
+                table.row([name, (fill + 1).to_string()].into_iter().chain(octiles).chain([whole]));
+            }
+        }
+        table
+    }
+
+    /// What each tenant wrote, and how its drive took it.
+    pub fn tenants_table(&self) -> Table {
+        let mut table = Table::new("Tenants").text(["arrangement", "tenant"]).numbers([
+            "clients",
+            "defragmentation",
+            "WA of the application",
+            "WAF of its drive",
+        ]);
+        for one in &self.arrangements {
+            for (number, tenant) in one.counted.tenants.iter().enumerate() {
+                let drive = if one.counted.drives.len() > 1 { number } else { 0 };
+                let host = (tenant.client > 0).then(|| (tenant.client + tenant.defrag) as f64 / tenant.client as f64);
+                table.row([
+                    if number == 0 { one.arrangement.clone() } else { String::new() },
+                    tenant.name.clone(),
+                    bytes(tenant.client as f64),
+                    bytes(tenant.defrag as f64),
+                    factor(host),
+                    factor(one.waf_by_drive.get(drive).copied().flatten()),
+                ]);
+            }
+        }
+        table
+    }
+
+    /// Latencies of tenants; without rows if none were measured.
+    pub fn latencies(&self) -> Table {
+        let mut table =
+            Table::new("Latency on the timed model").text(["arrangement", "stream"]).numbers(["p50", "p99", "p99.9"]);
+        for one in &self.arrangements {
+            for (number, latency) in one.latencies.iter().enumerate() {
+                let name = if number == 0 { one.arrangement.clone() } else { String::new() };
+                let quantiles = latency.quantiles_ns.map(units::duration);
+                table.row([name, latency.stream.clone()].into_iter().chain(quantiles));
+            }
+        }
+        table
+    }
+
+    /// What an assumption makes of the result: a row a value.
+    pub fn sweep(sweep: &Sweep) -> Table {
+        let title = format!("WAF when {} varies and all else stays", sweep.parameter);
+        let headings = sweep.waf.iter().map(|(name, _)| name.clone());
+        let mut table = Table::new(title).text([sweep.parameter.clone()]).numbers(headings);
+        for (at, value) in sweep.values.iter().enumerate() {
+            let cells = sweep.waf.iter().map(|(_, points)| match &points[at] {
+                SweepPoint::Waf(waf) => Cell::from(factor(Some(*waf))),
+                SweepPoint::Missing(_) => Cell::from("-"),
+            });
+            table.row([Cell::from(value.clone())].into_iter().chain(cells));
+        }
+        table
+    }
+
+    /// Why points of a sweep are missing, each once.
+    pub fn missing(sweep: &Sweep) -> Vec<String> {
+        let mut why: Vec<String> = Vec::new();
+        for (at, value) in sweep.values.iter().enumerate() {
+            for (_, points) in &sweep.waf {
+                let SweepPoint::Missing(reason) = &points[at] else { continue };
+                let text = format!("{}={value}: {reason}", sweep.parameter);
+                if !why.contains(&text) {
+                    why.push(text);
+                }
+            }
+        }
+        why
+    }
+
+    /// Everything as text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut part = |title: &str, body: String| {
+            if !body.is_empty() {
+                text += &format!("{}{title}\n\n{body}", if text.is_empty() { "" } else { "\n" });
+            }
+        };
+        let named =
+            |table: Table| (table.title.clone(), if table.is_empty() { String::new() } else { table.to_string() });
+        let (title, body) = named(self.table());
+        part(&title, body);
+        for table in [self.octiles(), self.tenants_table(), self.latencies()] {
+            let (title, body) = named(table);
+            part(&title, body);
+        }
+        for sweep in &self.sweeps {
+            let (title, body) = named(Self::sweep(sweep));
+            let missing = Self::missing(sweep);
+            part(&title, body + &missing.iter().map(|why| units::wrapped(why, "  ", 110)).collect::<String>());
+        }
+        let assumptions =
+            self.assumptions.iter().map(|pair| units::wrapped(&format!("{}: {}", pair.name, pair.value), "  ", 110));
+        part("Assumptions", assumptions.collect());
+        part("Remarks", self.remarks.iter().map(|remark| units::wrapped(remark, "  ", 110)).collect());
+        text
+    }
+
+    /// All of it as indented JSON.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// What [`Self::json`] may hold, as JSON Schema (draft 2020-12): `docs/waf.schema.json`.
+    pub fn schema() -> Result<String, serde_json::Error> {
+        let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+        Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<Self>())? + "\n")
+    }
+
+    /// WAF over what hosts wrote, and what varied assumptions make of it.
+    pub(crate) fn sections(&self) -> Vec<Section> {
+        let x = Axis::linear("written by hosts since the drives were filled once", "drive fills");
+        let mut chart = Chart::new("waf", "WAF over bytes written", x, Axis::linear("WAF", ""));
+        chart.wide = true;
+        chart.key = self
+            .arrangements
+            .iter()
+            .map(|one| {
+                format!("{} {}", one.arrangement, one.waf.map_or("never steady".to_owned(), |waf| factor(Some(waf))))
+            })
+            .collect::<Vec<_>>()
+            .join(", ");
+        chart.caption = "A point is an eighth of a drive fill. A line ends where it was steady: five drive fills that differ by at \
+                         most 5 % and do not climb by more than 2 %."
+            .to_owned();
+        let step = 1.0 / OCTILES as f64;
+        chart.lines = self
+            .arrangements
+            .iter()
+            .enumerate()
+            .map(|(number, one)| Line {
+                name: one.arrangement.clone(),
+                x: Points::Even { first: step, step },
+                y: (0..one.counted.rounds() * OCTILES).map(|octile| one.counted.octile(octile).waf()).collect(),
+                style: Style::line(number),
+            })
+            .collect();
+        let mut sections =
+            vec![Section::new("waf", "Over bytes written", "When is an experiment long enough?", vec![chart])];
+        let charts: Vec<Chart> = self.sweeps.iter().map(sweep_chart).collect();
+        if !charts.is_empty() {
+            let intro = "One assumption varies, all else stays as it is said below.";
+            sections.push(Section::new("sweeps", "What assumptions make of it", intro, charts));
+        }
+        sections
+    }
+}
+
+fn sweep_chart(sweep: &Sweep) -> Chart {
+    let number = |text: &String| {
+        let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        digits.parse::<f64>().ok()
+    };
+    let places: Option<Vec<f64>> = sweep.values.iter().map(number).collect();
+    let unit =
+        sweep.values.first().map_or("", |value| value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'));
+    let x = Axis::linear(&sweep.parameter, if places.is_some() { unit } else { "" });
+    let chart = Chart::new(format!("sweep-{}", sweep.parameter), sweep.parameter.clone(), x, Axis::linear("WAF", ""));
+    let Some(places) = places else { return chart.without_data("its values are words: the table has them") };
+    let lines = sweep.waf.iter().enumerate().map(|(number, (name, points))| Line {
+        name: name.clone(),
+        x: Points::Each(places.clone()),
+        y: points.iter().map(|point| if let SweepPoint::Waf(waf) = point { Some(*waf) } else { None }).collect(),
+        style: Style::points(number),
+    });
+    Chart { key: format!("WAF at {} values", sweep.values.len()), lines: lines.collect(), ..chart }
+}
+
+/// With two digits behind the point, as amplification is told.
+fn factor(factor: Option<f64>) -> String {
+    factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"))
+}
