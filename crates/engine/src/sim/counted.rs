@@ -1,7 +1,7 @@
 //! What a drive did for its host, whatever its model.
 
 use results::telemetry::Column;
-use sys::op::{Op, OpKind, Outcome};
+use sys::op::{OpKind, Outcome};
 
 /// Operations and bytes by kind.
 #[derive(Debug, Clone, Default)]
@@ -9,7 +9,7 @@ pub(super) struct Counted {
     reads: u64,
     read_bytes: u64,
     writes: u64,
-    pub(super) write_bytes: u64,
+    write_bytes: u64,
     flushes: u64,
     deallocates: u64,
     deallocated_bytes: u64,
@@ -30,19 +30,19 @@ impl Counted {
     ];
 
     #[inline]
-    pub(super) fn add(&mut self, op: &Op, outcome: Outcome) {
+    pub(super) fn add(&mut self, kind: OpKind, len: u32, outcome: Outcome) {
         if !outcome.is_done() {
             self.failed += 1;
             return;
         }
-        let (operations, bytes) = match op.kind {
+        let (operations, bytes) = match kind {
             OpKind::Read => (&mut self.reads, &mut self.read_bytes),
             OpKind::Write => (&mut self.writes, &mut self.write_bytes),
             OpKind::Deallocate => (&mut self.deallocates, &mut self.deallocated_bytes),
             OpKind::Flush => return self.flushes += 1,
         };
         *operations += 1;
-        *bytes += u64::from(op.len);
+        *bytes += u64::from(len);
     }
 
     pub(super) fn values(&self) -> [u64; 8] {

@@ -31,7 +31,7 @@ impl DriveModel for QueueModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
         let (end_ns, outcome) = self.end(op, now_ns);
-        self.counted.add(op, outcome);
+        self.counted.add(op.kind, op.len, outcome);
         let done = Done { token: op.token, submitted_ns: now_ns, outcome };
         self.ends.push(end_ns, done);
     }

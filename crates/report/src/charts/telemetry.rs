@@ -194,24 +194,27 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
     all
 }
 
-/// Counters of a drive that WAF follows from: bytes on the media, what the host wrote, and in which bytes.
-const WRITTEN: [(Column, Column, f64); 2] =
-    [(Column::SimMbmw, Column::SimHbmw, 1.0), (Column::OcpMediaBytesWritten, Column::SmartUnitsWritten, 512_000.0)];
+/// Counters of a drive that WAF follows from, the better first: bytes on the media, what the host wrote, in which bytes, and
+/// how many of those make their steps small.
+const WRITTEN: [(Column, Column, f64, f64); 3] = [
+    (Column::SimMbmw, Column::SimHbmw, 1.0, 1.0),
+    (Column::FdpMediaBytes, Column::FdpHostBytes, 1.0, 1.0),
+    (Column::OcpMediaBytesWritten, Column::SmartUnitsWritten, 512_000.0, 1000.0),
+];
 
-/// Write amplification of each drive during the run, where it counts what that takes and something was written.
+/// Write amplification of each drive during the run, where its counters went on and enough was written.
 pub(crate) fn waf(changes: &[Change]) -> Vec<(&str, f64)> {
-    let of = |(media, host, bytes): (Column, Column, f64)| {
-        let grown = move |column: Column, device: &str| {
-            let is_it = |change: &&Change| change.device == device && change.column == column.name();
-            changes.iter().find(is_it).map(|change| change.last - change.first)
-        };
-        let devices = changes.iter().filter(move |change| change.column == media.name());
-        devices.filter_map(move |change| {
-            let host_bytes = grown(host, &change.device).filter(|grown| *grown > 0.0)? * bytes;
-            Some((change.device.as_str(), grown(media, &change.device)? / host_bytes))
-        })
-    };
-    WRITTEN.into_iter().flat_map(of).collect()
+    let mut all: Vec<(&str, f64)> = Vec::new();
+    for (media, host, bytes, least) in WRITTEN {
+        for Change { device, first, last, .. } in changes.iter().filter(|change| change.column == media.name()) {
+            let host = changes.iter().find(|change| change.device == *device && change.column == host.name());
+            let written = host.map(|host| host.last - host.first).filter(|written| *written >= least);
+            if let Some(written) = written.filter(|_| last >= first && all.iter().all(|(of, _)| of != device)) {
+                all.push((device, (last - first) / (written * bytes)));
+            }
+        }
+    }
+    all
 }
 
 /// A value of a counter in words: whole.

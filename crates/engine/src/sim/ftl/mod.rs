@@ -44,8 +44,8 @@ pub struct FtlModel {
     dies: Dies,
     events: EventQueue<u64, Event>,
     collection: Collection,
-    /// What reads wait for, by token.
-    reads: Vec<Reading>,
+    /// What is in the drive, by token.
+    taken: Vec<Taken>,
     /// Writes of which not all is in the buffer yet, the first first.
     writes: VecDeque<Writing>,
     /// Units of the host that the buffer has room for, and those that are in it.
@@ -53,6 +53,8 @@ pub struct FtlModel {
     buffered_units: u32,
     random: Random,
     counted: Counted,
+    /// Bytes of the host's writes that went into the buffer.
+    host_bytes: u64,
     /// What the layer counted before the run.
     before: Counters,
 }
@@ -64,9 +66,12 @@ enum Event {
     Done(Done),
 }
 
-/// A read on dies.
-#[derive(Debug, Clone, Copy, Default)]
-struct Reading {
+/// An operation in the drive.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    kind: OpKind,
+    len: u32,
+    /// Of a read: what dies still do for it.
     parts: u32,
     submitted_ns: u64,
 }
@@ -205,12 +210,13 @@ impl FtlModel {
             dies: Dies::new(&of.flash),
             events: EventQueue::with_capacity(64),
             collection,
-            reads: Vec::new(),
+            taken: Vec::new(),
             writes: VecDeque::new(),
             buffer_units: (of.flash.buffer_bytes / u64::from(of.spec.unit_bytes)) as u32,
             buffered_units: 0,
             random,
             counted: Counted::default(),
+            host_bytes: 0,
             before: ftl.counters(),
             ftl,
             drive: drive.clone(),
@@ -248,14 +254,18 @@ impl FtlModel {
 
     #[inline]
     fn ends(&mut self, at_ns: u64, token: u32, submitted_ns: u64, outcome: Outcome) {
-        self.events.push(at_ns, Event::Done(self.done(at_ns, token, submitted_ns, outcome)));
+        self.events.push(at_ns, Event::Done(Done { token, submitted_ns, outcome }));
     }
 
-    /// An operation that ends at `at_ns`: well, if the drive is still there.
+    /// An operation ends at `at_ns`: well, if the drive is still there.
     #[inline]
-    fn done(&self, at_ns: u64, token: u32, submitted_ns: u64, outcome: Outcome) -> Done {
-        let gone = self.drive.gone_at_ns.is_some_and(|gone_ns| at_ns >= gone_ns);
-        Done { token, submitted_ns, outcome: if gone { Outcome::Errno(libc::ENODEV) } else { outcome } }
+    fn done(&mut self, at_ns: u64, mut done: Done) -> Done {
+        if self.drive.gone_at_ns.is_some_and(|gone_ns| at_ns >= gone_ns) {
+            done.outcome = Outcome::Errno(libc::ENODEV);
+        }
+        let Taken { kind, len, .. } = self.taken[done.token as usize];
+        self.counted.add(kind, len, done.outcome);
+        done
     }
 
     /// Gives a die something to do with a stripe.
@@ -273,10 +283,6 @@ impl FtlModel {
         let from_ns = now_ns + self.controller_ns;
         let (first, end) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes));
         let token = op.token as usize;
-        if self.reads.len() <= token {
-            self.reads.resize(token + 1, Reading::default());
-        }
-        self.reads[token] = Reading { parts: 0, submitted_ns: now_ns };
         // Neighbours in a stripe are read at once.
         let (mut stripe, mut units) = (0, 0);
         for unit in first..end {
@@ -291,14 +297,14 @@ impl FtlModel {
         if units > 0 {
             self.read_part(token, stripe, units, from_ns);
         }
-        if self.reads[token].parts == 0 {
+        if self.taken[token].parts == 0 {
             self.ends(from_ns, op.token, now_ns, Outcome::Done);
         }
     }
 
     #[inline]
     fn read_part(&mut self, token: usize, stripe: u32, units: u32, from_ns: u64) {
-        self.reads[token].parts += 1;
+        self.taken[token].parts += 1;
         let bytes = units * self.unit_bytes as u32;
         self.work(stripe, Work::Read { token: token as u32, bytes, from_ns }, from_ns);
     }
@@ -344,6 +350,7 @@ impl FtlModel {
             let Writing { token, submitted_ns, units, .. } = *write;
             if units == 0 {
                 self.writes.pop_front();
+                self.host_bytes += u64::from(self.taken[token as usize].len);
                 self.ends(now_ns + self.controller_ns, token, submitted_ns, Outcome::Done);
             }
             self.work_of_call(NO_STEP, now_ns);
@@ -374,12 +381,14 @@ fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
 impl DriveModel for FtlModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        if let Some((errno, at_ns)) = self.refusal(op, now_ns) {
-            let outcome = Outcome::Errno(errno);
-            self.counted.add(op, outcome);
-            return self.ends(at_ns, op.token, now_ns, outcome);
+        let (token, taken) = (op.token as usize, Taken { kind: op.kind, len: op.len, parts: 0, submitted_ns: now_ns });
+        if self.taken.len() <= token {
+            self.taken.resize(token + 1, taken);
         }
-        self.counted.add(op, Outcome::Done);
+        self.taken[token] = taken;
+        if let Some((errno, at_ns)) = self.refusal(op, now_ns) {
+            return self.ends(at_ns, op.token, now_ns, Outcome::Errno(errno));
+        }
         match op.kind {
             OpKind::Read => return self.read(op, now_ns),
             OpKind::Write if op.len > 0 => return self.write(op, now_ns),
@@ -398,7 +407,7 @@ impl DriveModel for FtlModel {
     fn advance(&mut self) -> Option<Done> {
         let (now_ns, event) = self.events.pop()?;
         let turn = match event {
-            Event::Done(done) => return Some(done),
+            Event::Done(done) => return Some(self.done(now_ns, done)),
             Event::Turn(turn) => turn,
         };
         let (ended, next) = self.dies.end(turn, now_ns);
@@ -407,10 +416,10 @@ impl DriveModel for FtlModel {
         }
         match ended? {
             Work::Read { token, .. } => {
-                let read = &mut self.reads[token as usize];
+                let read = &mut self.taken[token as usize];
                 read.parts -= 1;
-                let Reading { parts, submitted_ns } = *read;
-                return (parts == 0).then(|| self.done(now_ns, token, submitted_ns, Outcome::Done));
+                let Taken { parts, submitted_ns, .. } = *read;
+                return (parts == 0).then(|| self.done(now_ns, Done { token, submitted_ns, outcome: Outcome::Done }));
             }
             Work::Collect { step, .. } => self.collected(step, now_ns),
             Work::Program { stripe, host_units, step } => {
@@ -429,7 +438,7 @@ impl DriveModel for FtlModel {
         let Counters { hbmw: _, mbmw, mbe } = self.ftl.counters().since(self.before);
         let read_bytes = self.collection.read_units * self.unit_bytes;
         // Of a unit that is written in part the host wrote only that.
-        let own = [self.counted.write_bytes, mbmw, mbe, read_bytes, u64::from(self.ftl.free_superblocks())];
+        let own = [self.host_bytes, mbmw, mbe, read_bytes, u64::from(self.ftl.free_superblocks())];
         Self::columns().into_iter().zip(self.counted.values().into_iter().chain(own)).collect()
     }
 }
