@@ -38,6 +38,7 @@ mod tenants;
 mod terminal;
 mod trace;
 mod tracing;
+mod waf;
 
 #[test]
 fn every_file_of_tests_is_part_of_this_program() {

@@ -102,7 +102,7 @@ impl Spec {
         // Superblock 0 is none of the drive's, see `Map`.
         let per_superblock = self.superblock_bytes / unit;
         let flash_units = u128::from(self.superblocks() + 1) * u128::from(per_superblock);
-        if flash_units > UNITS_MAX {
+        if flash_units >= UNITS_MAX {
             return Err(SpecError::TooManyUnits { units: flash_units, unit });
         }
         // With no more than the reserve free and all append points full there must be a superblock with an invalid unit.

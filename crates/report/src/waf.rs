@@ -61,17 +61,6 @@ pub struct Arranged {
     pub counted: Found,
     /// Steady WAF of each drive, as they are counted.
     pub waf_by_drive: Vec<Option<f64>>,
-    /// Latencies of each tenant in a timed run; empty without one.
-    pub latencies: Vec<TenantLatency>,
-}
-
-/// Latencies of a stream of a tenant.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct TenantLatency {
-    /// The stream: `a/reads`.
-    pub stream: String,
-    /// Quantiles of service times, nanoseconds: 50 %, 99 %, 99.9 %.
-    pub quantiles_ns: [u64; 3],
 }
 
 /// One assumption, varied.
@@ -165,20 +154,6 @@ impl WafReport {
         table
     }
 
-    /// Latencies of tenants; without rows if none were measured.
-    pub fn latencies(&self) -> Table {
-        let mut table =
-            Table::new("Latency on the timed model").text(["arrangement", "stream"]).numbers(["p50", "p99", "p99.9"]);
-        for one in &self.arrangements {
-            for (number, latency) in one.latencies.iter().enumerate() {
-                let name = if number == 0 { one.arrangement.clone() } else { String::new() };
-                let quantiles = latency.quantiles_ns.map(units::duration);
-                table.row([name, latency.stream.clone()].into_iter().chain(quantiles));
-            }
-        }
-        table
-    }
-
     /// What an assumption makes of the result: a row a value.
     pub fn sweep(sweep: &Sweep) -> Table {
         let title = format!("WAF when {} varies and all else stays", sweep.parameter);
@@ -221,7 +196,7 @@ impl WafReport {
             |table: Table| (table.title.clone(), if table.is_empty() { String::new() } else { table.to_string() });
         let (title, body) = named(self.table());
         part(&title, body);
-        for table in [self.octiles(), self.tenants_table(), self.latencies()] {
+        for table in [self.octiles(), self.tenants_table()] {
             let (title, body) = named(table);
             part(&title, body);
         }

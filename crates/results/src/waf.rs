@@ -2,9 +2,8 @@
 //!
 //! A round is a drive fill: as many bytes as all drives of the arrangement hold were written by hosts. It is steady by
 //! SNIA's rule of five rounds ([`crate::steady`]) with limits that are tighter: its 20 % and 10 % are meant for
-//! operations a second of real drives, which scatter. Amplification hardly scatters and creeps, so that rule stops while it
-//! is still on its way (docs/waf.md has what that costs). The range is to be at most [`RANGE_MAX`] of the average, the line at
-//! most [`SLOPE_MAX`] of it, of all drives together and of each one.
+//! operations a second of real drives, which scatter. Amplification hardly scatters, and creeps. The range is to be at most
+//! [`RANGE_MAX`] of the average, the line at most [`SLOPE_MAX`] of it, of all drives together and of each one.
 
 use crate::steady::{ROUNDS_IN_WINDOW, Spread};
 use schemars::JsonSchema;
@@ -107,9 +106,14 @@ impl Found {
 
     /// The same of one drive.
     pub fn steady_waf_of(&self, drive: usize) -> Option<f64> {
-        let end = self.steady_after?;
-        let octiles = self.drives.get(drive)?.octiles.get((end - ROUNDS_IN_WINDOW) * OCTILES..end * OCTILES)?;
-        octiles.iter().copied().sum::<Bytes>().waf()
+        self.steady_bytes_of(drive, self.steady_after?).waf()
+    }
+
+    /// What one drive counted in the five drive fills up to `end`; nothing where there is none.
+    pub fn steady_bytes_of(&self, drive: usize, end: usize) -> Bytes {
+        let window = end.saturating_sub(ROUNDS_IN_WINDOW) * OCTILES..end * OCTILES;
+        let octiles = self.drives.get(drive).and_then(|drive| drive.octiles.get(window)).unwrap_or_default();
+        octiles.iter().copied().sum()
     }
 
     /// What stores wrote for each byte of their clients.
@@ -125,12 +129,18 @@ impl Found {
         let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else { return false };
         let is_steady = |of: &dyn Fn(usize) -> Bytes| {
             let round = |round: usize| (round * OCTILES..(round + 1) * OCTILES).map(of).sum::<Bytes>().waf();
-            // A tenant that wrote nothing in a drive fill of all does not keep the others from being steady.
             let rounds: Vec<f64> = (first..last).filter_map(round).collect();
             let spread = Spread::of(&rounds);
-            rounds.is_empty()
-                || spread.range <= RANGE_MAX * spread.average && spread.slope_excursion <= SLOPE_MAX * spread.average
+            rounds.len() == ROUNDS_IN_WINDOW
+                && spread.range <= RANGE_MAX * spread.average
+                && spread.slope_excursion <= SLOPE_MAX * spread.average
         };
-        is_steady(&|octile| self.octile(octile)) && self.drives.iter().all(|drive| is_steady(&|at| drive.octiles[at]))
+        is_steady(&|octile| self.octile(octile))
+            && self.drives.iter().all(|drive| {
+                let host: u64 = drive.octiles.iter().map(|octile| octile.host).sum();
+                // One of a tenant that only reads keeps nobody from being steady; one that was hardly written has not
+                // begun to collect.
+                host == 0 || host >= drive.logical_bytes && is_steady(&|at| drive.octiles[at])
+            })
     }
 }

@@ -123,7 +123,7 @@ pub struct Placed<'a> {
 pub struct Layout<'a> {
     /// At least one.
     pub drives: Vec<DriveOf>,
-    /// Those that write.
+    /// Those that only read, too: their data is on the drive.
     pub tenants: Vec<Placed<'a>>,
 }
 
@@ -143,10 +143,21 @@ impl<'a> Layout<'a> {
             unit("offset", range.start)?;
             placed.push((number, tenant, range));
         }
-        placed.retain(|(_, tenant, _)| !tenant.writes.is_zero());
-        if placed.is_empty() {
+        let mut writers = 0;
+        for (handle, tenant, _) in &mut placed {
+            // Who only reads has the handle behind those of the others, or shares the last.
+            let writes = usize::from(!tenant.writes.is_zero());
+            (*handle, writers) = (if writes == 1 { writers } else { usize::MAX }, writers + writes);
+        }
+        if writers == 0 {
             return Err(WafError::NoWrites);
         }
+        let last = usize::from(spec.handles).saturating_sub(1);
+        placed.iter_mut().for_each(|(handle, ..)| {
+            if *handle == usize::MAX {
+                *handle = writers.min(last);
+            }
+        });
         let one = |handles| vec![DriveOf { name: "all".to_owned(), spec: Spec { handles, ..spec.clone() } }];
         let on_one = |handles: &dyn Fn(usize, &Tenant) -> [u16; 2]| {
             let place = |(number, tenant, range): (usize, &'a Tenant, _)| Placed {

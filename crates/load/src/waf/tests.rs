@@ -135,3 +135,32 @@ fn what_never_settles_ends_at_its_bound() {
     let found = Experiment::new(&layout, Interleaving::default(), 1).unwrap().run(3, |_| true).unwrap();
     assert_eq!((found.rounds(), found.steady_after, found.steady_waf()), (3, None, None));
 }
+
+#[test]
+fn data_that_is_only_read_is_on_the_drive_and_keeps_nobody_from_being_steady() {
+    let text = "[defaults]\nrecord-bytes = 1100\nfill-pct = 50\nwrite-block = \"128KiB\"\n\
+                [[tenant]]\nname = \"reads\"\nreads-per-sec = 1000\n[[tenant]]\nname = \"writes\"\nwrites-per-sec = 1000\n";
+    let tenants = Tenants::parse("test", text).unwrap();
+    for (arrangement, drives) in [(Arrangement::Shared, 1), (Arrangement::Fdp, 1), (Arrangement::Dedicated, 2)] {
+        let (found, experiment) = found(arrangement, &tenants, &spec(0.145), 3);
+        assert_eq!(experiment.drives().len(), drives);
+        for drive in experiment.drives() {
+            assert_eq!(drive.mapped_units(), drive.units(), "{arrangement}");
+        }
+        assert!(found.steady_after.is_some() && found.tenants[0].client == 0, "{arrangement}");
+    }
+}
+
+#[test]
+fn a_drive_that_is_hardly_written_is_not_steady() {
+    let tenants = tenants([1000, 1, 1, 1], 50, "uniform");
+    let spec = spec(0.145);
+    let layout = Layout::new(Arrangement::Dedicated, &tenants, &spec).unwrap();
+    let found = Experiment::new(&layout, Interleaving::default(), 1).unwrap().run(12, |_| true).unwrap();
+    let host: u64 = found.drives[3].octiles.iter().map(|octile| octile.host).sum();
+    assert!(
+        host < found.drives[3].logical_bytes / 2 && found.steady_after.is_none(),
+        "{host} {:?}",
+        found.steady_after
+    );
+}

@@ -12,14 +12,12 @@ impl WafReport {
         let mut plots = Plots::default();
         let title = format!("Write amplification of {}", self.tenants);
         let sections = self.sections();
-        let latencies = self.latencies();
         let assumptions = self.assumptions.iter().map(|pair| (pair.name.clone(), pair.value.clone()));
         let body = html! {
             article {
                 h1 { (title) }
                 (self.table())
                 @for of in &sections { (charts(of, "", 2, &mut plots)) }
-                @if !latencies.is_empty() { (latencies) }
                 @for sweep in &self.sweeps { (Self::sweep(sweep)) (list(&Self::missing(sweep))) }
                 (self.tenants_table())
                 details { summary { "WAF by octile of each drive fill" } (self.octiles()) }

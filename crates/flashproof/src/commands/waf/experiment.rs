@@ -53,7 +53,6 @@ pub fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, Str
         steady_after_fills: counted.steady_after,
         years: None,
         waf_by_drive: (0..counted.drives.len()).map(|drive| counted.steady_waf_of(drive)).collect(),
-        latencies: Vec::new(),
         counted,
     };
     Ok((arranged, shapes))

@@ -9,26 +9,22 @@ mod probe;
 mod sweep;
 
 use crate::args::WafArgs;
+use crate::commands::tenants;
 use crate::console;
 use crate::failure::Failure;
 use crate::output_file::write_page;
 use engine::DeviceName;
 use engine::sim::FtlDrive;
 use experiment::{Setup, arrange};
-use load::waf::{Arrangement, Interleaving};
-use load::workload::tenants::Tenants;
+use load::waf::{Arrangement, Interleaving, Layout, WafError};
 use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, WafReport};
-use results::files::{self, Links};
 use results::units;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Seed where nobody names one: the same command gives the same result.
 const SEED: u64 = 1;
-/// No file of tenants is larger.
-const TENANTS_BYTES_MAX: u64 = 1 << 20;
 
 /// Runs the experiment, or the probe.
 pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
@@ -36,7 +32,7 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
         return probe::run(device, args.seed.unwrap_or(SEED), args.json);
     }
     let path = args.tenants.as_deref().ok_or_else(|| Failure::usage("name a file of tenants"))?;
-    let tenants = read(path)?;
+    let (tenants, _) = tenants::read(path)?;
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
         return Err(Failure::usage(format!(
             "tenant {}: cannot use its device - an arrangement decides on which drive a tenant is - leave out device, and \
@@ -67,7 +63,7 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
     };
     for arrangement in &arrangements {
         let (mut arranged, shape) = arrange(&setup, *arrangement).map_err(Failure::usage)?;
-        arranged.years = rating(args).map(|rating| years(&setup, &arranged, rating, args.warranty)).transpose()?;
+        arranged.years = rating(args).and_then(|rating| years(&setup, &arranged, rating, args.warranty));
         report.assumptions.push(Pair { name: format!("drives of {arrangement}"), value: shape });
         report.arrangements.push(arranged);
     }
@@ -86,16 +82,6 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
         ));
     }
     Ok(ExitCode::from(if never.is_empty() { 0 } else { 4 }))
-}
-
-/// Reads a file of tenants.
-fn read(path: &Path) -> Result<Tenants, Failure> {
-    let name = units::quoted(&path.display().to_string());
-    let refused =
-        |why: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {why} - name a file of tenants"));
-    let bytes = files::read(path, Links::Followed, TENANTS_BYTES_MAX).map_err(|error| refused(&error))?;
-    let text = String::from_utf8(bytes).map_err(|_| refused(&"it is no text"))?;
-    Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)
 }
 
 /// A drive for so many tenants where none is named.
@@ -128,12 +114,13 @@ fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !asked.is_empty() {
         return asked.to_vec();
     }
-    let handles = setup.drive.spec.handles;
-    if usize::from(handles) < setup.tenants.tenants.len() && handles == 1 {
-        console::note("fdp is left out: the drive has one handle (handles= gives it more)");
-        return vec![Arrangement::Dedicated, Arrangement::Shared];
+    match Layout::new(Arrangement::Fdp, &setup.tenants, &setup.drive.spec) {
+        Err(error @ WafError::Handles { .. }) => {
+            console::note(&format!("fdp is left out - {error}"));
+            vec![Arrangement::Dedicated, Arrangement::Shared]
+        }
+        _ => Arrangement::ALL.to_vec(),
     }
-    Arrangement::ALL.to_vec()
 }
 
 /// What was assumed, in words.
@@ -192,18 +179,22 @@ fn rating(args: &WafArgs) -> Option<Endurance> {
     args.tbw.map(Endurance::TerabytesWritten).or(args.dwpd.map(Endurance::DriveWritesPerDay))
 }
 
-/// Years until the media took what the drives of an arrangement are rated for.
-fn years(setup: &Setup, arranged: &Arranged, rating: Endurance, warranty: f64) -> Result<f64, Failure> {
-    let bytes: u64 = arranged.counted.drives.iter().map(|drive| drive.logical_bytes).sum();
-    let rated = rating.bytes(Some(bytes), warranty).unwrap_or(0.0);
-    let clients: f64 = setup
-        .tenants
-        .tenants
-        .iter()
-        .map(|tenant| tenant.client_blocks().per_sec_f64() * f64::from(tenant.write_block_bytes))
-        .sum();
-    let media_a_day = clients * arranged.total_wa.unwrap_or(f64::NAN) * 86_400.0;
-    Ok(rated / media_a_day / 365.0)
+/// Years until the media of one of the drives took what that drive is rated for; none where it was never steady. A
+/// rating is that of all flash of the arrangement: each drive has its part of it.
+fn years(setup: &Setup, arranged: &Arranged, rating: Endurance, warranty: f64) -> Option<f64> {
+    let drives = &arranged.counted.drives;
+    let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();
+    let rated = rating.bytes(Some(bytes), warranty)?;
+    let tenants = setup.tenants.tenants.iter();
+    let clients: f64 =
+        tenants.map(|tenant| tenant.client_blocks().per_sec_f64() * f64::from(tenant.write_block_bytes)).sum();
+    let media_a_day = clients * arranged.total_wa? * 86_400.0;
+    let end = arranged.steady_after_fills?;
+    let media = |drive: usize| arranged.counted.steady_bytes_of(drive, end).media as f64;
+    let all: f64 = (0..drives.len()).map(media).sum();
+    let of =
+        |drive: usize| rated * drives[drive].logical_bytes as f64 / bytes as f64 / (media_a_day * media(drive) / all);
+    (0..drives.len()).map(of).min_by(f64::total_cmp).map(|days| days / 365.0)
 }
 
 fn remarks(report: &WafReport, args: &WafArgs) -> Vec<String> {

@@ -84,11 +84,13 @@ impl TenantLoad {
     /// Refuses handles that a simulated drive does not have. Those of real ones are looked up before they are opened.
     fn check_placements(&self) -> Result<(), CannotRun> {
         let Some(drive) = self.device.drive() else { return Ok(()) };
+        // With one handle there is nothing to name, and the drive takes no placement.
         let handles = drive.ftl.as_ref().map_or(0, |ftl| ftl.spec.handles);
+        let handles = if handles > 1 { handles } else { 0 };
         match self.placements(&self.device).iter().find(|placement| placement.0 > handles) {
             None => Ok(()),
             Some(placement) => Err(CannotRun(format!(
-                "tenant {}: cannot write by placement handle {} of {} - it has {handles} - give it more (\"sim:ftl+handles=4\"), leave \
+                "tenant {}: cannot write by placement handle {} of {} - it takes {handles} - give it more (\"sim:ftl+handles=4\"), leave \
                  placement out, or let tenants share handles",
                 quoted(&self.tenant().name),
                 placement.0,

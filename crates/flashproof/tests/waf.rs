@@ -1,0 +1,95 @@
+//! Write amplification of tenants as a user sees it: table, JSON, page, sweep, probe, and what is refused.
+
+use crate::support::{Bench, Ended};
+use serde_json::Value;
+use std::path::Path;
+
+/// The seed's tenants on a drive that is small enough for a test.
+const DRIVE: &str =
+    "sim:ftl+capacity=8GiB+op=14.5%+unit=32KiB+superblock=8MiB+reserve=1+append=per-handle+isolation=persistently";
+
+fn waf(bench: &Bench, arguments: &[&str]) -> Ended {
+    let tenants = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tenants/seed-a.toml");
+    bench.write("seed.toml", std::fs::read(tenants).unwrap());
+    bench.flashproof(&[&["waf"], arguments].concat())
+}
+
+fn drive(more: &str) -> String {
+    format!("{DRIVE}{more}")
+}
+
+#[test]
+fn the_seeds_tenants_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_the_same() {
+    let bench = Bench::new();
+    let drive = drive("+handles=4");
+    let arguments = ["seed.toml", "--on", &drive, "--dwpd", "1", "--html", "waf.html"];
+    let ended = waf(&bench, &arguments);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("WAF of the drive") && ended.stdout.contains("consistent with"), "{}", ended.stdout);
+    let page = bench.text("waf.html");
+    assert!(page.contains("WAF over bytes written") && page.contains("data-charts-expected=\"1\""));
+    let json: Value = serde_json::from_str(&waf(&bench, &["seed.toml", "--on", &drive, "--json"]).stdout).unwrap();
+    let of = |number: usize| json["arrangements"][number]["waf"].as_f64().unwrap();
+    let (dedicated, shared, fdp) = (of(0), of(1), of(2));
+    assert!((shared - 1.84).abs() < 0.10 && (dedicated - 1.08).abs() < 0.03 && fdp < 1.3, "{json:#}");
+    for waf in [dedicated, shared, fdp] {
+        assert!(ended.stdout.contains(&format!("{waf:.2}")), "{waf}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
+    let bench = Bench::new();
+    let drive = drive("+handles=4").replace("8GiB", "1GiB").replace("8MiB", "1MiB");
+    let sweep = ["seed.toml", "--on", &drive, "--arrange", "shared", "--json", "--sweep", "op=7%:28%,fill=50:95"];
+    let ended = waf(&bench, &sweep);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let point = |sweep: usize, at: usize| &json["sweeps"][sweep]["waf"][0][1][at];
+    assert!(point(0, 0)["waf"].as_f64().unwrap() > 1.5 * point(0, 1)["waf"].as_f64().unwrap(), "{json:#}");
+    assert!(point(1, 1)["missing"].as_str().unwrap().contains("fill"), "{json:#}");
+}
+
+#[test]
+fn the_probe_names_what_firmware_does_and_nothing_of_a_drive_that_isolates() {
+    let bench = Bench::new();
+    let probe = |more: &str| {
+        let drive = format!(
+            "sim:ftl+capacity=512MiB+op=10%+unit=32KiB+superblock=1MiB+reserve=1+handles=3+append=per-handle\
+             +isolation=persistently{more}"
+        );
+        bench.flashproof(&["waf", "--probe", &drive]).stdout
+    };
+    assert!(probe("").contains("  isolates: "));
+    for (firmware, said) in [
+        ("mixes-handles", "mixes others' valid data"),
+        ("collects-all-handles", "moves the data of idle handles"),
+        ("collects-sequential-early", "reclaims long sequential streams early"),
+    ] {
+        let text = probe(&format!("+firmware={firmware}"));
+        assert!(text.contains(said) && !text.contains("  isolates: "), "{firmware}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_to_do() {
+    let bench = Bench::new();
+    let few = drive("+handles=3");
+    let coarse = few.replace("unit=32KiB", "unit=64KiB");
+    for (arguments, said) in [
+        (vec!["seed.toml", "--on", &few, "--arrange", "fdp"], "cannot give 4 placement handles - the drive has 3"),
+        (vec!["seed.toml", "--on", &coarse, "--arrange", "shared"], "is no multiple of the drive's mapping unit"),
+        (vec!["seed.toml", "--on", "sim:"], "it has no FTL inside"),
+        (vec!["seed.toml", "--on", "/dev/nowhere"], "simulated drives alone"),
+        (vec!["seed.toml", "--on", "sim:ftl+op=0%"], "op is"),
+        (vec!["seed.toml", "--sweep", "colour"], "it has no usual values"),
+        (vec!["/dev/zero"], "cannot read"),
+        (vec!["--probe", "sim:ftl+handles=1"], "it has 1 placement handle"),
+    ] {
+        let ended = waf(&bench, &arguments);
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
+    }
+    let one = drive("+handles=4");
+    let ended = waf(&bench, &["seed.toml", "--on", &one, "--arrange", "shared", "--max-fills", "5"]);
+    assert_eq!(ended.code, Some(4), "not steady within 5 fills: {}", ended.stderr);
+}
