@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest that a boot or a command may take; only against hanging.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
