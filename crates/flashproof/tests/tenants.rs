@@ -86,7 +86,7 @@ fn what_cannot_be_run_is_refused_with_what_and_why() {
         bench.flashproof(&["tenants", path, "--on", "sim:"]).expect_error(2, &[why]);
     }
     for (more, why) in [
-        ("placement = 1", "tenant \"b\": cannot write by placement handle 1 of sim: - it has 0"),
+        ("placement = 1", "tenant \"b\": cannot write by placement handle 1 of sim: - it takes 0"),
         ("at = \"1MiB\"\nspace = \"1GiB\"", "tenant \"a\" has bytes 0 to"),
         ("fill-pct = 80", "lower fill-pct to 71.8 at most"),
         (

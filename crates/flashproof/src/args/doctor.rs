@@ -26,10 +26,6 @@ pub struct DevicesArgs {
     /// Print all that is known of each as JSON
     #[arg(long)]
     pub json: bool,
-    /// Print the nvme-cli commands that give the namespace DEVICE placement handles (FDP), what each erases, and the way
-    /// back; run none of them
-    #[arg(long, value_name = "DEVICE", conflicts_with = "json")]
-    pub how: Option<String>,
 }
 
 pub(super) const DOCTOR_EXAMPLES: &str = "\
@@ -45,7 +41,6 @@ notes do not count. Every check is explained in docs/doctor.md.";
 pub(super) const DEVICES_EXAMPLES: &str = "\
 Examples:
   flashproof devices                              run as root: others cannot look at what is on a device
-  flashproof devices --how /dev/nvme1n1           how it gets placement handles
   flashproof devices --json | jq -r '.devices[] | select(.safe == \"yes\").path'
 
 Safe to test: \"yes\" nothing stands against it; \"asks\" something is on it that would be asked about, and

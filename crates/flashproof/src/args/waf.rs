@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub struct WafArgs {
     /// File of the tenants, as for flashproof tenants
-    #[arg(value_name = "TENANTS", required_unless_present = "probe")]
+    #[arg(value_name = "TENANTS", required_unless_present_any = ["probe", "how"])]
     pub tenants: Option<PathBuf>,
     /// The drive: sim:ftl+... [default: sim:ftl of 16 GiB with 7 % over-provisioning, 32 KiB units and a handle a tenant]
     #[arg(long, value_name = "DEVICE")]
@@ -52,6 +52,10 @@ pub struct WafArgs {
     /// Write a page with charts, too
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print the nvme-cli commands that give the namespace DEVICE placement handles (FDP), what each erases, and the way
+    /// back; run none of them
+    #[arg(long, value_name = "DEVICE", exclusive = true)]
+    pub how: Option<String>,
 }
 
 fn command(text: &str) -> Result<u32, String> {
@@ -69,6 +73,7 @@ Examples:
   flashproof waf tenants.toml --html waf.html --sweep op,fill,handles    where the cliffs are, in charts
   flashproof waf tenants.toml --dwpd 1 --json             years to the rated endurance, for a program
   flashproof waf --probe sim:ftl+handles=3+append=per-handle+isolation=persistently    do handles isolate?
+  flashproof waf --how /dev/nvme1n1                       the commands that give a namespace handles, for you to run
 
 Nothing is written anywhere: drives are simulated without time. Exit codes: 0 shown, 2 usage, 4 never
 steady within --max-fills. More in docs/waf.md.";

@@ -20,9 +20,6 @@ const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRA
 
 /// Looks at every device and prints the table.
 pub fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
-    if let Some(device) = &args.how {
-        return super::how::run(device);
-    }
     let (disks, empty) = discover::list(&Roots::default());
     let paths: Vec<String> =
         disks.into_iter().flat_map(|listed| std::iter::once(listed.disk).chain(listed.partitions)).collect();

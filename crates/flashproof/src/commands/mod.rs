@@ -7,7 +7,6 @@ pub mod compare;
 pub mod config;
 pub mod devices;
 pub mod doctor;
-pub mod how;
 pub mod latency;
 pub mod loglatency;
 pub mod prep;

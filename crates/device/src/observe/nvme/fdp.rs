@@ -185,7 +185,7 @@ impl fmt::Display for Fdp {
         } else if let Some(hindrance) = self.hindrance() {
             writeln!(
                 f,
-                "{hindrance}: no write can name one (`flashproof devices --how DEVICE` prints how to change that)"
+                "{hindrance}: no write can name one (`flashproof waf --how DEVICE` prints how to change that)"
             )?;
         }
         if let Some(Statistics { host_bytes, media_bytes, erased_bytes }) = self.statistics {

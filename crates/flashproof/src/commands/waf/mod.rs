@@ -3,8 +3,10 @@
 //! * `experiment`: tenants on a simulated drive, without time
 //! * `sweep`: the same with one assumption varied
 //! * `probe`: what a drive's firmware does with handles
+//! * `how`: the commands that give a real drive's namespace handles
 
 mod experiment;
+mod how;
 mod probe;
 mod sweep;
 
@@ -28,6 +30,9 @@ const SEED: u64 = 1;
 
 /// Runs the experiment, or the probe.
 pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
+    if let Some(device) = &args.how {
+        return how::run(device);
+    }
     if let Some(device) = &args.probe {
         return probe::run(device, args.seed.unwrap_or(SEED), args.json);
     }

@@ -193,7 +193,7 @@ fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refuse
         "tenant \"b\": cannot write by placement handle 3 of sim:ftl+handles=2 - it has 2 - give it more (\"sim:ftl+handles=4\"), \
          leave placement out, or let tenants share handles"
     );
-    assert!(refused("sim:").contains("tenant \"a\": cannot write by placement handle 1 of sim: - it has 0"));
+    assert!(refused("sim:").contains("tenant \"a\": cannot write by placement handle 1 of sim: - it takes 0"));
     let real = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), Some(&"/dev/x".parse().unwrap())).unwrap();
     let asked: Vec<_> = real.iter().map(|load| load.placements(&load.device)).collect();
     assert_eq!(asked, [vec![Placement(1); 2], vec![Placement(2), Placement(3)]]);

@@ -1,4 +1,4 @@
-//! `flashproof devices --how DEVICE`: the nvme-cli commands that give a namespace placement handles, made from what the drive
+//! `flashproof waf --how DEVICE`: the nvme-cli commands that give a namespace placement handles, made from what the drive
 //! tells of itself. They are printed and never run: what each erases stands beside it, and the way back below.
 //!
 //! Handles are given when a namespace is created (Namespace Management, NPHNDLS), and FDP is switched for a whole
