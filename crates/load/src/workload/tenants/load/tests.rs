@@ -190,10 +190,13 @@ fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refuse
     };
     assert_eq!(
         refused("sim:ftl+handles=2"),
-        "tenant \"b\": cannot write by placement handle 3 of sim:ftl+handles=2 - it has 2 - give it more (\"sim:ftl+handles=4\"), \
+        "tenant \"b\": cannot write by placement handle 3 of sim:ftl+handles=2 - it takes 2 - give it more (\"sim:ftl+handles=4\"), \
          leave placement out, or let tenants share handles"
     );
-    assert!(refused("sim:").contains("tenant \"a\": cannot write by placement handle 1 of sim: - it takes 0"));
+    for none in ["sim:", "sim:ftl"] {
+        let refused = refused(none);
+        assert!(refused.contains(&format!("cannot write by placement handle 1 of {none} - it takes 0")), "{refused}");
+    }
     let real = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), Some(&"/dev/x".parse().unwrap())).unwrap();
     let asked: Vec<_> = real.iter().map(|load| load.placements(&load.device)).collect();
     assert_eq!(asked, [vec![Placement(1); 2], vec![Placement(2), Placement(3)]]);
