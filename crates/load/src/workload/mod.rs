@@ -21,6 +21,8 @@ pub mod act;
 pub mod prepare;
 pub mod replay;
 pub mod tenants;
+#[cfg(test)]
+mod test_sink;
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::Plan;

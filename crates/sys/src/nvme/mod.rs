@@ -88,9 +88,9 @@ pub enum QueryError {
     Io(#[from] io::Error),
 }
 
-/// `struct nvme_passthru_cmd`.
+/// `struct nvme_passthru_cmd`, and `struct nvme_uring_cmd`, of which the last field is reserved.
 #[repr(C)]
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Command {
     opcode: u8,
     flags: u8,

@@ -8,6 +8,7 @@
 //! Sources: `include/uapi/linux/nvme_ioctl.h` (`struct nvme_uring_cmd`), `drivers/nvme/host/ioctl.c` of the kernel;
 //! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management).
 
+use super::Command;
 use super::status::Status;
 use crate::buffer::{Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
@@ -45,30 +46,6 @@ pub struct Namespace {
     pub fua: bool,
     /// What a write carries for placement 1, 2...: the namespace's placement list.
     pub placement_ids: Vec<u16>,
-}
-
-/// `struct nvme_uring_cmd`.
-#[repr(C)]
-#[derive(Debug, Default, Clone, Copy)]
-struct Command {
-    opcode: u8,
-    flags: u8,
-    reserved: u16,
-    nsid: u32,
-    cdw2: u32,
-    cdw3: u32,
-    metadata: u64,
-    addr: u64,
-    metadata_len: u32,
-    data_len: u32,
-    cdw10: u32,
-    cdw11: u32,
-    cdw12: u32,
-    cdw13: u32,
-    cdw14: u32,
-    cdw15: u32,
-    timeout_ms: u32,
-    reserved2: u32,
 }
 
 /// A range of Dataset Management: attributes, logical blocks, the first of them.

@@ -3,10 +3,10 @@
 use super::*;
 use crate::factor::Factor;
 use crate::plan::Plan;
-use crate::run::{Control, Run, Settings, Sink, SinkError, run};
+use crate::run::{Control, Run, Settings, run};
+use crate::workload::test_sink::Counted;
 use device::observe::trace::{EventOp, Request as Traced, Requests};
 use engine::sim::{Done, DriveModel, SimEngine};
-use results::cell::Interval;
 use std::sync::Mutex;
 use sys::op::{Op, Outcome};
 
@@ -166,26 +166,6 @@ impl DriveModel for Ledger {
     fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
         Vec::new()
     }
-}
-
-/// Counts what was recorded.
-#[derive(Default)]
-struct Counted(Vec<u64>);
-
-impl Sink for Counted {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
-        self.0.resize(interval.cells.len(), 0);
-        self.0.iter_mut().zip(&interval.cells).for_each(|(count, cell)| *count += cell.ops);
-        Ok(())
-    }
-
-    fn failure(&mut self, _: &crate::run::Failure) {}
-
-    fn idle(&mut self) {}
 }
 
 #[test]

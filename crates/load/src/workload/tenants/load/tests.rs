@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::plan::Plan;
-use crate::run::{Control, Run, Settings, Sink, SinkError, run};
+use crate::run::{Control, Run, Settings, run};
+use crate::workload::test_sink::Counted;
 use engine::sim::{Done, DriveModel, SimEngine};
 use proptest::prelude::*;
-use results::cell::Interval;
 use std::sync::Mutex;
 use sys::op::Op;
 
@@ -58,25 +58,6 @@ impl DriveModel for Ledger {
     fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
         Vec::new()
     }
-}
-
-#[derive(Default)]
-struct Counted(Vec<u64>);
-
-impl Sink for Counted {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
-        self.0.resize(interval.cells.len(), 0);
-        self.0.iter_mut().zip(&interval.cells).for_each(|(count, cell)| *count += cell.ops);
-        Ok(())
-    }
-
-    fn failure(&mut self, _: &crate::run::Failure) {}
-
-    fn idle(&mut self) {}
 }
 
 /// A drive with handles enough.
