@@ -25,7 +25,7 @@ fn the_seeds_tenants_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_t
     let arguments = ["seed.toml", "--on", &drive, "--dwpd", "1", "--html", "waf.html"];
     let ended = waf(&bench, &arguments);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("WAF of the drive") && ended.stdout.contains("consistent with"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("device WAF") && ended.stdout.contains("consistent with"), "{}", ended.stdout);
     let page = bench.text("waf.html");
     assert!(page.contains("WAF over bytes written") && page.contains("data-charts-expected=\"1\""));
     let json: Value = serde_json::from_str(&waf(&bench, &["seed.toml", "--on", &drive, "--json"]).stdout).unwrap();

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "{what}: {:.2} million blocks/s, made in {:.1} s, host WAF {:.3}",
             rate / 1e6,
             made.as_secs_f64(),
-            host.counters().waf().unwrap_or(0.0)
+            host.counters().engine_wa().unwrap_or(0.0)
         );
     }
     Ok(())

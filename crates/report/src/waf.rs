@@ -48,7 +48,7 @@ pub struct Arranged {
     /// Superblocks erased.
     pub erases: u64,
     /// What stores wrote for each byte of their clients.
-    pub application_wa: Option<f64>,
+    pub engine_wa: Option<f64>,
     /// WAF of the drives when it was steady; none: it never was.
     pub waf: Option<f64>,
     /// Their product.
@@ -96,12 +96,12 @@ impl WafReport {
         row("written by clients", &|one| bytes(one.client_bytes as f64).into());
         row("by defragmentation", &|one| bytes(one.defrag_bytes as f64).into());
         row("by the media", &|one| bytes(one.media_bytes as f64).into());
-        row("WA of the application", &|one| factor(one.application_wa).into());
-        row("WAF of the drive", &|one| match one.waf {
+        row("engine WA", &|one| factor(one.engine_wa).into());
+        row("device WAF", &|one| match one.waf {
             Some(waf) => Cell::strong(factor(Some(waf))),
             None => Cell::bad("not steady"),
         });
-        row("both", &|one| factor(one.total_wa).into());
+        row("total (engine WA x device WAF)", &|one| factor(one.total_wa).into());
         row("steady after, drive fills", &|one| {
             one.steady_after_fills.map_or("-".to_owned(), |fills| fills.to_string()).into()
         });
@@ -134,8 +134,8 @@ impl WafReport {
         let mut table = Table::new("Tenants").text(["arrangement", "tenant"]).numbers([
             "clients",
             "defragmentation",
-            "WA of the application",
-            "WAF of its drive",
+            "engine WA",
+            "device WAF",
         ]);
         for one in &self.arrangements {
             for (number, tenant) in one.counted.tenants.iter().enumerate() {

@@ -117,7 +117,7 @@ impl Found {
     }
 
     /// What stores wrote for each byte of their clients.
-    pub fn application_wa(&self) -> Option<f64> {
+    pub fn engine_wa(&self) -> Option<f64> {
         let (client, defrag) =
             self.tenants.iter().fold((0, 0), |sum, tenant| (sum.0 + tenant.client, sum.1 + tenant.defrag));
         (client > 0).then(|| (client + defrag) as f64 / client as f64)

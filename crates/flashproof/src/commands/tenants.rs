@@ -63,14 +63,14 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
         "client blocks/s",
         "defrag blocks/s",
         "MB/s written",
-        "host WAF",
+        "engine WA",
         "fill",
         "at most",
     ]);
     let mut uneven = false;
     for (place, tenant) in tenants.tenants.iter().enumerate() {
         let steady = Steady::of(tenant, blocks(tenants, place, default)).map_err(Failure::usage)?;
-        let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.host_waf());
+        let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
         let on = tenant.device.as_deref().or(default.map(DeviceName::as_str)).unwrap_or("-");
         uneven |= tenant.keys != load::workload::tenants::Keys::Uniform;
         table.row([
@@ -88,7 +88,7 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
         ]);
     }
     let mut text = format!("{table}\n");
-    text += "Host WAF: what the store writes for each byte of its clients. At most: the fill at which uniform updates run out of blocks.\n";
+    text += "Engine WA: what the store writes for each byte of its clients. At most: the fill at which uniform updates run out of blocks.\n";
     if uneven {
         text += "Both are those of uniform keys; what other keys make of them shows when the store is modelled, at the start of a run.\n";
     }

@@ -35,7 +35,7 @@ pub fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, Str
     });
     let shapes = shapes.collect::<Vec<_>>().join("; ");
     let total = counted.total();
-    let (waf, application_wa) = (counted.steady_waf(), counted.application_wa());
+    let (waf, engine_wa) = (counted.steady_waf(), counted.engine_wa());
     let sum = |of: fn(&results::waf::TenantBytes) -> u64| counted.tenants.iter().map(of).sum();
     let erases =
         counted.drives.iter().zip(&layout.drives).map(|(drive, of)| {
@@ -47,9 +47,9 @@ pub fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, Str
         defrag_bytes: sum(|tenant| tenant.defrag),
         media_bytes: total.media,
         erases: erases.sum(),
-        application_wa,
+        engine_wa,
         waf,
-        total_wa: waf.zip(application_wa).map(|(drive, host)| drive * host),
+        total_wa: waf.zip(engine_wa).map(|(drive, host)| drive * host),
         steady_after_fills: counted.steady_after,
         years: None,
         waf_by_drive: (0..counted.drives.len()).map(|drive| counted.steady_waf_of(drive)).collect(),

@@ -183,7 +183,7 @@ impl Workload for TenantLoad {
         let (tenant, range) = (self.tenant(), self.range(device)?);
         let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
         let host = Host::new(tenant, blocks, choices.seed).map_err(|error| CannotRun(error.to_string()))?;
-        let streams = self.streams(host.expected_waf());
+        let streams = self.streams(host.expected_engine_wa());
         let iops: f64 = self.tenants.tenants.iter().map(|other| other.reads.per_sec_f64()).sum();
         let shards = ((iops / SHARD_IOPS).ceil() as u32).clamp(1, choices.shards_max.max(1));
         let config = self.record(device, &range, &host);
@@ -221,8 +221,8 @@ impl TenantLoad {
             setting("defrag-placement", &handle(tenant.defrag_placement)),
         ];
         let rate = |stream: StreamInfo| (format!("{}-per-sec", stream.name), format!("{:.3}", stream.offered_iops));
-        let mut derived: Vec<_> = self.streams(host.expected_waf()).into_iter().map(rate).collect();
-        derived.push(("host-waf".to_owned(), format!("{:.4}", host.expected_waf())));
+        let mut derived: Vec<_> = self.streams(host.expected_engine_wa()).into_iter().map(rate).collect();
+        derived.push(("engine-wa".to_owned(), format!("{:.4}", host.expected_engine_wa())));
         Config { derived, settings, ..Config::default() }
     }
 }

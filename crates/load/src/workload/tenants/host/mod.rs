@@ -76,8 +76,8 @@ pub struct HostCounters {
 }
 
 impl HostCounters {
-    /// Write amplification of the store itself: what it wrote for each byte of its clients; none before the first.
-    pub fn waf(self) -> Option<f64> {
+    /// What it wrote for each byte of its clients; none before the first.
+    pub fn engine_wa(self) -> Option<f64> {
         let clients = self.client_blocks as f64;
         (self.client_blocks > 0).then(|| (clients + self.defrag_blocks as f64) / clients)
     }
@@ -169,7 +169,7 @@ pub struct Host {
     defrag: u32,
     /// Records that wait in the defrag buffer.
     waiting: u64,
-    expected_waf: f64,
+    expected_engine_wa: f64,
     /// Collected blocks that are free once so many records more are moved in all.
     vacated: VecDeque<(u32, u64)>,
     moved: u64,
@@ -203,7 +203,7 @@ impl Host {
                     host.step()?;
                 }
             }
-            host.expected_waf = host.counters.waf().unwrap_or(1.0);
+            host.expected_engine_wa = host.counters.engine_wa().unwrap_or(1.0);
         }
         host.counters = HostCounters::default();
         Ok(host)
@@ -244,7 +244,7 @@ impl Host {
             client: 0,
             defrag: 0,
             waiting: 0,
-            expected_waf: steady.host_waf(),
+            expected_engine_wa: steady.engine_wa(),
             vacated: VecDeque::new(),
             moved: 0,
             counters: HostCounters::default(),
@@ -372,8 +372,8 @@ impl Host {
 
     /// Its write amplification to be expected: by arithmetic under uniform keys, otherwise what it was while each record
     /// was updated once on average.
-    pub fn expected_waf(&self) -> f64 {
-        self.expected_waf
+    pub fn expected_engine_wa(&self) -> f64 {
+        self.expected_engine_wa
     }
 
     /// Blocks that a load fills.

@@ -7,7 +7,7 @@
 //! ```text
 //! a block lives for      N (1/R + 1/(R-1) + ... + 1/K)         updates
 //! blocks in use          N (1/R + ... + 1/K) / (R - K + 1)     Little: one is written for each R - K + 1 updates
-//! host WAF               R / (R - K + 1), which is 1 / (1 - x) with x = (K - 1) / R
+//! engine WA              R / (R - K + 1), which is 1 / (1 - x) with x = (K - 1) / R
 //! ```
 //!
 //! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store that was
@@ -89,7 +89,7 @@ impl Steady {
     }
 
     /// Write amplification of the store itself under uniform keys: what it writes for each byte of its clients.
-    pub fn host_waf(&self) -> f64 {
+    pub fn engine_wa(&self) -> f64 {
         f64::from(self.records_per_block) / f64::from(self.records_per_block - self.mark + 1)
     }
 
@@ -106,7 +106,7 @@ impl Steady {
         }
         Err(HostError::TooFull(format!(
             "tenant {}: cannot fill {} of its space - under uniform updates blocks that are collected below {} % are {} full on \
-             average, so it would need {} blocks and has {} - lower fill-pct to {} at most, or raise defrag-lwm-pct (and with it its host WAF of {})",
+             average, so it would need {} blocks and has {} - lower fill-pct to {} at most, or raise defrag-lwm-pct (and with it its engine WA of {})",
             units::quoted(&tenant.name),
             units::percent(tenant.fill),
             tenant.defrag_lwm_pct,
@@ -114,7 +114,7 @@ impl Steady {
             Grouped(self.blocks_used.ceil() as u64 + RESERVE),
             Grouped(self.blocks),
             (self.fill_max * 1_000.0).floor() / 10.0,
-            units::number(self.host_waf()),
+            units::number(self.engine_wa()),
         )))
     }
 }

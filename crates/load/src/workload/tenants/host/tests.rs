@@ -35,7 +35,7 @@ fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> Host {
     host
 }
 
-/// Host WAF, blocks in use on average, and of the live share of collected blocks mean and deviation.
+/// Engine WA, blocks in use on average, and of the live share of collected blocks mean and deviation.
 fn seen(host: &mut Host, client_blocks: u64) -> [f64; 4] {
     let begun = host.counters();
     let (mut used, mut shares, mut squares, mut collected) = (0.0, 0.0, 0.0, 0.0);
@@ -74,11 +74,11 @@ fn a_count_for_each_block_gives_what_single_records_give() {
         let _ = (seen(&mut counted, 4_000), seen(&mut exact, 8_000));
         let (counted, exact) = (seen(&mut counted, 40_000), seen(&mut exact, 20_000));
         let what = format!("{records_per_block} records, fill {fill}, mark {lwm_pct}: {counted:?} {exact:?}");
-        assert!((counted[0] / exact[0] - 1.0).abs() < 0.005, "host WAF, {what}");
+        assert!((counted[0] / exact[0] - 1.0).abs() < 0.005, "engine WA, {what}");
         assert!((counted[1] / exact[1] - 1.0).abs() < 0.01, "blocks in use, {what}");
         assert!((counted[2] - exact[2]).abs() < 0.002 && (counted[3] - exact[3]).abs() < 0.005, "live share, {what}");
         let steady = Steady::of(&tenant, 4_000).unwrap();
-        assert!((counted[0] / steady.host_waf() - 1.0).abs() < 0.005, "closed form, {what}");
+        assert!((counted[0] / steady.engine_wa() - 1.0).abs() < 0.005, "closed form, {what}");
         assert!((counted[1] / (steady.blocks_used + 2.0) - 1.0).abs() < 0.01, "closed form, {what} {steady:?}");
     }
 }
@@ -95,13 +95,13 @@ fn keys_change_what_is_in_use_and_not_what_is_written_but_in_order_nothing_is_mo
         let mut host = Host::new(&tenant(keys, 128, 0.5, 50), 4_000, 1).unwrap();
         let [waf, used, share, _] = seen(&mut host, 4 * 2_000);
         // Every block is collected at the mark.
-        assert!((waf / host.steady().host_waf() - 1.0).abs() < 0.01, "{keys}: {waf} {:?}", host.steady());
-        assert!((host.expected_waf() / waf - 1.0).abs() < 0.03, "{keys}: {} {waf}", host.expected_waf());
+        assert!((waf / host.steady().engine_wa() - 1.0).abs() < 0.01, "{keys}: {waf} {:?}", host.steady());
+        assert!((host.expected_engine_wa() / waf - 1.0).abs() < 0.03, "{keys}: {} {waf}", host.expected_engine_wa());
         assert!(more_in_use.contains(&(used / host.steady().blocks_used)), "{keys}: {used} {:?}", host.steady());
         assert!((share - host.steady().collected_share()).abs() < 0.002, "{keys}: {share}");
     }
     let mut host = Host::new(&tenant(Keys::Sequential, 128, 0.9, 50), 4_000, 1).unwrap();
-    assert_eq!((host.expected_waf(), seen(&mut host, 8_000)[0]), (1.0, 1.0));
+    assert_eq!((host.expected_engine_wa(), seen(&mut host, 8_000)[0]), (1.0, 1.0));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic()
         why(&tenant(Keys::Uniform, 128, 0.8, 50), 1_000),
         "tenant \"t\": cannot fill 80.0 % of its space - under uniform updates blocks that are collected below 50 % are 72.0 % full on \
          average, so it would need 1,119 blocks and has 1,000 - lower fill-pct to 69.2 at most, or raise defrag-lwm-pct (and with it \
-         its host WAF of 1.97)"
+         its engine WA of 1.97)"
     );
     let limit = Steady::of(&tenant(Keys::Uniform, 128, 0.8, 50), 4_000).unwrap().fill_max;
     let mut host = Host::new(&tenant(Keys::Uniform, 128, limit - 1e-6, 50), 4_000, 1).unwrap();
