@@ -6,7 +6,7 @@ use device::discover::{DeviceFacts, Roots, discover};
 use device::generic::Generic;
 use device::guard::{Answers, Guard, Request};
 use device::observe::nvme::Controller;
-use device::observe::nvme::fdp::{Fdp, Statistics};
+use device::observe::nvme::fdp::Fdp;
 use device::target::Target;
 use engine::passthrough::Passthrough;
 use engine::uring::Uring;
@@ -150,9 +150,9 @@ fn arrives_at_its_handle<E: BlockEngine>(device: &str, engine: &mut E, handles: 
         let mut expected = before.0.clone();
         expected[place - 1] -= place as u64 * u64::from(BLOCK / 512);
         assert_eq!(blocks_left(device), expected, "placement {place}");
-        let Statistics { host_bytes, media_bytes, .. } = fdp(device).statistics.unwrap();
         let written = place as u64 * u64::from(BLOCK);
-        assert_eq!((host_bytes - before.1.host_bytes, media_bytes - before.1.media_bytes), (written, written));
+        let counted = fdp(device).statistics.unwrap().since(before.1).unwrap();
+        assert_eq!((counted.host, counted.media), (written, written));
     }
 }
 

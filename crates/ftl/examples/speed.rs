@@ -31,12 +31,12 @@ fn main() {
     write_randomly(&mut ftl, units, &mut random);
     let (before, began) = (ftl.counters(), cpu_s());
     write_randomly(&mut ftl, units / 2, &mut random);
-    let (done, seconds) = (ftl.counters().since(before), cpu_s() - began);
+    let (done, seconds) = (ftl.counters().since(before).unwrap(), cpu_s() - began);
 
     let millions = |bytes: u64| bytes as f64 / f64::from(unit_bytes) / seconds / 1e6;
     let memory = sys::usage::usage().expect("the usage of this process").peak_rss_bytes as f64;
-    println!("host_writes_m={:.1}", millions(done.hbmw));
-    println!("flash_pages_m={:.1}", millions(done.mbmw));
+    println!("host_writes_m={:.1}", millions(done.host));
+    println!("flash_pages_m={:.1}", millions(done.media));
     println!("memory_gb_per_tb={:.2}", memory / spec.logical_bytes as f64 * 1e3);
     println!("waf={:.3}", done.waf().unwrap_or(0.0));
 }

@@ -1,12 +1,13 @@
 //! The drive: what the host asks of it.
 
+use crate::Append;
 use crate::map::Map;
 use crate::media::{Cause, Extent, Media};
 use crate::spec::{Spec, SpecError};
 use crate::valid::Valid;
 use crate::victim::Victims;
 use crate::wear::Wear;
-use crate::{Append, Counters};
+use results::waf::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use sys::random::Random;
 
@@ -229,12 +230,12 @@ impl Ftl {
     }
 
     /// What was counted since it was made.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> Bytes {
         let unit_bytes = u64::from(self.spec.unit_bytes);
-        Counters {
-            hbmw: self.host_units * unit_bytes,
-            mbmw: (self.host_units + self.moved_units) * unit_bytes,
-            mbe: self.erases * self.spec.superblock_bytes,
+        Bytes {
+            host: self.host_units * unit_bytes,
+            media: (self.host_units + self.moved_units) * unit_bytes,
+            erased: self.erases * self.spec.superblock_bytes,
         }
     }
 

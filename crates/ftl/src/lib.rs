@@ -5,14 +5,13 @@
 //!                                           garbage collection: victim -> its valid units -> append point
 //! ```
 //!
-//! Pure and deterministic: no clock, no device; all chance comes from a seed. What it counts has the names of
-//! NVMe's FDP statistics. Whoever wants to know what is done to the flash, and in which order, gives a [`Media`].
+//! Pure and deterministic: no clock, no device; all chance comes from a seed. It counts what NVMe's FDP statistics
+//! do. Whoever wants to know what is done to the flash, and in which order, gives a [`Media`].
 
 #![forbid(unsafe_code)]
 
 mod check;
 mod collect;
-mod counters;
 mod drive;
 mod map;
 mod media;
@@ -22,7 +21,6 @@ mod valid;
 mod victim;
 mod wear;
 
-pub use counters::Counters;
 pub use drive::Ftl;
 pub use media::{Cause, Extent, Media};
 pub use spec::{Append, Firmware, Isolation, Spec, SpecError, Victim};

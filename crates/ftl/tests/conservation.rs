@@ -138,9 +138,9 @@ proptest! {
         prop_assert!(places.is_subset(&flash.programmed));
         prop_assert_eq!((flash.host, flash.read), (host_units, flash.moved));
         let counters = ftl.counters();
-        prop_assert_eq!(counters.hbmw, host_units * 4096);
-        prop_assert_eq!(counters.mbmw, (flash.host + flash.moved) * 4096);
-        prop_assert_eq!(counters.mbe, flash.erases * spec.superblock_bytes);
+        prop_assert_eq!(counters.host, host_units * 4096);
+        prop_assert_eq!(counters.media, (flash.host + flash.moved) * 4096);
+        prop_assert_eq!(counters.erased, flash.erases * spec.superblock_bytes);
         let erases = ftl.erase_histogram().iter().map(|(&erases, &superblocks)| u64::from(erases) * u64::from(superblocks));
         prop_assert_eq!(erases.sum::<u64>(), flash.erases);
     }

@@ -35,7 +35,7 @@ fn waf(mut ftl: Ftl, writes: u64, mut next: impl FnMut(&mut Random, u64) -> (u64
         ftl.write(unit, 1, handle);
     }
     assert_eq!(ftl.check(), Ok(()));
-    ftl.counters().since(before).waf().unwrap()
+    ftl.counters().since(before).unwrap().waf().unwrap()
 }
 
 /// One hot handle is written at random, two cold ones in sequence with a twentieth of the writes each.

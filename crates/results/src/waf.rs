@@ -8,6 +8,7 @@
 use crate::steady::{ROUNDS_IN_WINDOW, Spread};
 use schemars::JsonSchema;
 use serde::Serialize;
+use thiserror::Error;
 
 /// Parts of a drive fill in which amplification is told.
 pub const OCTILES: usize = 8;
@@ -16,18 +17,42 @@ pub const RANGE_MAX: f64 = 0.05;
 /// Largest move of the best straight line over them, of its average.
 pub const SLOPE_MAX: f64 = 0.02;
 
-/// What drives counted in a part of a drive fill.
+/// What a drive counts, in its life or between two moments; NVMe's FDP statistics have these three.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {
-    /// Written by hosts.
+    /// Written by hosts (HBMW, host bytes with metadata written).
     pub host: u64,
-    /// Written to the media.
+    /// Written to the media: those of hosts, of garbage collection and of wear levelling (MBMW).
     pub media: u64,
-    /// Erased.
+    /// Of the media, erased (MBE).
     pub erased: u64,
 }
 
+/// A counter that only rises was less than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "the drive's count of {counter} went back from {before} to {now} bytes: it was reset, replaced or given other firmware meanwhile"
+)]
+pub struct WentBack {
+    /// Which, in words.
+    pub counter: &'static str,
+    /// What it was.
+    pub before: u64,
+    /// What it is.
+    pub now: u64,
+}
+
 impl Bytes {
+    /// What was counted since `before`. Errors: a counter went back, so nothing can be said of that time.
+    pub fn since(self, before: Self) -> Result<Self, WentBack> {
+        let since = |counter, before: u64, now: u64| now.checked_sub(before).ok_or(WentBack { counter, before, now });
+        Ok(Self {
+            host: since("bytes written by hosts", before.host, self.host)?,
+            media: since("bytes written to the media", before.media, self.media)?,
+            erased: since("bytes erased", before.erased, self.erased)?,
+        })
+    }
+
     /// Write amplification factor; none where no host wrote.
     pub fn waf(self) -> Option<f64> {
         (self.host > 0).then(|| self.media as f64 / self.host as f64)
@@ -142,5 +167,26 @@ impl Found {
                 // begun to collect.
                 host == 0 || host >= drive.logical_bytes && is_steady(&|at| drive.octiles[at])
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_since_is_a_difference_unless_a_counter_went_back() {
+        let before = Bytes { host: 10, media: 15, erased: 20 };
+        let now = Bytes { host: 14, media: 23, erased: 20 };
+        assert_eq!(now.since(before), Ok(Bytes { host: 4, media: 8, erased: 0 }));
+        assert_eq!((now.since(before).unwrap().waf(), before.since(before).unwrap().waf()), (Some(2.0), None));
+        for (changed, counter) in [
+            (Bytes { host: 9, ..now }, "bytes written by hosts went back from 10 to 9"),
+            (Bytes { media: 14, ..now }, "bytes written to the media went back from 15 to 14"),
+            (Bytes { erased: 19, ..now }, "bytes erased went back from 20 to 19"),
+        ] {
+            let why = changed.since(before).unwrap_err().to_string();
+            assert!(why.contains(counter), "{why}");
+        }
     }
 }

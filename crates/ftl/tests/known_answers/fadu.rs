@@ -29,7 +29,7 @@ fn octiles(over_provisioning: f64) -> [f64; 8] {
                 ftl.write(block * 2, 2, 0);
             }
             if pass >= 4 {
-                *octile += ftl.counters().since(before).waf().unwrap() / 2.0;
+                *octile += ftl.counters().since(before).unwrap().waf().unwrap() / 2.0;
             }
         }
         for at in (1..order.len()).rev() {

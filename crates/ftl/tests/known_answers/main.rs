@@ -27,7 +27,7 @@ fn measured(spec: &Spec, warm: u64, passes: u64, mut next: impl FnMut(&mut Rando
     let before = ftl.counters();
     write(&mut ftl, passes * units);
     assert_eq!(ftl.check(), Ok(()));
-    ftl.counters().since(before).waf().unwrap()
+    ftl.counters().since(before).unwrap().waf().unwrap()
 }
 
 const POLICIES: [Victim; 4] = [Victim::Greedy, Victim::Fifo, Victim::CostBenefit, Victim::Choices(10)];

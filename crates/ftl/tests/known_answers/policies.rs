@@ -49,7 +49,7 @@ fn what_is_deallocated_is_spare_flash() {
     write(&mut ftl);
     let before = ftl.counters();
     write(&mut ftl);
-    let (measured, wanted) = (ftl.counters().since(before).waf().unwrap(), greedy(2.0 * 1.15, 64));
+    let (measured, wanted) = (ftl.counters().since(before).unwrap().waf().unwrap(), greedy(2.0 * 1.15, 64));
     assert!((measured / wanted - 1.0).abs() < 0.005, "{measured}, {wanted} wanted");
 }
 

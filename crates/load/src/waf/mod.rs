@@ -18,7 +18,7 @@ mod tests;
 pub use arrange::{Arrangement, Layout, WafError};
 
 use crate::workload::tenants::{Cause, Host, OutOfSpace};
-use ftl::{Counters, Ftl};
+use ftl::Ftl;
 use results::waf::{Bytes, Drive, Found, OCTILES, TenantBytes};
 
 /// How the writes of tenants meet at a drive. An assumption about hosts, kernel and controller.
@@ -151,7 +151,7 @@ impl Experiment {
             octiles: Vec::new(),
         });
         let mut found = Found { drives: drives.collect(), tenants: Vec::new(), steady_after: None };
-        let mut before: Vec<Counters> = self.drives.iter().map(Ftl::counters).collect();
+        let mut before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
         let mut written = 0;
         for octile in 1..=fills_max * OCTILES {
             // Of a drive of few units, too, eight octiles are a drive fill.
@@ -161,9 +161,8 @@ impl Experiment {
             }
             for ((drive, before), found) in self.drives.iter().zip(&mut before).zip(&mut found.drives) {
                 let now = drive.counters();
-                let since = now.since(*before);
+                found.octiles.push(now.since(*before).expect("an FTL counts up"));
                 *before = now;
-                found.octiles.push(Bytes { host: since.hbmw, media: since.mbmw, erased: since.mbe });
             }
             if octile % OCTILES == 0 {
                 found.tenants = self.tenants();

@@ -9,6 +9,7 @@
 //! [`Probed`] is all that is asked of a drive: simulated here, a real one elsewhere.
 
 use ftl::Ftl;
+use results::waf::{Bytes, WentBack};
 use serde::Serialize;
 use sys::random::Random;
 
@@ -24,8 +25,8 @@ const COLD_EVERY: u64 = 5;
 
 /// A drive as the probe knows it. Positions and lengths are in commands of one size.
 pub trait Probed {
-    /// Why it did not do what it was asked.
-    type Error;
+    /// Why it did not do what it was asked, or went back in what it counted.
+    type Error: From<WentBack>;
 
     /// Commands that it has room for.
     fn commands(&self) -> u64;
@@ -36,8 +37,8 @@ pub trait Probed {
     /// Deallocates some.
     fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Self::Error>;
 
-    /// Bytes written by the host and to the media since it was made (HBMW, MBMW).
-    fn counters(&mut self) -> Result<(u64, u64), Self::Error>;
+    /// What it counted so far.
+    fn counters(&mut self) -> Result<Bytes, Self::Error>;
 }
 
 /// A simulated drive.
@@ -55,7 +56,7 @@ impl Simulated {
 }
 
 impl Probed for Simulated {
-    type Error = std::convert::Infallible;
+    type Error = WentBack;
 
     fn commands(&self) -> u64 {
         self.ftl.units() / u64::from(self.units)
@@ -71,9 +72,8 @@ impl Probed for Simulated {
         Ok(())
     }
 
-    fn counters(&mut self) -> Result<(u64, u64), Self::Error> {
-        let counters = self.ftl.counters();
-        Ok((counters.hbmw, counters.mbmw))
+    fn counters(&mut self) -> Result<Bytes, Self::Error> {
+        Ok(self.ftl.counters())
     }
 }
 
@@ -189,10 +189,9 @@ impl<D: Probed> Streams<'_, D> {
     ) -> Result<f64, D::Error> {
         let before = self.drive.counters()?;
         run(self)?;
-        let after = self.drive.counters()?;
-        let host_bytes = after.0.saturating_sub(before.0);
-        let waf = after.1.saturating_sub(before.1) as f64 / host_bytes.max(1) as f64;
-        self.phases.push(Phase { streams, handles, host_bytes, waf, isolated_waf });
+        let counted = self.drive.counters()?.since(before)?;
+        let waf = counted.waf().unwrap_or(0.0);
+        self.phases.push(Phase { streams, handles, host_bytes: counted.host, waf, isolated_waf });
         Ok(waf)
     }
 

@@ -6,6 +6,7 @@ use super::timeline::{ColumnLine, Stat, Timeline};
 use super::{Axis, Chart, Line, Style};
 use results::telemetry::{Column, ColumnOf, Source};
 use results::units;
+use results::waf::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -195,22 +196,25 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
 }
 
 /// Counters of a drive that WAF follows from, the better first: bytes on the media, what the host wrote, in which bytes, and
-/// how many of those make their steps small.
-const WRITTEN: [(Column, Column, f64, f64); 3] = [
-    (Column::SimMbmw, Column::SimHbmw, 1.0, 1.0),
-    (Column::FdpMediaBytes, Column::FdpHostBytes, 1.0, 1.0),
-    (Column::OcpMediaBytesWritten, Column::SmartUnitsWritten, 512_000.0, 1000.0),
+/// from how many of the host's on their steps are small.
+const WRITTEN: [(Column, Column, f64, u64); 3] = [
+    (Column::SimMbmw, Column::SimHbmw, 1.0, 1),
+    (Column::FdpMediaBytes, Column::FdpHostBytes, 1.0, 1),
+    (Column::OcpMediaBytesWritten, Column::SmartUnitsWritten, 512_000.0, 512_000_000),
 ];
 
 /// Write amplification of each drive during the run, where its counters went on and enough was written.
 pub(crate) fn waf(changes: &[Change]) -> Vec<(&str, f64)> {
     let mut all: Vec<(&str, f64)> = Vec::new();
-    for (media, host, bytes, least) in WRITTEN {
-        for Change { device, first, last, .. } in changes.iter().filter(|change| change.column == media.name()) {
-            let host = changes.iter().find(|change| change.device == *device && change.column == host.name());
-            let written = host.map(|host| host.last - host.first).filter(|written| *written >= least);
-            if let Some(written) = written.filter(|_| last >= first && all.iter().all(|(of, _)| of != device)) {
-                all.push((device, (last - first) / (written * bytes)));
+    for (media, host, unit_bytes, least_bytes) in WRITTEN {
+        for media in changes.iter().filter(|change| change.column == media.name()) {
+            let is_of_host = |change: &&Change| change.device == media.device && change.column == host.name();
+            let Some(host) = changes.iter().find(is_of_host) else { continue };
+            let at = |host: f64, media: f64| Bytes { host: (host * unit_bytes) as u64, media: media as u64, erased: 0 };
+            let counted = at(host.last, media.last).since(at(host.first, media.first));
+            let waf = counted.ok().filter(|counted| counted.host >= least_bytes).and_then(Bytes::waf);
+            if let Some(waf) = waf.filter(|_| all.iter().all(|(of, _)| *of != media.device)) {
+                all.push((&media.device, waf));
             }
         }
     }

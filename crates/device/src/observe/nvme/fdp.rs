@@ -4,7 +4,7 @@
 //! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> Configuration (what could be)
 //! Identify Namespace   ENDGID        -> endurance group  Feature 1Dh  -> which of them is on, if any
 //! I/O Management Receive -> PlacementHandle (what the namespace may write by)
-//! Log page 21h -> users of handles                       Log page 22h -> Statistics of the whole group
+//! Log page 21h -> users of handles                       Log page 22h -> Bytes that the whole group counts
 //! ```
 //! A write names a place in the namespace's placement list: the first is 1 here, as the kernel's write streams
 //! are counted, and 0 in the drive's own list. Everything is only asked, nothing is set.
@@ -12,6 +12,7 @@
 use super::{Controller, IDENTIFY_BYTES, QueryError, little_endian};
 use crate::discover::DeviceFacts;
 use results::units;
+use results::waf::Bytes;
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -35,8 +36,8 @@ pub struct Fdp {
     pub handle_users: Vec<HandleUser>,
     /// The namespace's placement list; empty where it was created without one, and where FDP is off.
     pub placement: Vec<PlacementHandle>,
-    /// Bytes written, of all namespaces in the group.
-    pub statistics: Option<Statistics>,
+    /// What was written in the drive's life, of all namespaces in the group.
+    pub statistics: Option<Bytes>,
     /// What could not be learnt, and why.
     pub unknown: Vec<String>,
 }
@@ -110,17 +111,6 @@ pub struct PlacementHandle {
     pub reclaim_unit_blocks_left: u64,
 }
 
-/// Log page 22h. Numbers of the drive's life; of 16 bytes each there, of which eight hold what can be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Statistics {
-    /// Bytes that hosts wrote with metadata ("host bytes with metadata written", HBMW).
-    pub host_bytes: u64,
-    /// Bytes written to the media, those of hosts and those that were moved (MBMW).
-    pub media_bytes: u64,
-    /// Bytes of the media that were erased (MBE).
-    pub erased_bytes: u64,
-}
-
 impl Fdp {
     /// What the drive of `facts` tells of FDP; `None` where there is none: no NVMe drive, or one without it.
     ///
@@ -188,12 +178,9 @@ impl fmt::Display for Fdp {
                 "{hindrance}: no write can name one (`flashproof waf --how DEVICE` prints how to change that)"
             )?;
         }
-        if let Some(Statistics { host_bytes, media_bytes, erased_bytes }) = self.statistics {
-            let waf = match host_bytes {
-                0 => String::new(),
-                _ => format!(", write amplification {:.2}", media_bytes as f64 / host_bytes as f64),
-            };
-            let [host, media, erased] = [host_bytes, media_bytes, erased_bytes].map(bytes);
+        if let Some(counted) = self.statistics {
+            let waf = counted.waf().map(|waf| format!(", write amplification {waf:.2}")).unwrap_or_default();
+            let [host, media, erased] = [counted.host, counted.media, counted.erased].map(bytes);
             writeln!(f, "in its life hosts wrote {host}, {media} went to the media{waf}; {erased} were erased")?;
         }
         self.unknown.iter().try_for_each(|what| writeln!(f, "not known is {what}"))
@@ -257,7 +244,7 @@ impl Controller {
     /// What was written in the namespace's endurance group; `Ok(None)` where there is no FDP.
     ///
     /// Errors: as of any query; [`QueryError::Status`] where FDP is off.
-    pub fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError> {
+    pub fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
         let Some(group) = self.endurance_group()? else { return Ok(None) };
         answer(self.file.as_fd(), Query::FdpStatistics { group }, 64).map(|page| Some(statistics(&page)))
     }
@@ -350,10 +337,10 @@ fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
     entries.map(handle).collect()
 }
 
-/// Log page 22h.
-fn statistics(page: &[u8]) -> Statistics {
+/// Log page 22h. Its numbers are of 16 bytes each, of which eight hold what can be written.
+fn statistics(page: &[u8]) -> Bytes {
     let counter = |at| u64::try_from(little_endian::<16>(page, at)).unwrap_or(u64::MAX);
-    Statistics { host_bytes: counter(0), media_bytes: counter(16), erased_bytes: counter(32) }
+    Bytes { host: counter(0), media: counter(16), erased: counter(32) }
 }
 
 #[cfg(test)]
@@ -393,7 +380,7 @@ mod tests {
             state: State::On(0),
             configurations: configurations(CONFIGURATIONS),
             placement: placement_handles(HANDLES)[..2].to_vec(),
-            statistics: Some(Statistics { host_bytes: 4 << 30, media_bytes: 6 << 30, erased_bytes: 1 << 30 }),
+            statistics: Some(Bytes { host: 4 << 30, media: 6 << 30, erased: 1 << 30 }),
             ..Fdp::default()
         };
         let text = on.to_string();
@@ -455,9 +442,9 @@ mod tests {
         page[0] = 1;
         page[17] = 1;
         page[39] = 1;
-        assert_eq!(statistics(&page), Statistics { host_bytes: 1, media_bytes: 256, erased_bytes: 1 << 56 });
+        assert_eq!(statistics(&page), Bytes { host: 1, media: 256, erased: 1 << 56 });
         page[8] = 1;
-        assert_eq!(statistics(&page).host_bytes, u64::MAX);
-        assert_eq!(statistics(&[]).host_bytes, 0);
+        assert_eq!(statistics(&page).host, u64::MAX);
+        assert_eq!(statistics(&[]).host, 0);
     }
 }

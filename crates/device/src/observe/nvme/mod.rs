@@ -3,18 +3,20 @@
 //! ```text
 //! Controller::find -> /dev/nvme0, read-only -> Get Log Page 02h -> Smart
 //!                                              Get Log Page C0h -> OcpSmart (identified by its GUID)
-//!                                              FDP's logs       -> Fdp, Statistics
+//!                                              FDP's logs       -> Fdp, Bytes
 //! ```
 //!
 //! Only what asks is ever sent ([`sys::nvme::Query`]). It needs root. A drive that answers slowly makes the caller
 //! wait; whoever cannot wait asks from a thread of its own ([`poll`]).
 
+mod counted;
 pub mod fdp;
 pub mod namespaces;
 mod ocp;
 pub(super) mod poll;
 mod smart;
 
+pub use counted::CountedBy;
 pub use ocp::OcpSmart;
 pub use smart::{CriticalWarning, Smart};
 pub use sys::nvme::QueryError;

@@ -3,8 +3,8 @@
 //! A drive that hangs holds up whoever asks it, for as long as a minute; here that is a thread that nobody
 //! waits for. What it brings is taken once by [`Poller::take`], and in between there is nothing new.
 
-use super::fdp::Statistics;
 use super::{Controller, OcpSmart, QueryError, Smart};
+use results::waf::Bytes;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -22,7 +22,7 @@ pub(in crate::observe) struct Reading {
     /// OCP's log, if it has one and answered.
     pub(in crate::observe) ocp: Option<OcpSmart>,
     /// What FDP counted, if it is on and the drive answered.
-    pub(in crate::observe) fdp: Option<Statistics>,
+    pub(in crate::observe) fdp: Option<Bytes>,
 }
 
 /// Whoever can be asked for the logs.
@@ -32,7 +32,7 @@ pub(in crate::observe) trait Drive: Send + 'static {
     /// OCP's, `None` if the page is something else.
     fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError>;
     /// FDP's counters, `None` where there is no FDP.
-    fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError>;
+    fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError>;
 }
 
 impl Drive for Controller {
@@ -44,7 +44,7 @@ impl Drive for Controller {
         Controller::ocp_smart(self)
     }
 
-    fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError> {
+    fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
         Controller::fdp_statistics(self)
     }
 }
@@ -122,8 +122,8 @@ pub(in crate::observe) mod tests {
             }
         }
 
-        fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError> {
-            let statistics = Statistics { host_bytes: 4096, media_bytes: 5120, erased_bytes: 1 << 24 };
+        fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
+            let statistics = Bytes { host: 4096, media: 5120, erased: 1 << 24 };
             Ok(self.with_fdp.then_some(statistics))
         }
     }
@@ -174,7 +174,7 @@ pub(in crate::observe) mod tests {
             fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
                 Ok(None)
             }
-            fn fdp_statistics(&self) -> Result<Option<Statistics>, QueryError> {
+            fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
                 Ok(None)
             }
         }

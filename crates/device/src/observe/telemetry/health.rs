@@ -55,7 +55,7 @@ impl Health {
             values.push(ocp.as_ref().map(|ocp| ocp.physical_media_units_written_bytes as f64));
         }
         if self.poller.has_fdp {
-            let counters = fdp.map(|fdp| [fdp.host_bytes, fdp.media_bytes, fdp.erased_bytes].map(|bytes| bytes as f64));
+            let counters = fdp.map(|fdp| [fdp.host, fdp.media, fdp.erased].map(|bytes| bytes as f64));
             values.extend(counters.map_or([None; FDP_COLUMNS.len()], |counters| counters.map(Some)));
         }
     }

@@ -27,8 +27,9 @@ use super::spec::DriveSpec;
 use crate::event_queue::EventQueue;
 use collection::{Collection, NO_STEP};
 use dies::{Dies, Turn, Work};
-use ftl::{Cause, Counters, Extent, Ftl, Media, SpecError};
+use ftl::{Cause, Extent, Ftl, Media, SpecError};
 use results::telemetry::Column;
+use results::waf::Bytes;
 use std::collections::VecDeque;
 use sys::op::{Op, OpKind, Outcome};
 use sys::random::Random;
@@ -56,7 +57,7 @@ pub struct FtlModel {
     /// Bytes of the host's writes that went into the buffer.
     host_bytes: u64,
     /// What the layer counted before the run.
-    before: Counters,
+    before: Bytes,
 }
 
 /// What happens next.
@@ -435,10 +436,10 @@ impl DriveModel for FtlModel {
     }
 
     fn counters(&self) -> Vec<(Column, u64)> {
-        let Counters { hbmw: _, mbmw, mbe } = self.ftl.counters().since(self.before);
+        let Bytes { media, erased, .. } = self.ftl.counters().since(self.before).expect("an FTL counts up");
         let read_bytes = self.collection.read_units * self.unit_bytes;
         // Of a unit that is written in part the host wrote only that.
-        let own = [self.host_bytes, mbmw, mbe, read_bytes, u64::from(self.ftl.free_superblocks())];
+        let own = [self.host_bytes, media, erased, read_bytes, u64::from(self.ftl.free_superblocks())];
         Self::columns().into_iter().zip(self.counted.values().into_iter().chain(own)).collect()
     }
 }

@@ -25,7 +25,7 @@ pub fn run(name: &str, seed: u64, json: bool) -> Result<ExitCode, Failure> {
     }
     let ftl =
         Ftl::new(&spec, seed).map_err(|why| Failure::usage(format!("cannot simulate {} - {why}", quoted(name))))?;
-    let Ok(found) = probe(&mut Simulated::new(ftl, COMMAND_BYTES), spec.handles, seed);
+    let found = probe(&mut Simulated::new(ftl, COMMAND_BYTES), spec.handles, seed).map_err(Failure::invalid)?;
     console::result(&match json {
         true => serde_json::to_string_pretty(&found).map_err(Failure::environment)? + "\n",
         false => text(&found),
