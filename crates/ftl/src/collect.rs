@@ -44,9 +44,9 @@ impl Ftl {
         Some(moved)
     }
 
-    /// Where the host writes to the same append point, it must not fill what was taken of the reserve.
+    /// Where the host writes to the same append point, it must not fill the last one that there is.
     fn host_could_take_the_room(&self) -> bool {
-        self.spec.append == Append::Shared && self.free.len() < self.spec.reserve_superblocks as usize
+        self.spec.append == Append::Shared && self.free.is_empty()
     }
 
     /// Moves what is valid of the victim's next units; how many that were.

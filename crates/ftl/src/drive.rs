@@ -95,7 +95,7 @@ impl Ftl {
     #[inline]
     pub fn write_on(&mut self, first_unit: u64, units: u32, handle: u16, media: &mut impl Media) {
         self.check_range(first_unit, units);
-        let handle = if handle < self.spec.handles { usize::from(handle) } else { 0 };
+        let handle = self.point_of(handle);
         if self.spec.firmware.collects_sequential_early {
             self.watch_sequential(first_unit as u32, units, handle);
         }
@@ -136,6 +136,12 @@ impl Ftl {
             let left = self.map.forget(unit);
             self.valid.remove_one(left);
         }
+    }
+
+    /// The append point of the host's writes under a handle.
+    #[inline]
+    fn point_of(&self, handle: u16) -> usize {
+        if handle < self.spec.handles { usize::from(handle) } else { 0 }
     }
 
     #[inline]
@@ -212,6 +218,12 @@ impl Ftl {
     /// Units of a superblock.
     pub fn superblock_units(&self) -> u32 {
         self.map.per_superblock()
+    }
+
+    /// Units that the superblock which is written under a handle has room for.
+    #[inline]
+    pub fn room(&self, handle: u16) -> u32 {
+        self.points[self.point_of(handle)].room()
     }
 
     /// Superblocks of the drive.

@@ -222,7 +222,7 @@ impl FromStr for DriveSpec {
         if let Some(ftl) = &mut spec.ftl {
             ftl.complete(spec.capacity_bytes)
                 .map_err(|(name, value, expected)| SpecError::value(text, name, &value, expected))?;
-            ftl.check().map_err(|why| SpecError::Ftl { spec: text.into(), why })?;
+            ftl.spec.check().map_err(|why| SpecError::Ftl { spec: text.into(), why })?;
         }
         Ok(spec)
     }

@@ -1,25 +1,23 @@
-//! Garbage collection beside the host: how much of it at once, by how few superblocks are free.
+//! Garbage collection beside the host: how much of it at once, by how much the host can still write.
 //!
-//! It goes in steps, of a stripe each: the valid units of it are read, then what they filled is programmed.
-//! Below the reserve steps begin, the more at once the fewer superblocks are free, up to one for each die; with the last
-//! one the host's writes wait. So collection takes the dies from the host's reads in bursts, as on a real drive.
+//! It goes in steps, of a stripe each: the valid units of it are read, then what they filled is programmed. While the host
+//! fills a superblock the next one is collected for it: the less room is left, the more steps run at once, up to one for
+//! each die; with none left but the reserve the host's writes wait. So the drive has as many superblocks in reserve as the
+//! same layer without time, which collects when the host finds no room.
 
 use super::FtlModel;
 use super::dies::Work;
-use ftl::Spec;
+use ftl::Append;
 
 /// Of what no step waits for.
 pub(super) const NO_STEP: u16 = u16::MAX;
 
-/// So many superblocks are left to garbage collection: without one it could not go on.
-const LAST: u32 = 1;
+/// Steps at once for each die, at most: one is programmed while others are read behind programs of other dies.
+const STEPS: u64 = 4;
 
 /// What is under way.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Collection {
-    /// So many superblocks are to be free.
-    wanted: u32,
-    dies: u32,
     steps: Vec<Step>,
     running: u32,
     /// By slot: dies that have not erased their part of a superblock yet.
@@ -38,34 +36,7 @@ struct Step {
     filled: Vec<(u32, u32)>,
 }
 
-/// The layer below collects by itself only what would not work otherwise: the reserve is kept here.
-pub(super) fn spec(spec: &Spec) -> Spec {
-    Spec { reserve_superblocks: LAST, ..spec.clone() }
-}
-
 impl Collection {
-    pub(super) fn new(reserve_superblocks: u32, dies: u32) -> Self {
-        let wanted = reserve_superblocks.max(LAST + 2);
-        Self { wanted, dies, steps: Vec::new(), running: 0, erasing: Vec::new(), erasing_superblocks: 0, read_units: 0 }
-    }
-
-    /// So many superblocks are to be free.
-    pub(super) fn wanted(&self) -> u32 {
-        self.wanted
-    }
-
-    /// Steps that may run at once while so many superblocks are free.
-    fn steps_max(&self, free: u32) -> u32 {
-        let short = self.wanted.saturating_sub(free);
-        (self.dies * short).div_ceil(self.wanted - LAST).min(self.dies)
-    }
-
-    /// Whether the host's writes wait: none but the last superblock is free, and another will be.
-    #[inline]
-    pub(super) fn holds_up_host(&self, free: u32) -> bool {
-        free - self.erasing_superblocks.min(free) <= LAST && (self.running > 0 || self.erasing_superblocks > 0)
-    }
-
     /// A die has erased its part of a superblock.
     pub(super) fn erased(&mut self, slot: u16) {
         let left = &mut self.erasing[usize::from(slot)];
@@ -84,10 +55,35 @@ fn vacant<T: Default>(all: &mut Vec<T>, is_free: impl Fn(&T) -> bool) -> u16 {
 }
 
 impl FtlModel {
+    /// Steps that may run at once.
+    fn steps_max(&self) -> u32 {
+        let (dies, superblock) = (u64::from(self.dies.count()), i64::from(self.ftl.superblock_units()));
+        let beyond_reserve = i64::from(self.ftl.free_superblocks()) - i64::from(self.ftl.spec().reserve_superblocks);
+        let room = beyond_reserve * superblock + i64::from(self.ftl.room(self.handle));
+        let short = (superblock - room).clamp(0, superblock);
+        (STEPS * dies * short as u64).div_ceil(superblock as u64) as u32
+    }
+
+    /// Units that the host can write under a handle before it waits for garbage collection, of one superblock at most.
+    #[inline]
+    pub(super) fn room(&self, handle: u16) -> u32 {
+        let (room, reserve) = (self.ftl.room(handle), self.ftl.spec().reserve_superblocks);
+        let erased = self.ftl.free_superblocks().saturating_sub(self.collection.erasing_superblocks);
+        let collects = self.collection.running > 0 || self.collection.erasing_superblocks > 0;
+        // A shared append point is in the reserve, too, when garbage collection has taken it.
+        let in_reserve = self.ftl.spec().append == Append::Shared && erased < reserve;
+        match (collects, room) {
+            (true, 0) if erased <= reserve => 0,
+            (true, _) if in_reserve => 0,
+            (_, 0) => self.ftl.superblock_units(),
+            _ => room,
+        }
+    }
+
     /// Begins as many steps as are due.
     #[inline]
     pub(super) fn collect(&mut self, now_ns: u64) {
-        while self.collection.running < self.collection.steps_max(self.ftl.free_superblocks()) {
+        while self.collection.running < self.steps_max() {
             if self.ftl.collect_on(self.media.units_each, &mut self.media).is_none() {
                 break;
             }

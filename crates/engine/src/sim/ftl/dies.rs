@@ -34,8 +34,10 @@ pub(super) struct Turn {
 #[derive(Debug, Clone, Default)]
 struct Die {
     work: Option<Work>,
+    /// Bytes that the array reads, which then go over the channel.
+    reading_bytes: u32,
     ends_ns: u64,
-    /// Works that it began or went on with.
+    /// Times that it began something, or went on with it.
     count: u32,
     /// What stands still for reads, and the time that it still takes.
     suspended: Option<(Work, u64)>,
@@ -96,15 +98,22 @@ impl Dies {
         }
     }
 
-    /// What the die is done with, and its next turn; nothing if that was suspended.
+    /// What the die is done with, and its next turn. Nothing is done if the turn was suspended, or if its array has read
+    /// what goes over the channel now: nobody else has that before it is used.
     #[inline]
     pub(super) fn end(&mut self, turn: Turn, now_ns: u64) -> (Option<Work>, Option<(u64, Turn)>) {
+        let at = u32::from(turn.die);
         let die = &mut self.dies[usize::from(turn.die)];
         if die.count != turn.count {
             return (None, None);
         }
+        let bytes = std::mem::take(&mut die.reading_bytes);
+        if bytes > 0 {
+            let ends_ns = self.transfer(at, bytes, now_ns);
+            return (None, Some(self.until(at, ends_ns)));
+        }
+        let die = &mut self.dies[usize::from(turn.die)];
         let done = die.work.take();
-        let at = u32::from(turn.die);
         let others_wait = die.suspended.is_some() || !die.others.is_empty();
         if !(others_wait && die.reads_in_row >= READS_IN_ROW)
             && let Some(read) = die.reads.pop_front()
@@ -114,7 +123,8 @@ impl Dies {
         }
         if let Some((work, left_ns)) = die.suspended.take() {
             die.unbroken_ns = now_ns + self.flash.read_ns;
-            return (done, Some(self.occupy(at, work, now_ns + left_ns)));
+            (die.work, die.reads_in_row) = (Some(work), 0);
+            return (done, Some(self.until(at, now_ns + left_ns)));
         }
         let next = die.others.pop_front();
         (done, next.map(|work| self.begin(at, work, now_ns)))
@@ -123,28 +133,32 @@ impl Dies {
     /// Begins something from its beginning.
     #[inline]
     fn begin(&mut self, at: u32, work: Work, start_ns: u64) -> (u64, Turn) {
-        let flash = &self.flash;
-        let channel = &mut self.channel_free_ns[(at % flash.channels) as usize];
-        let transfer_ns = |bytes: u32| u64::from(bytes) * 1_000 / flash.bus_mbps;
+        let die = &mut self.dies[at as usize];
+        die.work = Some(work);
+        die.reads_in_row = if matches!(work, Work::Read { .. }) { die.reads_in_row + 1 } else { 0 };
         let ends_ns = match work {
             Work::Read { bytes, .. } | Work::Collect { bytes, .. } => {
-                *channel = (start_ns + flash.read_ns).max(*channel) + transfer_ns(bytes);
-                *channel
+                die.reading_bytes = bytes;
+                start_ns + self.flash.read_ns
             }
-            Work::Program { .. } => {
-                *channel = start_ns.max(*channel) + transfer_ns(flash.program_bytes());
-                *channel + flash.program_ns
-            }
-            Work::Erase { .. } => start_ns + flash.erase_ns,
+            Work::Program { .. } => self.transfer(at, self.flash.program_bytes(), start_ns) + self.flash.program_ns,
+            Work::Erase { .. } => start_ns + self.flash.erase_ns,
         };
-        self.occupy(at, work, ends_ns)
+        self.until(at, ends_ns)
     }
 
+    /// When the channel of a die has passed some bytes for it: behind all that it was asked to before.
     #[inline]
-    fn occupy(&mut self, at: u32, work: Work, ends_ns: u64) -> (u64, Turn) {
+    fn transfer(&mut self, at: u32, bytes: u32, now_ns: u64) -> u64 {
+        let free_ns = &mut self.channel_free_ns[(at % self.flash.channels) as usize];
+        *free_ns = now_ns.max(*free_ns) + u64::from(bytes) * 1_000 / self.flash.bus_mbps;
+        *free_ns
+    }
+
+    /// The die is busy until then.
+    #[inline]
+    fn until(&mut self, at: u32, ends_ns: u64) -> (u64, Turn) {
         let die = &mut self.dies[at as usize];
-        die.reads_in_row = if matches!(work, Work::Read { .. }) { die.reads_in_row + 1 } else { 0 };
-        die.work = Some(work);
         die.ends_ns = ends_ns;
         die.count = die.count.wrapping_add(1);
         (ends_ns, Turn { die: at as u16, count: die.count })

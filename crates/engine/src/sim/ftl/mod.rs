@@ -3,7 +3,7 @@
 //! ```text
 //! host write -> write buffer, done -> stripe full -> program on its die -> room in the buffer
 //! host read  -> from the buffer, or a read on each die that has some of it -> done
-//! free superblocks few -> steps of garbage collection: reads -> programs, erases, on the same dies
+//! room for the host little -> steps of garbage collection: reads -> programs, erases, on the same dies
 //! ```
 //!
 //! The layer maps at once, and time follows: what it says was done to the flash becomes work of the dies, in
@@ -45,6 +45,8 @@ pub struct FtlModel {
     dies: Dies,
     events: EventQueue<u64, Event>,
     collection: Collection,
+    /// That of the last write.
+    handle: u16,
     /// What is in the drive, by token.
     taken: Vec<Taken>,
     /// Writes of which not all is in the buffer yet, the first first.
@@ -199,18 +201,17 @@ impl FtlModel {
     /// where that has none. Errors: no such drive can be; what was read from text is checked.
     pub fn new(drive: &DriveSpec, of: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
-        let collection = Collection::new(of.spec.reserve_superblocks, of.flash.dies_total());
-        let mut ftl = Ftl::new(&collection::spec(&of.spec), seed)?;
+        let mut ftl = Ftl::new(&of.spec, seed)?;
         let mut random = Random::for_part(seed, 1);
         precondition(&mut ftl, of.precondition_fills, &mut random);
-        while ftl.free_superblocks() < collection.wanted() && ftl.collect(u32::MAX).is_some() {}
         Ok(Self {
             controller_ns: of.flash.controller_ns.max(1),
             unit_bytes: of.spec.unit_bytes.into(),
             media: Stripes::new(&of.spec, ftl.superblocks(), &of.flash),
             dies: Dies::new(&of.flash),
             events: EventQueue::with_capacity(64),
-            collection,
+            collection: Collection::default(),
+            handle: 0,
             taken: Vec::new(),
             writes: VecDeque::new(),
             buffer_units: (of.flash.buffer_bytes / u64::from(of.spec.unit_bytes)) as u32,
@@ -337,13 +338,10 @@ impl FtlModel {
 
     /// Takes into the buffer what there is room for.
     fn fill_buffer(&mut self, now_ns: u64) {
-        while let Some(write) = self.writes.front_mut()
-            && !self.collection.holds_up_host(self.ftl.free_superblocks())
-        {
-            let units = write.units.min(self.buffer_units - self.buffered_units);
-            if units == 0 {
-                break;
-            }
+        while let Some(&Writing { units, handle, .. }) = self.writes.front() {
+            let units = units.min(self.buffer_units - self.buffered_units).min(self.room(handle));
+            let Some(write) = self.writes.front_mut().filter(|_| units > 0) else { break };
+            self.handle = handle;
             self.ftl.write_on(write.next_unit, units, write.handle, &mut self.media);
             self.buffered_units += units;
             write.next_unit += u64::from(units);

@@ -1,6 +1,5 @@
 //! The text form of a drive with an FTL: what stands behind `sim:ftl+`.
 
-use super::collection::Collection;
 use crate::sim::spec::{nanoseconds, size_bytes};
 use ftl::{Append, Firmware, Isolation, Spec, Victim};
 use std::ops::RangeInclusive;
@@ -210,12 +209,6 @@ impl FtlDrive {
             _ => unreachable!("{name} is not in the list of parameters"),
         }
         Ok(())
-    }
-
-    /// Whether garbage collection always finds room, also for what it collects ahead of need.
-    pub(in crate::sim) fn check(&self) -> Result<(), ftl::SpecError> {
-        let reserve_superblocks = Collection::new(self.spec.reserve_superblocks, 1).wanted();
-        Spec { reserve_superblocks, ..self.spec.clone() }.check()
     }
 
     /// Fills in what follows from `capacity_bytes`. Errors: the parameter that does not fit the others, what it
