@@ -76,6 +76,14 @@ pub struct Engine {
     placement: Option<Carrier>,
 }
 
+/// One that carries placement handles, an issuer's own.
+pub enum Single {
+    /// io_uring.
+    Uring(Box<Uring>),
+    /// NVMe commands.
+    Passthrough(Box<Passthrough>),
+}
+
 #[derive(Debug)]
 enum Kind {
     /// io_uring.
@@ -138,6 +146,23 @@ impl Engine {
         }
     }
 
+    /// An engine for `target`, which it was chosen for alone, for who issues by itself and by no plan.
+    pub fn single(&self, target: &Arc<Target>, in_flight_max: usize, buffer_bytes: usize) -> io::Result<Single> {
+        let (targets, epoch) = (vec![target.clone()], Instant::now());
+        Ok(match &self.kind {
+            Kind::Passthrough(generics) => {
+                let made = Passthrough::new(targets, generics.clone(), in_flight_max, buffer_bytes, epoch, 0)?;
+                Single::Passthrough(Box::new(made.0))
+            }
+            _ => Single::Uring(Box::new(Uring::new(targets, in_flight_max, buffer_bytes, epoch, 0)?.0)),
+        })
+    }
+
+    /// By what writes name their placement, if they do.
+    pub fn placement(&self) -> Option<Carrier> {
+        self.placement
+    }
+
     /// Most issuing threads that make sense.
     pub fn shards_max(&self, cpus: u32) -> u32 {
         if matches!(self.kind, Kind::Simulated) { 1 } else { cpus }
@@ -149,7 +174,7 @@ impl Engine {
     }
 
     /// What was chosen, for the manifest.
-    fn value(&self) -> Value {
+    pub fn value(&self) -> Value {
         let mut value = match &self.kind {
             Kind::IoUring => json!({"engine": "io_uring"}),
             Kind::Passthrough(generics) => {

@@ -1,7 +1,7 @@
 //! Why a command did not do its work, and the exit code that says so to scripts.
 
 use load::run::RunError;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::process::ExitCode;
 
 /// A command that did not do its work.
@@ -23,14 +23,30 @@ impl Failure {
         Self { message: message.to_string(), code: 3 }
     }
 
+    /// A device failed at its work: exit code 1.
+    pub fn device(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 1 }
+    }
+
     /// What was found cannot be relied on: exit code 4.
     pub fn invalid(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 4 }
     }
 
+    /// The same, told as `message`.
+    pub fn told(self, message: String) -> Self {
+        Self { message, ..self }
+    }
+
     /// What a script sees.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

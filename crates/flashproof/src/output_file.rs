@@ -79,19 +79,19 @@ pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     })
 }
 
-/// Writes a table to `path`, or, without one, sees whether that could work. A file that is there is replaced by `force`
-/// alone.
-pub fn write_table(path: &Path, table: Option<&str>, force: bool) -> Result<(), Failure> {
+/// Writes `text`, a table or the like as `what` has it, to `path`, or, without one, sees whether that could work. A file
+/// that is there is replaced by `force` alone.
+pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let there = look(path, "name another file")?;
-    let written = match (there, table) {
+    let written = match (there, text) {
         (There::File, _) if !force => return Err(exists(path)),
         (_, None) => return Ok(()),
-        (There::Open, Some(table)) => files::write_to_open(path, table.as_bytes()),
-        (There::File | There::Nothing, Some(table)) => files::replace(path, table.as_bytes(), Over::Named),
+        (There::Open, Some(text)) => files::write_to_open(path, text.as_bytes()),
+        (There::File | There::Nothing, Some(text)) => files::replace(path, text.as_bytes(), Over::Named),
     };
     written.map_err(|error| {
         Failure::environment(format!(
-            "cannot write the table to {} - {error} - name a file in a directory that this user may write to",
+            "cannot write the {what} to {} - {error} - name a file in a directory that this user may write to",
             path.display()
         ))
     })

@@ -57,9 +57,11 @@ fn the_probe_names_what_firmware_does_and_nothing_of_a_drive_that_isolates() {
             "sim:ftl+capacity=512MiB+op=10%+unit=32KiB+superblock=1MiB+reserve=1+handles=3+append=per-handle\
              +isolation=persistently{more}"
         );
-        bench.flashproof(&["waf", "--probe", &drive]).stdout
+        bench.flashproof(&["waf", "--probe", &drive, "--out", "probe.json", "--force"]).stdout
     };
     assert!(probe("").contains("  isolates: "));
+    let kept: Value = serde_json::from_str(&bench.text("probe.json")).unwrap();
+    assert_eq!((kept["phases"].as_array().unwrap().len(), &kept["found"]), (6, &serde_json::json!([])));
     for (firmware, said) in [
         ("mixes-handles", "mixes others' valid data"),
         ("collects-all-handles", "moves the data of idle handles"),
@@ -84,6 +86,8 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         (vec!["seed.toml", "--sweep", "colour"], "it has no usual values"),
         (vec!["/dev/zero"], "cannot read"),
         (vec!["--probe", "sim:ftl+handles=1"], "it has 1 placement handle"),
+        (vec!["--probe", "seed.toml"], "it is no NVMe drive"),
+        (vec!["--probe", "sim:ftl+handles=3", "--out", "seed.toml"], "it is there already"),
     ] {
         let ended = waf(&bench, &arguments);
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);

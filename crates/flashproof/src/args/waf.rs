@@ -43,9 +43,18 @@ pub struct WafArgs {
     /// Also lwm, record, keys, reuse, rates, command, in-flight and every parameter of the simulated drive
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sweep: Vec<String>,
-    /// What does the firmware of this drive with its handles? Runs adversarial streams in place of tenants
+    /// What does the firmware of this drive with its handles? Runs adversarial streams in place of tenants; ERASES a real one
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["tenants", "on", "arrange", "sweep", "html", "dwpd", "tbw"])]
     pub probe: Option<String>,
+    /// Allow the probe to erase this device, by its serial number, wwid, by-id link or path
+    #[arg(long, value_name = "DEVICE", requires = "probe")]
+    pub erase: Vec<String>,
+    /// Write what the probe found to FILE, too, as JSON
+    #[arg(long, value_name = "FILE", requires = "probe")]
+    pub out: Option<PathBuf>,
+    /// Replace FILE if it is there
+    #[arg(long, requires = "out")]
+    pub force: bool,
     /// Print all of it as JSON
     #[arg(long)]
     pub json: bool,
@@ -73,7 +82,9 @@ Examples:
   flashproof waf tenants.toml --html waf.html --sweep op,fill,handles    where the cliffs are, in charts
   flashproof waf tenants.toml --dwpd 1 --json             years to the rated endurance, for a program
   flashproof waf --probe sim:ftl+handles=3+append=per-handle+isolation=persistently    do handles isolate?
+  flashproof waf --probe /dev/nvme1n1 --out probe.json    of a real drive with FDP; ERASES it, writes ten times its size
   flashproof waf --how /dev/nvme1n1                       the commands that give a namespace handles, for you to run
 
-Nothing is written anywhere: drives are simulated without time. Exit codes: 0 shown, 2 usage, 4 never
-steady within --max-fills. More in docs/waf.md.";
+Nothing is written anywhere but by --probe of a real drive: drives are simulated without time. Exit codes: 0 shown,
+1 the drive failed, 2 usage, 3 environment, 4 never steady within --max-fills, or a probe that others disturbed.
+More in docs/waf.md.";

@@ -9,4 +9,5 @@ mod cpio;
 mod drive;
 mod machine;
 mod power;
+mod probe;
 mod qmp;

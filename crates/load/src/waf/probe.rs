@@ -6,15 +6,23 @@
 //! moved then was collected too early. In each case a drive that does what handles promise moves nothing, so
 //! there is a known answer and no model of the drive.
 //!
-//! [`Probed`] is all that is asked of a drive: simulated here, a real one elsewhere.
+//! [`Probed`] is all that is asked of a drive: simulated here, a real one elsewhere. What that counts of the host has to be
+//! what was written, or somebody else wrote, too. By how little it differs, as of a drive that counts in large units, its
+//! count of the media can be off as well, so nothing is read into that.
 
 use ftl::Ftl;
+use results::units::bytes;
 use results::waf::{Bytes, WentBack};
 use serde::Serialize;
+use std::convert::Infallible;
 use sys::random::Random;
+use thiserror::Error;
 
-/// Share of what is written that may be moved before firmware is accused: open superblocks, metadata.
+/// Share of what is written that may be moved before firmware is accused, beside one superblock: metadata, superblocks that
+/// are open.
 const TOLERANCE: f64 = 0.02;
+/// Share of what is written by which the drive's count of it may differ.
+const OFF_MAX: f64 = 0.02;
 /// Percent of the drive for the hot stream, and for all cold ones together. The rest is never written.
 const HOT_PCT: u64 = 45;
 const COLD_PCT: u64 = 50;
@@ -25,11 +33,17 @@ const COLD_EVERY: u64 = 5;
 
 /// A drive as the probe knows it. Positions and lengths are in commands of one size.
 pub trait Probed {
-    /// Why it did not do what it was asked, or went back in what it counted.
-    type Error: From<WentBack>;
+    /// Why it did not do what it was asked.
+    type Error;
 
     /// Commands that it has room for.
     fn commands(&self) -> u64;
+
+    /// Bytes of a command.
+    fn command_bytes(&self) -> u32;
+
+    /// Bytes that are erased as one: a superblock, a reclaim unit.
+    fn superblock_bytes(&self) -> u64;
 
     /// Writes one under a handle, from 0.
     fn write(&mut self, command: u64, handle: u16) -> Result<(), Self::Error>;
@@ -56,10 +70,18 @@ impl Simulated {
 }
 
 impl Probed for Simulated {
-    type Error = WentBack;
+    type Error = Infallible;
 
     fn commands(&self) -> u64 {
         self.ftl.units() / u64::from(self.units)
+    }
+
+    fn command_bytes(&self) -> u32 {
+        self.units * self.ftl.spec().unit_bytes
+    }
+
+    fn superblock_bytes(&self) -> u64 {
+        self.ftl.spec().superblock_bytes
     }
 
     fn write(&mut self, command: u64, handle: u16) -> Result<(), Self::Error> {
@@ -84,12 +106,27 @@ pub struct Phase {
     pub streams: &'static str,
     /// Their handles.
     pub handles: &'static str,
-    /// Bytes of the host.
-    pub host_bytes: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
+    /// What the drive counted meanwhile.
+    pub counted: Bytes,
     /// Write amplification factor.
     pub waf: f64,
-    /// What a drive that isolates has here; none where that depends on the drive.
-    pub isolated_waf: Option<f64>,
+    /// The most that a drive that isolates has here: 1, a tolerance, a superblock of what was written, and what its
+    /// counters are off by. None where that depends on the drive.
+    pub isolated_waf_max: Option<f64>,
+}
+
+impl Phase {
+    /// By how much of what was written the drive's count differs.
+    fn off(&self) -> f64 {
+        self.counted.host.abs_diff(self.written_bytes) as f64 / self.written_bytes.max(1) as f64
+    }
+
+    /// By how much its WAF is over that of another phase, beside the tolerance.
+    fn excess_over(&self, waf: f64) -> f64 {
+        self.waf - waf - (self.isolated_waf_max.unwrap_or(f64::INFINITY) - 1.0)
+    }
 }
 
 /// What firmware does.
@@ -105,6 +142,9 @@ pub enum Behaviour {
 }
 
 impl Behaviour {
+    /// All that a probe can find.
+    pub const ALL: [Self; 3] = [Self::MixesHandles, Self::MovesOthers, Self::CollectsSequentialEarly];
+
     /// In a sentence.
     pub fn sentence(self) -> &'static str {
         match self {
@@ -122,50 +162,103 @@ impl Behaviour {
 }
 
 /// What the probe found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Probe {
     /// What was run, in this order.
     pub phases: Vec<Phase>,
     /// What firmware does that breaks what handles promise; empty: its handles isolate.
     pub found: Vec<Behaviour>,
+    /// What it does not do.
+    pub not_found: Vec<Behaviour>,
 }
 
-/// Runs the streams on a drive of so many handles, at least 2. Everything on it is overwritten.
-///
-/// Errors: those of the drive.
-pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> Result<Probe, D::Error> {
+impl Probe {
+    /// What was not looked for, as the probe ended before.
+    pub fn unknown(&self) -> impl Iterator<Item = Behaviour> {
+        Behaviour::ALL.into_iter().filter(|one| !self.found.contains(one) && !self.not_found.contains(one))
+    }
+
+    fn tell(&mut self, behaviour: Behaviour, is_found: bool) {
+        if is_found { &mut self.found } else { &mut self.not_found }.push(behaviour);
+    }
+}
+
+/// Why a probe ended before all was run.
+#[derive(Debug, Error)]
+pub enum Ended<E> {
+    /// The drive did not do what it was asked.
+    #[error("{0}")]
+    Drive(E),
+    /// A counter went back.
+    #[error("{0}")]
+    WentBack(#[from] WentBack),
+    /// The drive counted something else.
+    #[error(
+        "{} were written, and the drive counted {} by hosts: {}",
+        bytes(*written as f64), bytes(*counted as f64),
+        if counted > written { "somebody else writes to it, or to what shares its counters" } else { "its count lags or misses some" }
+    )]
+    OtherCount {
+        /// Bytes that were written.
+        written: u64,
+        /// Bytes that the drive counted.
+        counted: u64,
+    },
+}
+
+/// Runs the streams on a drive of so many handles, at least 2. Everything on it is overwritten. Of one that ended early,
+/// what was found until then is found.
+pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Result<(), Ended<D::Error>>) {
     let all = drive.commands();
     let (hot, cold_streams) = (all * HOT_PCT / 100, u64::from(handles - 1).min(2));
     let cold = all * COLD_PCT / 100 / cold_streams;
-    let mut streams = Streams { drive, random: Random::new(seed), hot, cold, cold_streams, phases: Vec::new() };
+    let (random, probe) = (Random::new(seed), Probe::default());
+    let mut streams = Streams { drive, random, hot, cold, cold_streams, written: 0, probe };
+    let ended = streams.run(all);
+    (streams.probe, ended)
+}
 
-    // First, as nothing else is on the drive that could be moved. Several passes, until all of the flash is in use.
-    streams.drive.deallocate(0, all)?;
-    for _ in 0..PASSES {
-        streams.in_order()?;
+/// How often a probe writes as much as the drive holds.
+pub fn drive_fills(handles: u16) -> f64 {
+    /// Commands of a drive that only counts; the shares of a larger one are the same.
+    const COMMANDS: u64 = 10_000;
+    let mut drive = Counting { written: 0, commands: COMMANDS };
+    let _ = probe(&mut drive, handles, 0);
+    drive.written as f64 / COMMANDS as f64
+}
+
+struct Counting {
+    written: u64,
+    commands: u64,
+}
+
+impl Probed for Counting {
+    type Error = Infallible;
+
+    fn commands(&self) -> u64 {
+        self.commands
     }
-    let early = streams.measure("a long one in order, nothing else", "one", Some(1.0), Streams::in_order)?;
-    streams.fill(false)?;
-    streams.random(all, false)?;
-    streams.measure("one hot, cold ones beside it, random", "one for all", None, |it| it.random(all, false))?;
-    streams.drive.deallocate(0, all)?;
-    streams.fill(true)?;
-    streams.random(all, true)?;
-    streams.measure("the same", "one each", None, |it| it.random(all, true))?;
-    let again = |it: &mut Streams<'_, D>| {
-        it.drive.deallocate(0, it.hot)?;
-        it.in_order()
-    };
-    let mixed = streams.measure("the hot one deallocated and written in order", "one each", Some(1.0), again)?;
-    let moves = streams.measure("once more", "one each", Some(1.0), again)?;
-    streams.measure("that one in order beside a random cold one", "one each", None, Streams::in_order_beside_random)?;
-    let found = [
-        (mixed > moves + TOLERANCE, Behaviour::MixesHandles),
-        (moves > 1.0 + TOLERANCE, Behaviour::MovesOthers),
-        (early > 1.0 + TOLERANCE, Behaviour::CollectsSequentialEarly),
-    ];
-    let found = found.into_iter().filter(|(is, _)| *is).map(|(_, behaviour)| behaviour).collect();
-    Ok(Probe { phases: streams.phases, found })
+
+    fn command_bytes(&self) -> u32 {
+        1
+    }
+
+    fn superblock_bytes(&self) -> u64 {
+        0
+    }
+
+    fn write(&mut self, _: u64, _: u16) -> Result<(), Infallible> {
+        self.written += 1;
+        Ok(())
+    }
+
+    fn deallocate(&mut self, _: u64, _: u64) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<Bytes, Infallible> {
+        Ok(Bytes { host: self.written, media: self.written, erased: 0 })
+    }
 }
 
 /// One hot stream from the start of the drive, cold ones behind it.
@@ -175,31 +268,78 @@ struct Streams<'a, D> {
     hot: u64,
     cold: u64,
     cold_streams: u64,
-    phases: Vec<Phase>,
+    /// Commands written so far.
+    written: u64,
+    probe: Probe,
 }
 
 impl<D: Probed> Streams<'_, D> {
-    /// Runs a phase and keeps what it cost.
+    /// All phases.
+    fn run(&mut self, all: u64) -> Result<(), Ended<D::Error>> {
+        // First, as nothing else is on the drive that could be moved. Several passes, until all of the flash is in use.
+        self.deallocate(all)?;
+        for _ in 0..PASSES {
+            self.in_order()?;
+        }
+        let early = self.measure("a long one in order, nothing else", "one", true, Self::in_order)?;
+        self.probe.tell(Behaviour::CollectsSequentialEarly, early.excess_over(1.0) > 0.0);
+        self.fill(false)?;
+        self.random(all, false)?;
+        self.measure("one hot, cold ones beside it, random", "one for all", false, |it| it.random(all, false))?;
+        self.deallocate(all)?;
+        self.fill(true)?;
+        self.random(all, true)?;
+        self.measure("the same", "one each", false, |it| it.random(all, true))?;
+        let again = |it: &mut Self| {
+            it.deallocate(it.hot)?;
+            it.in_order()
+        };
+        let mixed = self.measure("the hot one deallocated and written in order", "one each", true, again)?;
+        let moves = self.measure("once more", "one each", true, again)?;
+        self.probe.tell(Behaviour::MixesHandles, mixed.excess_over(moves.waf + moves.off()) > 0.0);
+        self.probe.tell(Behaviour::MovesOthers, moves.excess_over(1.0) > 0.0);
+        self.measure("that one in order beside a random cold one", "one each", false, Self::in_order_beside_random)?;
+        Ok(())
+    }
+
+    /// Runs a phase and keeps what it cost; `is_known`: a drive that isolates moves nothing.
     fn measure(
         &mut self,
         streams: &'static str,
         handles: &'static str,
-        isolated_waf: Option<f64>,
-        run: impl FnOnce(&mut Self) -> Result<(), D::Error>,
-    ) -> Result<f64, D::Error> {
-        let before = self.drive.counters()?;
+        is_known: bool,
+        run: impl FnOnce(&mut Self) -> Result<(), Ended<D::Error>>,
+    ) -> Result<Phase, Ended<D::Error>> {
+        let (before, first) = (self.drive.counters().map_err(Ended::Drive)?, self.written);
         run(self)?;
-        let counted = self.drive.counters()?.since(before)?;
+        let counted = self.drive.counters().map_err(Ended::Drive)?.since(before)?;
+        let written_bytes = (self.written - first) * u64::from(self.drive.command_bytes());
         let waf = counted.waf().unwrap_or(0.0);
-        self.phases.push(Phase { streams, handles, host_bytes: counted.host, waf, isolated_waf });
-        Ok(waf)
+        let mut phase = Phase { streams, handles, written_bytes, counted, waf, isolated_waf_max: None };
+        if phase.off() > OFF_MAX {
+            return Err(Ended::OtherCount { written: written_bytes, counted: counted.host });
+        }
+        let superblock = self.drive.superblock_bytes() as f64 / written_bytes.max(1) as f64;
+        phase.isolated_waf_max = is_known.then(|| 1.0 + TOLERANCE + superblock + phase.off());
+        self.probe.phases.push(phase.clone());
+        Ok(phase)
+    }
+
+    fn write(&mut self, command: u64, handle: u16) -> Result<(), Ended<D::Error>> {
+        self.written += 1;
+        self.drive.write(command, handle).map_err(Ended::Drive)
+    }
+
+    /// Deallocates so many from the first on.
+    fn deallocate(&mut self, commands: u64) -> Result<(), Ended<D::Error>> {
+        self.drive.deallocate(0, commands).map_err(Ended::Drive)
     }
 
     /// Everything once, the streams beside each other.
-    fn fill(&mut self, apart: bool) -> Result<(), D::Error> {
+    fn fill(&mut self, apart: bool) -> Result<(), Ended<D::Error>> {
         for at in 0..self.hot.max(self.cold) {
             if at < self.hot {
-                self.drive.write(at, 0)?;
+                self.write(at, 0)?;
             }
             for stream in 0..if at < self.cold { self.cold_streams } else { 0 } {
                 self.cold(stream, at, apart)?;
@@ -208,32 +348,32 @@ impl<D: Probed> Streams<'_, D> {
         Ok(())
     }
 
-    fn cold(&mut self, stream: u64, at: u64, apart: bool) -> Result<(), D::Error> {
+    fn cold(&mut self, stream: u64, at: u64, apart: bool) -> Result<(), Ended<D::Error>> {
         let handle = if apart { stream as u16 + 1 } else { 0 };
-        self.drive.write(self.hot + stream * self.cold + at, handle)
+        self.write(self.hot + stream * self.cold + at, handle)
     }
 
     /// So many random writes, most of them hot.
-    fn random(&mut self, writes: u64, apart: bool) -> Result<(), D::Error> {
+    fn random(&mut self, writes: u64, apart: bool) -> Result<(), Ended<D::Error>> {
         for write in 0..writes {
             if write % COLD_EVERY == 0 {
                 let at = self.random.below(self.cold);
                 self.cold(write / COLD_EVERY % self.cold_streams, at, apart)?;
             } else {
                 let at = self.random.below(self.hot);
-                self.drive.write(at, 0)?;
+                self.write(at, 0)?;
             }
         }
         Ok(())
     }
 
-    fn in_order(&mut self) -> Result<(), D::Error> {
-        (0..self.hot).try_for_each(|at| self.drive.write(at, 0))
+    fn in_order(&mut self) -> Result<(), Ended<D::Error>> {
+        (0..self.hot).try_for_each(|at| self.write(at, 0))
     }
 
-    fn in_order_beside_random(&mut self) -> Result<(), D::Error> {
+    fn in_order_beside_random(&mut self) -> Result<(), Ended<D::Error>> {
         for at in 0..self.hot {
-            self.drive.write(at, 0)?;
+            self.write(at, 0)?;
             let random = self.random.below(self.cold);
             self.cold(0, random, true)?;
         }
@@ -258,7 +398,8 @@ mod tests {
         };
         change(&mut spec);
         let mut drive = Simulated::new(Ftl::new(&spec, 5).unwrap(), 128 << 10);
-        let probe = probe(&mut drive, spec.handles, 9).unwrap();
+        let (probe, ended) = probe(&mut drive, spec.handles, 9);
+        ended.unwrap();
         drive.ftl.check().unwrap();
         probe
     }
@@ -274,7 +415,7 @@ mod tests {
         for handles in [2, 3, 8] {
             let probe = probed(|spec| spec.handles = handles);
             assert_eq!(probe.found, [], "{probe:#?}");
-            for phase in probe.phases.iter().filter(|phase| phase.isolated_waf.is_some()) {
+            for phase in probe.phases.iter().filter(|phase| phase.isolated_waf_max.is_some()) {
                 assert!(phase.waf < 1.0 + TOLERANCE / 2.0, "{phase:#?}");
             }
         }
@@ -292,5 +433,114 @@ mod tests {
     fn handles_that_are_isolated_initially_only_are_found_to_mix() {
         let probe = probed(|spec| (spec.append, spec.isolation) = (Append::Separate, Isolation::Initially));
         assert_eq!(probe.found, [Behaviour::MixesHandles], "{probe:#?}");
+    }
+    /// A drive that shows others than its own counters, and fails when it was written so often.
+    struct Odd<F> {
+        drive: Simulated,
+        shown: F,
+        writes_left: u64,
+    }
+
+    impl<F: FnMut(Bytes) -> Bytes> Probed for Odd<F> {
+        type Error = &'static str;
+
+        fn commands(&self) -> u64 {
+            self.drive.commands()
+        }
+
+        fn command_bytes(&self) -> u32 {
+            self.drive.command_bytes()
+        }
+
+        fn superblock_bytes(&self) -> u64 {
+            0
+        }
+
+        fn write(&mut self, command: u64, handle: u16) -> Result<(), Self::Error> {
+            self.writes_left = self.writes_left.checked_sub(1).ok_or("worn out")?;
+            let Ok(()) = self.drive.write(command, handle);
+            Ok(())
+        }
+
+        fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Self::Error> {
+            let Ok(()) = self.drive.deallocate(first, commands);
+            Ok(())
+        }
+
+        fn counters(&mut self) -> Result<Bytes, Self::Error> {
+            let Ok(bytes) = self.drive.counters();
+            Ok((self.shown)(bytes))
+        }
+    }
+
+    /// Of a drive that isolates and shows `shown` in place of its counters.
+    fn odd(writes: u64, shown: impl FnMut(Bytes) -> Bytes) -> (Probe, Option<String>) {
+        let spec = Spec {
+            unit_bytes: 32 << 10,
+            superblock_bytes: 1 << 20,
+            over_provisioning: 0.1,
+            handles: 3,
+            append: Append::PerHandle,
+            isolation: Isolation::Persistently,
+            ..Spec::of(128 << 20)
+        };
+        let drive = Simulated::new(Ftl::new(&spec, 5).unwrap(), 128 << 10);
+        let (probe, ended) = probe(&mut Odd { drive, shown, writes_left: writes }, 3, 9);
+        (probe, ended.err().map(|ended| ended.to_string()))
+    }
+
+    #[test]
+    fn another_writer_and_a_counter_that_goes_back_end_it_and_what_was_found_is_told() {
+        let mut asked = 0;
+        let (probe, ended) = odd(u64::MAX, |bytes| {
+            asked += 1;
+            Bytes { host: bytes.host + if asked > 2 { 1 << 20 } else { 0 }, ..bytes }
+        });
+        assert_eq!((ended, probe.phases.len()), (None, 6), "before a phase it disturbs nothing");
+        let mut asked = 0;
+        let (probe, ended) = odd(u64::MAX, |bytes| {
+            asked += 1;
+            Bytes { host: bytes.host + if asked > 3 { 3 << 20 } else { 0 }, ..bytes }
+        });
+        let said = "134 MB were written, and the drive counted 137 MB by hosts: somebody else writes to it";
+        assert!(ended.as_ref().is_some_and(|why| why.starts_with(said)), "{ended:?}");
+        assert_eq!((probe.phases.len(), &probe.not_found[..]), (1, &[Behaviour::CollectsSequentialEarly][..]));
+        assert_eq!(probe.unknown().collect::<Vec<_>>(), [Behaviour::MixesHandles, Behaviour::MovesOthers]);
+        let mut asked = 0;
+        let (_, ended) = odd(u64::MAX, |bytes| {
+            asked += 1;
+            if asked == 2 { Bytes::default() } else { bytes }
+        });
+        assert!(ended.as_ref().is_some_and(|why| why.contains("went back from")), "{ended:?}");
+        let (probe, ended) = odd(3000, |bytes| bytes);
+        assert_eq!((probe.phases.len(), ended.as_deref()), (1, Some("worn out")));
+    }
+
+    #[test]
+    fn counters_in_large_steps_accuse_nobody() {
+        let step = 1536 << 10;
+        let mut highest: f64 = 0.0;
+        for shift in (0..6).map(|sixth| sixth * step / 6) {
+            let shown = |bytes: Bytes| Bytes {
+                host: bytes.host / step * step,
+                media: (bytes.media + shift) / step * step,
+                ..bytes
+            };
+            let (probe, ended) = odd(u64::MAX, shown);
+            assert_eq!((ended, &probe.found[..]), (None, &[][..]), "{:#?}", probe.phases);
+            let known = probe.phases.iter().filter(|phase| phase.isolated_waf_max.is_some());
+            highest = known.map(|phase| phase.waf).fold(highest, f64::max);
+        }
+        assert!(highest > 1.0 + TOLERANCE, "{highest}: what was shown would have been an accusation");
+    }
+
+    #[test]
+    fn what_will_be_written_is_known_before() {
+        for handles in [2, 3, 8] {
+            let mut drive = Counting { written: 0, commands: 4096 };
+            assert!(probe(&mut drive, handles, 1).1.is_ok());
+            let fills = drive.written as f64 / 4096.0;
+            assert!((drive_fills(handles) - fills).abs() < 0.01 && fills > 9.0, "{fills}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::args::TraceArgs;
 use crate::console;
 use crate::failure::Failure;
 use crate::input;
-use crate::output_file::write_table;
+use crate::output_file::write_file;
 use crate::signals::Ending;
 use device::observe::DeviceNumber;
 use device::observe::trace::{LOST_COMMENT, Request, Requests};
@@ -32,7 +32,7 @@ use summary::Summary;
 pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.csv {
         // Before anything is waited for.
-        write_table(path, None, args.force)?;
+        write_file("table", path, None, args.force)?;
     }
     if args.ops {
         console::result(&show::ops_heading())?;
@@ -166,7 +166,7 @@ fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
         ));
     }
     if let Some(path) = &args.csv {
-        write_table(path, Some(&shown.csv()?), args.force)?;
+        write_file("table", path, Some(&shown.csv()?), args.force)?;
         console::note(&format!("wrote {}", path.display()));
     }
     if args.ops {

@@ -34,7 +34,7 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
         return how::run(device);
     }
     if let Some(device) = &args.probe {
-        return probe::run(device, args.seed.unwrap_or(SEED), args.json);
+        return probe::run(args, device, args.seed.unwrap_or(SEED));
     }
     let path = args.tenants.as_deref().ok_or_else(|| Failure::usage("name a file of tenants"))?;
     let (tenants, _) = tenants::read(path)?;

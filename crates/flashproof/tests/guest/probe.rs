@@ -1,0 +1,34 @@
+//! What a firmware does with placement handles, asked of a real controller.
+
+use super::machine::{FDP, FDP_BYTES, Machine};
+use serde_json::{Value, json};
+
+#[test]
+fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_drive_counts() {
+    let Some(machine) = Machine::new(FDP) else { return };
+    let mut guest = machine.boot();
+    let refused = guest.run("flashproof waf --probe $DATA0").expect(3);
+    assert!(refused.stderr.contains("it has no FDP"), "{}", refused.stderr);
+    let probe = "flashproof waf --probe $FDP0 --erase FDP0";
+    let ended = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(0);
+    assert!(ended.stderr.contains("writes 2.67 GB in all, 9.95 times its size"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("serial FDP0") && ended.stdout.contains("  isolates: "), "{}", ended.stdout);
+
+    let found: Value = serde_json::from_str(&guest.ask("cat /tmp/probe.json")).unwrap();
+    assert_eq!(found["drive"]["facts"]["size_bytes"], json!(FDP_BYTES));
+    assert_eq!(found["drive"]["counted_by"], json!("fdp-statistics"));
+    assert_eq!((&found["found"], &found["ended_early"]), (&json!([]), &Value::Null));
+    let phases = found["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 6);
+    for phase in phases {
+        assert_eq!(phase["counted"]["host"], phase["written_bytes"], "{phase}");
+        // What this drive adds where a write crosses into the next reclaim unit.
+        assert!((1.0..1.05).contains(&phase["waf"].as_f64().unwrap()), "{phase}");
+    }
+
+    let exists = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(2);
+    assert!(exists.stderr.contains("it is there already"), "{}", exists.stderr);
+    // In the middle of it: the last one took longer, and a slower guest makes it take longer still.
+    let broken_off = guest.run(&format!("{probe} & sleep 0.4; kill -TERM $!; wait $!")).expect(4);
+    assert!(!broken_off.stdout.contains("  isolates: "), "{}", broken_off.stdout);
+}
