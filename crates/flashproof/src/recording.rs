@@ -165,6 +165,7 @@ impl<'a> Recording<'a> {
             },
             Some(Cause::Gone { device, .. }) => End::DeviceGone { device: self.manifest.devices[device].clone() },
             Some(Cause::Errors { count }) => End::TooManyErrors { errors: count, errors_max: self.settings.errors_max },
+            Some(Cause::Stuck { why }) => End::LoadStuck { why },
             Some(Cause::Failed { message }) => End::EngineFailed { why: message },
         }
     }

@@ -20,7 +20,7 @@ fn the_example_runs_on_a_simulated_drive_and_each_tenant_has_its_rates_and_its_v
         include_str!("../../../examples/tenants/ycsb-a-four.toml").replace("3600", "20").replace("40_000", "8_000");
     bench.write("four.toml", text);
     let dry = bench.flashproof(&["tenants", "four.toml", "--dry-run"]).expect(0);
-    assert!(dry.stdout.contains("host WAF") && dry.stdout.contains("c-128k"), "{}", dry.stdout);
+    assert!(dry.stdout.contains("engine WA") && dry.stdout.contains("c-128k"), "{}", dry.stdout);
     let ended = bench.flashproof(&["tenants", "four.toml", "--on", "sim:capacity=8GiB", "--out", OUT]).expect(0);
     for name in ["a-32k", "b-64k", "c-128k", "d-256k"] {
         assert!(ended.stdout.contains(&format!("\n  {name}: PASS")), "{}", ended.stdout);
@@ -67,6 +67,24 @@ fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent
     assert!(is_kept(1, 16) && is_kept(20, 40) && is_kept(48, 63), "something was written between the spaces");
     assert!(!is_kept(16, 20) && !is_kept(40, 48));
     assert_eq!(totals(&bench.run(), "a/reads"), (1_000, 0, 0));
+}
+
+#[test]
+fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
+    let bench = Bench::new();
+    // As full as it may be: of 150 blocks few more are free than those that defragmentation keeps.
+    bench.write(
+        "tight.toml",
+        "operations-per-sec = 400_000\nduration-sec = 20\n[[tenant]]\nname = \"tight\"\nread-pct = 0\nrecord-bytes = 4096\n\
+         write-block = \"1MiB\"\nspace = \"150MiB\"\nfill-pct = 62.5\n",
+    );
+    let run =
+        |drive: &str| bench.flashproof(&["tenants", "tight.toml", "--on", drive, "--quiet", "--sla", "99.9%>64ms"]);
+    let slow = run("sim:write-us=80000").expect(1).stdout;
+    assert!(slow.contains("stopped because tight/writes@sim:write-us=80000 was 10."), "{slow}");
+    assert!(slow.contains("the device could not keep up"), "{slow}");
+    let fast = run("sim:write-us=50+read-us=50+write-mbps=0+read-mbps=0").expect(0).stdout;
+    assert!(fast.starts_with("PASS"), "{fast}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let rate = blocks as f64 / began.elapsed().as_secs_f64();
         println!(
-            "{what}: {:.2} million blocks/s, made in {:.1} s, host WAF {:.3}",
+            "{what}: {:.2} million blocks/s, made in {:.1} s, engine WA {:.3}",
             rate / 1e6,
             made.as_secs_f64(),
             host.counters().engine_wa().unwrap_or(0.0)

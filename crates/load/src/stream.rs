@@ -32,6 +32,12 @@ pub trait Stream {
     /// says so whenever it is asked again.
     fn next(&mut self) -> Option<Request>;
 
+    /// Why there is none though it has not ended: as long as any of its operations is in flight it is asked again
+    /// after each that ends, and then the run ends.
+    fn stuck(&self) -> Option<String> {
+        None
+    }
+
     /// Shown what a read brought, before [`Self::on_completion`]. Nothing on simulated drives, which
     /// keep no data.
     #[inline]
@@ -62,9 +68,12 @@ pub trait Stream {
 
 /// Asks `stream` for each arrival, and for what would have followed it.
 fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
-    for _ in 0..arrivals {
+    for arrival in 0..arrivals {
         let mut next = stream.next();
         if next.is_none() {
+            if stream.stuck().is_some() {
+                stream.expect(arrivals - arrival, lost);
+            }
             return;
         }
         while let Some(request) = next {

@@ -336,6 +336,70 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
     assert_eq!((ran.total().cells[0].ops, ran.total().cells[0].unissued), (1010, 0));
 }
 
+/// Cannot go on after so many operations.
+#[derive(Clone)]
+struct StuckAfter(FirstOf);
+
+impl Stream for StuckAfter {
+    fn next(&mut self) -> Option<Request> {
+        self.0.next()
+    }
+    fn stuck(&self) -> Option<String> {
+        (self.0.1 == 0).then(|| "full".to_owned())
+    }
+    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+        cells(0, arrivals);
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done() {
+    let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 150)), even(100, 0, 1))];
+    let ran = run(&["sim:"], plan(lanes, 4, true), settings(3600), &layout(1, 1));
+    assert_eq!(ran.cause, Some(Cause::Stuck { why: "full".to_owned() }));
+    let cell = &ran.total().cells[0];
+    assert_eq!((cell.ops, cell.unissued), (150, 0), "it ends at the instant of the next");
+    // Four are in flight when it gets there: it ends with the last of them.
+    let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 5)), even(100, 0, 1))];
+    let ran =
+        run(&["sim:read-us=1000000+jitter-pct=0+read-mbps=0"], plan(lanes, 4, false), settings(3600), &layout(1, 1));
+    let cell = &ran.total().cells[0];
+    assert!(matches!(ran.cause, Some(Cause::Stuck { .. })));
+    assert_eq!((cell.ops, cell.unissued), (5, 195));
+}
+
+/// Has no second operation while one is in flight.
+#[derive(Clone)]
+struct OneByOne(Pattern, bool);
+
+impl Stream for OneByOne {
+    fn next(&mut self) -> Option<Request> {
+        if std::mem::replace(&mut self.1, true) { None } else { self.0.next() }
+    }
+    fn stuck(&self) -> Option<String> {
+        self.1.then(|| "one is out".to_owned())
+    }
+    fn on_completion(&mut self, _: &Request, _: Outcome) -> Option<Request> {
+        self.1 = false;
+        None
+    }
+    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+        cells(0, arrivals);
+    }
+}
+
+#[test]
+fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_us() {
+    let drive = ["sim:read-us=20000+jitter-pct=0+read-mbps=0"];
+    let lanes = vec![(OneByOne(reads(0, 1), false), even(100, 0, 1))];
+    let ran = run(&drive, plan(lanes, 4, false), settings(10), &layout(1, 1));
+    let total = ran.total();
+    let cell = &total.cells[0];
+    // 50 a second of 100, the last ones after the end.
+    assert_eq!((ran.cause, cell.ops + cell.unissued, cell.lag.max()), (None, 1000, 0));
+    assert!(cell.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.ops, cell.wait.max());
+}
+
 /// A engine whose program is held off the CPU once: whatever it waits for, it wakes no earlier than
 /// `until_ns` when it waits in `from_ns..until_ns`.
 struct HeldOff {

@@ -42,7 +42,12 @@ pub enum Cause {
         /// How many.
         count: u64,
     },
-    /// The run directory could not be written, or a engine failed.
+    /// A stream has operations to come and cannot say which, with none in flight that could change that.
+    Stuck {
+        /// Why, for the user.
+        why: String,
+    },
+    /// The run directory could not be written, or an engine failed.
     Failed {
         /// What happened, for the user.
         message: String,

@@ -101,6 +101,8 @@ struct LimitState {
     unseen_ns: u64,
     /// Lanes whose next operation, intended at the instant beside, waits for a slot.
     waiting: VecDeque<(u64, u32)>,
+    /// Whether the first of them has free places and waits for what an operation in flight brings its stream.
+    starved: bool,
 }
 
 /// How soon a completion has to be seen when the thread sleeps.
@@ -185,6 +187,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             lag_ns: 0,
             unseen_ns: 0,
             waiting: waiting.clone(),
+            starved: false,
         });
         let stop_ns = settings.duration_ns;
         let mut shard = Self {
@@ -389,7 +392,17 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             return;
         }
         let Some(request) = self.lanes[lane as usize].stream.next() else {
-            self.ended[lane as usize] = true;
+            match self.lanes[lane as usize].stream.stuck() {
+                None => self.ended[lane as usize] = true,
+                Some(why) => {
+                    limit.waiting.push_front((intended_ns, lane));
+                    limit.starved = limit.free.len() < limit.limit.slots as usize;
+                    self.lanes_waiting += 1;
+                    if !limit.starved {
+                        self.stop(Cause::Stuck { why });
+                    }
+                }
+            }
             return;
         };
         let Place { freed_ns, unseen_ns } = limit.free.pop_front().unwrap_or_default();
@@ -578,11 +591,18 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// Frees a slot under a limit; the lane that has waited longest gets it.
     #[inline]
     fn free_slot(&mut self, limit_index: u32, place: Place) {
-        self.limits[limit_index as usize].free.push_back(place);
+        let limit = &mut self.limits[limit_index as usize];
+        limit.free.push_back(place);
+        if std::mem::take(&mut limit.starved) {
+            // None of them was of use before.
+            let freed_ns = |free: &Place| free.freed_ns.max(place.freed_ns);
+            limit.free.iter_mut().for_each(|free| *free = Place { freed_ns: freed_ns(free), ..place });
+        }
         // A lane that turns out to have ended leaves the slot to the next.
         while !self.abandoned
             && let limit = &mut self.limits[limit_index as usize]
             && !limit.free.is_empty()
+            && !limit.starved
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
             self.lanes_waiting -= 1;

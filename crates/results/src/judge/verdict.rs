@@ -307,6 +307,11 @@ pub enum End {
         /// The error, one sentence.
         why: String,
     },
+    /// The load itself could not go on: a store's space is full.
+    LoadStuck {
+        /// Why, one sentence.
+        why: String,
+    },
     /// No end was recorded: the process was killed, or the machine stopped.
     Unrecorded,
 }
@@ -356,6 +361,7 @@ impl fmt::Display for End {
             }
             Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
             Self::EngineFailed { why } => write!(f, "stopped because its engine failed: {why}"),
+            Self::LoadStuck { why } => write!(f, "stopped because its load could not go on: {why}"),
             Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
         }
     }

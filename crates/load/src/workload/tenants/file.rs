@@ -94,6 +94,7 @@ fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, Wrong> {
 impl Tenants {
     /// Reads `text`, which is called `path`. Errors: each with its line.
     pub fn parse(path: &str, text: &str) -> Result<Self, TenantsError> {
+        let path = units::printable(path);
         let at = |offset: usize, why: &str| {
             let line = text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
             TenantsError(format!("{path} line {line}: {why}"))
@@ -350,6 +351,7 @@ pub(super) fn layout(
     device_bytes: u64,
 ) -> Result<Vec<(usize, Range<u64>)>, TenantsError> {
     let is_on = |tenant: &Tenant| tenant.device.as_deref().map_or(is_default, |own| own == device);
+    let device = units::printable(device);
     let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
     let on = || tenants.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
     // So that each begins at a multiple of its own.
@@ -375,8 +377,15 @@ pub(super) fn layout(
                 ));
             }
         }
+        if size == 0 {
+            return fail(format!(
+                "its share of {device} is smaller than {}, a write block of the tenant with the largest - give it more \
+                 space, or another device",
+                units::bytes(step as f64)
+            ));
+        }
         let end = start.saturating_add(size);
-        if end > device_bytes || size == 0 {
+        if end > device_bytes {
             return fail(format!(
                 "cannot use bytes {} to {} of {device} - it has {} - give it less space, or another device",
                 Grouped(start),

@@ -11,7 +11,7 @@
 //! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The space
 //! counts as in use for long when a run begins: what was written before is not read back, only its place matters.
 
-use super::host::{BlockWrite, Cause, Host, Step};
+use super::host::{BlockWrite, Cause, Host, OutOfSpace, Step};
 use super::{Tenant, Tenants};
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
@@ -308,6 +308,7 @@ impl Builder<'_> {
         };
         let blocks = Blocks {
             host,
+            full: None,
             client: request(WRITES, OpKind::Write, class + 1, tenant.placement),
             collect: request(DEFRAG_READS, OpKind::Read, class, None),
             defrag: request(DEFRAG_WRITES, OpKind::Write, class + 1, tenant.defrag_placement),
@@ -344,12 +345,22 @@ pub enum TenantStream {
 #[derive(Debug, Clone)]
 pub struct Blocks {
     host: Host,
+    /// It has no free block now.
+    full: Option<OutOfSpace>,
     client: Request,
     collect: Request,
     defrag: Request,
 }
 
 impl Blocks {
+    /// What its store does next, if it has a free block for it.
+    #[inline]
+    fn next<T>(&mut self, of: impl FnOnce(&mut Host) -> Result<T, OutOfSpace>) -> Option<T> {
+        let next = of(&mut self.host);
+        self.full = None;
+        next.map_err(|full| self.full = Some(full)).ok()
+    }
+
     fn request(&self, step: Step) -> Request {
         let (of, block) = match step {
             Step::Write(BlockWrite { block, cause: Cause::Client }) => (self.client, block),
@@ -368,8 +379,17 @@ impl Stream for TenantStream {
                 let request = records.next()?;
                 Some(Request { offset: request.offset + *first, ..request })
             }
-            // A store without space stops writes; what it was to write counts as not done.
-            Self::Blocks(blocks) => blocks.host.client_block().ok().map(|write| blocks.request(Step::Write(write))),
+            Self::Blocks(blocks) => {
+                let write = blocks.next(Host::client_block)?;
+                Some(blocks.request(Step::Write(write)))
+            }
+        }
+    }
+
+    fn stuck(&self) -> Option<String> {
+        match self {
+            Self::Reads { .. } => None,
+            Self::Blocks(blocks) => blocks.full.as_ref().map(OutOfSpace::to_string),
         }
     }
 
@@ -377,7 +397,10 @@ impl Stream for TenantStream {
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         match self {
             Self::Reads { .. } => None,
-            Self::Blocks(blocks) => blocks.host.defrag_step().ok().flatten().map(|step| blocks.request(step)),
+            Self::Blocks(blocks) => {
+                let step = blocks.next(Host::defrag_step).flatten()?;
+                Some(blocks.request(step))
+            }
         }
     }
 

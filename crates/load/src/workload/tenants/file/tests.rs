@@ -143,6 +143,8 @@ fn a_space_that_is_not_there_or_another_s_is_refused_with_both_ranges() {
     );
     assert!(two("at = \"4KiB\"\nspace = \"1MiB\"", "").unwrap_err().contains("begins at byte 4,096, no multiple"));
     assert!(two("space-pct = 100", "space-pct = 100").unwrap_err().contains("give it less space"));
+    let nothing_left = two("space-pct = 100", "").unwrap_err();
+    assert!(nothing_left.starts_with("tenant \"b\": its share of /dev/x is smaller than 131 kB"), "{nothing_left}");
     let apart = two("space = \"1MiB\"\ndevice = \"/dev/y\"", "space = \"64MiB\"").unwrap();
     assert_eq!(apart, [(1, 0..64 << 20)]);
 }
