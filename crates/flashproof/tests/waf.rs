@@ -1,7 +1,7 @@
 //! Write amplification of tenants as a user sees it: table, JSON, page, sweep, probe, and what is refused.
 
 use crate::support::{Bench, Ended};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// The seed's tenants on a drive that is small enough for a test.
@@ -22,18 +22,32 @@ fn drive(more: &str) -> String {
 fn the_seeds_tenants_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_the_same() {
     let bench = Bench::new();
     let drive = drive("+handles=4");
-    let arguments = ["seed.toml", "--on", &drive, "--dwpd", "1", "--html", "waf.html"];
-    let ended = waf(&bench, &arguments);
+    let text = ["seed.toml", "--on", &drive, "--dwpd", "1", "--no-latency"];
+    let ended = waf(&bench, &text);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("device WAF") && ended.stdout.contains("consistent with"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("Latencies of clients"), "{}", ended.stdout);
+    let json = waf(&bench, &["seed.toml", "--on", &drive, "--json", "--html", "waf.html"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let page = bench.text("waf.html");
     assert!(page.contains("WAF over bytes written") && page.contains("data-charts-expected=\"1\""));
-    let json: Value = serde_json::from_str(&waf(&bench, &["seed.toml", "--on", &drive, "--json"]).stdout).unwrap();
+    assert!(page.contains("Latencies of clients, milliseconds") && page.contains("d-256k writes, p99.9 in ms"));
     let of = |number: usize| json["arrangements"][number]["waf"].as_f64().unwrap();
     let (dedicated, shared, fdp) = (of(0), of(1), of(2));
     assert!((shared - 1.84).abs() < 0.10 && (dedicated - 1.08).abs() < 0.03 && fdp < 1.3, "{json:#}");
     for waf in [dedicated, shared, fdp] {
         assert!(ended.stdout.contains(&format!("{waf:.2}")), "{waf}: {}", ended.stdout);
+    }
+    for (number, waf) in [dedicated, shared, fdp].into_iter().enumerate() {
+        let timed = &json["arrangements"][number]["timed"];
+        assert!((timed["device_waf"].as_f64().unwrap() / waf - 1.0).abs() < 0.05, "{timed:#}");
+        let latencies = timed["latencies"].as_array().unwrap();
+        assert_eq!(latencies.len(), 8, "reads and writes of four tenants: {timed:#}");
+        for of in latencies {
+            let rate = |name: &str| of[name].as_f64().unwrap();
+            assert!(rate("done_per_sec") > 0.99 * rate("wanted_per_sec"), "{of:#}");
+            assert!(of["service"]["p50_ns"].as_u64().unwrap() > 0, "{of:#}");
+        }
     }
 }
 
@@ -41,12 +55,27 @@ fn the_seeds_tenants_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_t
 fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
     let bench = Bench::new();
     let drive = drive("+handles=4").replace("8GiB", "1GiB").replace("8MiB", "1MiB");
-    let sweep = ["seed.toml", "--on", &drive, "--arrange", "shared", "--json", "--sweep", "op=7%:28%,fill=50:95"];
+    let sweep = [
+        "seed.toml",
+        "--on",
+        &drive,
+        "--arrange",
+        "shared",
+        "--json",
+        "--no-latency",
+        "--sweep",
+        "op=7%:28%,fill=50:95,handles=2:4",
+    ];
     let ended = waf(&bench, &sweep);
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     let point = |sweep: usize, at: usize| &json["sweeps"][sweep]["waf"][0][1][at];
     assert!(point(0, 0)["waf"].as_f64().unwrap() > 1.5 * point(0, 1)["waf"].as_f64().unwrap(), "{json:#}");
     assert!(point(1, 1)["missing"].as_str().unwrap().contains("fill"), "{json:#}");
+    assert_eq!((&json["sweeps"][0]["numbers"], &json["sweeps"][0]["unit"]), (&json!([7.0, 28.0]), &json!("%")));
+    // Handles are of one arrangement; the other is beside it, to compare.
+    assert_eq!((point(2, 0), &json["sweeps"][2]["waf"][1][0]), (point(2, 1), &json!("fdp")));
+    let fdp = |at: usize| json["sweeps"][2]["waf"][1][1][at]["waf"].as_f64().unwrap();
+    assert!(fdp(0) > fdp(1) && point(2, 0)["waf"].as_f64().unwrap() > fdp(0), "{json:#}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! [`RANGE_MAX`] of the average, the line at most [`SLOPE_MAX`] of it, of all drives together and of each one.
 
 use crate::steady::{ROUNDS_IN_WINDOW, Spread};
+use crate::units::percent_exact;
 use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
@@ -16,6 +17,16 @@ pub const OCTILES: usize = 8;
 pub const RANGE_MAX: f64 = 0.05;
 /// Largest move of the best straight line over them, of its average.
 pub const SLOPE_MAX: f64 = 0.02;
+
+/// When it is steady, in words.
+pub fn steady_rule() -> String {
+    format!(
+        "{ROUNDS_IN_WINDOW} drive fills that range over at most {} of their average and whose best straight line moves by at most {} of \
+         it, for all drives together and for each",
+        percent_exact(RANGE_MAX),
+        percent_exact(SLOPE_MAX)
+    )
+}
 
 /// What a drive counts, in its life or between two moments; NVMe's FDP statistics have these three.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -30,6 +30,9 @@ pub struct WafArgs {
     /// So many blocks are being written at once; the drive takes a command of each in turn
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub in_flight: u32,
+    /// Leave out what clients wait for: only what needs no clock
+    #[arg(long)]
+    pub no_latency: bool,
     /// Drive writes a day that the maker rates the drive for
     #[arg(long, value_name = "N", value_parser = positive)]
     pub dwpd: Option<f64>,
@@ -85,6 +88,6 @@ Examples:
   flashproof waf --probe /dev/nvme1n1 --out probe.json    of a real drive with FDP; ERASES it, writes ten times its size
   flashproof waf --how /dev/nvme1n1                       the commands that give a namespace handles, for you to run
 
-Nothing is written anywhere but by --probe of a real drive: drives are simulated without time. Exit codes: 0 shown,
+Nothing is written anywhere but by --probe of a real drive: drives are simulated. Exit codes: 0 shown,
 1 the drive failed, 2 usage, 3 environment, 4 never steady within --max-fills, or a probe that others disturbed.
 More in docs/waf.md.";

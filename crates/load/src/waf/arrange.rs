@@ -1,6 +1,7 @@
 //! Which tenant writes to which drive, where, and under which handle.
 
-use crate::workload::tenants::{HostError, OutOfSpace, Tenant, Tenants, TenantsError};
+use crate::workload::tenants::{HostError, OutOfSpace, Size, Space, Tenant, Tenants, TenantsError};
+use engine::sim::{Flash, FtlDrive};
 use ftl::Spec;
 use results::units::{Grouped, quoted};
 use std::fmt;
@@ -94,6 +95,9 @@ pub enum WafError {
     /// A store that ran full.
     #[error(transparent)]
     Full(#[from] OutOfSpace),
+    /// No run with time.
+    #[error("cannot measure latencies - {0} - leave them out by --no-latency")]
+    Timed(String),
 }
 
 /// A drive of an arrangement.
@@ -102,7 +106,7 @@ pub struct DriveOf {
     /// Whose: a tenant's name, or `all`.
     pub name: String,
     /// What it is like.
-    pub spec: Spec,
+    pub drive: FtlDrive,
 }
 
 /// A tenant in its place.
@@ -128,10 +132,11 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// `tenants` arranged on the flash of `spec`.
+    /// `tenants` arranged on the flash of `drive`.
     ///
     /// Errors: they do not fit, or there are too few handles.
-    pub fn new(arrangement: Arrangement, tenants: &'a Tenants, spec: &Spec) -> Result<Self, WafError> {
+    pub fn new(arrangement: Arrangement, tenants: &'a Tenants, drive: &FtlDrive) -> Result<Self, WafError> {
+        let spec = &drive.spec;
         let mut placed = Vec::new();
         for (number, range) in tenants.layout("", true, spec.logical_bytes)? {
             let tenant = &tenants.tenants[number];
@@ -158,7 +163,10 @@ impl<'a> Layout<'a> {
                 *handle = writers.min(last);
             }
         });
-        let one = |handles| vec![DriveOf { name: "all".to_owned(), spec: Spec { handles, ..spec.clone() } }];
+        let one = |handles| {
+            let drive = FtlDrive { spec: Spec { handles, ..spec.clone() }, ..drive.clone() };
+            vec![DriveOf { name: "all".to_owned(), drive }]
+        };
         let on_one = |handles: &dyn Fn(usize, &Tenant) -> [u16; 2]| {
             let place = |(number, tenant, range): (usize, &'a Tenant, _)| Placed {
                 tenant,
@@ -187,32 +195,64 @@ impl<'a> Layout<'a> {
             Arrangement::Dedicated => {
                 let all: u64 = placed.iter().map(|(_, _, range)| range.end - range.start).sum();
                 let mut this = Self { drives: Vec::new(), tenants: Vec::new() };
-                for (drive, (_, tenant, range)) in placed.into_iter().enumerate() {
+                for (number, (_, tenant, range)) in placed.into_iter().enumerate() {
                     let bytes = range.end - range.start;
-                    // Fewer dies: superblocks are smaller in the same proportion.
-                    let part = |whole: u64, unit: u64| {
-                        let part = u128::from(whole) * u128::from(bytes) / u128::from(all);
-                        part as u64 / unit * unit
-                    };
-                    let unit = u64::from(spec.unit_bytes);
-                    this.drives.push(DriveOf {
-                        name: tenant.name.clone(),
-                        spec: Spec {
-                            logical_bytes: part(spec.logical_bytes, unit).max(bytes),
-                            superblock_bytes: part(spec.superblock_bytes, unit).max(2 * unit),
-                            handles: 1,
-                            ..spec.clone()
-                        },
-                    });
-                    this.tenants.push(Placed { tenant, drive, range: 0..bytes, handles: [0; 2] });
+                    this.drives.push(DriveOf { name: tenant.name.clone(), drive: part_of(drive, bytes, all) });
+                    this.tenants.push(Placed { tenant, drive: number, range: 0..bytes, handles: [0; 2] });
                 }
                 this
             }
         })
     }
 
+    /// Its tenants as a file would have them, each with its drive, space and handles.
+    pub fn tenants(&self) -> Tenants {
+        let of = |placed: &Placed<'a>| {
+            let drive = &self.drives[placed.drive];
+            // Of a drive of one handle there is nothing to name.
+            let handle = |handle: u16| (drive.drive.spec.handles > 1).then_some(handle + 1);
+            Tenant {
+                device: Some(drive.name.clone()),
+                space: Space { size: Size::Bytes(placed.range.end - placed.range.start), at: Some(placed.range.start) },
+                placement: handle(placed.handles[0]),
+                defrag_placement: handle(placed.handles[1]),
+                ..placed.tenant.clone()
+            }
+        };
+        Tenants { tenants: self.tenants.iter().map(of).collect(), duration_sec: 1, seed: None }
+    }
+
     /// Bytes of a mapping unit.
     pub fn unit_bytes(&self) -> u32 {
-        self.drives[0].spec.unit_bytes
+        self.drives[0].drive.spec.unit_bytes
+    }
+}
+
+/// A drive of `bytes` out of `all` that tenants have of `drive`: as large a part of its flash, in as many dies, behind as
+/// much of its write buffer. Superblocks are smaller in the same proportion.
+fn part_of(drive: &FtlDrive, bytes: u64, all: u64) -> FtlDrive {
+    let FtlDrive { spec, flash, .. } = drive;
+    let part = |whole: u64, unit: u64| {
+        let part = u128::from(whole) * u128::from(bytes) / u128::from(all);
+        part as u64 / unit * unit
+    };
+    let (unit, stripe) = (u64::from(spec.unit_bytes), u64::from(flash.program_bytes()));
+    let dies = part(flash.dies_total().into(), 1).max(1) as u32;
+    let (channels, dies) = if dies < flash.dies { (1, dies) } else { (dies / flash.dies, flash.dies) };
+    FtlDrive {
+        spec: Spec {
+            logical_bytes: part(spec.logical_bytes, unit).max(bytes),
+            superblock_bytes: part(spec.superblock_bytes, stripe).max(stripe.max(2 * unit)),
+            handles: 1,
+            ..spec.clone()
+        },
+        flash: Flash {
+            channels,
+            dies,
+            // A stripe of its one handle can wait in it beside another.
+            buffer_bytes: part(flash.buffer_bytes, stripe).max(2 * stripe),
+            ..flash.clone()
+        },
+        ..drive.clone()
     }
 }

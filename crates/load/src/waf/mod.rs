@@ -1,4 +1,5 @@
-//! Write amplification without time: the hosts of tenants write to drives with an FTL inside, as fast as it goes.
+//! Write amplification without time: the hosts of tenants write to drives with an FTL inside, as fast as it goes. Then, with it, what
+//! clients wait for ([`timed()`]).
 //!
 //! ```text
 //! Host of each tenant -> blocks, by their rates -> commands, several blocks in flight -> Ftl of its drive
@@ -11,11 +12,13 @@
 
 mod arrange;
 pub mod probe;
+mod timed;
 
 #[cfg(test)]
 mod tests;
 
 pub use arrange::{Arrangement, Layout, WafError};
+pub use timed::{Timed, timed};
 
 use crate::workload::tenants::{Cause, Host, OutOfSpace};
 use ftl::Ftl;
@@ -83,7 +86,7 @@ impl Experiment {
         let unit_bytes = u64::from(layout.unit_bytes());
         let mut drives = Vec::new();
         for (number, drive) in (0..).zip(&layout.drives) {
-            let ftl = Ftl::new(&drive.spec, sys::random::Random::for_part(seed, number).next_u64());
+            let ftl = Ftl::new(&drive.drive.spec, sys::random::Random::for_part(seed, number).next_u64());
             drives.push(ftl.map_err(|why| WafError::Drive { name: drive.name.clone(), why: why.to_string() })?);
         }
         let mut writers = Vec::new();

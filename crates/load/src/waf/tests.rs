@@ -1,8 +1,10 @@
 //! Known answers, and what is always so.
 
+use super::timed::FILLS;
 use super::*;
 use crate::rate::Rate;
 use crate::workload::tenants::Tenants;
+use engine::sim::{DriveSpec, FtlDrive};
 use ftl::{Append, Isolation, Spec};
 
 /// Four tenants of the seed's write blocks with these weights and this fill.
@@ -34,8 +36,13 @@ fn spec(over_provisioning: f64) -> Spec {
     }
 }
 
+/// The same with dies that take their time.
+fn drive(spec: &Spec) -> FtlDrive {
+    FtlDrive { spec: spec.clone(), ..FtlDrive::default() }
+}
+
 fn found(arrangement: Arrangement, tenants: &Tenants, spec: &Spec, seed: u64) -> (Found, Experiment) {
-    let layout = Layout::new(arrangement, tenants, spec).unwrap();
+    let layout = Layout::new(arrangement, tenants, &drive(spec)).unwrap();
     let mut experiment = Experiment::new(&layout, Interleaving::default(), seed).unwrap();
     let found = experiment.run(40, |_| true).unwrap();
     (found, experiment)
@@ -89,7 +96,7 @@ fn tenants_that_overwrite_in_order_are_not_amplified_with_a_drive_or_a_handle_ea
 #[test]
 fn handles_are_those_that_the_file_names_or_one_each() {
     let handles = |tenants: &Tenants| {
-        let layout = Layout::new(Arrangement::Fdp, tenants, &spec(0.1)).unwrap();
+        let layout = Layout::new(Arrangement::Fdp, tenants, &drive(&spec(0.1))).unwrap();
         layout.tenants.iter().map(|placed| placed.handles).collect::<Vec<_>>()
     };
     let mut tenants = equal();
@@ -102,7 +109,7 @@ fn handles_are_those_that_the_file_names_or_one_each() {
 #[test]
 fn what_cannot_be_says_its_numbers_and_what_to_do() {
     let refused =
-        |tenants: &Tenants, spec: &Spec| Layout::new(Arrangement::Fdp, tenants, spec).unwrap_err().to_string();
+        |tenants: &Tenants, spec: &Spec| Layout::new(Arrangement::Fdp, tenants, &drive(spec)).unwrap_err().to_string();
     assert_eq!(
         refused(&equal(), &Spec { handles: 3, ..spec(0.1) }),
         "arrangement fdp: cannot give 4 placement handles - the drive has 3 - give the drive one for each tenant \
@@ -117,7 +124,7 @@ fn what_cannot_be_says_its_numbers_and_what_to_do() {
     idle.tenants.iter_mut().for_each(|tenant| tenant.writes = Rate::ZERO);
     assert!(refused(&idle, &spec(0.1)).starts_with("no tenant writes"));
     let refused = |tenants: &Tenants, spec: &Spec| {
-        let layout = Layout::new(Arrangement::Shared, tenants, spec).unwrap();
+        let layout = Layout::new(Arrangement::Shared, tenants, &drive(spec)).unwrap();
         Experiment::new(&layout, Interleaving::default(), 1).err().unwrap().to_string()
     };
     let why = refused(&equal(), &spec(0.0));
@@ -131,7 +138,7 @@ fn what_cannot_be_says_its_numbers_and_what_to_do() {
 #[test]
 fn what_never_settles_ends_at_its_bound() {
     let tenants = equal();
-    let layout = Layout::new(Arrangement::Shared, &tenants, &spec(0.1)).unwrap();
+    let layout = Layout::new(Arrangement::Shared, &tenants, &drive(&spec(0.1))).unwrap();
     let found = Experiment::new(&layout, Interleaving::default(), 1).unwrap().run(3, |_| true).unwrap();
     assert_eq!((found.rounds(), found.steady_after, found.steady_waf()), (3, None, None));
 }
@@ -155,7 +162,7 @@ fn data_that_is_only_read_is_on_the_drive_and_keeps_nobody_from_being_steady() {
 fn a_drive_that_is_hardly_written_is_not_steady() {
     let tenants = tenants([1000, 1, 1, 1], 50, "uniform");
     let spec = spec(0.145);
-    let layout = Layout::new(Arrangement::Dedicated, &tenants, &spec).unwrap();
+    let layout = Layout::new(Arrangement::Dedicated, &tenants, &drive(&spec)).unwrap();
     let found = Experiment::new(&layout, Interleaving::default(), 1).unwrap().run(12, |_| true).unwrap();
     let host: u64 = found.drives[3].octiles.iter().map(|octile| octile.host).sum();
     assert!(
@@ -163,4 +170,55 @@ fn a_drive_that_is_hardly_written_is_not_steady() {
         "{host} {:?}",
         found.steady_after
     );
+}
+
+/// What clients of the seed's tenants wait for on a small drive, once it is steady, and its WAF before.
+fn with_time(arrangement: Arrangement, drive: &FtlDrive) -> (Option<f64>, Timed) {
+    let tenants = tenants([5, 7, 9, 11], 40, "uniform");
+    let layout = Layout::new(arrangement, &tenants, drive).unwrap();
+    let mut experiment = Experiment::new(&layout, Interleaving::default(), 5).unwrap();
+    let waf = experiment.run(40, |_| true).unwrap().steady_waf();
+    (waf, timed(experiment, &layout, &DriveSpec::default(), 5).unwrap())
+}
+
+fn small() -> Spec {
+    Spec { logical_bytes: 512 << 20, superblock_bytes: 512 << 10, ..spec(0.145) }
+}
+
+#[test]
+fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
+    for arrangement in Arrangement::ALL {
+        let (waf, timed) = with_time(arrangement, &drive(&small()));
+        let (waf, with_time) = (waf.unwrap(), timed.bytes.waf().unwrap());
+        assert!((with_time / waf - 1.0).abs() < 0.05, "{arrangement}: {waf} and {with_time}");
+        assert!(
+            (timed.fills - FILLS).abs() < 0.05 && timed.ended.is_none(),
+            "{arrangement}: {} {:?}",
+            timed.fills,
+            timed.ended
+        );
+        assert_eq!(timed.streams.len(), 4 * 4, "reads and writes of clients and of defragmentation");
+        for (stream, cell) in
+            timed.streams.iter().filter(|(stream, _)| crate::workload::tenants::client_stream(&stream.name).is_some())
+        {
+            let wanted = stream.offered_iops * timed.seconds;
+            assert!((cell.wanted() as f64 - wanted).abs() <= 1.0, "{}: {} of {wanted}", stream.name, cell.wanted());
+            assert_eq!(
+                (cell.ops, cell.service.len(), cell.overtime / 10),
+                (cell.wanted(), cell.ops, 0),
+                "{}",
+                stream.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_drive_that_cannot_follow_shows_what_was_not_done_in_time() {
+    let mut slow = drive(&small());
+    slow.flash.read_ns = 2_000_000;
+    let (_, timed) = with_time(Arrangement::Shared, &slow);
+    let (stream, reads) = timed.streams.iter().find(|(stream, _)| stream.name == "t256/reads").unwrap();
+    let done = (reads.ops - reads.overtime) as f64 / timed.seconds;
+    assert!(reads.wait.max() > 1_000_000 && done < 0.9 * stream.offered_iops, "{done} of {stream:?}");
 }

@@ -19,6 +19,8 @@ impl WafReport {
                 (self.table())
                 @for of in &sections { (charts(of, "", 2, &mut plots)) }
                 @for sweep in &self.sweeps { (Self::sweep(sweep)) (list(&Self::missing(sweep))) }
+                @let latencies = self.latencies();
+                @if !latencies.is_empty() { (latencies) }
                 (self.tenants_table())
                 details { summary { "WAF by octile of each drive fill" } (self.octiles()) }
                 (section("assumptions".to_owned(), 2, "Assumptions", html! { (named_values("What was assumed", assumptions)) }))

@@ -204,7 +204,12 @@ impl FtlModel {
         let mut ftl = Ftl::new(&of.spec, seed)?;
         let mut random = Random::for_part(seed, 1);
         precondition(&mut ftl, of.precondition_fills, &mut random);
-        Ok(Self {
+        Ok(Self::in_use(drive, of, ftl, random))
+    }
+
+    /// The same with `ftl` inside, which has the spec of `of`, as it is.
+    pub fn in_use(drive: &DriveSpec, of: &FtlDrive, ftl: Ftl, random: Random) -> Self {
+        Self {
             controller_ns: of.flash.controller_ns.max(1),
             unit_bytes: of.spec.unit_bytes.into(),
             media: Stripes::new(&of.spec, ftl.superblocks(), &of.flash),
@@ -222,7 +227,7 @@ impl FtlModel {
             before: ftl.counters(),
             ftl,
             drive: drive.clone(),
-        })
+        }
     }
 
     /// Counts every unit of the drive again; says what does not add up.

@@ -16,13 +16,14 @@ use crate::console;
 use crate::failure::Failure;
 use crate::output_file::write_page;
 use engine::DeviceName;
-use engine::sim::FtlDrive;
+use engine::sim::{DriveSpec, FtlDrive};
 use experiment::{Setup, arrange};
 use load::waf::{Arrangement, Interleaving, Layout, WafError};
 use report::comparison::Endurance;
 use report::document::Pair;
-use report::waf::{Arranged, FORMAT_VERSION, WafReport};
+use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
 use results::units;
+use results::waf::steady_rule;
 use std::process::ExitCode;
 
 /// Seed where nobody names one: the same command gives the same result.
@@ -46,9 +47,12 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let on = args.on.clone().unwrap_or_else(|| default_drive(tenants.tenants.len()));
+    let (base, drive) = simulated(&on)?;
     let setup = Setup {
         seed: args.seed.or(tenants.seed).unwrap_or(SEED),
-        drive: simulated(&on)?,
+        base,
+        drive,
+        timed: !args.no_latency,
         tenants,
         on,
         interleaving: Interleaving { command_bytes: args.command, in_flight: args.in_flight },
@@ -70,6 +74,10 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
         let (mut arranged, shape) = arrange(&setup, *arrangement).map_err(Failure::usage)?;
         arranged.years = rating(args).and_then(|rating| years(&setup, &arranged, rating, args.warranty));
         report.assumptions.push(Pair { name: format!("drives of {arrangement}"), value: shape });
+        if let Some(timed) = &arranged.timed {
+            let value = covered(timed);
+            report.assumptions.push(Pair { name: format!("latencies of {arrangement}"), value });
+        }
         report.arrangements.push(arranged);
     }
     report.remarks = remarks(&report, args);
@@ -98,14 +106,15 @@ fn default_drive(tenants: usize) -> String {
 }
 
 /// The simulated drive of this description. Errors: it is a real one, or has no FTL.
-fn simulated(name: &str) -> Result<FtlDrive, Failure> {
+fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
     let device: DeviceName = name.parse().map_err(Failure::usage)?;
     match device.drive() {
-        Some(drive) => drive.ftl.clone().ok_or_else(|| {
-            Failure::usage(format!(
+        Some(drive) => match &drive.ftl {
+            Some(ftl) => Ok((drive.clone(), ftl.clone())),
+            None => Err(Failure::usage(format!(
                 "cannot tell the amplification of {device} - it has no FTL inside - describe one: sim:ftl+..."
-            ))
-        }),
+            ))),
+        },
         None => Err(Failure::usage(format!(
             "cannot run waf on {} - this version knows the amplification of simulated drives alone, sim:ftl+... - \
              \"flashproof tenants\" puts the same load on a device, and its telemetry has what the drive counts",
@@ -119,7 +128,7 @@ fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !asked.is_empty() {
         return asked.to_vec();
     }
-    match Layout::new(Arrangement::Fdp, &setup.tenants, &setup.drive.spec) {
+    match Layout::new(Arrangement::Fdp, &setup.tenants, &setup.drive) {
         Err(error @ WafError::Handles { .. }) => {
             console::note(&format!("fdp is left out - {error}"));
             vec![Arrangement::Dedicated, Arrangement::Shared]
@@ -138,14 +147,14 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
         .map(|tenant| Pair {
             name: tenant.name.clone(),
             value: format!(
-                "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks {}, {} records \
+                "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
                  written a second",
                 tenant.write_block_bytes >> 10,
                 tenant.record_bytes,
-                sweep::keys_text(tenant.keys),
+                tenant.keys,
                 units::percent_exact(tenant.fill),
                 tenant.defrag_lwm_pct,
-                sweep::reuse_text(tenant.reuse),
+                tenant.reuse,
                 units::number(tenant.writes.per_sec_f64()),
             ),
         })
@@ -172,12 +181,22 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
         },
         Pair {
             name: "steady".to_owned(),
-            value: "five drive fills range over at most 5 % of their average and their best straight line moves by at most 2 %, \
-                    for all drives together and for each"
-                .to_owned(),
+            value: steady_rule(),
         },
     ]);
     pairs
+}
+
+/// What latencies are of.
+fn covered(timed: &Timed) -> String {
+    let operations: u64 = timed.latencies.iter().map(|of| of.service.count).sum();
+    format!(
+        "of {} operations of clients in {} of virtual time, {} drive fills, beginning as it was when steady; open loop, from \
+         their intended instants on",
+        units::Grouped(operations),
+        units::span_of(timed.seconds),
+        units::number(timed.drive_fills)
+    )
 }
 
 fn rating(args: &WafArgs) -> Option<Endurance> {
@@ -208,6 +227,7 @@ fn remarks(report: &WafReport, args: &WafArgs) -> Vec<String> {
          does things that no description has"
             .to_owned(),
     ];
+    remarks.extend(report.about_latencies());
     if report.arrangements.iter().any(|one| one.years.is_some()) {
         remarks.push(format!(
             "years: at the file's rates, against {} of the simulated capacity; the rating is taken as bytes that the media \

@@ -53,7 +53,7 @@ fn one(text: &str, setup: &Setup) -> Result<Varied, Failure> {
         },
     };
     let points = values.split(':').map(|value| {
-        let setup = varied(setup, parameter, value)?;
+        let setup = Setup { timed: false, ..varied(setup, parameter, value)? };
         Ok((value.to_owned(), setup))
     });
     Ok(Varied { parameter: parameter.to_owned(), points: points.collect::<Result<_, Failure>>()? })
@@ -118,7 +118,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
         "in-flight" => setup.interleaving.in_flight = number(1..=4_096, "a number of blocks from 1 to 4096")?,
         _ => {
             setup.on = with_parameter(&setup.on, parameter, value);
-            setup.drive = simulated(&setup.on)?;
+            (setup.base, setup.drive) = simulated(&setup.on)?;
             let (handles, tenants) = (usize::from(setup.drive.spec.handles), setup.tenants.tenants.len());
             // Neighbours share a handle where there are fewer than tenants.
             if parameter == "handles" && handles < tenants {
@@ -145,39 +145,65 @@ fn with_parameter(on: &str, parameter: &str, value: &str) -> String {
 
 /// Runs each point in each arrangement.
 pub fn run(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]) -> Sweep {
-    // Handles are of one arrangement alone.
-    let arrangements = arrangements.iter().filter(|one| varied.parameter != "handles" || **one == Arrangement::Fdp);
-    let point = |arrangement: &Arrangement, point: &Setup| match arrange(point, *arrangement) {
+    let point = |arrangement: Arrangement, point: &Setup| match arrange(point, arrangement) {
         Ok((arranged, _)) => arranged.waf.map_or_else(
             || SweepPoint::Missing(format!("not steady within {} drive fills", setup.fills_max)),
             SweepPoint::Waf,
         ),
         Err(why) => SweepPoint::Missing(why.to_string()),
     };
+    let points = |arrangement: Arrangement| match arrangement {
+        // Without handles nothing varies: lines to compare with.
+        Arrangement::Dedicated | Arrangement::Shared if varied.parameter == "handles" => {
+            let same = varied.points.first().map(|(_, setup)| point(arrangement, setup));
+            varied.points.iter().filter_map(|_| same.clone()).collect()
+        }
+        _ => varied.points.iter().map(|(_, setup)| point(arrangement, setup)).collect(),
+    };
+    let mut arrangements = arrangements.to_vec();
+    if varied.parameter == "handles" && !arrangements.contains(&Arrangement::Fdp) {
+        arrangements.push(Arrangement::Fdp);
+    }
+    let values: Vec<String> = varied.points.iter().map(|(value, _)| value.clone()).collect();
+    let (numbers, unit) = on_a_line(&values);
     Sweep {
         parameter: varied.parameter.clone(),
-        values: varied.points.iter().map(|(value, _)| value.clone()).collect(),
-        waf: arrangements
-            .map(|one| (one.to_string(), varied.points.iter().map(|(_, setup)| point(one, setup)).collect()))
-            .collect(),
+        numbers,
+        unit: unit.to_owned(),
+        values,
+        waf: arrangements.iter().map(|one| (one.to_string(), points(*one))).collect(),
     }
 }
 
-pub fn keys_text(keys: Keys) -> String {
-    match keys {
-        Keys::Uniform => "uniform".to_owned(),
-        Keys::Zipfian { theta } => format!("Zipfian (theta {theta})"),
-        Keys::HotCold { keys_pct, traffic_pct } => {
-            format!("hot and cold ({keys_pct} % of them get {traffic_pct} % of the updates)")
-        }
-        Keys::Sequential => "sequential".to_owned(),
+/// Where values lie on a line of numbers, and its unit; sizes in the unit of the largest. `None`: one of them is a word.
+fn on_a_line(values: &[String]) -> (Option<Vec<f64>>, &'static str) {
+    let all =
+        |number: &dyn Fn(&str) -> Option<f64>| values.iter().map(|value| number(value)).collect::<Option<Vec<f64>>>();
+    if let Some(numbers) = all(&|value| value.parse().ok()) {
+        return (Some(numbers), "");
     }
+    if let Some(numbers) = all(&|value| value.trim_end_matches('%').parse().ok()) {
+        return (Some(numbers), "%");
+    }
+    let Some(bytes) = all(&|value| size_bytes(value).map(|bytes| bytes as f64)) else { return (None, "") };
+    let largest = bytes.iter().copied().fold(0.0, f64::max);
+    let units =
+        [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)].map(|(name, shift)| (name, (1_u64 << shift) as f64));
+    let (unit, factor) = units.into_iter().find(|(_, unit)| largest >= *unit).unwrap_or(("bytes", 1.0));
+    (Some(bytes.iter().map(|bytes| bytes / factor).collect()), unit)
 }
 
-pub fn reuse_text(reuse: Reuse) -> &'static str {
-    match reuse {
-        Reuse::Fifo => "first in, first out",
-        Reuse::Lowest => "lowest first",
-        Reuse::Random => "at random",
+#[cfg(test)]
+mod tests {
+    use super::on_a_line;
+
+    #[test]
+    fn values_lie_where_their_units_say() {
+        let line = |values: &[&str]| on_a_line(&values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>());
+        assert_eq!(line(&["512KiB", "1MiB", "4MiB"]), (Some(vec![0.5, 1.0, 4.0]), "MiB"));
+        assert_eq!(line(&["7%", "14.5%"]), (Some(vec![7.0, 14.5]), "%"));
+        assert_eq!(line(&["30", "40%"]), (Some(vec![30.0, 40.0]), "%"));
+        assert_eq!(line(&["1", "4", "16"]), (Some(vec![1.0, 4.0, 16.0]), ""));
+        assert_eq!(line(&["uniform", "4"]), (None, ""));
     }
 }

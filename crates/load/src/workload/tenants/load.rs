@@ -49,6 +49,8 @@ pub struct TenantLoad {
     device: DeviceName,
     /// Whether its device is that of tenants that name none.
     is_default: bool,
+    /// Its store, if that is in use already.
+    host: Option<Host>,
 }
 
 impl TenantLoad {
@@ -71,9 +73,14 @@ impl TenantLoad {
                 }
             };
             let is_default = Some(&device) == default;
-            Ok(Self { tenants: tenants.clone(), place, device, is_default })
+            Ok(Self { tenants: tenants.clone(), place, device, is_default, host: None })
         };
         tenants.tenants.iter().enumerate().map(load).collect()
+    }
+
+    /// That of `tenants` at `place`, which names `device`, with a store that goes on as it is.
+    pub fn in_use(tenants: Arc<Tenants>, place: usize, device: DeviceName, host: Host) -> Self {
+        Self { tenants, place, device, is_default: false, host: Some(host) }
     }
 
     /// The tenant.
@@ -136,6 +143,11 @@ const WRITES: &str = "writes";
 const DEFRAG_READS: &str = "defrag-reads";
 const DEFRAG_WRITES: &str = "defrag-writes";
 
+/// Of a stream of a run the tenant and the operation, reads or writes, where it is what clients wait for.
+pub fn client_stream(name: &str) -> Option<(&str, &str)> {
+    name.rsplit_once('/').filter(|(_, stream)| [READS, WRITES].contains(stream))
+}
+
 impl Workload for TenantLoad {
     type Stream = TenantStream;
 
@@ -182,7 +194,10 @@ impl Workload for TenantLoad {
         self.check_placements()?;
         let (tenant, range) = (self.tenant(), self.range(device)?);
         let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
-        let host = Host::new(tenant, blocks, choices.seed).map_err(|error| CannotRun(error.to_string()))?;
+        let host = match &self.host {
+            Some(host) => host.clone(),
+            None => Host::new(tenant, blocks, choices.seed).map_err(|error| CannotRun(error.to_string()))?,
+        };
         let streams = self.streams(host.expected_engine_wa());
         let iops: f64 = self.tenants.tenants.iter().map(|other| other.reads.per_sec_f64()).sum();
         let shards = ((iops / SHARD_IOPS).ceil() as u32).clamp(1, choices.shards_max.max(1));

@@ -17,7 +17,7 @@ mod load;
 
 pub use file::TenantsError;
 pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Steady, Step};
-pub use load::{TenantLoad, TenantStream};
+pub use load::{TenantLoad, TenantStream, client_stream};
 
 use crate::rate::Rate;
 use std::fmt;

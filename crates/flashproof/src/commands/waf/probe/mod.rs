@@ -66,7 +66,7 @@ pub fn run(args: &WafArgs, name: &str, seed: u64) -> Result<ExitCode, Failure> {
 }
 
 fn of_simulated(name: &str, seed: u64) -> Result<ProbeReport, Failure> {
-    let spec = simulated(name)?.spec;
+    let spec = simulated(name)?.1.spec;
     if spec.handles < 2 {
         return Err(Failure::usage(format!(
             "cannot probe {} - it has {} placement handle, and what is to be seen is whether one keeps its data from \

@@ -1,9 +1,15 @@
 //! Write amplification of tenants, arrangement by arrangement: tables, JSON, a page.
 //!
 //! Filled by whoever found it: without time on simulated drives, or from the counters of a real one.
+//!
+//! * `latency`: what clients waited for; `charts`: WAF over bytes written, and over what was varied
 
-use crate::charts::{Axis, Chart, Line, Points, Style};
-use crate::document::{Pair, Section};
+mod charts;
+mod latency;
+
+pub use latency::{Latency, Timed};
+
+use crate::document::Pair;
 use crate::table::{Cell, Table};
 use results::units::{self, bytes};
 use results::waf::{Found, OCTILES};
@@ -61,6 +67,8 @@ pub struct Arranged {
     pub counted: Found,
     /// Steady WAF of each drive, as they are counted.
     pub waf_by_drive: Vec<Option<f64>>,
+    /// What clients waited for; none: that was not measured.
+    pub timed: Option<Timed>,
 }
 
 /// One assumption, varied.
@@ -70,6 +78,10 @@ pub struct Sweep {
     pub parameter: String,
     /// The values, as they were given.
     pub values: Vec<String>,
+    /// Where they lie on a line of numbers; none: they are words.
+    pub numbers: Option<Vec<f64>>,
+    /// The unit of those: %, MiB or none.
+    pub unit: String,
     /// By arrangement: steady WAF at each value, or why there is none.
     pub waf: Vec<(String, Vec<SweepPoint>)>,
 }
@@ -101,10 +113,17 @@ impl WafReport {
             Some(waf) => Cell::strong(factor(Some(waf))),
             None => Cell::bad("not steady"),
         });
+        let timed = |one: &Arranged| one.timed.as_ref().and_then(|timed| timed.device_waf);
+        if self.arrangements.iter().any(|one| timed(one).is_some()) {
+            row("the same with time", &|one| factor(timed(one)).into());
+        }
         row("total (engine WA x device WAF)", &|one| factor(one.total_wa).into());
         row("steady after, drive fills", &|one| {
             one.steady_after_fills.map_or("-".to_owned(), |fills| fills.to_string()).into()
         });
+        for (name, p999) in latency::worst(&self.arrangements) {
+            row(&name, &|one| p999(one).into());
+        }
         row("erases", &|one| units::Grouped(one.erases).to_string().into());
         if self.arrangements.iter().any(|one| one.years.is_some()) {
             row("years to the rated endurance", &|one| one.years.map_or("-".to_owned(), units::number).into());
@@ -196,7 +215,7 @@ impl WafReport {
             |table: Table| (table.title.clone(), if table.is_empty() { String::new() } else { table.to_string() });
         let (title, body) = named(self.table());
         part(&title, body);
-        for table in [self.octiles(), self.tenants_table()] {
+        for table in [self.latencies(), self.octiles(), self.tenants_table()] {
             let (title, body) = named(table);
             part(&title, body);
         }
@@ -222,64 +241,6 @@ impl WafReport {
         let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
         Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<Self>())? + "\n")
     }
-
-    /// WAF over what hosts wrote, and what varied assumptions make of it.
-    pub(crate) fn sections(&self) -> Vec<Section> {
-        let x = Axis::linear("written by hosts since the drives were filled once", "drive fills");
-        let mut chart = Chart::new("waf", "WAF over bytes written", x, Axis::linear("WAF", ""));
-        chart.wide = true;
-        chart.key = self
-            .arrangements
-            .iter()
-            .map(|one| {
-                format!("{} {}", one.arrangement, one.waf.map_or("never steady".to_owned(), |waf| factor(Some(waf))))
-            })
-            .collect::<Vec<_>>()
-            .join(", ");
-        chart.caption = "A point is an eighth of a drive fill. A line ends where it was steady: five drive fills that differ by at \
-                         most 5 % and do not climb by more than 2 %."
-            .to_owned();
-        let step = 1.0 / OCTILES as f64;
-        chart.lines = self
-            .arrangements
-            .iter()
-            .enumerate()
-            .map(|(number, one)| Line {
-                name: one.arrangement.clone(),
-                x: Points::Even { first: step, step },
-                y: (0..one.counted.rounds() * OCTILES).map(|octile| one.counted.octile(octile).waf()).collect(),
-                style: Style::line(number),
-            })
-            .collect();
-        let mut sections =
-            vec![Section::new("waf", "Over bytes written", "When is an experiment long enough?", vec![chart])];
-        let charts: Vec<Chart> = self.sweeps.iter().map(sweep_chart).collect();
-        if !charts.is_empty() {
-            let intro = "One assumption varies, all else stays as it is said below.";
-            sections.push(Section::new("sweeps", "What assumptions make of it", intro, charts));
-        }
-        sections
-    }
-}
-
-fn sweep_chart(sweep: &Sweep) -> Chart {
-    let number = |text: &String| {
-        let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-        digits.parse::<f64>().ok()
-    };
-    let places: Option<Vec<f64>> = sweep.values.iter().map(number).collect();
-    let unit =
-        sweep.values.first().map_or("", |value| value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'));
-    let x = Axis::linear(&sweep.parameter, if places.is_some() { unit } else { "" });
-    let chart = Chart::new(format!("sweep-{}", sweep.parameter), sweep.parameter.clone(), x, Axis::linear("WAF", ""));
-    let Some(places) = places else { return chart.without_data("its values are words: the table has them") };
-    let lines = sweep.waf.iter().enumerate().map(|(number, (name, points))| Line {
-        name: name.clone(),
-        x: Points::Each(places.clone()),
-        y: points.iter().map(|point| if let SweepPoint::Waf(waf) = point { Some(*waf) } else { None }).collect(),
-        style: Style::points(number),
-    });
-    Chart { key: format!("WAF at {} values", sweep.values.len()), lines: lines.collect(), ..chart }
 }
 
 /// With two digits behind the point, as amplification is told.

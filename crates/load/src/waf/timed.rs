@@ -1,0 +1,151 @@
+//! The same tenants on the same drives with a clock: what clients wait for once amplification is steady.
+//!
+//! ```text
+//! Experiment, steady -> its stores   -> TenantLoad of each -> the run loop, open loop
+//!                    -> its drives   -> dies that take their time -> cells, counters
+//! ```
+//!
+//! The one idea: an experiment without time is the preconditioning. Stores and drives go on as it left them, so a part of a
+//! drive fill shows the tails, and what the drives count in it must agree with what they counted without time.
+
+use super::{Experiment, Layout, WafError};
+use crate::run::{Cause, Control, Failure, Pacing, Run, Settings, Sink, SinkError, run};
+use crate::workload::tenants::TenantLoad;
+use crate::workload::{Choices, DeviceShape, RunPlan, Workload};
+use engine::DeviceName;
+use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
+use results::cell::{Cell, Interval, StreamInfo};
+use results::telemetry::Column;
+use results::waf::Bytes;
+use std::sync::{Arc, Mutex, PoisonError};
+use sys::random::Random;
+
+/// A run is of so many operations at most: reads, mostly. It takes a second.
+const OPERATIONS: f64 = 3e6;
+/// And of so many drive fills.
+pub(super) const FILLS: f64 = 2.0;
+/// And no longer than a month, however little is asked for.
+const SECONDS: f64 = 30.0 * 86_400.0;
+
+const NS_PER_SEC: f64 = 1e9;
+
+/// What was seen with time.
+#[derive(Debug)]
+pub struct Timed {
+    /// Each stream of each tenant, `TENANT/reads`, with what became of it.
+    pub streams: Vec<(StreamInfo, Cell)>,
+    /// What the drives counted.
+    pub bytes: Bytes,
+    /// How much of a fill of all drives hosts wrote.
+    pub fills: f64,
+    /// Seconds of virtual time.
+    pub seconds: f64,
+    /// Why it ended before its time, if it did.
+    pub ended: Option<Cause>,
+}
+
+/// Goes on with `experiment`, which is `layout`, on a virtual clock. What its drives are beside their FTLs is `base`'s.
+///
+/// Errors: a load that the run loop does not take.
+pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, WafError> {
+    let cannot = |why: &dyn std::fmt::Display| WafError::Timed(why.to_string());
+    let tenants = Arc::new(layout.tenants());
+    let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());
+    for ((number, of), ftl) in layout.drives.iter().enumerate().zip(experiment.drives) {
+        let size_bytes = of.drive.spec.logical_bytes;
+        let spec = DriveSpec { capacity_bytes: size_bytes, ftl: Some(of.drive.clone()), ..base.clone() };
+        let random = Random::for_part(seed, DRIVES_PART | number as u64);
+        models.push(Drive::Ftl(FtlModel::in_use(&spec, &of.drive, ftl, random)));
+        names.push(DeviceName::Simulated(of.name.clone(), Arc::new(spec)));
+        let (target, min_io_bytes) = (number as u16, base.min_io_bytes);
+        let name = of.name.clone();
+        shapes.push(DeviceShape { name, target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 });
+    }
+    // Nothing is judged: there are no thresholds.
+    let mut plan = RunPlan::new(layout.drives.iter().map(|of| of.name.clone()).collect(), [].into());
+    let (mut bytes_per_sec, mut max_lag_ns) = (0.0, 0);
+    for ((number, placed), writer) in layout.tenants.iter().enumerate().zip(experiment.writers) {
+        let tenant = placed.tenant;
+        bytes_per_sec += tenant.client_blocks().per_sec_f64()
+            * f64::from(tenant.write_block_bytes)
+            * writer.host.expected_engine_wa();
+        let load = TenantLoad::in_use(tenants.clone(), number, names[placed.drive].clone(), writer.host);
+        max_lag_ns = load.spec().max_lag_sec * NS_PER_SEC as u64;
+        let seed = Random::for_part(seed, number as u64).next_u64();
+        let choices = Choices { seed, shards_max: 1, cpus: 1, in_flight_max: None };
+        plan.begin(number, &tenant.name);
+        load.build(&shapes[placed.drive..=placed.drive], &choices, &mut plan).map_err(|why| cannot(&why))?;
+    }
+    let drive_bytes: u64 = shapes.iter().map(|shape| shape.size_bytes).sum();
+    let iops: f64 = plan.layout.streams.iter().map(|stream| stream.offered_iops).sum();
+    let seconds = (OPERATIONS / iops).min(FILLS * drive_bytes as f64 / bytes_per_sec).min(SECONDS);
+    let duration_ns = ((seconds * NS_PER_SEC) as u64).max(1);
+    let control = Arc::new(Control::default());
+    let what = Run {
+        layout: plan.layout,
+        settings: Settings {
+            duration_ns,
+            max_lag_ns,
+            errors_max: u64::MAX,
+            pacing: Pacing::Spin,
+            drain_ns: max_lag_ns,
+        },
+        // Nobody looks at a part of it.
+        interval_ns: duration_ns,
+        control: control.clone(),
+    };
+    let (mut merged, models) = (Merged::default(), Mutex::new(models));
+    // There is one issuing thread.
+    let engine =
+        |_: &_| Ok(SimEngine::new(std::mem::take(&mut *models.lock().unwrap_or_else(PoisonError::into_inner))));
+    run(&what, plan.shards, engine, &mut merged).map_err(|why| cannot(&why))?;
+
+    let columns = names.iter().filter_map(DeviceName::drive).flat_map(Drive::columns);
+    let mut bytes = Bytes::default();
+    for (column, count) in columns.zip(&merged.counters) {
+        match column {
+            Column::SimHbmw => bytes.host += count,
+            Column::SimMbmw => bytes.media += count,
+            Column::SimMbe => bytes.erased += count,
+            _ => {}
+        }
+    }
+    // A tenant is on one drive.
+    let of_stream =
+        |stream: usize| merged.cells[stream * shapes.len()..][..shapes.len()].iter().max_by_key(|cell| cell.wanted());
+    let streams = what.layout.streams.iter().enumerate();
+    let streams = streams.filter_map(|(number, stream)| Some((stream.clone(), of_stream(number)?.clone()))).collect();
+    let (fills, seconds) = (bytes.host as f64 / drive_bytes as f64, merged.end_ns.min(duration_ns) as f64 / NS_PER_SEC);
+    Ok(Timed { streams, bytes, fills, seconds, ended: control.cause() })
+}
+
+/// Random numbers that are no tenant's.
+const DRIVES_PART: u64 = 1 << 32;
+
+/// All intervals as one.
+#[derive(Default)]
+struct Merged {
+    cells: Vec<Cell>,
+    counters: Vec<u64>,
+    end_ns: u64,
+}
+
+impl Sink for Merged {
+    fn ready(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        match self.cells.is_empty() {
+            true => self.cells = interval.cells.clone(),
+            false => self.cells.iter_mut().zip(&interval.cells).for_each(|(all, cell)| all.merge(cell)),
+        }
+        self.counters.clone_from(&interval.counters);
+        self.end_ns = interval.end_ns;
+        Ok(())
+    }
+
+    fn failure(&mut self, _: &Failure) {}
+
+    fn idle(&mut self) {}
+}
