@@ -1,12 +1,12 @@
 //! What a real controller says of itself, that it counts the bytes that we do, and that it can go away.
 
-use super::machine::{FDP, FDP_BYTES, Guest, Machine};
+use super::machine::{DRIVE_BYTES, FDP, Guest, Machine};
 use serde_json::{Value, json};
 
 /// What a drive counted: FDP statistics and OCP's log in bytes, SMART's in its units of 512,000 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counters {
-    host_bytes: u128,
+pub(super) struct Counters {
+    pub(super) host_bytes: u128,
     media_bytes: u128,
     ocp_bytes: u128,
     smart_units: u128,
@@ -14,7 +14,7 @@ struct Counters {
 
 impl Counters {
     /// Asks the drive by nvme-cli, a program that is not ours.
-    fn of(guest: &mut Guest) -> Self {
+    pub(super) fn of(guest: &mut Guest) -> Self {
         let mut at = |page: u8, specific: u8, offset: usize| {
             let script = format!(
                 "nvme get-log $FDP0 --log-id={page} --lsi={specific} --log-len=512 --raw-binary | xxd -p | tr -d '\\n'"
@@ -42,12 +42,12 @@ fn load(seconds: u32) -> String {
     )
 }
 
-fn parsed(guest: &mut Guest, script: &str) -> Value {
+pub(super) fn parsed(guest: &mut Guest, script: &str) -> Value {
     serde_json::from_str(&guest.ask(script)).unwrap_or_else(|error| panic!("{script}: {error}"))
 }
 
 /// A column of a run's telemetry.csv, by the end of its name.
-fn column(table: &str, name: &str) -> Vec<String> {
+pub(super) fn column(table: &str, name: &str) -> Vec<String> {
     let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap();
     let at = head.iter().position(|column| column.ends_with(name)).unwrap_or_else(|| panic!("{name} in {head:?}"));
@@ -73,7 +73,7 @@ fn a_controller_shows_what_it_is_and_counts_the_bytes_that_we_count() {
     assert_eq!(mounted["refused_because"][0], "it is mounted at /data; unmount it, or name another device");
     let facts = &drive["facts"];
     let shown = ["model", "size_bytes", "logical_sector_bytes", "nsid", "max_write_streams"];
-    let expected = [json!("QEMU NVMe Ctrl"), json!(FDP_BYTES), json!(512), json!(1), json!(8)];
+    let expected = [json!("QEMU NVMe Ctrl"), json!(DRIVE_BYTES), json!(512), json!(1), json!(8)];
     assert_eq!(shown.map(|fact| facts[fact].clone()), expected);
 
     // Whatever is found is told by its name; nothing is a problem, and what a preparation settles is settled.
@@ -91,8 +91,12 @@ fn a_controller_shows_what_it_is_and_counts_the_bytes_that_we_count() {
     guest.ask("flashproof prep $FDP0 --erase FDP0 --skip-zero --samples 100 --quiet");
     assert_eq!(unprepared(&mut guest), Some(json!("ok")));
     let full = Counters::of(&mut guest);
-    assert_eq!((full.host_bytes, full.ocp_bytes), (FDP_BYTES.into(), FDP_BYTES.into()), "each byte is written once");
-    assert_eq!(full.smart_units, u128::from(FDP_BYTES.div_ceil(512_000)));
+    assert_eq!(
+        (full.host_bytes, full.ocp_bytes),
+        (DRIVE_BYTES.into(), DRIVE_BYTES.into()),
+        "each byte is written once"
+    );
+    assert_eq!(full.smart_units, u128::from(DRIVE_BYTES.div_ceil(512_000)));
 
     let told = guest.ask(&format!("{}; flashproof storage /tmp/c --out /data/run --sla '99%>10s' --quiet", load(4)));
     assert!(told.starts_with("PASS"), "{told}");

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,18 +28,21 @@ const GUESTS: usize = 2;
 pub(super) const FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=8 \
      -device nvme,id=fdp0,serial=FDP0,subsys=subsys0,ocp=on \
      -device nvme-ns,drive=fdp,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
-pub(super) const FDP_BYTES: u64 = 256 << 20;
+/// Size of every drive but the one at /data.
+pub(super) const DRIVE_BYTES: u64 = 256 << 20;
 
 /// A machine that is switched off: its disks, its kernel and what is in its root directory.
 pub(super) struct Machine {
     pub(super) bench: Bench,
     parts: PathBuf,
-    drive: String,
+    devices: String,
+    drives: Vec<String>,
 }
 
 impl Machine {
-    /// `None`, said aloud, where there is no QEMU or kernel for it.
-    pub(super) fn new(drive: &str) -> Option<Self> {
+    /// With the drives that `devices` describes to QEMU, an image of its own for each `drive=NAME`. `None`, said
+    /// aloud, where there is no QEMU or kernel for it.
+    pub(super) fn new(devices: &str) -> Option<Self> {
         // Beside the binary's directory: target/guest, which scripts/guest-setup makes.
         let target = Path::new(FLASHPROOF).parent()?.parent()?;
         let parts = target.join("guest");
@@ -48,13 +51,16 @@ impl Machine {
             return skip(&format!("no guest with an emulated NVMe drive: {}", why.trim()));
         }
         let bench = Bench::new();
-        bench.write("initrd", initrd(&bench, &parts)?);
-        for (image, bytes) in [("fdp.img", FDP_BYTES), ("data.img", 64 << 20)] {
-            File::create(bench.path(image)).unwrap().set_len(bytes).unwrap();
+        bench.write("initrd", initrd(&parts)?);
+        let drives: Vec<String> =
+            devices.split([' ', ',']).filter_map(|part| part.strip_prefix("drive=")).map(str::to_owned).collect();
+        let images = drives.iter().map(|drive| (drive.as_str(), DRIVE_BYTES));
+        for (image, bytes) in images.chain([("data", 64 << 20)]) {
+            File::create(bench.path(format!("{image}.img"))).unwrap().set_len(bytes).unwrap();
         }
         // What a power cut leaves is told by the journal; without one the file system could lose anything.
         tool("mkfs.ext4", &["-q", "-F", "-E", "nodiscard", bench.path("data.img").to_str()?])?;
-        Some(Self { bench, parts, drive: drive.to_owned() })
+        Some(Self { bench, parts, devices: devices.to_owned(), drives })
     }
 
     /// Switches it on. The data disk is at /data.
@@ -79,8 +85,8 @@ impl Machine {
             .args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent"])
             .args(["-chardev", &format!("socket,id=agent,path={},server=on,wait=off", path("agent"))])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", path("qmp"))])
-            .args(["-drive", &disk("fdp", "cache=unsafe,discard=unmap")])
-            .args(self.drive.split_whitespace())
+            .args(self.drives.iter().flat_map(|drive| ["-drive".to_owned(), disk(drive, "cache=unsafe,discard=unmap")]))
+            .args(self.devices.split_whitespace())
             // Nothing that was written stays in QEMU: a killed one is a power cut.
             .args(["-drive", &disk("data", "cache=writethrough")])
             .args(["-device", "nvme,serial=DATA0,drive=data"])
@@ -173,23 +179,32 @@ pub(super) fn copy_out(image: &Path, directory: &str, to: &Path) {
     fs::rename(within.path().join(directory.trim_start_matches('/')), to).unwrap();
 }
 
-/// The binary, busybox, nvme-cli and their libraries, packed; `None`, said aloud, without nvme-cli or binutils.
-fn initrd(bench: &Bench, parts: &Path) -> Option<Vec<u8>> {
-    let stripped = bench.path("flashproof");
-    tool("strip", &["-o", stripped.to_str()?, FLASHPROOF])?;
+/// The guest's root directory, packed: the binary, this program as `tests`, nvme-cli, their libraries, and busybox;
+/// `None`, said aloud, without nvme-cli or binutils.
+fn initrd(parts: &Path) -> Option<&'static [u8]> {
+    static PACKED: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    PACKED.get_or_init(|| pack(parts)).as_deref()
+}
+
+fn pack(parts: &Path) -> Option<Vec<u8>> {
     let nvme = tool("sh", &["-c", "command -v nvme || { echo there is no nvme-cli >&2; exit 1; }"])?;
+    let tests = std::env::current_exe().unwrap();
     let mut archive = Archive::default();
     for directory in ["bin", "dev", "proc", "sys", "tmp"] {
         archive.directory(directory);
     }
     archive.program("init", INIT.as_bytes());
     archive.program("bin/busybox", &fs::read(parts.join("busybox")).unwrap());
-    archive.program("bin/flashproof", &fs::read(stripped).unwrap());
-    archive.program("bin/nvme", &fs::read(&nvme).unwrap());
-    let libraries = [tool("ldd", &[FLASHPROOF])?, tool("ldd", &[&nvme])?].concat();
-    let libraries: BTreeSet<&str> = libraries.split_whitespace().filter(|word| word.starts_with('/')).collect();
+    let mut libraries = BTreeSet::new();
+    for (place, program) in [("bin/flashproof", FLASHPROOF), ("bin/tests", tests.to_str()?), ("bin/nvme", &nvme)] {
+        let stripped = tempfile::NamedTempFile::new().unwrap();
+        tool("strip", &["-o", stripped.path().to_str()?, program])?;
+        archive.program(place, &fs::read(stripped.path()).unwrap());
+        let found = tool("ldd", &[program])?;
+        libraries.extend(found.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned));
+    }
     for library in libraries {
-        archive.program(name(Path::new(library)), &fs::read(library).unwrap());
+        archive.program(name(Path::new(&library)), &fs::read(&library).unwrap());
     }
     Some(archive.finish())
 }

@@ -7,7 +7,9 @@
 mod agent;
 mod cpio;
 mod drive;
+mod inside;
 mod machine;
+mod placement;
 mod power;
 mod probe;
 mod qmp;

@@ -1,8 +1,9 @@
-//! Passthrough and placement on an emulated controller with FDP: what reached the drive is asked of the drive. To be run in a
-//! virtual machine whose drive has the serial number FDP0: everything on it is erased. The variable `FLASHPROOF_TEST_FDP` names
-//! its node (`/dev/nvme0n1`), and no other drive is opened for writing, whatever is named: it must be QEMU's, of that serial.
+//! Passthrough and placement, block by block: what reached the drive is asked of the drive.
+//!
+//! These tests run in the guest, to which [`super::placement`] takes this very program. They erase the drive that
+//! they find there, and no other: it must be QEMU's and have the serial number FDP0.
 
-use device::discover::{DeviceFacts, Roots, discover};
+use device::discover::{DeviceFacts, Listed, Roots, discover, list};
 use device::generic::Generic;
 use device::guard::{Answers, Guard, Request};
 use device::observe::nvme::Controller;
@@ -10,9 +11,8 @@ use device::observe::nvme::fdp::Fdp;
 use device::target::Target;
 use engine::passthrough::Passthrough;
 use engine::uring::Uring;
-use engine::{BlockEngine, IoEngine, Wait};
+use engine::{BlockEngine, Wait};
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,14 +20,25 @@ use std::time::Instant;
 use sys::op::{Op, OpKind, Outcome, Placement};
 
 const BLOCK: u32 = 64 << 10;
-const SERIAL: &str = "FDP0";
 
-fn device() -> Option<String> {
-    let device = std::env::var("FLASHPROOF_TEST_FDP").ok();
-    if device.is_none() {
-        let _ = writeln!(std::io::stderr(), "skipped: FLASHPROOF_TEST_FDP names no drive with FDP to be erased");
-    }
-    device
+/// The guest's drive with this serial number, which is erased.
+fn drive(serial: &str) -> Listed {
+    let (drives, _) = list(&Roots::default());
+    let is_it = |drive: &Listed| {
+        let facts = facts(&drive.disk);
+        let is = |name: Option<String>, expected| name.is_some_and(|name| name.trim() == expected);
+        is(facts.model, "QEMU NVMe Ctrl") && is(facts.serial, serial)
+    };
+    drives.into_iter().find(is_it).unwrap_or_else(|| panic!("no drive {serial} of QEMU's: this runs in the guest"))
+}
+
+fn fdp_drive() -> String {
+    drive("FDP0").disk
+}
+
+/// The first partition of the drive with blocks of 4,096 bytes.
+fn partition() -> String {
+    drive("PART0").partitions.remove(0)
 }
 
 fn facts(device: &str) -> DeviceFacts {
@@ -38,10 +49,7 @@ fn writable(device: &str) -> Arc<Target> {
     let state = tempfile::tempdir().unwrap();
     let guard = Guard::new(Some(state.path().to_owned()));
     let request = Request { odsync: false, ..Request::new(device, "test") };
-    let facts = facts(device);
-    let who = (facts.model.as_deref().map(str::trim), facts.serial.as_deref().map(str::trim));
-    assert_eq!(who, (Some("QEMU NVMe Ctrl"), Some(SERIAL)), "not the drive of the virtual machine");
-    let consents = guard.consent(&[request], &mut Answers::named([SERIAL.to_owned()]));
+    let consents = guard.consent(&[request], &mut Answers::named([device.to_owned()]));
     Arc::new(Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0)))
 }
 
@@ -89,54 +97,51 @@ fn passthrough(target: &Arc<Target>) -> Passthrough {
 }
 
 #[test]
+#[ignore = "runs in the guest"]
 fn commands_reach_the_drive_and_bring_its_own_status() {
-    let Some(device) = device() else { return };
-    let target = writable(&device);
-    let mut engine = passthrough(&target);
-    let (first, last) = (u64::from(BLOCK), target.size_bytes() - u64::from(BLOCK));
-    for (offset, fill) in [(first, 0x5a), (last, 0xa5)] {
-        assert_eq!(write(&mut engine, offset, fill, None), Outcome::Done);
-        let (outcome, bytes) = perform(&mut engine, |buf| op(OpKind::Read, offset, buf));
-        assert_eq!((outcome, bytes == vec![fill; BLOCK as usize]), (Outcome::Done, true));
+    for device in [fdp_drive(), partition()] {
+        let target = writable(&device);
+        let mut engine = passthrough(&target);
+        let last = target.size_bytes() - u64::from(BLOCK);
+        for (offset, fill) in [(0, 0x5a), (last, 0xa5)] {
+            assert_eq!(write(&mut engine, offset, fill, None), Outcome::Done);
+            let (outcome, bytes) = perform(&mut engine, |buf| op(OpKind::Read, offset, buf));
+            assert_eq!((outcome, bytes == vec![fill; BLOCK as usize]), (Outcome::Done, true));
+            // Asked of the block device, which knows nothing of the other door.
+            let mut bytes = vec![0; BLOCK as usize];
+            File::open(&device).unwrap().read_exact_at(&mut bytes, offset).unwrap();
+            assert!(bytes.iter().all(|byte| *byte == fill), "{device} at {offset}");
+        }
+        assert_eq!(perform(&mut engine, |buf| op(OpKind::Flush, 0, buf)).0, Outcome::Done);
+        // What the emulated drive forgets is zeros.
+        assert_eq!(perform(&mut engine, |buf| op(OpKind::Deallocate, 0, buf)).0, Outcome::Done);
+        let (outcome, bytes) = perform(&mut engine, |buf| op(OpKind::Read, 0, buf));
+        assert_eq!((outcome, bytes == vec![0; BLOCK as usize]), (Outcome::Done, true));
     }
-    assert_eq!(perform(&mut engine, |buf| op(OpKind::Flush, 0, buf)).0, Outcome::Done);
-    // Asked of the block device, which knows nothing of the other door.
-    let mut bytes = vec![0; BLOCK as usize];
-    File::open(&device).unwrap().read_exact_at(&mut bytes, last).unwrap();
-    assert!(bytes.iter().all(|byte| *byte == 0xa5));
-    // What the emulated drive forgets is zeros.
-    assert_eq!(perform(&mut engine, |buf| op(OpKind::Deallocate, first, buf)).0, Outcome::Done);
-    let (outcome, bytes) = perform(&mut engine, |buf| op(OpKind::Read, first, buf));
-    assert_eq!((outcome, bytes == vec![0; BLOCK as usize]), (Outcome::Done, true));
 }
 
 #[test]
+#[ignore = "runs in the guest"]
 fn nothing_leaves_its_bounds() {
-    let Some(device) = device() else { return };
-    let target = writable(&device);
-    let mut engine = passthrough(&target);
-    let size = target.size_bytes();
-    let refused = |engine: &mut Passthrough, at: Op| {
-        let mut at = Some(at);
-        perform(engine, |_| at.take().unwrap()).0
-    };
-    let mut with = |change: &dyn Fn(Op) -> Op| {
-        let buf = engine.buffer(BLOCK as usize).unwrap();
-        refused(&mut engine, change(op(OpKind::Write, 0, buf)))
-    };
-    assert_eq!(with(&|op| Op { offset: size - 512, ..op }), Outcome::Errno(libc::ENOSPC));
-    assert_eq!(with(&|op| Op { offset: u64::MAX - 511, ..op }), Outcome::Errno(libc::ENOSPC));
-    assert_eq!(with(&|op| Op { offset: 100, ..op }), Outcome::Errno(libc::EINVAL));
-    assert_eq!(with(&|op| Op { len: 0, ..op }), Outcome::Errno(libc::EINVAL));
-    assert_eq!(with(&|op| Op { len: BLOCK + 512, ..op }), Outcome::Errno(libc::EINVAL));
-    assert_eq!(with(&|op| Op { placement: Some(Placement(0)), ..op }), Outcome::Errno(libc::EOPNOTSUPP));
-    assert_eq!(with(&|op| Op { placement: Some(Placement(9)), ..op }), Outcome::Errno(libc::EOPNOTSUPP));
-    drop((engine, target));
-    let target = Arc::new(Target::read_only(&device, 0).unwrap());
-    let mut engine = passthrough(&target);
-    assert_eq!(write(&mut engine, 0, 1, None), Outcome::Errno(libc::EBADF), "root could");
-    assert_eq!(perform(&mut engine, |buf| op(OpKind::Deallocate, 0, buf)).0, Outcome::Errno(libc::EBADF));
-    assert_eq!(perform(&mut engine, |buf| op(OpKind::Read, 0, buf)).0, Outcome::Done);
+    for (device, block) in [(fdp_drive(), 512), (partition(), 4096)] {
+        let target = writable(&device);
+        let size = target.size_bytes();
+        let mut engine = passthrough(&target);
+        let mut with = |change: &dyn Fn(Op) -> Op| perform(&mut engine, |buf| change(op(OpKind::Write, 0, buf))).0;
+        assert_eq!(with(&|op| Op { offset: size - block, ..op }), Outcome::Errno(libc::ENOSPC));
+        assert_eq!(with(&|op| Op { offset: u64::MAX - (block - 1), ..op }), Outcome::Errno(libc::ENOSPC));
+        assert_eq!(with(&|op| Op { offset: block - 412, ..op }), Outcome::Errno(libc::EINVAL));
+        assert_eq!(with(&|op| Op { len: 0, ..op }), Outcome::Errno(libc::EINVAL));
+        assert_eq!(with(&|op| Op { len: BLOCK + block as u32, ..op }), Outcome::Errno(libc::EINVAL));
+        assert_eq!(with(&|op| Op { placement: Some(Placement(0)), ..op }), Outcome::Errno(libc::EOPNOTSUPP));
+        assert_eq!(with(&|op| Op { placement: Some(Placement(9)), ..op }), Outcome::Errno(libc::EOPNOTSUPP));
+        drop((engine, target));
+        let target = Arc::new(Target::read_only(&device, 0).unwrap());
+        let mut engine = passthrough(&target);
+        assert_eq!(write(&mut engine, 0, 1, None), Outcome::Errno(libc::EBADF), "root could");
+        assert_eq!(perform(&mut engine, |buf| op(OpKind::Deallocate, 0, buf)).0, Outcome::Errno(libc::EBADF));
+        assert_eq!(perform(&mut engine, |buf| op(OpKind::Read, 0, buf)).0, Outcome::Done);
+    }
 }
 
 /// Writes one block more by each further handle, and sees each arrive at its own.
@@ -157,33 +162,28 @@ fn arrives_at_its_handle<E: BlockEngine>(device: &str, engine: &mut E, handles: 
 }
 
 #[test]
+#[ignore = "runs in the guest"]
 fn each_placement_arrives_at_its_handle_by_directives() {
-    let Some(device) = device() else { return };
+    let device = fdp_drive();
     arrives_at_its_handle(&device, &mut passthrough(&writable(&device)), 8);
 }
 
 #[test]
+#[ignore = "runs in the guest"]
 fn each_placement_arrives_at_its_handle_by_write_streams() {
-    let Some(device) = device() else { return };
+    let device = fdp_drive();
     let target = writable(&device);
-    if target.write_streams() == 0 {
-        let _ = writeln!(std::io::stderr(), "skipped: the kernel has no write streams of {device}");
-        return;
-    }
     assert_eq!(target.write_streams(), 8);
     let (mut engine, _) = Uring::new(vec![target], 8, 16 << 20, Instant::now(), 0).unwrap();
     arrives_at_its_handle(&device, &mut engine, 8);
 }
 
 #[test]
+#[ignore = "runs in the guest"]
 fn a_hint_of_the_inode_is_the_handle_of_every_write_and_gone_with_the_target() {
     use engine::threads::Threads;
-    let Some(device) = device() else { return };
+    let device = fdp_drive();
     let target = writable(&device);
-    if target.write_streams() == 0 {
-        let _ = writeln!(std::io::stderr(), "skipped: the kernel has no write streams of {device}");
-        return;
-    }
     let place = Some(Placement(5));
     let left = || blocks_left(&device)[4];
     let mut without = Threads::new(1, std::slice::from_ref(&target), 8, 1 << 20, Instant::now(), 0).unwrap();

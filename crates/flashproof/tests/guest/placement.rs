@@ -1,0 +1,182 @@
+//! Placement handles: what each stream wrote arrives at its handle, whatever carries it, and what the media wrote
+//! besides is reported. The drive says so: blocks left in the reclaim unit of each handle, and FDP statistics.
+
+use super::drive::{Counters, column, parsed};
+use super::machine::{DRIVE_BYTES, FDP, Guest, Machine};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// A reclaim unit of [`FDP`], in blocks.
+const UNIT_BLOCKS: u64 = (16 << 20) / 512;
+
+/// A drive with blocks of 4,096 bytes, and where its partition is.
+const PARTITIONED: &str = "-device nvme-subsys,id=subsys1,nqn=subsys1,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=4 \
+     -device nvme,id=part0,serial=PART0,subsys=subsys1 \
+     -device nvme-ns,drive=part,nsid=1,bus=part0,logical_block_size=4096,physical_block_size=4096,fdp.ruhs=0-3";
+const PARTITION: std::ops::Range<u64> = 3 << 20..35 << 20;
+
+/// Where the kernel says how many write streams the drive has.
+const STREAMS: &str = "/sys/block/${FDP0#/dev/}/queue/max_write_streams";
+
+/// A file of tenants in /tmp/t, without reads: each with its write block, and the placements of clients and defragmentation.
+fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)]) -> String {
+    let mut file = format!(
+        "operations-per-sec = {per_sec}\nduration-sec = {seconds}\nseed = 5\n\
+         [defaults]\nread-pct = 0\nrecord-bytes = 4096\nspace-pct = 20\n"
+    );
+    for (block, clients, defrag) in placements {
+        file += &format!(
+            "[[tenant]]\nname = \"{block}\"\nwrite-block = \"{block}\"\n\
+             placement = {clients}\ndefrag-placement = {defrag}\n"
+        );
+    }
+    format!("cat >/tmp/t <<END\n{file}END\n")
+}
+
+/// The tenants of /tmp/t on the drive, into /data/NAME.
+fn run(name: &str) -> String {
+    format!("flashproof tenants /tmp/t --on $FDP0 --erase FDP0 --out /data/{name} --sla '99%>10s' --no-trace --quiet")
+}
+
+/// Blocks that the reclaim unit of each handle has room for, as nvme-cli says.
+fn blocks_left(guest: &mut Guest) -> Vec<u64> {
+    let status = parsed(guest, "nvme fdp status $FDP0 -o json");
+    status["ruhss"].as_array().unwrap().iter().map(|handle| handle["ruamw"].as_u64().unwrap()).collect()
+}
+
+/// Bytes that the run in /data/NAME wrote, by stream.
+fn written(guest: &mut Guest, name: &str) -> BTreeMap<String, u64> {
+    let verdict = parsed(guest, &format!("cat /data/{name}/verdict.json"));
+    let streams = verdict["streams"].as_array().unwrap().iter();
+    let writes = streams.filter(|stream| stream["name"].as_str().unwrap().ends_with("writes"));
+    writes.map(|stream| (stream["name"].as_str().unwrap().to_owned(), stream["bytes"].as_u64().unwrap())).collect()
+}
+
+/// Runs tenants with `placements` and compares what each stream wrote with what arrived at each handle.
+fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u16, u16)]) {
+    guest.ask(&tenants(800, 2, placements));
+    let before = (Counters::of(guest), blocks_left(guest));
+    guest.ask(&run(name));
+    let after = (Counters::of(guest), blocks_left(guest));
+
+    let manifest = parsed(guest, &format!("cat /data/{name}/manifest.json"));
+    assert_eq!(manifest["engine_facts"]["placement"], json!(carrier));
+    let written = written(guest, name);
+    let mut expected = vec![0; before.1.len()];
+    for (block, clients, defrag) in placements {
+        for (stream, placement) in [("writes", clients), ("defrag-writes", defrag)] {
+            let bytes = written[&format!("{block}/{stream}")];
+            assert!(bytes > 0, "{block}/{stream} wrote nothing");
+            expected[usize::from(*placement) - 1] += bytes;
+        }
+    }
+    // A reclaim unit that is full is followed by an empty one.
+    assert!(expected.iter().all(|bytes| bytes / 512 < UNIT_BLOCKS), "it went round: {expected:?}");
+    let arrived: Vec<u64> = before
+        .1
+        .iter()
+        .zip(&after.1)
+        .map(|(before, after)| (before + UNIT_BLOCKS - after) % UNIT_BLOCKS * 512)
+        .collect();
+    assert_eq!(arrived, expected, "{carrier}: {written:?}");
+    let host = after.0.host_bytes - before.0.host_bytes;
+    assert_eq!(host, u128::from(expected.iter().sum::<u64>()), "{carrier}");
+}
+
+#[test]
+fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_besides_is_reported() {
+    let Some(machine) = Machine::new(&format!("{FDP} {PARTITIONED}")) else { return };
+    partition(&machine);
+    let mut guest = machine.boot();
+
+    // Block by block, while the drive is new.
+    let inside = guest.ask("tests guest::inside --ignored --test-threads=1 2>&1");
+    assert!(inside.contains("5 passed; 0 failed; 0 ignored"), "{inside}");
+
+    let all = [("32KiB", 1, 2), ("64KiB", 3, 4), ("128KiB", 5, 6), ("256KiB", 7, 8)];
+    arrives(&mut guest, "streams", "write streams of io_uring", &all);
+    // As a kernel before 6.16: there is no such file.
+    guest.ask(&format!(": >/tmp/empty; mount --bind /tmp/empty {STREAMS}"));
+    arrives(&mut guest, "directives", "NVMe data placement directives", &all);
+    guest.ask(&format!("umount {STREAMS}; echo 2 >/proc/sys/kernel/io_uring_disabled"));
+    let one = all.map(|(block, ..)| (block, 3, 3));
+    arrives(&mut guest, "hint", "F_SET_RW_HINT, one for each device", &one);
+    guest.ask("echo 0 >/proc/sys/kernel/io_uring_disabled");
+
+    injected(&mut guest);
+    guest.power_cut();
+    assert_untouched_outside(&machine);
+}
+
+/// Has the media of the drive write more than the host did, while tenants run, and looks for it in what was recorded.
+fn injected(guest: &mut Guest) {
+    let placements = [("32KiB", 1, 2), ("64KiB", 3, 4)];
+    guest.ask(&tenants(100, 3600, &placements));
+    // Each handle gets an empty reclaim unit, so that none is filled up in between.
+    guest.ask("for pid in 0 1 2 3 4 5 6 7; do nvme fdp update $FDP0 --pids=$pid || exit; done");
+    guest.start("injected", &run("injected"));
+    let readings = |guest: &mut Guest| {
+        let table = guest.ask("cat /data/injected/telemetry.csv");
+        let [host, media] = ["hbmw_bytes", "mbmw_bytes"].map(|name| column(&table, &format!(".fdp.{name}")));
+        let read = |cells: &(String, String)| Some((cells.0.parse::<u64>().ok()?, cells.1.parse::<u64>().ok()?));
+        host.into_iter().zip(media).filter_map(|cells| read(&cells)).collect::<Vec<_>>()
+    };
+    guest.wait_until("grep -qs ^0, /data/injected/telemetry.csv");
+    // All of a reclaim unit is written in one go. No tenant's data is there.
+    guest.ask("nvme fdp update $FDP0 --pids=7");
+    let counted = loop {
+        // The drive is asked every ten seconds.
+        let readings = readings(guest);
+        let (first, last) = (readings[0], readings[readings.len() - 1]);
+        if last.1 - first.1 != last.0 - first.0 || readings.len() > 3 {
+            break (last.0 - first.0, last.1 - first.1);
+        }
+        guest.ask("sleep 1");
+    };
+    guest.ask("kill -TERM $(pidof flashproof)");
+    let ended = guest.end("injected");
+    assert_eq!(counted.1 - counted.0, UNIT_BLOCKS * 512, "{counted:?}: {}", ended.stderr);
+    let report = guest.run("flashproof report /data/injected --json").stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let counters = report["reports"][0]["counters"].as_array().unwrap().clone();
+    let change = |column: &str| {
+        let one =
+            counters.iter().find(|one| one["column"] == column).unwrap_or_else(|| panic!("{column} in {counters:?}"));
+        (one["last"].as_f64().unwrap() - one["first"].as_f64().unwrap()) as u64
+    };
+    assert_eq!((change("fdp.hbmw_bytes"), change("fdp.mbmw_bytes")), counted);
+    guest.run("flashproof report /data/injected --html /data/page.html");
+    let page = guest.ask("cat /data/page.html");
+    let (_, row) = page.split_once("WAF: bytes written to the media").expect("the page has a row of WAF");
+    let (row, _) = row.split_once("</tr>").unwrap();
+    let waf = format!("{:.2}", counted.1 as f64 / counted.0 as f64);
+    assert!(row.contains(&format!(">{waf}<")), "{waf}: {row}");
+}
+
+/// What nobody may write: the drive but for its partition.
+fn pattern() -> Vec<u8> {
+    let mut image = b"outside!".repeat(DRIVE_BYTES as usize / 8);
+    // A partition table as the kernel reads it: one entry, in blocks of the drive.
+    let blocks = |bytes: u64| u32::try_from(bytes / 4096).unwrap().to_le_bytes();
+    image[446..512].fill(0);
+    image[450] = 0x83;
+    image[454..458].copy_from_slice(&blocks(PARTITION.start));
+    image[458..462].copy_from_slice(&blocks(PARTITION.end - PARTITION.start));
+    image[510..512].copy_from_slice(&[0x55, 0xaa]);
+    image[PARTITION.start as usize..PARTITION.end as usize].fill(0);
+    image
+}
+
+fn partition(machine: &Machine) {
+    machine.bench.write("part.img", pattern());
+}
+
+fn assert_untouched_outside(machine: &Machine) {
+    let (before, after) = (pattern(), fs::read(machine.bench.path("part.img")).unwrap());
+    let [start, end] = [PARTITION.start, PARTITION.end].map(|at| at as usize);
+    assert!(before[..start] == after[..start] && before[end..] == after[end..], "written outside of the partition");
+    assert!(after[start..end].iter().any(|byte| *byte != 0), "nothing was written");
+    // A whole block of the last that were written, by the tests inside.
+    assert!(after[end - 4096..end].iter().all(|byte| *byte == 0xa5));
+}
