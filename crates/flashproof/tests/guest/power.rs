@@ -5,18 +5,24 @@ use results::run_dir;
 use results::series::{Series, State};
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 use sys::random::Random;
 
-/// Power cuts in a run; the variable FLASHPROOF_POWER_CUTS asks for more.
+/// Power cuts in a run.
 const CUTS: u64 = 5;
+/// Of the moments at which they come.
+const SEED: u64 = 1;
 
+/// The variable `name`, or `default`.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |number| number.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+/// FLASHPROOF_POWER_CUTS asks for more of them, FLASHPROOF_POWER_SEED for other moments.
 #[test]
 fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
     let Some(machine) = Machine::new(FDP) else { return };
-    let cuts =
-        std::env::var("FLASHPROOF_POWER_CUTS").map_or(CUTS, |cuts| cuts.parse().expect("a number of power cuts"));
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let (cuts, seed) = (number("FLASHPROOF_POWER_CUTS", CUTS), number("FLASHPROOF_POWER_SEED", SEED));
+    eprintln!("{cuts} power cuts, FLASHPROOF_POWER_SEED={seed}");
     let mut random = Random::new(seed);
     let mut guest = machine.boot();
     guest.ask(
@@ -31,11 +37,11 @@ fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
     for cut in 1..cuts {
         let written = guest.ask(&moment(&mut random));
         guest.data_now(&image);
-        check(&machine, &image, &written, &format!("cut {cut}, seed {seed}"));
+        check(&machine, &image, &written, &format!("cut {cut}, FLASHPROOF_POWER_SEED={seed}"));
     }
     let written = guest.ask(&moment(&mut random));
     guest.power_cut();
-    check(&machine, &machine.bench.path("data.img"), &written, &format!("QEMU killed, seed {seed}"));
+    check(&machine, &machine.bench.path("data.img"), &written, &format!("QEMU killed, FLASHPROOF_POWER_SEED={seed}"));
 }
 
 /// Reads what the power cut `which` left of a run of which `written` intervals had been written.
