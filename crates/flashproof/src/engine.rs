@@ -139,10 +139,16 @@ impl Engine {
         let placement = placement::by_directives(demand, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
             Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement }),
-            Err(why) => Err(Failure::environment(format!(
-                "cannot send NVMe commands by io_uring, as engine: passthrough demands - the first read failed: {why} - it needs \
-                 Linux 6.1, root, and io_uring allowed (/proc/sys/kernel/io_uring_disabled); or say engine: auto"
-            ))),
+            Err(why) => {
+                let (whose, or) = match demand.engine {
+                    Wanted::Passthrough => ("as engine: passthrough demands", "; or say engine: auto"),
+                    _ => ("which alone carries placement handles here: the kernel has too few write streams", ""),
+                };
+                Err(Failure::environment(format!(
+                    "cannot send NVMe commands by io_uring, {whose} - the first read failed: {why} - it needs Linux 6.1, \
+                     root, and io_uring allowed (/proc/sys/kernel/io_uring_disabled){or}"
+                )))
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::support::Ended;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// The guest's first and only process besides what it starts. Devices are named by their controller's serial number
 /// (`$FDP0`, `$DATA0`), because the kernel numbers them in the order in which they happened to answer.
@@ -51,6 +52,11 @@ impl Agent {
             "up" => Ok(this),
             other => Err(io::Error::other(format!("the guest began with {other:?}"))),
         }
+    }
+
+    /// How long an answer may take from here on.
+    pub(super) fn wait_at_most(&mut self, patience: Duration) {
+        self.stream.get_mut().set_read_timeout(Some(patience)).expect("a time that is not zero");
     }
 
     /// Runs a script to its end.

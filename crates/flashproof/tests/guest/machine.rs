@@ -16,8 +16,10 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest that a boot or a command may take; only against hanging.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Longest that a boot and an answer of QEMU may take; only against hanging.
+const BOOT_PATIENCE: Duration = Duration::from_secs(300);
+/// The same of a command in the guest, of which a whole certification is one.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(600);
 
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -40,8 +42,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// With the drives that `devices` describes to QEMU, an image of its own for each `drive=NAME`. `None`, said
-    /// aloud, where there is no QEMU or kernel for it.
+    /// With the drives that `devices` describes to QEMU, an image of its own for each `drive=NAME`; that of
+    /// `drive=locked` cannot be written. `None`, said aloud, where there is no QEMU or kernel for it.
     pub(super) fn new(devices: &str) -> Option<Self> {
         // Beside the binary's directory: target/guest, which scripts/guest-setup makes.
         let target = Path::new(FLASHPROOF).parent()?.parent()?;
@@ -85,7 +87,10 @@ impl Machine {
             .args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent"])
             .args(["-chardev", &format!("socket,id=agent,path={},server=on,wait=off", path("agent"))])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", path("qmp"))])
-            .args(self.drives.iter().flat_map(|drive| ["-drive".to_owned(), disk(drive, "cache=unsafe,discard=unmap")]))
+            .args(self.drives.iter().flat_map(|drive| {
+                let options = if drive == "locked" { "readonly=on" } else { "cache=unsafe,discard=unmap" };
+                ["-drive".to_owned(), disk(drive, options)]
+            }))
             .args(self.devices.split_whitespace())
             // Nothing that was written stays in QEMU: a killed one is a power cut.
             .args(["-drive", &disk("data", "cache=writethrough")])
@@ -97,14 +102,16 @@ impl Machine {
         let connect = |name: &str| loop {
             match UnixStream::connect(self.bench.path(name)) {
                 Ok(stream) => {
-                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                    stream.set_read_timeout(Some(BOOT_PATIENCE)).unwrap();
                     return stream;
                 }
-                Err(error) if started.elapsed() > PATIENCE => panic!("{name}: {error}\n{}", self.said()),
+                Err(error) if started.elapsed() > BOOT_PATIENCE => panic!("{name}: {error}\n{}", self.said()),
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }
         };
-        let agent = Agent::new(connect("agent")).unwrap_or_else(|error| panic!("no boot: {error}\n{}", self.said()));
+        let mut agent =
+            Agent::new(connect("agent")).unwrap_or_else(|error| panic!("no boot: {error}\n{}", self.said()));
+        agent.wait_at_most(COMMAND_PATIENCE);
         let mut guest = Guest { agent, qmp: Qmp::new(connect("qmp")), _qemu: qemu, machine: self, _slot: slot };
         guest.run("mkdir -p /data && mount -t ext4 $DATA0 /data").expect(0);
         guest

@@ -13,3 +13,4 @@ mod placement;
 mod power;
 mod probe;
 mod qmp;
+mod refused;

@@ -17,10 +17,10 @@ const PARTITIONED: &str = "-device nvme-subsys,id=subsys1,nqn=subsys1,fdp=on,fdp
 const PARTITION: std::ops::Range<u64> = 3 << 20..35 << 20;
 
 /// Where the kernel says how many write streams the drive has.
-const STREAMS: &str = "/sys/block/${FDP0#/dev/}/queue/max_write_streams";
+pub(super) const STREAMS: &str = "/sys/block/${FDP0#/dev/}/queue/max_write_streams";
 
 /// A file of tenants in /tmp/t, without reads: each with its write block, and the placements of clients and defragmentation.
-fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)]) -> String {
+pub(super) fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)]) -> String {
     let mut file = format!(
         "operations-per-sec = {per_sec}\nduration-sec = {seconds}\nseed = 5\n\
          [defaults]\nread-pct = 0\nrecord-bytes = 4096\nspace-pct = 20\n"
@@ -35,7 +35,7 @@ fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)]) -> Strin
 }
 
 /// The tenants of /tmp/t on the drive, into /data/NAME.
-fn run(name: &str) -> String {
+pub(super) fn run(name: &str) -> String {
     format!("flashproof tenants /tmp/t --on $FDP0 --erase FDP0 --out /data/{name} --sla '99%>10s' --no-trace --quiet")
 }
 

@@ -1,0 +1,82 @@
+//! What a drive or its kernel cannot do is said with its reason, and nothing is written.
+
+use super::drive::{Counters, parsed};
+use super::machine::{FDP, Machine};
+use super::placement::{STREAMS, run, tenants};
+
+/// A drive without FDP that fails every write.
+const LOCKED: &str = "-device nvme,serial=LOCKED0,drive=locked";
+
+/// A storage test of `device` in /tmp/c, by NVMe commands.
+fn passthrough(device: &str) -> String {
+    format!(
+        "printf '%s\\n' device-names:{device} test-duration-sec:1 report-interval-sec:1 read-reqs-per-sec:50 \
+         write-reqs-per-sec:50 large-block-op-kbytes:64 engine:passthrough >/tmp/c"
+    )
+}
+
+fn storage(serial: &str) -> String {
+    format!("flashproof storage /tmp/c --erase {serial} --out /data/{serial} --sla '99%>10s' --no-trace --quiet")
+}
+
+#[test]
+fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
+    let Some(machine) = Machine::new(&format!("{FDP} {LOCKED}")) else { return };
+    let mut guest = machine.boot();
+    let new = Counters::of(&mut guest);
+
+    let hidden = format!(": >/tmp/empty; mount --bind /tmp/empty {STREAMS}");
+    let shown = format!("umount {STREAMS}");
+    let no_ring = "echo 2 >/proc/sys/kernel/io_uring_disabled";
+    let ring = "echo 0 >/proc/sys/kernel/io_uring_disabled";
+    let (generic, other) = ("/dev/ng${FDP0#/dev/nvme}", "/dev/ng${LOCKED0#/dev/nvme}");
+    let (gone, back) = (format!("mv {generic} /tmp/generic"), format!("mv /tmp/generic {generic}"));
+    let one = |place| tenants(100, 1, &[("32KiB", place, place)]);
+    let two = tenants(100, 1, &[("32KiB", 1, 2)]);
+    let large = tenants(100, 1, &[("8MiB", 1, 1)]);
+    let on_fdp = run("refused");
+    let on_locked = on_fdp.replace("FDP0", "LOCKED0");
+
+    // What is made first, what is run, what it says, and what is undone.
+    type Case<'a> = (String, &'a str, &'a [&'a str], &'a str);
+    let cases: [Case<'_>; 12] = [
+        (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - ask for no more"], ":"),
+        (one(1), &on_locked, &["its namespace has no placement list: it has no FDP", "waf --how DEVICE"], ":"),
+        // The kernel is told that it has no write streams, as one before 6.16 has none, and may not use io_uring.
+        (format!("{}{hidden}; {no_ring}", one(1)), &on_fdp, &["cannot send NVMe commands by io_uring, which "], ring),
+        (large, &on_fdp, &["operations are of up to 8388608 bytes, and one command takes"], &shown),
+        (format!("{two}{no_ring}"), &on_fdp, &["which all writes of a device share, so there can be one"], ":"),
+        (one(6), &on_fdp, &["hint of the inode, of which there are 5"], ring),
+        (format!("{}; {gone}", passthrough("$FDP0")), &storage("FDP0"), &["cannot open /dev/ng", "No such file"], ":"),
+        (
+            format!("cp -a {other} {generic}"),
+            &storage("FDP0"),
+            &["is not its character device: the kernel's is", "remove the node"],
+            &back,
+        ),
+        ("blockdev --setro $FDP0".to_owned(), &storage("FDP0"), &["it is read-only", "blockdev --setrw"], ":"),
+        (one(1), &on_fdp, &["it is read-only (the device says so)"], ":"),
+        (":".to_owned(), "flashproof prep $FDP0 --erase FDP0 --quiet", &["it is read-only"], "blockdev --setrw $FDP0"),
+        (":".to_owned(), "flashproof waf --how $LOCKED0", &["or one without FDP"], ":"),
+    ];
+    for (before, command, says, after) in cases {
+        guest.ask(&before);
+        let refused = guest.run(command).expect(3);
+        assert!(says.iter().all(|words| refused.stderr.contains(words)), "{says:?} in {}", refused.stderr);
+        guest.ask(after);
+    }
+    assert_eq!(Counters::of(&mut guest), new, "something was written");
+
+    // A drive that fails what it promised is no refusal but a failure, with its own words.
+    guest.ask(&passthrough("$LOCKED0"));
+    let failed = guest.run(&storage("LOCKED0")).expect(1);
+    assert!(failed.stderr.contains("NVMe status Write Fault (type 0x2, code 0x80)"), "{}", failed.stderr);
+
+    // Nothing is to be done where there are handles; what would have to be cannot be tried on QEMU's drives,
+    // which have handles when they have FDP, and create no namespaces.
+    let how = guest.ask("flashproof waf --how $FDP0");
+    assert!(how.starts_with("Nothing is to be done: FDP is on in endurance group 1"), "{how}");
+    // Nothing is left behind: the same drive now takes what was asked of it.
+    guest.ask(&format!("{}{}", tenants(100, 1, &[("32KiB", 8, 8)]), run("works")));
+    assert!(parsed(&mut guest, "cat /data/works/verdict.json")["outcome"] == "pass");
+}
