@@ -1,6 +1,6 @@
 //! What a firmware does with placement handles, asked of a real controller.
 
-use super::machine::{FDP, FDP_BYTES, Machine};
+use super::machine::{DRIVE_BYTES, FDP, Machine};
 use serde_json::{Value, json};
 
 #[test]
@@ -15,7 +15,7 @@ fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_dri
     assert!(ended.stdout.contains("serial FDP0") && ended.stdout.contains("  isolates: "), "{}", ended.stdout);
 
     let found: Value = serde_json::from_str(&guest.ask("cat /tmp/probe.json")).unwrap();
-    assert_eq!(found["drive"]["facts"]["size_bytes"], json!(FDP_BYTES));
+    assert_eq!(found["drive"]["facts"]["size_bytes"], json!(DRIVE_BYTES));
     assert_eq!(found["drive"]["counted_by"], json!("fdp-statistics"));
     assert_eq!((&found["found"], &found["ended_early"]), (&json!([]), &Value::Null));
     let phases = found["phases"].as_array().unwrap();
@@ -28,7 +28,10 @@ fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_dri
 
     let exists = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(2);
     assert!(exists.stderr.contains("it is there already"), "{}", exists.stderr);
-    // In the middle of it: the last one took longer, and a slower guest makes it take longer still.
-    let broken_off = guest.run(&format!("{probe} & sleep 0.4; kill -TERM $!; wait $!")).expect(4);
+    // In the middle of it.
+    guest.start("broken-off", probe);
+    guest.wait_until("grep -q writes /tmp/broken-off.err");
+    guest.ask("kill -TERM $(pidof flashproof)");
+    let broken_off = guest.end("broken-off").expect(4);
     assert!(!broken_off.stdout.contains("  isolates: "), "{}", broken_off.stdout);
 }
