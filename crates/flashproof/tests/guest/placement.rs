@@ -125,17 +125,16 @@ fn injected(guest: &mut Guest) {
     guest.wait_until("grep -qs ^0, /data/injected/telemetry.csv");
     // All of a reclaim unit is written in one go. No tenant's data is there.
     guest.ask("nvme fdp update $FDP0 --pids=7");
-    let counted = loop {
-        // The drive is asked every ten seconds.
-        let readings = readings(guest);
-        let (first, last) = (readings[0], readings[readings.len() - 1]);
-        if last.1 - first.1 != last.0 - first.0 || readings.len() > 3 {
-            break (last.0 - first.0, last.1 - first.1);
-        }
+    // The drive is asked when the run begins, and every ten seconds.
+    let before = readings(guest).len();
+    while readings(guest).len() == before {
         guest.ask("sleep 1");
-    };
+    }
     guest.ask("kill -TERM $(pidof flashproof)");
     let ended = guest.end("injected");
+    let readings = readings(guest);
+    let (first, last) = (readings[0], readings[readings.len() - 1]);
+    let counted = (last.0 - first.0, last.1 - first.1);
     assert_eq!(counted.1 - counted.0, UNIT_BLOCKS * 512, "{counted:?}: {}", ended.stderr);
     let report = guest.run("flashproof report /data/injected --json").stdout;
     let report: Value = serde_json::from_str(&report).unwrap();

@@ -28,10 +28,11 @@ fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_dri
 
     let exists = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(2);
     assert!(exists.stderr.contains("it is there already"), "{}", exists.stderr);
-    // In the middle of it.
-    guest.start("broken-off", probe);
-    guest.wait_until("grep -q writes /tmp/broken-off.err");
-    guest.ask("kill -TERM $(pidof flashproof)");
-    let broken_off = guest.end("broken-off").expect(4);
+    // In the middle of it: once the drive was written to.
+    let written = "nvme fdp stats $FDP0 --endgrp-id=1 | head -n 1";
+    let broken_off = guest.run(&format!(
+        "before=$({written}); {probe} & until [ \"$({written})\" != \"$before\" ]; do :; done; kill -TERM $!; wait $!"
+    ));
+    let broken_off = broken_off.expect(4);
     assert!(!broken_off.stdout.contains("  isolates: "), "{}", broken_off.stdout);
 }
