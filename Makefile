@@ -28,7 +28,7 @@ soak: ## the long tests: 24 simulated hours, known write amplification, kill -9 
 
 bench: ## speed and cost, beside fio on the same device (root; some minutes)
 	@scripts/setup bench
-	cargo build --release --locked --quiet -p flashproof -p device -p results -p ftl --bins --examples
+	cargo build --release --locked --quiet -p flashproof -p device -p results -p ftl -p engine --bins --examples
 	@scripts/bench
 
 clean: ## remove what was built

@@ -1,9 +1,9 @@
 //! The engine of NVMe passthrough: reads, writes, flushes and deallocations as commands on the character device of a
 //! namespace (`/dev/ng0n1`), past the block layer. What fails comes back as the drive's own status.
 //!
-//! It is [`Uring`] on another ring. The kernel checks of such a command neither range nor right (as root), and what is
-//! longer than its queue takes it refuses: all of that is checked here, before a command is made. The block device stays
-//! open and claimed meanwhile ([`device::generic`]).
+//! It is [`Uring`] on another ring. The kernel checks of such a command neither range nor right (as root): that is done here,
+//! before one is made. What is longer than the queue takes at once becomes several commands, as the block layer would have
+//! it. The block device stays open and claimed meanwhile ([`device::generic`]).
 
 use crate::uring::{Uring, epoch_ns};
 use crate::{IoEngine, Wait};
@@ -16,7 +16,7 @@ use std::time::Instant;
 use sys::buffer::{ALIGN, Buf};
 use sys::nvme::ring::{Commands, Namespace};
 use sys::op::{Completion, Op, OpKind, Outcome};
-use sys::ring::{Ring, RingFacts};
+use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
 /// A shard's ring and namespaces. Lives on the thread that made it.
 pub struct Passthrough {
@@ -48,6 +48,7 @@ impl Passthrough {
             nsid: generic.nsid(),
             block_bytes: generic.block_bytes(),
             first_byte: generic.first_byte(),
+            transfer_bytes_max: generic.transfer_bytes_max(),
             fua: generic.needs_fua(),
             placement_ids: generic.placement_ids().to_vec(),
         };
@@ -102,7 +103,8 @@ impl Passthrough {
         }
         let block_bytes = generic.block_bytes();
         let whole = op.len > 0 && op.offset.is_multiple_of(block_bytes.into()) && op.len.is_multiple_of(block_bytes);
-        let fits = !op.kind.moves_data() || (op.len <= generic.transfer_bytes_max() && op.buf.len() >= op.len as usize);
+        let commands = op.len.div_ceil(generic.transfer_bytes_max());
+        let fits = !op.kind.moves_data() || (commands <= ENTRIES_MAX && op.buf.len() >= op.len as usize);
         if !whole || !fits {
             return Some(libc::EINVAL);
         }

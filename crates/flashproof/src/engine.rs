@@ -47,10 +47,8 @@ const GATHERED_MIN: f64 = 3.0;
 pub struct Demand {
     /// What the user asked for.
     pub engine: Wanted,
-    /// Its largest operation.
-    pub largest_bytes: u64,
-    /// The placements that its writes name, device by device; none beyond the end.
-    pub placements: Vec<Vec<Placement>>,
+    /// The placements of its kinds of writes, device by device, and whether some name none; nothing beyond the end.
+    pub placements: Vec<Vec<Option<Placement>>>,
 }
 
 impl Demand {
@@ -60,11 +58,7 @@ impl Demand {
             let uses = |workload: &&W| workload.spec().device_names.contains(device);
             workloads.clone().filter(uses).flat_map(|workload| workload.placements(device)).collect()
         };
-        Self {
-            engine: spec.engine,
-            largest_bytes: workloads.clone().map(Workload::unit_bytes).max().unwrap_or(0),
-            placements: spec.device_names.iter().map(on).collect(),
-        }
+        Self { engine: spec.engine, placements: spec.device_names.iter().map(on).collect() }
     }
 }
 
@@ -124,18 +118,6 @@ impl Engine {
 
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
         let generics = all(targets.iter().map(|target| Generic::open(target).map(Arc::new)), Failure::environment)?;
-        for (target, generic) in targets.iter().zip(&generics) {
-            let most = u64::from(generic.transfer_bytes_max());
-            if demand.largest_bytes > most {
-                return Err(Failure::environment(format!(
-                    "cannot send NVMe commands to {} - operations are of up to {} bytes, and one command takes {most} \
-                     (max_hw_sectors_kb and max_segments of its queue) - make them smaller, or say engine: uring, \
-                     by which the kernel splits them (and which carries placement handles from Linux 6.16 on)",
-                    target.name(),
-                    demand.largest_bytes,
-                )));
-            }
-        }
         let placement = placement::by_directives(demand, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
             Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement }),

@@ -43,12 +43,13 @@ impl fmt::Display for Carrier {
 
 /// Whether handles are wanted that only passthrough can carry: the kernel has no write streams of a device.
 pub fn needs_passthrough(demand: &Demand, targets: &[Arc<Target>]) -> bool {
-    asked(demand, targets).any(|(target, places)| target.write_streams() < last(&places) && target.facts().is_nvme())
+    asked(demand, targets)
+        .any(|Asked { target, places, .. }| target.write_streams() < last(&places) && target.facts().is_nvme())
 }
 
 /// Checks that io_uring's write streams do.
 pub fn by_streams(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
-    let check = |(target, places): (&Arc<Target>, BTreeSet<u16>)| {
+    let check = |Asked { target, places, .. }: Asked<'_>| {
         let streams = target.write_streams();
         if last(&places) <= streams {
             return Ok(Carrier::Streams);
@@ -65,7 +66,7 @@ pub fn by_directives(
     generics: &[Arc<Generic>],
 ) -> Result<Option<Carrier>, Failure> {
     let of = |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
-    let check = |(target, places): (&Arc<Target>, BTreeSet<u16>)| {
+    let check = |Asked { target, places, .. }: Asked<'_>| {
         let handles = of(target).map_or(0, |(_, generic)| generic.placement_ids().len());
         if usize::from(last(&places)) <= handles {
             return Ok(Carrier::Directives);
@@ -77,13 +78,18 @@ pub fn by_directives(
 
 /// Sets the hint of each device, of which it can have one.
 pub fn by_hint(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
-    let check = |(target, places): (&Arc<Target>, BTreeSet<u16>)| {
+    let check = |Asked { target, places, has_others }: Asked<'_>| {
         let streams = target.write_streams();
         let why = if last(&places) > streams {
             why_no_streams(target.facts().max_write_streams, streams)
         } else if places.len() > 1 {
             "without io_uring a handle is a hint of the inode (F_SET_RW_HINT), which all writes of a device share, so \
              there can be one - say engine: uring or engine: passthrough"
+                .to_owned()
+        } else if has_others {
+            "without io_uring a handle is a hint of the inode (F_SET_RW_HINT), which all writes of a device share, and some \
+             of this load name none and would go by it too - give all of them that handle, or say engine: uring or engine: \
+             passthrough"
                 .to_owned()
         } else if last(&places) > HINT_MAX {
             format!(
@@ -100,10 +106,22 @@ pub fn by_hint(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Carrie
     carrier(asked(demand, targets).map(check))
 }
 
-/// The devices on which writes name placements, with those.
-fn asked<'a>(demand: &'a Demand, targets: &'a [Arc<Target>]) -> impl Iterator<Item = (&'a Arc<Target>, BTreeSet<u16>)> {
-    let places = demand.placements.iter().map(|places| places.iter().map(|place| place.0).collect::<BTreeSet<_>>());
-    targets.iter().zip(places).filter(|(_, places)| !places.is_empty())
+/// A device on which writes name placements.
+struct Asked<'a> {
+    target: &'a Arc<Target>,
+    places: BTreeSet<u16>,
+    /// Whether other writes name none.
+    has_others: bool,
+}
+
+/// Those.
+fn asked<'a>(demand: &'a Demand, targets: &'a [Arc<Target>]) -> impl Iterator<Item = Asked<'a>> {
+    let asked = targets.iter().zip(&demand.placements).map(|(target, kinds)| Asked {
+        target,
+        places: kinds.iter().flatten().map(|place| place.0).collect(),
+        has_others: kinds.contains(&None),
+    });
+    asked.filter(|asked| !asked.places.is_empty())
 }
 
 fn last(places: &BTreeSet<u16>) -> u16 {

@@ -71,7 +71,8 @@ pub(crate) fn counters(run: &RunReport) -> Table {
     });
     let waf = waf(&run.counters).into_iter().map(|(device, waf)| {
         let name = "WAF: bytes written to the media for each byte of the host";
-        [device, name, "", "", &format!("{waf:.2}")].map(str::to_owned)
+        let waf = waf.map_or_else(|back| format!("not known: {back}"), |waf| format!("{waf:.2}"));
+        [device, name, "", "", &waf].map(str::to_owned)
     });
     let headings = ["device", "counter", "first", "last", "change"];
     Table::new("Counters that the drives keep of themselves")

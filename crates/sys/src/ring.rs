@@ -32,12 +32,23 @@ const UNREGISTER_RING_FDS: u32 = 21;
 /// `BLOCK_URING_CMD_DISCARD` of linux/blkdev.h (Linux 6.12).
 const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 
+/// Most entries of a ring, and so of an operation.
+pub const ENTRIES_MAX: u32 = 4096;
+
+/// No instant.
+const NOT_ISSUED: u64 = u64::MAX;
+
 /// An operation that the kernel has, or is about to get.
 struct InFlight {
     buf: Buf,
     /// The result of a success that did all of it.
     whole: u32,
+    /// When the first of its entries was handed over; [`NOT_ISSUED`] before.
     issued_ns: u64,
+    /// Entries of it that are not complete.
+    entries: usize,
+    /// Of those that are.
+    outcome: Outcome,
 }
 
 /// What came back.
@@ -79,11 +90,21 @@ pub(crate) mod sealed {
         /// Takes that memory, for `in_flight_max` operations.
         fn take_memory(&mut self, _pool: &mut Pool, _in_flight_max: usize) {}
 
-        /// The kernel's form of an operation. It stays valid for as long as the operation's buffer and the form are
-        /// neither moved in memory nor freed.
-        fn entry(&mut self, op: &mut Op) -> Self::Entry;
+        /// How many entries an operation takes.
+        fn entries(&self, _op: &Op) -> usize {
+            1
+        }
 
-        /// What `completion` says of an operation that moves `whole` bytes when all goes well.
+        /// Most entries of `in_flight_max` operations whose buffers are of `memory_bytes` together.
+        fn entries_max(&self, in_flight_max: usize, _memory_bytes: usize) -> usize {
+            in_flight_max
+        }
+
+        /// The kernel's form of entry `number` of an operation, from 0. It stays valid for as long as the operation's
+        /// buffer and the form are neither moved in memory nor freed.
+        fn entry(&mut self, op: &mut Op, number: usize) -> Self::Entry;
+
+        /// What `completion` says of an entry, of an operation that moves `whole` bytes when all goes well.
         fn outcome(completion: Self::Completion, whole: u32) -> Outcome;
     }
 }
@@ -112,7 +133,7 @@ impl sealed::Form for Files {
     type Completion = cqueue::Entry;
     const BYTES_EACH: usize = 0;
 
-    fn entry(&mut self, op: &mut Op) -> squeue::Entry {
+    fn entry(&mut self, op: &mut Op, _number: usize) -> squeue::Entry {
         let block = self.block[usize::from(op.target)];
         entry(op, block)
     }
@@ -140,7 +161,7 @@ pub struct Ring<F: Form = Files> {
     pool: Pool,
     slots: Vec<Option<InFlight>>,
     in_flight: usize,
-    /// Tokens pushed and not yet handed to the kernel.
+    /// Tokens of entries pushed and not yet handed to the kernel.
     pushed: Vec<u32>,
     // The kernel knows one issuer, and the registered index is that thread's.
     _one_thread: PhantomData<*const ()>,
@@ -168,7 +189,8 @@ impl<F: Form> Ring<F> {
         memory_bytes: usize,
         epoch_ns: u64,
     ) -> io::Result<(Self, RingFacts)> {
-        let (ring, deferred_taskrun) = build(in_flight_max)?;
+        let entries_max = form.entries_max(in_flight_max, memory_bytes);
+        let (ring, deferred_taskrun) = build(entries_max)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -191,7 +213,7 @@ impl<F: Form> Ring<F> {
             pool,
             slots,
             in_flight: 0,
-            pushed: Vec::with_capacity(in_flight_max),
+            pushed: Vec::with_capacity(entries_max),
             form,
             _one_thread: PhantomData,
         };
@@ -208,7 +230,7 @@ impl<F: Form> Ring<F> {
         self.in_flight
     }
 
-    /// Operations pushed and not yet handed to the kernel.
+    /// Entries pushed and not yet handed to the kernel.
     pub fn pushed(&self) -> usize {
         self.pushed.len()
     }
@@ -218,25 +240,30 @@ impl<F: Form> Ring<F> {
         self.absolute
     }
 
-    /// Queues an operation for the next [`Self::enter`]. Gives it back when the queue is full.
+    /// Queues an operation for the next [`Self::enter`]. Gives it back when the queue has no room for all of its entries.
     ///
     /// Panics when its token is out of range or in flight already.
     pub fn push(&mut self, mut op: Op) -> Result<(), Op> {
         let slot = &mut self.slots[op.token as usize];
         assert!(slot.is_none(), "token {} is in flight", op.token);
         let Some(ring) = self.ring.as_mut() else { return Err(op) };
-        let mut entry = self.form.entry(&mut op);
-        entry.set_user_data(op.token.into());
-        // SAFETY: the entry points into `op.buf` (the form keeps to its length), which moves into `slots` below
-        // (the bytes stay where they are) and leaves it only in `reap`, after the kernel completed the
-        // operation; or into the form's memory for this token, which is the ring's pool.
-        if unsafe { ring.submission().push(&entry) }.is_err() {
+        let entries = self.form.entries(&op);
+        let mut queue = ring.submission();
+        if queue.capacity() - queue.len() < entries {
             return Err(op);
         }
+        for number in 0..entries {
+            let mut entry = self.form.entry(&mut op, number);
+            entry.set_user_data(op.token.into());
+            // SAFETY: the entry points into `op.buf` (the form keeps to its length), which moves into `slots` below
+            // (the bytes stay where they are) and leaves it only in `reap`, after the kernel completed all entries of the
+            // operation; or into the form's memory for this token, which is the ring's pool.
+            unsafe { queue.push(&entry) }.expect("there is room for all");
+            self.pushed.push(op.token);
+        }
         let whole = if op.kind.moves_data() { op.len } else { 0 };
-        *slot = Some(InFlight { buf: op.buf, whole, issued_ns: 0 });
+        *slot = Some(InFlight { buf: op.buf, whole, issued_ns: NOT_ISSUED, entries, outcome: Outcome::Done });
         self.in_flight += 1;
-        self.pushed.push(op.token);
         Ok(())
     }
 
@@ -248,7 +275,7 @@ impl<F: Form> Ring<F> {
     pub fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         let Some(ring) = self.ring.as_ref() else { return Ok(()) };
         for token in &self.pushed {
-            if let Some(in_flight) = &mut self.slots[*token as usize] {
+            if let Some(in_flight) = self.slots[*token as usize].as_mut().filter(|of| of.issued_ns == NOT_ISSUED) {
                 in_flight.issued_ns = now_ns;
             }
         }
@@ -266,19 +293,24 @@ impl<F: Form> Ring<F> {
                 enter(fd, self.pushed.len(), completions, flags, Some(until_ns.saturating_sub(now_ns)))
             }
         };
-        match result {
-            Ok(taken) => {
-                self.pushed.drain(..taken.min(self.pushed.len()));
-                Ok(())
-            }
+        let taken = match result {
+            Ok(taken) => taken.min(self.pushed.len()),
             // Timed out, interrupted by a signal, or short of memory for a moment: nothing was taken.
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) =>
             {
-                Ok(())
+                0
             }
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
+        };
+        let last = self.pushed.drain(..taken).last();
+        // Not so the rest of an operation of which the kernel has a part.
+        for token in self.pushed.iter().filter(|token| Some(**token) != last) {
+            if let Some(in_flight) = &mut self.slots[*token as usize] {
+                in_flight.issued_ns = NOT_ISSUED;
+            }
         }
+        Ok(())
     }
 
     /// Whether completions are there, or the kernel has some to post in [`Self::enter`].
@@ -297,9 +329,19 @@ impl<F: Form> Ring<F> {
         let Some(ring) = self.ring.as_mut() else { return };
         for entry in ring.completion() {
             let token = entry.user_data() as u32;
-            let Some(InFlight { buf, whole, issued_ns }) = self.slots[token as usize].take() else { continue };
+            let slot = &mut self.slots[token as usize];
+            let Some(in_flight) = slot else { continue };
+            let outcome = F::outcome(entry, in_flight.whole);
+            if in_flight.outcome.is_done() {
+                // Of several entries the first that failed tells.
+                in_flight.outcome = outcome;
+            }
+            in_flight.entries -= 1;
+            if in_flight.entries > 0 {
+                continue;
+            }
+            let Some(InFlight { buf, issued_ns, outcome, .. }) = slot.take() else { continue };
             self.in_flight -= 1;
-            let outcome = F::outcome(entry, whole);
             each(Reaped { token, buf, outcome, issued_ns });
         }
     }
@@ -371,9 +413,10 @@ pub fn probe() -> io::Result<()> {
 }
 
 /// The best ring this kernel gives, and whether it defers task work.
-fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(in_flight_max: usize) -> io::Result<(IoUring<S, C>, bool)> {
-    let entries = (in_flight_max.next_power_of_two() as u32).clamp(8, 4096);
-    let completions = (in_flight_max.next_power_of_two() as u32).max(entries) * 2;
+fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(entries_max: usize) -> io::Result<(IoUring<S, C>, bool)> {
+    let wanted = entries_max.next_power_of_two() as u32;
+    let entries = wanted.clamp(8, ENTRIES_MAX);
+    let completions = wanted.max(entries) * 2;
     let mut plain = IoUring::<S, C>::builder();
     plain.setup_cqsize(completions).setup_clamp();
     // An entry that the kernel refuses completes with an error, and holds up none behind it (Linux 5.18).

@@ -6,6 +6,7 @@
 
 use super::sysfs::open_to_ask;
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
+use crate::observe::controllers;
 use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::File;
@@ -107,8 +108,7 @@ impl DeviceFacts {
         self.partition.as_ref().map(|part| part.disk.as_str()).or(self.kernel_name.as_deref())
     }
 
-    /// Whether it is an NVMe namespace, or lies on one. The transport does not tell: a drive whose namespaces may have
-    /// several paths shows none.
+    /// Whether it is an NVMe namespace, or lies on one.
     pub fn is_nvme(&self) -> bool {
         self.disk_name().is_some_and(|name| name.starts_with("nvme"))
     }
@@ -206,6 +206,9 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         None => dir.clone(),
     };
     let (queue, device) = (disk.child("queue"), disk.child("device"));
+    // Of a namespace with several paths its requests, bus and node are those of a path.
+    let driven = path_disk(&disk).unwrap_or_else(|| disk.clone());
+    let driven_device = driven.child("device");
     DeviceFacts {
         kernel_name: Some(dir.name()),
         number: Some(number),
@@ -217,13 +220,13 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         firmware: device.text("firmware_rev").or_else(|| device.text("rev")),
         wwid: wwid(&disk),
         nsid: disk.number("nsid"),
-        transport: transport(&disk, &device),
+        transport: transport(&driven, &driven_device),
         rotational: queue.flag("rotational"),
         scheduler: queue.chosen("scheduler"),
-        queue_requests_max: queue.number("nr_requests"),
-        hardware_queues: u32::try_from(disk.child("mq").children().len()).ok().filter(|queues| *queues > 0),
+        queue_requests_max: driven.child("queue").number("nr_requests"),
+        hardware_queues: u32::try_from(driven.child("mq").children().len()).ok().filter(|queues| *queues > 0),
         write_cache: queue.text("write_cache"),
-        numa_node: numa_node(&disk, &device),
+        numa_node: numa_node(&driven, &driven_device),
         max_discard_bytes: queue.number("discard_max_bytes"),
         max_write_streams: queue.number("max_write_streams"),
         max_hw_io_bytes: queue.number::<u64>("max_hw_sectors_kb").map(|kib| kib * 1024),
@@ -245,6 +248,19 @@ impl DeviceFacts {
         self.partition = partition;
         self
     }
+}
+
+/// Of an NVMe namespace that may have several paths (`nvme0n1`): the disk of the first (`nvme0c1n1`), which is hidden and
+/// has what the driver knows. Source: `drivers/nvme/host/multipath.c` of the kernel; `nvme_set_disk_name` in `core.c`.
+fn path_disk(disk: &SysDir) -> Option<SysDir> {
+    let name = disk.name();
+    let (subsystem, namespace) = name.rsplit_once('n')?;
+    let is_path = |name: &String| {
+        let between = name.strip_prefix(subsystem).and_then(|rest| rest.strip_prefix('c')?.rsplit_once('n'));
+        between.is_some_and(|(controller, of)| of == namespace && controller.parse::<u32>().is_ok())
+    };
+    let controllers = controllers(disk.path()).into_iter().map(SysDir::new);
+    controllers.into_iter().find_map(|dir| dir.children().iter().find(|name| is_path(name)).map(|name| dir.child(name)))
 }
 
 /// Where the partition at `dir` lies; `None` for a whole disk.

@@ -152,6 +152,41 @@ fn a_loop_device_is_told_by_its_file_and_not_by_its_number() {
 }
 
 #[test]
+fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |path: PathBuf, text: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    // As the kernel lays it out: the node below the subsystem, its paths below the controllers.
+    let subsystem = dir.path().join("devices/virtual/nvme-subsystem/nvme-subsys0");
+    let head = subsystem.join("nvme0n1");
+    for (attribute, text) in [("dev", "259:1"), ("size", "2000"), ("queue/logical_block_size", "512"), ("nsid", "1")] {
+        write(head.join(attribute), text);
+    }
+    write(subsystem.join("serial"), "S123\n");
+    symlink(&subsystem, head.join("device")).unwrap();
+    for (number, requests) in [(2, "1023"), (3, "127")] {
+        let controller = dir.path().join(format!("devices/pci0000:00/0000:0{number}:00.0/nvme/nvme{number}"));
+        write(controller.join("transport"), "pcie\n");
+        write(controller.join("numa_node"), "1\n");
+        // Of another namespace, too.
+        for (name, requests) in [(format!("nvme0c{number}n11"), "1"), (format!("nvme0c{number}n1"), requests)] {
+            write(controller.join(&name).join("queue/nr_requests"), requests);
+            write(controller.join(&name).join("mq/0/nr_tags"), requests);
+            symlink(&controller, controller.join(&name).join("device")).unwrap();
+        }
+        symlink(&controller, subsystem.join(format!("nvme{number}"))).unwrap();
+    }
+    let link = dir.path().join("dev/block/259:1");
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    symlink(&head, link).unwrap();
+    let facts = facts::of("/dev/nvme0n1", &block(259, 1), &roots(dir.path())).unwrap();
+    assert_eq!((facts.serial.as_deref(), facts.transport.as_deref()), (Some("S123"), Some("nvme-pcie")));
+    assert_eq!((facts.queue_requests_max, facts.hardware_queues, facts.numa_node), (Some(1023), Some(1), Some(1)));
+}
+
+#[test]
 fn both_doors_to_an_nvme_drive_are_found() {
     let dir = tempfile::tempdir().unwrap();
     fake_nvme(dir.path());

@@ -9,6 +9,7 @@ mod cpio;
 mod drive;
 mod inside;
 mod machine;
+mod passthrough;
 mod placement;
 mod power;
 mod probe;

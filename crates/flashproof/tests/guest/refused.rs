@@ -29,11 +29,14 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
     let shown = format!("umount {STREAMS}");
     let no_ring = "echo 2 >/proc/sys/kernel/io_uring_disabled";
     let ring = "echo 0 >/proc/sys/kernel/io_uring_disabled";
+    let both = format!("{ring}; {shown}");
     let (generic, other) = ("/dev/ng${FDP0#/dev/nvme}", "/dev/ng${LOCKED0#/dev/nvme}");
     let (gone, back) = (format!("mv {generic} /tmp/generic"), format!("mv /tmp/generic {generic}"));
     let one = |place| tenants(100, 1, &[("32KiB", place, place)]);
     let two = tenants(100, 1, &[("32KiB", 1, 2)]);
-    let large = tenants(100, 1, &[("8MiB", 1, 1)]);
+    // The second names none.
+    let mixed =
+        tenants(100, 1, &[("32KiB", 1, 1), ("64KiB", 1, 1)]) + "sed -i '/name = .64KiB/,$ {/placement/d}' /tmp/t; ";
     let on_fdp = run("refused");
     let on_locked = on_fdp.replace("FDP0", "LOCKED0");
 
@@ -43,9 +46,9 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
         (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - ask for no more"], ":"),
         (one(1), &on_locked, &["its namespace has no placement list: it has no FDP", "waf --how DEVICE"], ":"),
         // The kernel is told that it has no write streams, as one before 6.16 has none, and may not use io_uring.
-        (format!("{}{hidden}; {no_ring}", one(1)), &on_fdp, &["cannot send NVMe commands by io_uring, which "], ring),
-        (large, &on_fdp, &["operations are of up to 8388608 bytes, and one command takes"], &shown),
+        (format!("{}{hidden}; {no_ring}", one(1)), &on_fdp, &["cannot send NVMe commands by io_uring, which "], &both),
         (format!("{two}{no_ring}"), &on_fdp, &["which all writes of a device share, so there can be one"], ":"),
+        (mixed, &on_fdp, &["some of this load name none and would go by it too"], ":"),
         (one(6), &on_fdp, &["hint of the inode, of which there are 5"], ring),
         (format!("{}; {gone}", passthrough("$FDP0")), &storage("FDP0"), &["cannot open /dev/ng", "No such file"], ":"),
         (

@@ -57,10 +57,10 @@ pub trait Workload {
     /// What at least has to fit on each of its devices, in bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
 
-    /// The placements that its writes name on `device`, one of its own. A device that takes none of them is refused
-    /// before anything is written.
-    fn placements(&self, _device: &DeviceName) -> Vec<Placement> {
-        Vec::new()
+    /// The placements of its kinds of writes on `device`, one of its own; none of those that name none. A device that takes
+    /// none of them is refused before anything is written.
+    fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
+        self.writes().then_some(None).into_iter().collect()
     }
 
     /// Adds to `run` what it runs and records on `devices`, which are those of its spec; gives its

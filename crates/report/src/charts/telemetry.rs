@@ -6,7 +6,7 @@ use super::timeline::{ColumnLine, Stat, Timeline};
 use super::{Axis, Chart, Line, Style};
 use results::telemetry::{Column, ColumnOf, Source};
 use results::units;
-use results::waf::Bytes;
+use results::waf::{Bytes, WentBack};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -203,16 +203,19 @@ const WRITTEN: [(Column, Column, f64, u64); 3] = [
     (Column::OcpMediaBytesWritten, Column::SmartUnitsWritten, 512_000.0, 512_000_000),
 ];
 
-/// Write amplification of each drive during the run, where its counters went on and enough was written.
-pub(crate) fn waf(changes: &[Change]) -> Vec<(&str, f64)> {
-    let mut all: Vec<(&str, f64)> = Vec::new();
+/// Write amplification of each drive during the run, where enough was written; or which counter went back.
+pub(crate) fn waf(changes: &[Change]) -> Vec<(&str, Result<f64, WentBack>)> {
+    let mut all: Vec<(&str, Result<f64, WentBack>)> = Vec::new();
     for (media, host, unit_bytes, least_bytes) in WRITTEN {
         for media in changes.iter().filter(|change| change.column == media.name()) {
             let is_of_host = |change: &&Change| change.device == media.device && change.column == host.name();
             let Some(host) = changes.iter().find(is_of_host) else { continue };
             let at = |host: f64, media: f64| Bytes { host: (host * unit_bytes) as u64, media: media as u64, erased: 0 };
             let counted = at(host.last, media.last).since(at(host.first, media.first));
-            let waf = counted.ok().filter(|counted| counted.host >= least_bytes).and_then(Bytes::waf);
+            let waf = match counted {
+                Ok(counted) if counted.host < least_bytes => None,
+                counted => counted.map(Bytes::waf).transpose(),
+            };
             if let Some(waf) = waf.filter(|_| all.iter().all(|(of, _)| *of != media.device)) {
                 all.push((&media.device, waf));
             }
@@ -318,5 +321,34 @@ impl Quantity {
             parts.push(format!("{} more", measured.len() - NAMED_MAX));
         }
         format!("{word}: {}.", parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_went_back_is_told_and_not_passed_over_for_another() {
+        let change = |column: Column, first, last| Change {
+            device: "nvme0n1".to_owned(),
+            column: column.name().into(),
+            name: String::new(),
+            first,
+            last,
+        };
+        let ocp = [
+            change(Column::OcpMediaBytesWritten, 0.0, 1.5 * 512e9),
+            change(Column::SmartUnitsWritten, 0.0, 1e6),
+            change(Column::FdpHostBytes, 100.0, 300.0),
+        ];
+        assert_eq!(waf(&ocp), [("nvme0n1", Ok(1.5))]);
+        let with_fdp = |first, last| {
+            let fdp = [change(Column::FdpMediaBytes, first, last)];
+            ocp.iter().cloned().chain(fdp).collect::<Vec<_>>()
+        };
+        assert_eq!(waf(&with_fdp(100.0, 500.0)), [("nvme0n1", Ok(2.0))]);
+        let back = WentBack { counter: "bytes written to the media", before: 500, now: 100 };
+        assert_eq!(waf(&with_fdp(500.0, 100.0)), [("nvme0n1", Err(back))]);
     }
 }

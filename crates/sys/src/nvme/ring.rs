@@ -42,6 +42,8 @@ pub struct Namespace {
     pub block_bytes: u32,
     /// Where offset 0 of operations lies on it: the start of a partition. Whole blocks.
     pub first_byte: u64,
+    /// Most bytes of a command, whole blocks: what is longer becomes several.
+    pub transfer_bytes_max: u32,
     /// Whether every write forces itself to the medium.
     pub fua: bool,
     /// What a write carries for placement 1, 2...: the namespace's placement list.
@@ -59,11 +61,13 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Commands to `namespaces`. Panics when a block is no power of two, or begins inside of one.
+    /// Commands to `namespaces`. Panics when a block is no power of two, or when one or a command begins inside of one.
     pub fn new(namespaces: Vec<Namespace>) -> Self {
         for namespace in &namespaces {
             assert!(namespace.block_bytes.is_power_of_two(), "{namespace:?}");
             assert!(namespace.first_byte.is_multiple_of(namespace.block_bytes.into()), "{namespace:?}");
+            let Namespace { transfer_bytes_max, block_bytes, .. } = *namespace;
+            assert!(transfer_bytes_max > 0 && transfer_bytes_max.is_multiple_of(block_bytes), "{namespace:?}");
         }
         Self { namespaces, ranges: Buf::empty() }
     }
@@ -80,14 +84,29 @@ impl sealed::Form for Commands {
         self.ranges = pool.cut(RANGE_BYTES * in_flight_max).expect("the ring's memory is made for it");
     }
 
+    fn entries(&self, op: &Op) -> usize {
+        let most = self.namespaces[usize::from(op.target)].transfer_bytes_max;
+        if op.kind.moves_data() { op.len.div_ceil(most).max(1) as usize } else { 1 }
+    }
+
+    fn entries_max(&self, in_flight_max: usize, memory_bytes: usize) -> usize {
+        let least = self.namespaces.iter().map(|namespace| namespace.transfer_bytes_max).min().unwrap_or(u32::MAX);
+        in_flight_max + memory_bytes / least as usize
+    }
+
     /// Panics when offset or length are no whole blocks, or the buffer is shorter than what is to be moved: the
     /// drive would reach beyond it.
-    fn entry(&mut self, op: &mut Op) -> squeue::Entry128 {
+    fn entry(&mut self, op: &mut Op, number: usize) -> squeue::Entry128 {
         let namespace = &self.namespaces[usize::from(op.target)];
         let block_bytes = namespace.block_bytes;
         let range = if op.kind == OpKind::Flush { (0, 0) } else { (op.offset, op.len) };
-        let (offset, len) = range;
+        let (mut offset, mut len) = range;
         assert!(offset.is_multiple_of(block_bytes.into()) && len.is_multiple_of(block_bytes), "{op:?}");
+        let mut skipped = 0;
+        if op.kind.moves_data() {
+            skipped = number * namespace.transfer_bytes_max as usize;
+            (offset, len) = (offset + skipped as u64, (len - skipped as u32).min(namespace.transfer_bytes_max));
+        }
         let first_block = (namespace.first_byte + offset) / u64::from(block_bytes);
         let blocks = len / block_bytes;
         let mut command = Command { nsid: namespace.nsid, ..Command::default() };
@@ -95,9 +114,9 @@ impl sealed::Form for Commands {
         match op.kind {
             OpKind::Flush => command.opcode = FLUSH,
             OpKind::Read | OpKind::Write => {
-                assert!((1..=BLOCKS_MAX).contains(&blocks) && op.buf.len() >= len as usize, "{op:?}");
+                assert!((1..=BLOCKS_MAX).contains(&blocks) && op.buf.len() >= op.len as usize, "{op:?}");
                 command.opcode = if op.kind == OpKind::Read { READ } else { WRITE };
-                (command.addr, command.data_len) = (op.buf.address() as u64, len);
+                (command.addr, command.data_len) = (op.buf.address() as u64 + skipped as u64, len);
                 (command.cdw10, command.cdw11) = (first_block as u32, (first_block >> 32) as u32);
                 command.cdw12 = blocks - 1;
                 fixed = op.buf.registered();
@@ -150,6 +169,7 @@ mod tests {
             nsid,
             block_bytes,
             first_byte,
+            transfer_bytes_max: 64 << 10,
             fua,
             placement_ids: vec![7, 0x102, 3],
         };
@@ -171,6 +191,13 @@ mod tests {
         (command[0], dword(4), dword(36), [dword(40), dword(44), dword(48), dword(52)])
     }
 
+    /// Where the data of an entry's command are.
+    fn address(entry: &squeue::Entry128) -> u64 {
+        // SAFETY: an entry is 128 bytes of integers.
+        let bytes: [u8; 128] = unsafe { std::mem::transmute_copy(entry) };
+        u64::from_le_bytes(bytes[48 + std::mem::offset_of!(Command, addr)..][..8].try_into().unwrap())
+    }
+
     #[test]
     fn the_command_has_the_kernels_layout() {
         assert_eq!((size_of::<Command>(), std::mem::offset_of!(Command, cdw10)), (72, 40));
@@ -183,12 +210,12 @@ mod tests {
         let mut commands = commands(&mut pool);
         let mut buf = || pool.cut(16384).unwrap();
         // 8,192 bytes are block 16 of 512 bytes; 16,384 bytes are 32 blocks, counted from 0.
-        assert_eq!(told(&commands.entry(&mut op(OpKind::Read, 0, buf()))), (READ, 1, 16384, [16, 0, 31, 0]));
+        assert_eq!(told(&commands.entry(&mut op(OpKind::Read, 0, buf()), 0)), (READ, 1, 16384, [16, 0, 31, 0]));
         // A partition at 1 MiB, blocks of 4 KiB: 256 + 2; every write is forced to the medium.
-        assert_eq!(told(&commands.entry(&mut op(OpKind::Write, 1, buf()))), (WRITE, 2, 16384, [258, 0, 3 | FUA, 0]));
+        assert_eq!(told(&commands.entry(&mut op(OpKind::Write, 1, buf()), 0)), (WRITE, 2, 16384, [258, 0, 3 | FUA, 0]));
         let far = Op { offset: 5 << 41, ..op(OpKind::Read, 0, buf()) };
-        assert_eq!(told(&commands.entry(&mut { far })).3, [0, 5, 31, 0], "5 << 32 blocks");
-        assert_eq!(told(&commands.entry(&mut op(OpKind::Flush, 1, Buf::empty()))), (FLUSH, 2, 0, [0; 4]));
+        assert_eq!(told(&commands.entry(&mut { far }, 0)).3, [0, 5, 31, 0], "5 << 32 blocks");
+        assert_eq!(told(&commands.entry(&mut op(OpKind::Flush, 1, Buf::empty()), 0)), (FLUSH, 2, 0, [0; 4]));
     }
 
     #[test]
@@ -198,16 +225,34 @@ mod tests {
         for (place, id) in [(1, 7), (2, 0x102), (3, 3)] {
             let placement = Some(Placement(place));
             let mut write = Op { placement, ..op(OpKind::Write, 0, pool.cut(16384).unwrap()) };
-            let (_, _, _, dwords) = told(&commands.entry(&mut write));
+            let (_, _, _, dwords) = told(&commands.entry(&mut write, 0));
             assert_eq!(dwords[2..], [31 | 2 << 20, id << 16]);
         }
+    }
+
+    #[test]
+    fn what_is_longer_than_a_command_becomes_several_without_a_gap() {
+        let mut pool = Pool::new(1 << 20).unwrap();
+        let mut commands = commands(&mut pool);
+        let mut write =
+            Op { len: 150 << 10, placement: Some(Placement(1)), ..op(OpKind::Write, 0, pool.cut(150 << 10).unwrap()) };
+        assert_eq!(commands.entries(&write), 3);
+        let start = write.buf.address() as u64;
+        for (number, first, kib) in [(0, 16, 64), (1, 144, 64), (2, 272, 22)] {
+            let entry = commands.entry(&mut write, number);
+            assert_eq!(told(&entry), (WRITE, 1, kib << 10, [first, 0, (kib * 2 - 1) | DATA_PLACEMENT, 7 << 16]));
+            assert_eq!(address(&entry), start + number as u64 * (64 << 10));
+        }
+        let exact = Op { len: 128 << 10, ..write };
+        assert_eq!((commands.entries(&exact), commands.entries_max(8, 1 << 20)), (2, 24));
+        assert_eq!(commands.entries(&op(OpKind::Deallocate, 0, Buf::empty())), 1);
     }
 
     #[test]
     fn a_deallocation_is_one_range_in_memory_of_its_own() {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
-        let entry = commands.entry(&mut op(OpKind::Deallocate, 1, Buf::empty()));
+        let entry = commands.entry(&mut op(OpKind::Deallocate, 1, Buf::empty()), 0);
         assert_eq!(told(&entry), (DATASET_MANAGEMENT, 2, 16, [0, 4, 0, 0]));
         // No attributes, 4 blocks, from 258 on.
         assert_eq!(commands.ranges[48..64], [0, 0, 0, 0, 4, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
@@ -218,6 +263,6 @@ mod tests {
     fn a_command_never_reaches_beyond_its_buffer() {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
-        let _op = commands.entry(&mut op(OpKind::Read, 0, pool.cut(8192).unwrap()));
+        let _op = commands.entry(&mut op(OpKind::Read, 0, pool.cut(8192).unwrap()), 0);
     }
 }

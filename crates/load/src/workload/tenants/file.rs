@@ -1,6 +1,7 @@
 //! The TOML form of tenants, and where they lie on their devices.
 
 use super::{Keys, Reuse, Size, Space, Tenant, Tenants};
+use crate::choice::{Choice, Engine};
 use crate::rate::Rate;
 use crate::workload::act::config::stored_bytes;
 use engine::sim::size_bytes;
@@ -32,6 +33,7 @@ struct File {
     operations_per_sec: Option<u64>,
     duration_sec: Option<u32>,
     seed: Option<u64>,
+    engine: Option<String>,
     #[serde(default)]
     defaults: Options,
     #[serde(default)]
@@ -129,7 +131,14 @@ impl Tenants {
         if duration_sec == 0 {
             return Err(at(offset_of(text, 0, "duration-sec"), "duration-sec: is 0 - give at least 1"));
         }
-        Ok(Self { tenants, duration_sec, seed: file.seed })
+        let engine = match file.engine.as_deref() {
+            None => Engine::default(),
+            Some(word) => Engine::from_word(word).ok_or_else(|| {
+                let why = format!("engine: is {} - give one of {}", quoted(word), Engine::WORDS.join(", "));
+                at(offset_of(text, 0, "engine"), &why)
+            })?,
+        };
+        Ok(Self { tenants, duration_sec, seed: file.seed, engine })
     }
 }
 

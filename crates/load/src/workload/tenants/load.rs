@@ -13,7 +13,7 @@
 
 use super::host::{BlockWrite, Cause, Host, OutOfSpace, Step};
 use super::{Tenant, Tenants};
-use crate::choice::{Engine, Pacing};
+use crate::choice::Pacing;
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
 use crate::rate::Rate;
 use crate::schedule::{Even, Schedule, phase};
@@ -94,7 +94,7 @@ impl TenantLoad {
         // With one handle there is nothing to name, and the drive takes no placement.
         let handles = drive.ftl.as_ref().map_or(0, |ftl| ftl.spec.handles);
         let handles = if handles > 1 { handles } else { 0 };
-        match self.placements(&self.device).iter().find(|placement| placement.0 > handles) {
+        match self.placements(&self.device).iter().flatten().find(|placement| placement.0 > handles) {
             None => Ok(()),
             Some(placement) => Err(CannotRun(format!(
                 "tenant {}: cannot write by placement handle {} of {} - it takes {handles} - give it more (\"sim:ftl+handles=4\"), leave \
@@ -163,7 +163,7 @@ impl Workload for TenantLoad {
             report_interval_sec: 1,
             max_lag_sec: MAX_LAG_SEC,
             odsync: false,
-            engine: Engine::Auto,
+            engine: self.tenants.engine,
             pacing: Pacing::Sleep,
             keeps_instants: false,
             seed: self.tenants.seed,
@@ -174,10 +174,10 @@ impl Workload for TenantLoad {
         self.tenant().writes != Rate::ZERO
     }
 
-    fn placements(&self, _device: &DeviceName) -> Vec<Placement> {
+    fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         let tenant = self.tenant();
-        let named = [tenant.placement, tenant.defrag_placement].into_iter().flatten();
-        named.filter(|_| self.writes()).map(Placement).collect()
+        let kinds = [tenant.placement, tenant.defrag_placement].into_iter();
+        kinds.filter(|_| self.writes()).map(|placement| placement.map(Placement)).collect()
     }
 
     fn unit_bytes(&self) -> u64 {

@@ -19,6 +19,7 @@ pub use file::TenantsError;
 pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Steady, Step};
 pub use load::{TenantLoad, TenantStream, client_stream};
 
+use crate::choice::Engine;
 use crate::rate::Rate;
 use std::fmt;
 use std::ops::Range;
@@ -32,6 +33,8 @@ pub struct Tenants {
     pub duration_sec: u32,
     /// Seed of all random choices; `None`: to be chosen at the start.
     pub seed: Option<u64>,
+    /// What carries operations.
+    pub engine: Engine,
 }
 
 /// One store.

@@ -58,10 +58,10 @@ pub fn run(args: &WafArgs, name: &str, seed: u64) -> Result<ExitCode, Failure> {
         DeviceName::Path(_) => real::run(args, name, seed)?,
     };
     let json = serde_json::to_string_pretty(&report).map_err(Failure::environment)? + "\n";
-    console::result(&if args.json { json.clone() } else { report.text() })?;
-    if let Some(path) = &args.out {
-        write_file("result", path, Some(&json), args.force)?;
-    }
+    // Whatever becomes of one of them, the other may have hours of work in it.
+    let kept = args.out.as_ref().map_or(Ok(()), |path| write_file("result", path, Some(&json), args.force));
+    console::result(&if args.json { json } else { report.text() })?;
+    kept?;
     ended.map(|()| ExitCode::SUCCESS)
 }
 
@@ -116,8 +116,9 @@ impl ProbeReport {
             text += "  isolates: what is written under one handle moves no data of another's, and streams in order cost nothing\n";
         }
         self.probe.found.iter().for_each(|found| text += &wrapped(found.sentence(), "  ", 110));
+        let why = if self.ended_early.is_some() { "the probe ended before" } else { "it cannot be told beside that" };
         for behaviour in unknown {
-            text += &wrapped(&format!("not known, the probe ended before: {}", behaviour.sentence()), "  ", 110);
+            text += &wrapped(&format!("not known, {why}: {}", behaviour.sentence()), "  ", 110);
         }
         self.remarks.iter().for_each(|remark| text += &wrapped(&format!("remark: {remark}"), "  ", 110));
         text

@@ -18,7 +18,7 @@ use device::target::Target;
 use engine::{BlockEngine, Wait};
 use load::run::{Cause, Control};
 use load::waf::probe::{self, Behaviour, Ended, Probe, Probed, drive_fills};
-use results::units::{bytes, clock, number, span_about};
+use results::units::{bytes, clock, in_one_line, number, span_about};
 use results::waf::Bytes;
 use serde_json::json;
 use std::io::{self, IsTerminal};
@@ -41,14 +41,16 @@ const TOLD: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)
 
 /// Probes the namespace at `path`, which erases it. What was found until it ended, and why that was early.
 pub fn run(args: &WafArgs, path: &str, seed: u64) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
+    let shown = in_one_line(path);
+    let switch = Switch::install("nothing is kept of the probe", Manner::Own)?;
     let look = || {
         let facts = discover(path, &Roots::default());
-        Subject::of(facts.map_err(|error| Failure::environment(format!("cannot probe {path} - {error}")))?)
+        Subject::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
     };
     let before = look()?;
     let (size, fills) = (before.facts.size_bytes, drive_fills(before.handles.len() as u16));
     console::notice(&format!(
-        "{path}: the probe overwrites all of its {} and writes {} in all, {} times its size, in commands of {} KiB by {} placement \
+        "{shown}: the probe overwrites all of its {} and writes {} in all, {} times its size, in commands of {} KiB by {} placement \
          handles",
         bytes(size as f64),
         bytes(size as f64 * fills),
@@ -56,16 +58,15 @@ pub fn run(args: &WafArgs, path: &str, seed: u64) -> Result<(ProbeReport, Result
         COMMAND_BYTES >> 10,
         before.handles.len()
     ));
-    let switch = Switch::install("nothing is kept of the probe", Manner::Own)?;
     let request = Request { whole: true, odsync: false, ..Request::new(path, "probe of placement handles") };
     let target = Arc::new(Target::writable(consent(&[request], &args.erase, &[])?.remove(0)));
-    target.notes().iter().for_each(|note| console::warning(&format!("{path}: {note}")));
+    target.notes().iter().for_each(|note| console::warning(&format!("{shown}: {note}")));
     let subject = look()?;
     if subject.facts.identity() != before.facts.identity() || target.facts().identity() != before.facts.identity() {
-        return Err(Failure::environment(format!("cannot probe {path} - another drive took its place - start again")));
+        return Err(Failure::environment(format!("cannot probe {shown} - another drive took its place - start again")));
     }
-    let placements = subject.handles.iter().map(|(placement, _)| *placement).collect();
-    let demand = Demand { largest_bytes: COMMAND_BYTES.into(), placements: vec![placements], ..Demand::default() };
+    let placements = subject.handles.iter().map(|(placement, _)| Some(*placement)).collect();
+    let demand = Demand { placements: vec![placements], ..Demand::default() };
     let devices = Devices::Real(vec![target.clone()]);
     let engine = Engine::choose(&demand, &devices)?;
     let control = Arc::new(Control::default());
@@ -73,10 +74,11 @@ pub fn run(args: &WafArgs, path: &str, seed: u64) -> Result<(ProbeReport, Result
     let (began, began_unix_s) = (Instant::now(), unix_s());
     let total_bytes = (size as f64 * fills) as u64;
     let single = engine.single(&target, IN_FLIGHT, IN_FLIGHT * COMMAND_BYTES as usize);
-    let (probe, ended) = match single.map_err(|error| Failure::environment(format!("cannot probe {path} - {error}")))? {
-        Single::Uring(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
-        Single::Passthrough(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
-    };
+    let (probe, ended) =
+        match single.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))? {
+            Single::Uring(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
+            Single::Passthrough(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
+        };
     let mut about = subject.about();
     let carrier = engine.placement().map_or(String::new(), |carrier| format!("handles carried by {carrier}, "));
     about.push(format!("{carrier}counted by {}, in {}", subject.counted_by, clock(began.elapsed().as_secs())));
@@ -93,7 +95,7 @@ pub fn run(args: &WafArgs, path: &str, seed: u64) -> Result<(ProbeReport, Result
     let mut report = ProbeReport::new(probe, seed, drive, about);
     report.remarks = remarks(&report, &subject);
     report.ended_early = ended.as_ref().err().map(ToString::to_string);
-    Ok((report, ended.map_err(|ended| early(path, ended))))
+    Ok((report, ended.map_err(|ended| early(&shown, ended))))
 }
 
 /// Why all was not run; what was found until then stands above.

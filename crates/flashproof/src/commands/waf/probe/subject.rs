@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use device::discover::{DeviceFacts, Kind};
 use device::observe::nvme::fdp::{Configuration, Fdp, Isolation, PlacementHandle};
 use device::observe::nvme::{Controller, CountedBy};
-use results::units::{bytes, count, printable};
+use results::units::{bytes, count, in_one_line, printable};
 use std::path::Path;
 use sys::op::Placement;
 
@@ -30,7 +30,7 @@ pub struct Subject {
 impl Subject {
     /// The namespace of `facts`. Errors: why it cannot be probed, and what to do.
     pub fn of(facts: DeviceFacts) -> Result<Self, Failure> {
-        let cannot = |why: &str| format!("cannot probe {} - {why}", facts.path);
+        let cannot = |why: &str| format!("cannot probe {} - {why}", in_one_line(&facts.path));
         let refused = |why: &str| Failure::environment(cannot(why));
         if let Some(part) = &facts.partition {
             return Err(Failure::usage(cannot(&format!(
@@ -98,7 +98,11 @@ impl Subject {
         let [model, serial, firmware] = [model, serial, firmware].map(known);
         let handles: Vec<_> = self.handles.iter().map(|(_, handle)| self.handle(handle)).collect();
         vec![
-            format!("{path}: {model}, serial {serial}, firmware {firmware}, {}", bytes(*size_bytes as f64)),
+            format!(
+                "{}: {model}, serial {serial}, firmware {firmware}, {}",
+                in_one_line(path),
+                bytes(*size_bytes as f64)
+            ),
             format!(
                 "reclaim unit handles {}; reclaim units of {}",
                 handles.join(", "),

@@ -26,12 +26,12 @@ fn the_example_is_four_tenants_with_equal_parts_of_drive_and_load() {
 
 #[test]
 fn what_a_tenant_does_not_say_is_said_by_the_defaults() {
-    let text = "operations-per-sec = 900\n[defaults]\nmix = \"ycsb-b\"\nreuse = \"random\"\nplacement = 3\n\
+    let text = "operations-per-sec = 900\nengine = \"passthrough\"\n[defaults]\nmix = \"ycsb-b\"\nreuse = \"random\"\nplacement = 3\n\
                 [[tenant]]\nname = \"a\"\nweight = 2\nspace-pct = 40\nreuse = \"lowest\"\n\
                 [[tenant]]\nname = \"b\"\nread-pct = 10\ndefrag-placement = 4\nkeys = { hot-cold = { keys-pct = 20, traffic-pct = 80 } }\n\
                 [[tenant]]\nname = \"c\"\ndevice = \"/dev/nvme1n1\"\nwrites-per-sec = 7\nkeys = { zipfian = { theta = 1 } }\n";
-    let Tenants { tenants, duration_sec, seed } = parse(text).unwrap();
-    assert_eq!((duration_sec, seed), (3_600, None));
+    let Tenants { tenants, duration_sec, seed, engine } = parse(text).unwrap();
+    assert_eq!((duration_sec, seed, engine), (3_600, None, Engine::Passthrough));
     let [a, b, c] = &tenants[..] else { panic!("{tenants:?}") };
     assert_eq!((a.reads, a.writes), (Rate::new(900 * 2 * 95, 400).unwrap(), Rate::new(900 * 2 * 5, 400).unwrap()));
     assert_eq!((b.reads, b.writes), (Rate::new(900 * 10, 400).unwrap(), Rate::new(900 * 90, 400).unwrap()));
@@ -54,6 +54,10 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (String::new(), "t.toml: it has 0 tenants - give 1 to 128, each as [[tenant]]"),
         ("[[tenant]\n".into(), "t.toml line 1: "),
         ("nonsense = 1\n[[tenant]]\n".into(), "t.toml line 1: unknown field `nonsense`"),
+        (
+            format!("engine = \"steam\"\n{}", tenant("")),
+            "t.toml line 1: engine: is \"steam\" - give one of auto, uring, threads, passthrough",
+        ),
         (tenant("fill = 3"), "t.toml line 4: unknown field `fill`"),
         (tenant("fill-pct = \"3\""), "t.toml line 4: invalid type: string \"3\", expected f64"),
         (tenant("fill-pct = nan"), "t.toml line 4: fill-pct: is NaN - give more than 0"),

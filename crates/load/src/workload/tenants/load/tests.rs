@@ -180,7 +180,12 @@ fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refuse
     }
     let real = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), Some(&"/dev/x".parse().unwrap())).unwrap();
     let asked: Vec<_> = real.iter().map(|load| load.placements(&load.device)).collect();
-    assert_eq!(asked, [vec![Placement(1); 2], vec![Placement(2), Placement(3)]]);
+    assert_eq!(asked, [vec![Some(Placement(1)); 2], vec![Some(Placement(2)), Some(Placement(3))]]);
+    let none = TenantLoad::all(
+        Tenants::parse("t", &TWO.replace("placement = 1\n", "")).unwrap(),
+        Some(&"/dev/x".parse().unwrap()),
+    );
+    assert_eq!(none.unwrap()[0].placements(&"/dev/x".parse().unwrap()), [None; 2]);
     let nowhere = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), None).unwrap_err().to_string();
     assert_eq!(nowhere, "tenant \"a\": it has no device - give --on DEVICE, or \"device\" in the file");
     let small = plan(&loads(TWO), &shape(8 << 20), 1).unwrap_err().to_string();

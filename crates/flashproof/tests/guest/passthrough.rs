@@ -1,0 +1,55 @@
+//! NVMe passthrough as the engine of an ordinary load: long operations, the page cache, the drive's own status.
+
+use super::drive::parsed;
+use super::machine::{FDP, Guest, Machine};
+use serde_json::Value;
+
+/// What `flashproof devices` tells of the drive.
+fn drive(guest: &mut Guest<'_>) -> Value {
+    let devices = parsed(guest, "flashproof devices --json");
+    let mut devices = devices["devices"].as_array().unwrap().iter();
+    devices.find(|one| one["facts"]["serial"] == "FDP0").unwrap().clone()
+}
+
+#[test]
+fn passthrough_splits_what_is_long_leaves_no_stale_page_and_tells_the_drives_own_status() {
+    let Some(machine) = Machine::new(FDP) else { return };
+    let mut guest = machine.boot();
+    let before = drive(&mut guest);
+    let facts = &before["facts"];
+    assert_eq!(facts["transport"], "nvme-pcie", "{facts:#}");
+    assert!(facts["queue_requests_max"].as_u64() > Some(1) && facts["hardware_queues"].as_u64() > Some(0), "{facts:#}");
+
+    // Of 2 MiB, four commands each, while somebody else has the drive open and reads it through the page cache.
+    let configured = |more: &str| {
+        format!(
+            "printf '%s\\n' device-names:$FDP0 test-duration-sec:4 report-interval-sec:1 engine:passthrough {more} >/tmp/c"
+        )
+    };
+    guest.ask(&configured("read-reqs-per-sec:40 write-reqs-per-sec:10000 large-block-op-kbytes:2048"));
+    guest.start("run", "flashproof storage /tmp/c --out /data/run --erase FDP0 --sla '99%>10s' --quiet");
+    guest.wait_until("grep -qs ^0, /data/run/telemetry.csv");
+    guest.ask("sleep 120 <$FDP0 >/dev/null 2>&1 &");
+    let read = "dd if=$FDP0 bs=1M count=64 2>/dev/null | md5sum";
+    guest.ask(read);
+    let told = guest.end("run").expect(0).stdout;
+    assert!(told.starts_with("PASS"), "{told}");
+    let cached = guest.ask(read);
+    assert_eq!(cached, guest.ask(&format!("echo 3 >/proc/sys/vm/drop_caches; {read}")));
+    let verdict = parsed(&mut guest, "cat /data/run/verdict.json");
+    let mut streams = verdict["streams"].as_array().unwrap().iter();
+    let writes = streams.find(|stream| stream["name"] == "large-block-writes").unwrap();
+    let written = writes["ops"].as_u64().unwrap() * (2 << 20);
+    let host = |drive: &Value| drive["fdp"]["statistics"]["host"].as_u64().unwrap();
+    assert!(written > 0);
+    assert_eq!(host(&drive(&mut guest)) - host(&before), written);
+
+    // From now on blocks that were never written cannot be read.
+    guest.ask("dd if=/dev/urandom of=$FDP0 bs=64k count=1 conv=fsync 2>/dev/null; nvme set-feature $FDP0 -n 1 -f 5 -v 0x10000");
+    guest.ask(&configured("read-reqs-per-sec:100 write-reqs-per-sec:0"));
+    let failed = guest.run("flashproof storage /tmp/c --out /data/failed --quiet").expect(1);
+    let status = "Deallocated or Unwritten Logical Block";
+    for said in [failed.stdout, guest.ask("flashproof report /data/failed --json || true")] {
+        assert!(said.contains(status), "{said}");
+    }
+}
