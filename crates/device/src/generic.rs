@@ -10,6 +10,7 @@ use crate::discover::{DevNum, Kind, Roots, SysDir, generic_of_block};
 use crate::observe::nvme::fdp;
 use crate::target::Target;
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, answer, namespace_id, ring::BLOCKS_MAX};
@@ -45,6 +46,14 @@ pub enum GenericReason {
     NoDoor {
         /// `ng0n1`.
         name: String,
+    },
+    /// It is there, and nothing leads to it.
+    #[error("there is no node /dev/{name} of its character device, which udev makes; make it: mknod /dev/{name} c {} {}", number.major, number.minor)]
+    NoNode {
+        /// `ng0n1`.
+        name: String,
+        /// Its number.
+        number: DevNum,
     },
     /// The node leads elsewhere.
     #[error(
@@ -111,6 +120,9 @@ impl Generic {
             move |source: QueryError| GenericReason::Refused { tried, source }
         };
         let opened = OpenOptions::new().read(true).write(target.is_writable()).open(roots.dev.join(&name));
+        if matches!(&opened, Err(error) if error.kind() == ErrorKind::NotFound) {
+            return Err(GenericReason::NoNode { name, number });
+        }
         let file = opened.map_err(QueryError::Io).map_err(refused("open {}"))?;
         if let Some(what) = difference(&file, number, target).map_err(refused("compare {} with its block device"))? {
             return Err(GenericReason::OtherDevice { name, what });

@@ -47,7 +47,7 @@ const GATHERED_MIN: f64 = 3.0;
 pub struct Demand {
     /// What the user asked for.
     pub engine: Wanted,
-    /// The placements of its kinds of writes, device by device, and whether some name none; nothing beyond the end.
+    /// The placements of its kinds of writes ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
 }
 
@@ -102,7 +102,9 @@ impl Engine {
             }
             return Ok(Self { kind: Kind::Simulated, placement: None });
         };
-        if wanted == Wanted::Passthrough || (wanted == Wanted::Auto && placement::needs_passthrough(demand, targets)) {
+        if wanted == Wanted::Passthrough
+            || (wanted == Wanted::Auto && placement::needs_passthrough(&demand.placements, targets))
+        {
             return Self::passthrough(demand, targets);
         }
         let kind = match wanted {
@@ -110,15 +112,15 @@ impl Engine {
             _ => ring_or_threads(wanted, targets)?,
         };
         let placement = match kind {
-            Kind::Threads(_) => placement::by_hint(demand, targets)?,
-            _ => placement::by_streams(demand, targets)?,
+            Kind::Threads(_) => placement::by_hint(&demand.placements, targets)?,
+            _ => placement::by_streams(&demand.placements, targets)?,
         };
         Ok(Self { kind, placement })
     }
 
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
         let generics = all(targets.iter().map(|target| Generic::open(target).map(Arc::new)), Failure::environment)?;
-        let placement = placement::by_directives(demand, targets, &generics)?;
+        let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
             Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement }),
             Err(why) => {

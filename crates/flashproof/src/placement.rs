@@ -9,16 +9,19 @@
 //! A load that names handles where none of them works is refused here, before anything is written; that an engine
 //! then refuses each such write (`EOPNOTSUPP`) is the last guard.
 
-use crate::engine::Demand;
 use crate::failure::{Failure, all};
 use device::generic::Generic;
 use device::target::Target;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use sys::op::Placement;
 
 /// The largest of the kernel's hints (`RWH_WRITE_LIFE_EXTREME`).
 const HINT_MAX: u16 = 5;
+
+/// The placements of a load's kinds of writes, device by device, `None` of those that name none; nothing beyond the end.
+pub type Kinds = [Vec<Option<Placement>>];
 
 /// By what a write names its placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +45,13 @@ impl fmt::Display for Carrier {
 }
 
 /// Whether handles are wanted that only passthrough can carry: the kernel has no write streams of a device.
-pub fn needs_passthrough(demand: &Demand, targets: &[Arc<Target>]) -> bool {
-    asked(demand, targets)
+pub fn needs_passthrough(kinds: &Kinds, targets: &[Arc<Target>]) -> bool {
+    asked(kinds, targets)
         .any(|Asked { target, places, .. }| target.write_streams() < last(&places) && target.facts().is_nvme())
 }
 
 /// Checks that io_uring's write streams do.
-pub fn by_streams(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
+pub fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
     let check = |Asked { target, places, .. }: Asked<'_>| {
         let streams = target.write_streams();
         if last(&places) <= streams {
@@ -56,12 +59,12 @@ pub fn by_streams(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Car
         }
         Err(refusal(target, &places, &why_no_streams(target.facts().max_write_streams, streams)))
     };
-    carrier(asked(demand, targets).map(check))
+    carrier(asked(kinds, targets).map(check))
 }
 
 /// Checks that the placement lists of `generics` do.
 pub fn by_directives(
-    demand: &Demand,
+    kinds: &Kinds,
     targets: &[Arc<Target>],
     generics: &[Arc<Generic>],
 ) -> Result<Option<Carrier>, Failure> {
@@ -73,11 +76,11 @@ pub fn by_directives(
         }
         Err(refusal(target, &places, &why_no_handles(handles)))
     };
-    carrier(asked(demand, targets).map(check))
+    carrier(asked(kinds, targets).map(check))
 }
 
 /// Sets the hint of each device, of which it can have one.
-pub fn by_hint(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
+pub fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
     let check = |Asked { target, places, has_others }: Asked<'_>| {
         let streams = target.write_streams();
         let why = if last(&places) > streams {
@@ -103,7 +106,7 @@ pub fn by_hint(demand: &Demand, targets: &[Arc<Target>]) -> Result<Option<Carrie
         };
         Err(refusal(target, &places, &why))
     };
-    carrier(asked(demand, targets).map(check))
+    carrier(asked(kinds, targets).map(check))
 }
 
 /// A device on which writes name placements.
@@ -115,8 +118,8 @@ struct Asked<'a> {
 }
 
 /// Those.
-fn asked<'a>(demand: &'a Demand, targets: &'a [Arc<Target>]) -> impl Iterator<Item = Asked<'a>> {
-    let asked = targets.iter().zip(&demand.placements).map(|(target, kinds)| Asked {
+fn asked<'a>(kinds: &'a Kinds, targets: &'a [Arc<Target>]) -> impl Iterator<Item = Asked<'a>> {
+    let asked = targets.iter().zip(kinds).map(|(target, kinds)| Asked {
         target,
         places: kinds.iter().flatten().map(|place| place.0).collect(),
         has_others: kinds.contains(&None),

@@ -50,7 +50,12 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
         (format!("{two}{no_ring}"), &on_fdp, &["which all writes of a device share, so there can be one"], ":"),
         (mixed, &on_fdp, &["some of this load name none and would go by it too"], ":"),
         (one(6), &on_fdp, &["hint of the inode, of which there are 5"], ring),
-        (format!("{}; {gone}", passthrough("$FDP0")), &storage("FDP0"), &["cannot open /dev/ng", "No such file"], ":"),
+        (
+            format!("{}; {gone}", passthrough("$FDP0")),
+            &storage("FDP0"),
+            &["there is no node /dev/ng", "mknod /dev/ng"],
+            ":",
+        ),
         (
             format!("cp -a {other} {generic}"),
             &storage("FDP0"),

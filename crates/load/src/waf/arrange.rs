@@ -1,5 +1,6 @@
 //! Which tenant writes to which drive, where, and under which handle.
 
+use crate::choice::Engine;
 use crate::workload::tenants::{HostError, OutOfSpace, Size, Space, Tenant, Tenants, TenantsError};
 use engine::sim::{Flash, FtlDrive};
 use ftl::Spec;
@@ -219,7 +220,7 @@ impl<'a> Layout<'a> {
                 ..placed.tenant.clone()
             }
         };
-        Tenants { tenants: self.tenants.iter().map(of).collect(), duration_sec: 1, seed: None }
+        Tenants { tenants: self.tenants.iter().map(of).collect(), duration_sec: 1, seed: None, engine: Engine::Auto }
     }
 
     /// Bytes of a mapping unit.
