@@ -303,7 +303,7 @@ impl<F: Form> Ring<F> {
             }
             Err(error) => return Err(error),
         };
-        let last = self.pushed.drain(..taken).last();
+        let last = self.pushed.drain(..taken).next_back();
         // Not so the rest of an operation of which the kernel has a part.
         for token in self.pushed.iter().filter(|token| Some(**token) != last) {
             if let Some(in_flight) = &mut self.slots[*token as usize] {

@@ -408,6 +408,14 @@ impl Records {
         })
     }
 
+    /// Forgets how a device was prepared, of which all is about to be deallocated.
+    pub fn forget_prepared(&self, identity: &str) -> Result<(), StateError> {
+        match self.find(identity).and_then(|record| record.prepared) {
+            None => Ok(()),
+            Some(_) => self.change(identity, |record| record.prepared = None),
+        }
+    }
+
     /// The preparation begun last under the name `path`, and the identity of its device.
     pub fn last_under(&self, path: &str) -> Option<(String, Prepared)> {
         let under = self.all().into_iter().filter_map(|record| Some((record.identity, record.prepared?)));
@@ -499,6 +507,10 @@ pub(crate) mod tests {
         assert_eq!(records.prepared("serial a", 1000).unwrap().written_since.as_deref(), Some("storage test"));
         records.note_writing("serial b", "storage test").unwrap();
         assert_eq!(records.find("serial a").unwrap().key, key);
+        records.forget_prepared("serial b").unwrap();
+        assert!(records.prepared("serial a", 1000).is_some());
+        records.forget_prepared("serial a").unwrap();
+        assert_eq!((records.prepared("serial a", 1000), records.find("serial a").unwrap().key), (None, key));
     }
 
     fn records() -> (tempfile::TempDir, Records) {

@@ -179,7 +179,7 @@ impl fmt::Display for Fdp {
             )?;
         }
         if let Some(counted) = self.statistics {
-            let waf = counted.waf().map(|waf| format!(", write amplification {waf:.2}")).unwrap_or_default();
+            let waf = counted.waf().map(|waf| format!(", device WAF {waf:.2}")).unwrap_or_default();
             let [host, media, erased] = [counted.host, counted.media, counted.erased].map(bytes);
             writeln!(f, "in its life hosts wrote {host}, {media} went to the media{waf}; {erased} were erased")?;
         }
@@ -389,7 +389,7 @@ mod tests {
         let handles = "8 reclaim unit handles (8 initially, 0 persistently isolated)";
         assert_eq!(lines[1], format!("configuration 0: {handles}, reclaim unit 16.8 MB, 1 reclaim group"));
         assert_eq!(lines[2], "its namespace may write by 2 placement handles: reclaim unit handles 0, 1");
-        assert!(lines[3].contains("write amplification 1.50"), "{text}");
+        assert!(lines[3].contains("device WAF 1.50"), "{text}");
         assert_eq!((lines.len(), on.hindrance()), (4, None));
         let without = Fdp { placement: Vec::new(), ..on.clone() };
         assert!(without.to_string().contains("the namespace was created without placement handles"), "{without}");

@@ -99,7 +99,8 @@ impl ProbeReport {
 
     /// The result on the screen; that of a real drive looks the same, below what it is.
     fn text(&self) -> String {
-        let mut table = Table::new("").text(["streams", "handles"]).numbers(["written", "WAF", "if they isolate"]);
+        let mut table =
+            Table::new("").text(["streams", "handles"]).numbers(["written", "device WAF", "if they isolate"]);
         for Phase { streams, handles, written_bytes, waf, isolated_waf_max, .. } in &self.probe.phases {
             table.row([
                 Cell::from(*streams),

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::screen::columns;
 use crate::signals::{Switch, name};
 use device::discover::{Roots, discover};
-use device::guard::{Request, unix_s};
+use device::guard::{Records, Request, unix_s};
 use device::salt::Salt;
 use device::target::Target;
 use engine::{BlockEngine, Wait};
@@ -69,6 +69,10 @@ pub fn run(args: &WafArgs, path: &str, seed: u64) -> Result<(ProbeReport, Result
     let demand = Demand { placements: vec![placements], ..Demand::default() };
     let devices = Devices::Real(vec![target.clone()]);
     let engine = Engine::choose(&demand, &devices)?;
+    if let Some(identity) = target.facts().identity() {
+        // What is deallocated is no longer prepared, whatever becomes of the probe.
+        Records::open(None).forget_prepared(&identity).map_err(Failure::environment)?;
+    }
     let control = Arc::new(Control::default());
     let _armed = switch.arm(vec![control.clone()]);
     let (began, began_unix_s) = (Instant::now(), unix_s());
