@@ -4,6 +4,9 @@
 //! and lag, and never finer than a microsecond. What a verdict needs exactly is counted elsewhere.
 //! With the verdict they are what a run directory says in one page ([`Summary`]).
 
+use crate::charts::Detail;
+use crate::charts::counters::{DeviceWaf, changes, device_waf, waf_lines};
+use crate::charts::timeline::Timeline;
 use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
 use results::judge::Verdict;
@@ -139,6 +142,8 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Quantiles of each stream.
     pub latencies: Vec<StreamLatencies>,
+    /// Write amplification of each drive that counts what its media take.
+    pub device_waf: Vec<DeviceWaf>,
 }
 
 impl Summary {
@@ -152,14 +157,16 @@ impl Summary {
             Vec::new()
         });
         let complete = run.is_complete();
-        Ok(Self { tool: run.manifest.tool, complete, remarks, verdict: run.verdict, latencies })
+        let timeline = Timeline::read(dir, &run.manifest, Detail::of_runs(1))?;
+        let device_waf = device_waf(&changes(&timeline));
+        Ok(Self { tool: run.manifest.tool, complete, remarks, verdict: run.verdict, latencies, device_waf })
     }
 }
 
 impl fmt::Display for Summary {
     /// The page for a terminal, without the remarks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.verdict, below_verdict(&self.latencies))
+        write!(f, "{}{}{}", self.verdict, below_verdict(&self.latencies), waf_lines(&self.device_waf))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tables of a report: the same in the page and in Markdown.
 
+use crate::charts::counters::counter;
 use crate::charts::steady;
-use crate::charts::telemetry::{counter, waf};
 use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
@@ -69,10 +69,13 @@ pub(crate) fn counters(run: &RunReport) -> Table {
         let values = [change.first, change.last, change.last - change.first].map(counter);
         [change.device.clone(), change.name.clone()].into_iter().chain(values)
     });
-    let waf = waf(&run.counters).into_iter().map(|(device, waf)| {
-        let name = "WAF: bytes written to the media for each byte of the host";
-        let waf = waf.map_or_else(|back| format!("not known: {back}"), |waf| format!("{waf:.2}"));
-        [device, name, "", "", &waf].map(str::to_owned)
+    let waf = run.device_waf.iter().map(|one| {
+        let name = match &one.why_not {
+            None => format!("device WAF: bytes written to the media for each byte of hosts, {}", one.source),
+            Some(why) => format!("device WAF, not known: {why}"),
+        };
+        let waf = one.waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.2}"));
+        [one.device.clone(), name, String::new(), String::new(), waf]
     });
     let headings = ["device", "counter", "first", "last", "change"];
     Table::new("Counters that the drives keep of themselves")

@@ -1,5 +1,6 @@
 //! The document for a terminal: what decides, without the pictures.
 
+use crate::charts::counters::waf_lines;
 use crate::document::{Document, Report, RunReport, SeriesReport};
 use crate::latencies::below_verdict;
 use crate::table::Table;
@@ -38,7 +39,7 @@ fn text(document: &Document) -> String {
 
 fn run_page(run: &RunReport) -> String {
     let damage: String = run.damage.iter().map(|damage| format!("DAMAGED: {damage}\n")).collect();
-    format!("{damage}{}{}", run.verdict, below_verdict(&run.latencies))
+    format!("{damage}{}{}{}", run.verdict, below_verdict(&run.latencies), waf_lines(&run.device_waf))
 }
 
 fn series_page(report: &SeriesReport) -> String {

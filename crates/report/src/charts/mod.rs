@@ -10,7 +10,9 @@
 //! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
 //! * one file for each section of charts: [`shares`], [`heat_map`], [`percentiles`], [`rates`],
 //!   [`telemetry`], [`host`], [`trace`], [`steady`], [`rating`]
+//! * [`counters`]: what drives count of themselves, as numbers
 
+pub(crate) mod counters;
 pub(crate) mod heat_map;
 pub(crate) mod host;
 pub(crate) mod percentiles;

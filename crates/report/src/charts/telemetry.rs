@@ -4,11 +4,8 @@
 
 use super::timeline::{ColumnLine, Stat, Timeline};
 use super::{Axis, Chart, Line, Style};
-use results::telemetry::{Column, ColumnOf, Source};
+use results::telemetry::{Column, ColumnOf};
 use results::units;
-use results::waf::{Bytes, WentBack};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// kB of iostat are 1,024 bytes; MB here are 1,000,000.
 const MB_PER_KIB: f64 = 0.001_024;
@@ -112,49 +109,6 @@ const QUANTITIES: [Quantity; 9] = [
     },
 ];
 
-/// Columns whose first and last value say more than a line, with their names in words.
-const CHANGES: [(Column, &str); 24] = [
-    (Column::SmartPercentageUsed, "rated endurance used, %"),
-    (Column::SmartCriticalWarning, "critical warning, bits"),
-    (Column::SmartMediaErrors, "media errors"),
-    (Column::SmartUnitsWritten, "data units written, 512,000 bytes each"),
-    (Column::SmartUnitsRead, "data units read, 512,000 bytes each"),
-    (Column::OcpMediaBytesWritten, "bytes written to the media"),
-    (Column::FdpHostBytes, "bytes written by hosts to the endurance group"),
-    (Column::FdpMediaBytes, "bytes written to its media"),
-    (Column::FdpErasedBytes, "bytes of its media erased"),
-    (Column::SmartThrottleCount, "times throttled"),
-    (Column::SmartThrottleSec, "seconds throttled"),
-    (Column::IrqCpu, "CPU that took most interrupts"),
-    (Column::SimReads, "reads"),
-    (Column::SimReadBytes, "bytes read"),
-    (Column::SimWrites, "writes"),
-    (Column::SimWriteBytes, "bytes written by the host"),
-    (Column::SimFlushes, "flushes"),
-    (Column::SimDeallocates, "deallocations"),
-    (Column::SimDeallocatedBytes, "bytes deallocated"),
-    (Column::SimFailed, "operations that failed"),
-    (Column::SimHbmw, "bytes written by the host (HBMW)"),
-    (Column::SimMbmw, "bytes written to the media (MBMW)"),
-    (Column::SimMbe, "bytes erased (MBE)"),
-    (Column::SimCollectionReadBytes, "bytes read by garbage collection"),
-];
-
-/// How a counter of a drive changed during the run.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Change {
-    /// Kernel name of the device.
-    pub device: String,
-    /// Name of the column in telemetry.csv, without the device.
-    pub column: String,
-    /// What it is.
-    pub name: String,
-    /// The first value measured.
-    pub first: f64,
-    /// The last one.
-    pub last: f64,
-}
-
 /// Kernel names of the devices that telemetry has columns of.
 pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -178,55 +132,6 @@ pub(crate) fn charts(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
         }
     });
     charts.collect()
-}
-
-/// The counters that drives keep of themselves, before and after.
-pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
-    let mut all = Vec::new();
-    for device in devices(timeline) {
-        for (column, name) in CHANGES {
-            let ends = timeline.column(column, &device).and_then(|column| column.ends);
-            let Some((first, last)) = ends else { continue };
-            // The first row is of the end of the first interval, and a simulated drive is made for the run.
-            let first = if column.source() == Source::Simulated { 0.0 } else { first };
-            all.push(Change { device: device.clone(), column: column.name().into(), name: name.into(), first, last });
-        }
-    }
-    all
-}
-
-/// Counters of a drive that WAF follows from, the better first: bytes on the media, what the host wrote, in which bytes, and
-/// from how many of the host's on their steps are small.
-const WRITTEN: [(Column, Column, f64, u64); 3] = [
-    (Column::SimMbmw, Column::SimHbmw, 1.0, 1),
-    (Column::FdpMediaBytes, Column::FdpHostBytes, 1.0, 1),
-    (Column::OcpMediaBytesWritten, Column::SmartUnitsWritten, 512_000.0, 512_000_000),
-];
-
-/// Write amplification of each drive during the run, where enough was written; or which counter went back.
-pub(crate) fn waf(changes: &[Change]) -> Vec<(&str, Result<f64, WentBack>)> {
-    let mut all: Vec<(&str, Result<f64, WentBack>)> = Vec::new();
-    for (media, host, unit_bytes, least_bytes) in WRITTEN {
-        for media in changes.iter().filter(|change| change.column == media.name()) {
-            let is_of_host = |change: &&Change| change.device == media.device && change.column == host.name();
-            let Some(host) = changes.iter().find(is_of_host) else { continue };
-            let at = |host: f64, media: f64| Bytes { host: (host * unit_bytes) as u64, media: media as u64, erased: 0 };
-            let counted = at(host.last, media.last).since(at(host.first, media.first));
-            let waf = match counted {
-                Ok(counted) if counted.host < least_bytes => None,
-                counted => counted.map(Bytes::waf).transpose(),
-            };
-            if let Some(waf) = waf.filter(|_| all.iter().all(|(of, _)| *of != media.device)) {
-                all.push((&media.device, waf));
-            }
-        }
-    }
-    all
-}
-
-/// A value of a counter in words: whole.
-pub(crate) fn counter(value: f64) -> String {
-    if value.abs() >= 1.0 { units::number(value.round()) } else { units::number(value) }
 }
 
 /// A chart of telemetry.
@@ -321,34 +226,5 @@ impl Quantity {
             parts.push(format!("{} more", measured.len() - NAMED_MAX));
         }
         format!("{word}: {}.", parts.join(", "))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_that_went_back_is_told_and_not_passed_over_for_another() {
-        let change = |column: Column, first, last| Change {
-            device: "nvme0n1".to_owned(),
-            column: column.name().into(),
-            name: String::new(),
-            first,
-            last,
-        };
-        let ocp = [
-            change(Column::OcpMediaBytesWritten, 0.0, 1.5 * 512e9),
-            change(Column::SmartUnitsWritten, 0.0, 1e6),
-            change(Column::FdpHostBytes, 100.0, 300.0),
-        ];
-        assert_eq!(waf(&ocp), [("nvme0n1", Ok(1.5))]);
-        let with_fdp = |first, last| {
-            let fdp = [change(Column::FdpMediaBytes, first, last)];
-            ocp.iter().cloned().chain(fdp).collect::<Vec<_>>()
-        };
-        assert_eq!(waf(&with_fdp(100.0, 500.0)), [("nvme0n1", Ok(2.0))]);
-        let back = WentBack { counter: "bytes written to the media", before: 500, now: 100 };
-        assert_eq!(waf(&with_fdp(500.0, 100.0)), [("nvme0n1", Err(back))]);
     }
 }

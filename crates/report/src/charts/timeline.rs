@@ -19,6 +19,8 @@ pub(crate) struct ColumnLine {
     pub(crate) bins: Bins,
     /// The first value measured and the last.
     pub(crate) ends: Option<(f64, f64)>,
+    /// The values around its first fall.
+    pub(crate) fell: Option<(f64, f64)>,
 }
 
 /// What one stream did.
@@ -56,6 +58,7 @@ impl Timeline {
             known: ColumnOf::parse(name),
             bins: bins.clone(),
             ends: None,
+            fell: None,
         };
         let mut this = Self {
             interval_sec: manifest.report_interval_sec.max(1),
@@ -89,7 +92,9 @@ impl Timeline {
             let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
             column.bins.push(value);
             if let Some(value) = value {
-                column.ends = Some((column.ends.map_or(value, |(first, _)| first), value));
+                let (first, before) = column.ends.unwrap_or((value, value));
+                column.fell = column.fell.or_else(|| (value < before).then_some((before, value)));
+                column.ends = Some((first, value));
             }
         }
     }

@@ -1,7 +1,8 @@
 //! What one run directory says.
 
 use super::Section;
-use crate::charts::telemetry::{self, Change};
+use crate::charts::counters::{self, Change, DeviceWaf};
+use crate::charts::telemetry;
 use crate::charts::timeline::Timeline;
 use crate::charts::windows::Windows;
 use crate::charts::{Chart, Detail, heat_map, host, percentiles, rates, shares, steady, trace};
@@ -65,6 +66,8 @@ pub struct RunReport {
     pub steadiness_in_words: Vec<String>,
     /// How the counters that drives keep of themselves changed.
     pub counters: Vec<Change>,
+    /// Write amplification of each drive that counts what its media take.
+    pub device_waf: Vec<DeviceWaf>,
     /// What was found about host and devices before the run.
     pub findings: Vec<Finding>,
     /// What could not be measured, and why.
@@ -155,6 +158,7 @@ impl RunReport {
         let (device_charts, trace_remarks) = devices(dir, &manifest, verdict.ran_sec, &timeline, detail);
         remarks.extend(trace_remarks);
         let simulated = manifest.simulated;
+        let counters = counters::changes(&timeline);
         Ok(Self {
             dir: dir.display().to_string(),
             title: title(&manifest),
@@ -167,7 +171,8 @@ impl RunReport {
             sections: sections(&manifest, &verdict, &timeline, &logs, steadiness.as_ref(), device_charts),
             steadiness,
             steadiness_in_words,
-            counters: telemetry::changes(&timeline),
+            device_waf: counters::device_waf(&counters),
+            counters,
             unmeasured: unmeasured(&manifest, &timeline),
             method: method::parts(&manifest),
             multiple: manifest.multiple,

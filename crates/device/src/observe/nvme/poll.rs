@@ -5,7 +5,7 @@
 
 use super::{Controller, OcpSmart, QueryError, Smart};
 use results::waf::Bytes;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Time between two questions. The counters move slowly, heat takes tens of seconds to build up, and some
 /// drives answer at the expense of reads and writes: so ten seconds, and not each interval.
 pub(in crate::observe) const POLL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long the last answer of a run is waited for: a healthy drive needs milliseconds.
+const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// What a drive told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,8 +60,8 @@ pub(in crate::observe) struct Poller {
     pub(in crate::observe) has_ocp: bool,
     /// Whether FDP is on.
     pub(in crate::observe) has_fdp: bool,
-    /// Dropping it sends the thread home.
-    _stop: Option<Sender<()>>,
+    /// Has the thread ask at once, which tells the sender when it did. Dropping it sends the thread home.
+    ask: Option<Sender<SyncSender<()>>>,
 }
 
 impl Poller {
@@ -70,19 +73,36 @@ impl Poller {
         let fdp = drive.fdp_statistics().ok().flatten();
         let (has_ocp, has_fdp) = (ocp.is_some(), fdp.is_some());
         let latest = Arc::new(Mutex::new(Some(Reading { smart: Some(smart), ocp, fdp })));
-        let (stop, stopped) = channel::<()>();
+        let (ask, asked) = channel::<SyncSender<()>>();
         let told = Arc::clone(&latest);
         let poll = move || {
-            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+            loop {
+                let asked_by = match asked.recv_timeout(interval) {
+                    Ok(asked_by) => Some(asked_by),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
                 let ocp = if has_ocp { drive.ocp_smart().ok().flatten() } else { None };
                 let fdp = if has_fdp { drive.fdp_statistics().ok().flatten() } else { None };
                 let reading = Reading { smart: drive.smart().ok(), ocp, fdp };
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+                // Nobody waits any more if this took long.
+                let _ = asked_by.map(|asked_by| asked_by.try_send(()));
             }
         };
         // Without a thread the first answer stays the only one; the run goes on.
         let spawned = thread::Builder::new().name("smart".to_owned()).spawn(poll);
-        Some(Self { latest, has_ocp, has_fdp, _stop: spawned.is_ok().then_some(stop) })
+        Some(Self { latest, has_ocp, has_fdp, ask: spawned.is_ok().then_some(ask) })
+    }
+
+    /// Has the drive asked now, for the last time, and waits for its answer, but not for long.
+    pub(in crate::observe) fn ask_last(&mut self) {
+        let (answer, answered) = sync_channel(1);
+        if let Some(ask) = self.ask.take()
+            && ask.send(answer).is_ok()
+        {
+            let _ = answered.recv_timeout(LAST_ANSWER_MAX);
+        }
     }
 
     /// What came since this was last asked; empty if nothing did.
@@ -154,6 +174,19 @@ pub(in crate::observe) mod tests {
         let first = poller.take();
         assert!(poller.has_ocp && first.smart.is_some() && first.ocp.is_some());
         assert_eq!(poller.take(), Reading::default());
+    }
+
+    #[test]
+    fn the_last_answer_is_of_now_and_no_other_follows() {
+        let drive = FakeDrive { with_fdp: true, ..FakeDrive::default() };
+        let asked = Arc::clone(&drive.asked);
+        let mut poller = Poller::start(drive, POLL_INTERVAL).unwrap();
+        poller.take();
+        poller.ask_last();
+        assert!(poller.take().fdp.is_some());
+        poller.ask_last();
+        assert_eq!(poller.take(), Reading::default());
+        until("the thread lets go of the drive", || Arc::strong_count(&asked) == 1);
     }
 
     #[test]

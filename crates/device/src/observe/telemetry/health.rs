@@ -47,6 +47,11 @@ impl Health {
         SMART_COLUMNS.into_iter().chain(ocp.into_iter().flatten()).chain(fdp.into_iter().flatten())
     }
 
+    /// Has the drive asked for the last time: what follows is of now, if it answers soon.
+    pub(super) fn ask_last(&mut self) {
+        self.poller.ask_last();
+    }
+
     /// Adds the values of [`Health::columns`].
     pub(super) fn sample(&mut self, values: &mut Vec<Option<f64>>) {
         let Reading { smart, ocp, fdp } = self.poller.take();

@@ -133,6 +133,13 @@ impl Sampler {
         self.sample_over(interval)
     }
 
+    /// As [`Sampler::sample`], for the last row: the drives are asked for their health once more, whenever that was last, so
+    /// that their counters cover the whole of a run.
+    pub fn sample_last(&mut self) -> Row {
+        self.devices.iter_mut().filter_map(|device| device.health.as_mut()).for_each(Health::ask_last);
+        self.sample()
+    }
+
     /// As [`Sampler::sample`], with the time since the row before given.
     fn sample_over(&mut self, interval: Duration) -> Row {
         let mut values = self.sample_rates(interval);

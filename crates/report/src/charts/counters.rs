@@ -1,0 +1,235 @@
+//! What drives count of themselves: before and after a run, and the write amplification that follows.
+
+use super::telemetry::devices;
+use super::timeline::Timeline;
+use results::telemetry::{Column, Source};
+use results::units;
+use results::waf::{Bytes, WentBack};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt;
+
+/// Columns whose first and last value say more than a line, with their names in words.
+const CHANGES: [(Column, &str); 24] = [
+    (Column::SmartPercentageUsed, "rated endurance used, %"),
+    (Column::SmartCriticalWarning, "critical warning, bits"),
+    (Column::SmartMediaErrors, "media errors"),
+    (Column::SmartUnitsWritten, "data units written, 512,000 bytes each"),
+    (Column::SmartUnitsRead, "data units read, 512,000 bytes each"),
+    (Column::OcpMediaBytesWritten, "bytes written to the media"),
+    (Column::FdpHostBytes, "bytes written by hosts to the endurance group"),
+    (Column::FdpMediaBytes, "bytes written to its media"),
+    (Column::FdpErasedBytes, "bytes of its media erased"),
+    (Column::SmartThrottleCount, "times throttled"),
+    (Column::SmartThrottleSec, "seconds throttled"),
+    (Column::IrqCpu, "CPU that took most interrupts"),
+    (Column::SimReads, "reads"),
+    (Column::SimReadBytes, "bytes read"),
+    (Column::SimWrites, "writes"),
+    (Column::SimWriteBytes, "bytes written by the host"),
+    (Column::SimFlushes, "flushes"),
+    (Column::SimDeallocates, "deallocations"),
+    (Column::SimDeallocatedBytes, "bytes deallocated"),
+    (Column::SimFailed, "operations that failed"),
+    (Column::SimHbmw, "bytes written by the host (HBMW)"),
+    (Column::SimMbmw, "bytes written to the media (MBMW)"),
+    (Column::SimMbe, "bytes erased (MBE)"),
+    (Column::SimCollectionReadBytes, "bytes read by garbage collection"),
+];
+
+/// How a counter of a drive changed during the run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Change {
+    /// Kernel name of the device.
+    pub device: String,
+    /// Name of the column in telemetry.csv, without the device.
+    pub column: String,
+    /// What it is.
+    pub name: String,
+    /// The first value measured.
+    pub first: f64,
+    /// The last one.
+    pub last: f64,
+    /// The values around its first fall; null if it never fell. Counters that only rise fall when a drive was reset.
+    pub fell: Option<(f64, f64)>,
+}
+
+/// Write amplification of a drive during the run, as its own counters have it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct DeviceWaf {
+    /// Kernel name of the device.
+    pub device: String,
+    /// Bytes written to the media for each byte of the host; null where that cannot be told.
+    pub waf: Option<f64>,
+    /// Bytes written by hosts, between the first reading and the last.
+    pub host_bytes: u64,
+    /// Bytes written to the media.
+    pub media_bytes: u64,
+    /// Whose counters these are.
+    pub source: &'static str,
+    /// Why it cannot be told.
+    pub why_not: Option<String>,
+}
+
+impl fmt::Display for DeviceWaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, waf, host_bytes, media_bytes, source, why_not } = self;
+        match (waf, why_not) {
+            (Some(waf), _) => write!(
+                f,
+                "device WAF of {device}: {waf:.2} ({source}: {} of hosts, {} on the media)",
+                units::bytes(*host_bytes as f64),
+                units::bytes(*media_bytes as f64)
+            ),
+            (None, why) => write!(f, "device WAF of {device}: not known - {}", why.as_deref().unwrap_or(source)),
+        }
+    }
+}
+
+/// The counters that drives keep of themselves, before and after.
+pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
+    let mut all = Vec::new();
+    for device in devices(timeline) {
+        for (column, name) in CHANGES {
+            let Some(line) = timeline.column(column, &device) else { continue };
+            let Some((first, last)) = line.ends else { continue };
+            // The first row is of the end of the first interval, and a simulated drive is made for the run.
+            let first = if column.source() == Source::Simulated { 0.0 } else { first };
+            let (device, column, name) = (device.clone(), column.name().into(), name.into());
+            all.push(Change { device, column, name, first, last, fell: line.fell });
+        }
+    }
+    all
+}
+
+/// Counters of a drive that WAF follows from.
+struct Written {
+    source: &'static str,
+    media: Column,
+    host: Column,
+    /// In so many bytes each the host's are counted, and from so many on that is exact enough.
+    unit_bytes: f64,
+    least_bytes: u64,
+}
+
+/// The better first.
+const WRITTEN: [Written; 3] = [
+    Written {
+        source: "counted by the simulated drive",
+        media: Column::SimMbmw,
+        host: Column::SimHbmw,
+        unit_bytes: 1.0,
+        least_bytes: 1,
+    },
+    Written {
+        source: "FDP statistics",
+        media: Column::FdpMediaBytes,
+        host: Column::FdpHostBytes,
+        unit_bytes: 1.0,
+        least_bytes: 1,
+    },
+    Written {
+        source: "OCP and SMART logs",
+        media: Column::OcpMediaBytesWritten,
+        host: Column::SmartUnitsWritten,
+        unit_bytes: 512_000.0,
+        least_bytes: 512_000_000,
+    },
+];
+
+/// Write amplification of each drive that counts what it takes and was written.
+pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
+    let mut all: Vec<DeviceWaf> = Vec::new();
+    for written in &WRITTEN {
+        for media in changes.iter().filter(|change| change.column == written.media.name()) {
+            let is_of_host = |change: &&Change| change.device == media.device && change.column == written.host.name();
+            let known = all.iter().any(|other| other.device == media.device);
+            if let Some(host) = changes.iter().find(is_of_host).filter(|_| !known) {
+                all.extend(written.waf(host, media));
+            }
+        }
+    }
+    all
+}
+
+impl Written {
+    /// None where no host wrote.
+    fn waf(&self, host: &Change, media: &Change) -> Option<DeviceWaf> {
+        let counted = [("bytes written by hosts", host, self.unit_bytes), ("bytes written to the media", media, 1.0)];
+        let fell = counted.iter().find_map(|(counter, change, unit)| {
+            let (before, now) = change.fell?;
+            let bytes = |value: f64| (value * unit) as u64;
+            Some(WentBack { counter, before: bytes(before), now: bytes(now) })
+        });
+        let [host, media] = counted.map(|(_, change, unit)| ((change.last - change.first) * unit).max(0.0) as u64);
+        if host == 0 && fell.is_none() {
+            return None;
+        }
+        let too_few = || {
+            (host < self.least_bytes).then(|| {
+                format!(
+                    "{} were written, and {} count in steps of {}: write at least {}",
+                    units::bytes(host as f64),
+                    self.source,
+                    units::bytes(self.unit_bytes),
+                    units::bytes(self.least_bytes as f64)
+                )
+            })
+        };
+        let why_not = fell.map(|fell| fell.to_string()).or_else(too_few);
+        let waf = Bytes { host, media, erased: 0 }.waf().filter(|_| why_not.is_none());
+        let device = counted[0].1.device.clone();
+        Some(DeviceWaf { device, waf, host_bytes: host, media_bytes: media, source: self.source, why_not })
+    }
+}
+
+/// Each in a line, below a verdict; empty where there is none.
+pub(crate) fn waf_lines(all: &[DeviceWaf]) -> String {
+    let lines: String = all.iter().map(|one| format!("{one}\n")).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+/// A value of a counter in words: whole.
+pub(crate) fn counter(value: f64) -> String {
+    if value.abs() >= 1.0 { units::number(value.round()) } else { units::number(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(column: Column, first: f64, last: f64) -> Change {
+        let column = column.name().to_owned();
+        Change { device: "nvme0n1".into(), name: column.clone(), column, first, last, fell: None }
+    }
+
+    #[test]
+    fn one_source_a_drive_and_the_better_one() {
+        let fdp = [change(Column::FdpMediaBytes, 150.0, 450.0), change(Column::FdpHostBytes, 100.0, 300.0)];
+        let smart = [change(Column::OcpMediaBytesWritten, 0.0, 5e9), change(Column::SmartUnitsWritten, 0.0, 2000.0)];
+        let told = |changes: &[Change]| device_waf(changes).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let both: Vec<Change> = smart.iter().chain(&fdp).cloned().collect();
+        assert_eq!(told(&both), ["device WAF of nvme0n1: 1.50 (FDP statistics: 200 B of hosts, 300 B on the media)"]);
+        assert_eq!(
+            told(&smart),
+            ["device WAF of nvme0n1: 4.88 (OCP and SMART logs: 1.02 GB of hosts, 5 GB on the media)"]
+        );
+        assert_eq!(told(&fdp[..1]), [""; 0], "what hosts wrote is not known");
+    }
+
+    #[test]
+    fn what_the_counters_do_not_carry_is_said_and_not_computed() {
+        let few = [change(Column::OcpMediaBytesWritten, 0.0, 5e6), change(Column::SmartUnitsWritten, 7.0, 9.0)];
+        let told = device_waf(&few).remove(0);
+        assert_eq!((told.waf, told.host_bytes), (None, 1_024_000));
+        assert!(told.to_string().contains("count in steps of 512 kB: write at least 512 MB"), "{told}");
+        // It rose further than it fell: first and last alone would show nothing.
+        let mut reset = [change(Column::FdpMediaBytes, 100.0, 900.0), change(Column::FdpHostBytes, 100.0, 800.0)];
+        reset[0].fell = Some((700.0, 10.0));
+        let told = device_waf(&reset).remove(0);
+        assert_eq!(told.waf, None);
+        assert!(told.to_string().contains("bytes written to the media went back from 700 to 10 bytes"), "{told}");
+        let idle = [change(Column::FdpMediaBytes, 5.0, 9.0), change(Column::FdpHostBytes, 5.0, 5.0)];
+        assert_eq!(device_waf(&idle), []);
+    }
+}
