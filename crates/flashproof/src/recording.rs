@@ -48,7 +48,7 @@ const COME_HOME: Duration = Duration::from_secs(20);
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
 /// Failed operations told on the screen; all are counted, and more are in the log.
-const FAILURES_TOLD_MAX: u32 = 5;
+const FAILURES_TOLD_MAX: usize = 5;
 
 /// Takes what a run yields.
 pub struct Recording<'a> {
@@ -69,7 +69,7 @@ pub struct Recording<'a> {
     trace: bool,
     /// ACT's log on standard output, for ACT's scripts.
     act_log: bool,
-    failures_told: u32,
+    failures: Vec<String>,
     workers_told: bool,
     stopped: Option<Instant>,
     watch: &'a mut dyn Watch,
@@ -107,7 +107,7 @@ impl<'a> Recording<'a> {
             settings: options.settings,
             writer: None,
             sampler: None,
-            failures_told: 0,
+            failures: Vec::new(),
             workers_told: false,
             stopped: None,
             watch,
@@ -146,7 +146,7 @@ impl<'a> Recording<'a> {
     /// trace do; what cannot be read costs explanations only.
     fn verdict(&self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
-        Verdict { blame, ..self.judge.verdict(end) }
+        Verdict { blame, failures: self.failures.clone(), ..self.judge.verdict(end) }
     }
 
     /// How the run ended, in the words of the verdict.
@@ -261,12 +261,18 @@ impl Sink for Recording<'_> {
         let FailedOp { device, kind, offset, len, error } = failure;
         let name = &self.manifest.devices[*device];
         let line = format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}");
-        if self.failures_told < FAILURES_TOLD_MAX {
-            self.failures_told += 1;
-            let more = if self.failures_told == FAILURES_TOLD_MAX { " (further ones are in act.log)" } else { "" };
-            console::warning(&format!("{line}{more}"));
-        }
         self.act_error(&line);
+        if self.failures.len() < FAILURES_TOLD_MAX {
+            let is_last = self.failures.len() + 1 == FAILURES_TOLD_MAX;
+            let has_act_log = self.manifest.workloads.iter().any(|workload| workload.act_log.is_some());
+            let more = match is_last {
+                true if has_act_log => " (further ones are in act.log)",
+                true => " (further ones are only counted)",
+                false => "",
+            };
+            console::warning(&format!("{line}{more}"));
+            self.failures.push(line);
+        }
         self.check_gone(*device, error);
     }
 

@@ -27,6 +27,11 @@ fn errors_fail_a_run_that_goes_on_to_its_end() {
     // The first are told, all are in ACT's log.
     let told = ended.warnings().into_iter().filter(|line| line.contains(" of sim:error-rate=0.01 failed: ")).count();
     assert_eq!(told, 5, "{}", ended.stderr);
+    // And in the verdict: what the drive answered is not lost with the screen.
+    assert_eq!(run.verdict.failures.len(), 5);
+    assert!(run.verdict.failures.iter().all(|line| ended.stderr.contains(line) && ended.stdout.contains(line)));
+    let again = bench.flashproof(&["report", OUT, "--json"]).expect(1).stdout;
+    assert!(again.contains(&run.verdict.failures[4]), "{again}");
     assert!(bench.text("run/act.log").matches("read of 1536 bytes at byte ").count() > 5);
 }
 

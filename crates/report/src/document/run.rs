@@ -207,6 +207,7 @@ impl RunReport {
         };
         let first = first.unwrap_or_else(|| "nothing was there to judge".to_owned());
         let mut others: Vec<String> = all.iter().filter(|reason| **reason != first).cloned().collect();
+        others.extend(self.verdict.failures.iter().cloned());
         let untold = decided.filter(|decided| *decided != first && !all.contains(decided));
         others.extend(untold.map(|decided| format!("worst share seen: {decided}")));
         (first, others)

@@ -22,6 +22,7 @@ pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
 /// A verdict of which `share` is the worst over 1 ms.
 pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
     Verdict {
+        failures: Vec::new(),
         workloads: Vec::new(),
         format_version: VERDICT_FORMAT_VERSION,
         outcome,

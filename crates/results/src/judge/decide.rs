@@ -89,6 +89,7 @@ fn verdict(judge: &Judge, end: &End) -> Verdict {
         partial: !end.is_complete(),
         end: end.clone(),
         reasons,
+        failures: Vec::new(),
         workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
         decided_by: judged.map(|worst| worst.deciding),
         sla: plan.sla.to_string(),

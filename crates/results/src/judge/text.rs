@@ -67,6 +67,9 @@ impl fmt::Display for Verdict {
         for reason in &self.reasons {
             writeln!(f, "  {reason}")?;
         }
+        for failure in &self.failures {
+            writeln!(f, "  {failure}")?;
+        }
         if let Some(deciding) = &self.decided_by {
             let sentence = deciding_sentence(deciding);
             if !self.reasons.contains(&sentence) {

@@ -173,6 +173,9 @@ pub struct Verdict {
     pub end: End,
     /// Why this outcome, most important first; each one sentence.
     pub reasons: Vec<String>,
+    /// The first operations that failed, each a sentence with what the system or the drive answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
     /// Of a run of several workloads: each alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,

@@ -85,7 +85,8 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     damage.extend(recorded.check_length(intervals)?.map(|what| format!("{CHECKSUMS} {what}")));
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
-    let mut verdict = Verdict { blame: blamer.blame(&judge), ..judge.verdict(&end) };
+    let failures = written.as_ref().map_or(Vec::new(), |written| written.failures.clone());
+    let mut verdict = Verdict { blame: blamer.blame(&judge), failures, ..judge.verdict(&end) };
     let first = match &written {
         None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
         None => Some(format!(
