@@ -50,8 +50,17 @@ pub struct Change {
     pub first: f64,
     /// The last one.
     pub last: f64,
-    /// The values around its first fall; null if it never fell. Counters that only rise fall when a drive was reset.
-    pub fell: Option<(f64, f64)>,
+    /// Its first fall; null if it never fell. Counters that only rise fall when a drive was reset.
+    pub fell: Option<Fall>,
+}
+
+/// A value that was less than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Fall {
+    /// What it was.
+    pub before: f64,
+    /// What it was then.
+    pub after: f64,
 }
 
 /// Write amplification of a drive during the run, as its own counters have it.
@@ -157,9 +166,9 @@ impl Written {
     fn waf(&self, host: &Change, media: &Change) -> Option<DeviceWaf> {
         let counted = [("bytes written by hosts", host, self.unit_bytes), ("bytes written to the media", media, 1.0)];
         let fell = counted.iter().find_map(|(counter, change, unit)| {
-            let (before, now) = change.fell?;
+            let Fall { before, after } = change.fell?;
             let bytes = |value: f64| (value * unit) as u64;
-            Some(WentBack { counter, before: bytes(before), now: bytes(now) })
+            Some(WentBack { counter, before: bytes(before), now: bytes(after) })
         });
         let [host, media] = counted.map(|(_, change, unit)| ((change.last - change.first) * unit).max(0.0) as u64);
         if host == 0 && fell.is_none() {
@@ -225,7 +234,7 @@ mod tests {
         assert!(told.to_string().contains("count in steps of 512 kB: write at least 512 MB"), "{told}");
         // It rose further than it fell: first and last alone would show nothing.
         let mut reset = [change(Column::FdpMediaBytes, 100.0, 900.0), change(Column::FdpHostBytes, 100.0, 800.0)];
-        reset[0].fell = Some((700.0, 10.0));
+        reset[0].fell = Some(Fall { before: 700.0, after: 10.0 });
         let told = device_waf(&reset).remove(0);
         assert_eq!(told.waf, None);
         assert!(told.to_string().contains("bytes written to the media went back from 700 to 10 bytes"), "{told}");

@@ -3,6 +3,7 @@
 //! A point knows the mean, least and most of its intervals. Nobody knows beforehand how long a run became, so bins double their width whenever there are too
 //! many: between half of the points and all of them are left, each over 2^n intervals.
 
+use super::counters::Fall;
 use super::{Detail, Points};
 use results::judge::CellCounts;
 use results::run_dir::{IntervalRecord, Intervals, Manifest, RunDirError};
@@ -20,7 +21,7 @@ pub(crate) struct ColumnLine {
     /// The first value measured and the last.
     pub(crate) ends: Option<(f64, f64)>,
     /// The values around its first fall.
-    pub(crate) fell: Option<(f64, f64)>,
+    pub(crate) fell: Option<Fall>,
 }
 
 /// What one stream did.
@@ -93,7 +94,7 @@ impl Timeline {
             column.bins.push(value);
             if let Some(value) = value {
                 let (first, before) = column.ends.unwrap_or((value, value));
-                column.fell = column.fell.or_else(|| (value < before).then_some((before, value)));
+                column.fell = column.fell.or_else(|| (value < before).then_some(Fall { before, after: value }));
                 column.ends = Some((first, value));
             }
         }

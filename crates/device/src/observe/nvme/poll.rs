@@ -5,7 +5,7 @@
 
 use super::{Controller, OcpSmart, QueryError, Smart};
 use results::waf::Bytes;
-use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -13,9 +13,6 @@ use std::time::Duration;
 /// Time between two questions. The counters move slowly, heat takes tens of seconds to build up, and some
 /// drives answer at the expense of reads and writes: so ten seconds, and not each interval.
 pub(in crate::observe) const POLL_INTERVAL: Duration = Duration::from_secs(10);
-
-/// How long the last answer of a run is waited for: a healthy drive needs milliseconds.
-const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// What a drive told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,14 +92,14 @@ impl Poller {
         Some(Self { latest, has_ocp, has_fdp, ask: spawned.is_ok().then_some(ask) })
     }
 
-    /// Has the drive asked now, for the last time, and waits for its answer, but not for long.
-    pub(in crate::observe) fn ask_last(&mut self) {
+    /// Has the drive asked now, for the last time. Something is received when it has answered.
+    pub(in crate::observe) fn ask_last(&mut self) -> Receiver<()> {
         let (answer, answered) = sync_channel(1);
-        if let Some(ask) = self.ask.take()
-            && ask.send(answer).is_ok()
-        {
-            let _ = answered.recv_timeout(LAST_ANSWER_MAX);
+        if let Some(ask) = self.ask.take() {
+            // Of a thread that is gone nothing will be received.
+            let _ = ask.send(answer);
         }
+        answered
     }
 
     /// What came since this was last asked; empty if nothing did.
@@ -182,9 +179,9 @@ pub(in crate::observe) mod tests {
         let asked = Arc::clone(&drive.asked);
         let mut poller = Poller::start(drive, POLL_INTERVAL).unwrap();
         poller.take();
-        poller.ask_last();
+        assert_eq!(poller.ask_last().recv(), Ok(()));
         assert!(poller.take().fdp.is_some());
-        poller.ask_last();
+        assert!(poller.ask_last().recv().is_err());
         assert_eq!(poller.take(), Reading::default());
         until("the thread lets go of the drive", || Arc::strong_count(&asked) == 1);
     }

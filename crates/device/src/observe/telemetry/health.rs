@@ -5,6 +5,7 @@ use super::super::nvme::poll::{Drive, POLL_INTERVAL, Poller, Reading};
 use super::super::nvme::{Controller, OcpSmart, Smart};
 use results::telemetry::Column;
 use std::path::Path;
+use std::sync::mpsc::Receiver;
 
 /// Columns of every NVMe drive. Data units are of 512,000 bytes. The throttle count is the number of times
 /// that heat slowed the drive: both levels of SMART, and OCP's own count.
@@ -47,9 +48,9 @@ impl Health {
         SMART_COLUMNS.into_iter().chain(ocp.into_iter().flatten()).chain(fdp.into_iter().flatten())
     }
 
-    /// Has the drive asked for the last time: what follows is of now, if it answers soon.
-    pub(super) fn ask_last(&mut self) {
-        self.poller.ask_last();
+    /// Has the drive asked for the last time; something is received when [`Health::sample`] has its answer.
+    pub(super) fn ask_last(&mut self) -> Receiver<()> {
+        self.poller.ask_last()
     }
 
     /// Adds the values of [`Health::columns`].

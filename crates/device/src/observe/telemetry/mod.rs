@@ -72,6 +72,9 @@ pub struct Sampler {
     taken: Instant,
 }
 
+/// How long the last answers of a run are waited for: a healthy drive needs milliseconds.
+const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
+
 /// The families of one device.
 #[derive(Debug)]
 struct Device {
@@ -136,7 +139,13 @@ impl Sampler {
     /// As [`Sampler::sample`], for the last row: the drives are asked for their health once more, whenever that was last, so
     /// that their counters cover the whole of a run.
     pub fn sample_last(&mut self) -> Row {
-        self.devices.iter_mut().filter_map(|device| device.health.as_mut()).for_each(Health::ask_last);
+        let healths = self.devices.iter_mut().filter_map(|device| device.health.as_mut());
+        let answers: Vec<_> = healths.map(Health::ask_last).collect();
+        // All have been asked, so that several that hang cost no more than one.
+        let until = Instant::now() + LAST_ANSWER_MAX;
+        for answer in answers {
+            let _ = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
+        }
         self.sample()
     }
 
