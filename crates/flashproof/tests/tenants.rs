@@ -118,6 +118,9 @@ fn what_cannot_be_run_is_refused_with_what_and_why() {
         bench.write("two.toml", two(more));
         bench.flashproof(&["tenants", "two.toml", "--on", "sim:", "--out", OUT]).expect_error(2, &[why]);
         assert!(!bench.exists(OUT), "{more}");
+        if why.contains("has bytes") || why.contains("fill-pct to") {
+            bench.flashproof(&["tenants", "two.toml", "--on", "sim:", "--dry-run"]).expect_error(2, &[why]);
+        }
     }
     bench.write("two.toml", two(""));
     bench.flashproof(&["tenants", "two.toml"]).expect_error(2, &["tenant \"a\": it has no device - give --on DEVICE"]);

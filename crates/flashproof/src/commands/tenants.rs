@@ -69,7 +69,7 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
     ]);
     let mut uneven = false;
     for (place, tenant) in tenants.tenants.iter().enumerate() {
-        let steady = Steady::of(tenant, blocks(tenants, place, default)).map_err(Failure::usage)?;
+        let steady = Steady::of(tenant, blocks(tenants, place, default)?).map_err(Failure::usage)?;
         let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
         let on = tenant.device.as_deref().or(default.map(DeviceName::as_str)).unwrap_or("-");
         uneven |= tenant.keys != load::workload::tenants::Keys::Uniform;
@@ -97,14 +97,16 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
 }
 
 /// Write blocks of a tenant, where its space says so by itself.
-fn blocks(tenants: &Tenants, place: usize, default: Option<&DeviceName>) -> u64 {
+///
+/// Errors: its space is not there, or another's.
+fn blocks(tenants: &Tenants, place: usize, default: Option<&DeviceName>) -> Result<u64, Failure> {
     let tenant: &Tenant = &tenants.tenants[place];
     let own: Option<DeviceName> = tenant.device.as_ref().and_then(|name| name.parse().ok());
     let device = own.as_ref().or(default);
-    let drive = device.and_then(|device| Some((device, device.drive()?)));
-    let range = drive.and_then(|(device, drive)| {
-        let layout = tenants.layout(device.as_str(), Some(device) == default, drive.capacity_bytes).ok()?;
-        layout.into_iter().find(|(own, _)| *own == place).map(|(_, range)| range)
-    });
-    range.map_or(BLOCKS_ASSUMED, |range| (range.end - range.start) / u64::from(tenant.write_block_bytes))
+    let Some((device, drive)) = device.and_then(|device| Some((device, device.drive()?))) else {
+        return Ok(BLOCKS_ASSUMED);
+    };
+    let layout = tenants.layout(device.as_str(), Some(device) == default, drive.capacity_bytes);
+    let range = layout.map_err(Failure::usage)?.into_iter().find(|(own, _)| *own == place).map(|(_, range)| range);
+    Ok(range.map_or(BLOCKS_ASSUMED, |range| (range.end - range.start) / u64::from(tenant.write_block_bytes)))
 }

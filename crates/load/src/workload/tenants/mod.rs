@@ -103,7 +103,7 @@ pub enum Size {
 
 /// Which records are updated.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(from = "file::KeysForm")]
 pub enum Keys {
     /// Each with the same chance.
     Uniform,
@@ -113,7 +113,6 @@ pub enum Keys {
         theta: f64,
     },
     /// Some of them get most of the updates.
-    #[serde(rename_all = "kebab-case")]
     HotCold {
         /// Percent of the keys that are hot.
         keys_pct: f64,
