@@ -14,6 +14,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("uniform, 128 KiB blocks, 1.92 TB", "\"uniform\"", "128KiB", 1_920_000_000_000_u64),
         ("uniform, 128 KiB blocks, 16 GB", "\"uniform\"", "128KiB", 16_000_000_000),
         ("zipfian 0.99, 128 KiB blocks, 16 GB", "{ zipfian = { theta = 0.99 } }", "128KiB", 16_000_000_000),
+        (
+            "hot/cold 20/80, 128 KiB blocks, 16 GB",
+            "{ hot-cold = { keys-pct = 20, traffic-pct = 80 } }",
+            "128KiB",
+            16_000_000_000,
+        ),
     ] {
         let text = format!(
             "operations-per-sec = 1\n[[tenant]]\nname = \"a\"\nwrite-block = \"{block}\"\nfill-pct = 60\nkeys = {keys}\n"

@@ -47,6 +47,52 @@ impl Draw {
     }
 }
 
+/// Keys that are updated equally often, or nearly so.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Class {
+    /// How many.
+    pub(super) keys: f64,
+    /// Their share of the updates.
+    pub(super) updates: f64,
+}
+
+impl Class {
+    /// `count` keys by class. Of Zipfian ones, the most popular are a class each, others those whose ranks differ by 1 %.
+    pub(super) fn of(keys: Keys, count: u32) -> Vec<Self> {
+        let all = f64::from(count);
+        match keys {
+            Keys::Uniform | Keys::Sequential => vec![Self { keys: all, updates: 1.0 }],
+            Keys::HotCold { traffic_pct, .. } => {
+                let Draw::HotCold { hot, .. } = Draw::new(keys, count) else { unreachable!("of the same keys") };
+                let (hot, traffic) = (f64::from(hot), traffic_pct / 100.0);
+                match all > hot {
+                    true => {
+                        vec![Self { keys: hot, updates: traffic }, Self { keys: all - hot, updates: 1.0 - traffic }]
+                    }
+                    false => vec![Self { keys: all, updates: 1.0 }],
+                }
+            }
+            Keys::Zipfian { theta } => {
+                let zipfian = Zipfian::new(count, theta);
+                let (mut classes, mut first) = (Vec::new(), 1);
+                while first <= count {
+                    let behind = first.saturating_add((first / 100).max(1)).min(count.saturating_add(1));
+                    // One of them by its weight; of many the sum is the integral, nearly.
+                    let updates = match behind - first {
+                        1 => f64::from(first).powf(-theta),
+                        _ => zipfian.integral(f64::from(behind) - 0.5) - zipfian.integral(f64::from(first) - 0.5),
+                    };
+                    classes.push(Self { keys: f64::from(behind - first), updates });
+                    first = behind;
+                }
+                let sum: f64 = classes.iter().map(|class| class.updates).sum();
+                classes.iter_mut().for_each(|class| class.updates /= sum);
+                classes
+            }
+        }
+    }
+}
+
 /// Key k (from 1) with a chance in proportion to k^-theta, exactly and without a table. Source: Hoermann, Derflinger,
 /// "Rejection-inversion to generate variates from monotone discrete distributions", 1996.
 #[derive(Debug, Clone)]
@@ -114,6 +160,28 @@ mod tests {
                 let wanted = 400_000.0 * weight / sum;
                 assert!((seen - wanted).abs() < 5.0 * wanted.sqrt(), "theta {theta}: {seen} of {wanted}");
             }
+        }
+    }
+
+    #[test]
+    fn classes_have_the_keys_and_the_updates_that_are_drawn() {
+        for keys in [
+            Keys::Zipfian { theta: 0.99 },
+            Keys::Zipfian { theta: 1.3 },
+            Keys::HotCold { keys_pct: 20.0, traffic_pct: 80.0 },
+        ] {
+            let seen = counts(keys, 5_000, 1_000_000);
+            let (mut at, mut updates) = (0, 0.0);
+            for class in Class::of(keys, 5_000) {
+                let end = at + class.keys as usize;
+                let (drawn, wanted) = (seen[at..end].iter().sum::<f64>(), class.updates * 1e6);
+                assert!(
+                    (drawn - wanted).abs() < 5.0 * wanted.sqrt(),
+                    "{keys}: {drawn} updates from {at} to {end}, not {wanted}"
+                );
+                (at, updates) = (end, updates + class.updates);
+            }
+            assert!(at == 5_000 && (updates - 1.0).abs() < 1e-9);
         }
     }
 

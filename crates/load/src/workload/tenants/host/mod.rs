@@ -8,14 +8,17 @@
 //! ```
 //!
 //! The one idea: a drive sees whole blocks, so the model yields whole blocks, and knows of the records in them as little
-//! as their keys allow: under uniform keys a count ([`uniform`]), otherwise each one's place ([`records`]). Defragmentation
+//! as their keys allow: under uniform keys a count ([`uniform`]), under skewed ones when each dies ([`skewed`]), in sequence each
+//! one's place ([`records`]). Which blocks fall below the mark when is kept by a [`wheel`]. Defragmentation
 //! keeps up: a block is collected as soon as it is below the mark, as a server does whose defrag-sleep is short enough.
 //! No clock, no device; all chance comes from the seed.
 
 mod free;
 mod records;
+mod skewed;
 mod steady;
 mod uniform;
+mod wheel;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +30,7 @@ use super::{Keys, Tenant};
 use free::FreeBlocks;
 use records::{Records, shuffle};
 use results::units::{self, Grouped};
+use skewed::Skewed;
 use std::collections::VecDeque;
 use steady::RESERVE;
 use sys::random::Random;
@@ -125,7 +129,7 @@ pub enum HostError {
         block_bytes: u32,
     },
     /// Records that would take too much memory.
-    #[error("tenant {}: cannot model {} records of keys that are not uniform - the place of each is kept, {} of memory, and at most {} are taken - use larger records, a smaller space or uniform keys", units::quoted(.tenant), Grouped(*.records), units::bytes(*.bytes as f64), units::bytes(MEMORY_MAX as f64))]
+    #[error("tenant {}: cannot model {} records of keys that are not uniform - what is known of each takes {} of memory, and at most {} are taken - use larger records, a smaller space or uniform keys", units::quoted(.tenant), Grouped(*.records), units::bytes(*.bytes as f64), units::bytes(MEMORY_MAX as f64))]
     TooManyRecords {
         /// The tenant.
         tenant: String,
@@ -179,6 +183,7 @@ pub struct Host {
 #[derive(Debug, Clone)]
 enum Store {
     Uniform(Box<Uniform>),
+    Skewed(Box<Skewed>),
     Records(Box<Records>),
 }
 
@@ -195,7 +200,7 @@ impl Host {
         // What is not spread uniformly finds its own steady state, which can be denser than that of uniform keys.
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
         let mut host = Self::with(tenant, steady, spread, seed)?;
-        if let Store::Records(_) = host.store {
+        if tenant.keys != Keys::Uniform {
             // In the second turn it is as it stays.
             for _ in 0..2 {
                 host.counters = HostCounters::default();
@@ -262,9 +267,15 @@ impl Host {
         blocks: &mut Vec<u32>,
         random: Random,
     ) -> Result<Store, HostError> {
-        let bytes = Records::memory_bytes(steady);
+        let bytes = match keys {
+            Keys::Sequential => Records::memory_bytes(steady),
+            _ => Skewed::memory_bytes(steady),
+        };
         if bytes > MEMORY_MAX {
             return Err(HostError::TooManyRecords { tenant: tenant.name.clone(), records: steady.records, bytes });
+        }
+        if keys != Keys::Sequential {
+            return Ok(Store::Skewed(Skewed::new(steady, keys, spread, blocks, random).into()));
         }
         let draw = Draw::new(keys, steady.records as u32);
         Ok(Store::Records(Records::new(steady, draw, spread, blocks, random).into()))
@@ -291,6 +302,7 @@ impl Host {
         loop {
             let collected = match &mut self.store {
                 Store::Uniform(store) => store.collect(),
+                Store::Skewed(store) => store.collect(),
                 Store::Records(store) => store.collect(),
             };
             let Some((block, live)) = collected else { return Ok(None) };
@@ -323,6 +335,7 @@ impl Host {
         let block = std::mem::replace(&mut self.client, next);
         match &mut self.store {
             Store::Uniform(store) => store.clients(block),
+            Store::Skewed(store) => store.clients(block),
             Store::Records(store) => store.clients(block),
         }
         self.counters.client_blocks += 1;
@@ -335,6 +348,7 @@ impl Host {
         let block = std::mem::replace(&mut self.defrag, next);
         match &mut self.store {
             Store::Uniform(store) => store.write(block),
+            Store::Skewed(store) => store.write(block),
             Store::Records(store) => store.write(block),
         }
         self.counters.defrag_blocks += 1;

@@ -1,6 +1,6 @@
 //! The store record by record, for keys of any distribution: where each record is, and what is in each block.
 //!
-//! Exact, and so the reference for the store under uniform keys; at 4 bytes a record and 4 for each place of one.
+//! Exact, and so the reference for the stores that know less; used for keys in sequence. At 4 bytes a record and 4 for each place of one.
 
 use super::super::keys::Draw;
 use super::MEMORY_MAX;

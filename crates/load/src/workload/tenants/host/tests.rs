@@ -72,7 +72,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
         let (mut counted, mut exact) = (Host::new(&tenant, 4_000, 1).unwrap(), by_record(&tenant, 4_000, 2));
         // What both forget: how they began.
         let _ = (seen(&mut counted, 4_000), seen(&mut exact, 8_000));
-        let (counted, exact) = (seen(&mut counted, 40_000), seen(&mut exact, 20_000));
+        let (counted, exact) = (seen(&mut counted, 200_000), seen(&mut exact, 20_000));
         let what = format!("{records_per_block} records, fill {fill}, mark {lwm_pct}: {counted:?} {exact:?}");
         assert!((counted[0] / exact[0] - 1.0).abs() < 0.005, "engine WA, {what}");
         assert!((counted[1] / exact[1] - 1.0).abs() < 0.01, "blocks in use, {what}");
@@ -80,6 +80,54 @@ fn a_count_for_each_block_gives_what_single_records_give() {
         let steady = Steady::of(&tenant, 4_000).unwrap();
         assert!((counted[0] / steady.engine_wa() - 1.0).abs() < 0.005, "closed form, {what}");
         assert!((counted[1] / (steady.blocks_used + 2.0) - 1.0).abs() < 0.01, "closed form, {what} {steady:?}");
+    }
+}
+
+/// How long blocks are in use, in client blocks: what clients wrote, and what defragmentation did, at the quartiles each.
+fn in_use(host: &mut Host, client_blocks: u64) -> [f64; 6] {
+    let mut written = vec![None; host.steady().blocks as usize];
+    let mut lives = [Vec::new(), Vec::new()];
+    let until = host.counters().client_blocks + client_blocks;
+    while host.counters().client_blocks < until {
+        let step = host.step().unwrap();
+        let now = host.counters().client_blocks;
+        match step {
+            Step::Write(BlockWrite { block, cause }) => written[block as usize] = Some((now, cause)),
+            Step::Read(block) => {
+                if let Some((at, cause)) = written[block as usize].take() {
+                    lives[usize::from(cause == Cause::Defrag)].push(now - at);
+                }
+            }
+        }
+    }
+    lives.iter_mut().for_each(|lives| lives.sort_unstable());
+    std::array::from_fn(|at| lives[at / 3][lives[at / 3].len() * (at % 3 + 1) / 4] as f64)
+}
+
+#[test]
+fn a_death_for_each_record_gives_what_their_places_give() {
+    let hot_cold = Keys::HotCold { keys_pct: 10.0, traffic_pct: 70.0 };
+    for (keys, records_per_block, lwm_pct) in [
+        (hot_cold, 64, 50),
+        (Keys::Zipfian { theta: 0.99 }, 64, 50),
+        (Keys::Zipfian { theta: 0.7 }, 16, 70),
+        (hot_cold, 4, 75),
+    ] {
+        let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
+        let (mut drawn, mut exact) = (Host::new(&tenant, 2_000, 1).unwrap(), by_record(&tenant, 2_000, 2));
+        // What both forget: how they began.
+        let _ = (seen(&mut drawn, 6_000), seen(&mut exact, 6_000));
+        let (counts, exact_counts) = (seen(&mut drawn, 60_000), seen(&mut exact, 20_000));
+        let (lives, exact_lives) = (in_use(&mut drawn, 60_000), in_use(&mut exact, 20_000));
+        let what = format!(
+            "{keys}, {records_per_block} records: {counts:?} {lives:?}, by place {exact_counts:?} {exact_lives:?}"
+        );
+        assert!((counts[0] / exact_counts[0] - 1.0).abs() < 0.005, "engine WA, {what}");
+        assert!((counts[1] / exact_counts[1] - 1.0).abs() < 0.01, "blocks in use, {what}");
+        assert!((counts[2] - exact_counts[2]).abs() < 0.003 && counts[3] < 0.01, "live share, {what}");
+        // An instant is a block of client writes.
+        let near = |(life, exact): (f64, f64)| (life - exact).abs() <= 0.06 * exact + 1.0;
+        assert!(lives.into_iter().zip(exact_lives).all(near), "{what}");
     }
 }
 

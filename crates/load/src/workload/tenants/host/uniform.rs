@@ -5,17 +5,15 @@
 //! of which clients update one at a time, each lives for an exponentially distributed number of updates of mean N. A
 //! block of L records is below a mark of K when L - K + 1 of them are gone: that order statistic is
 //! N ln(1 + G(L - K + 1) / G(K)) with two gamma variates. Then it holds K - 1, exactly. The blocks wait for their
-//! instants in a timing wheel, whose unit of time is a block of client writes.
+//! instants in a [`Wheel`], whose unit of time is a block of client writes.
 //!
 //! What is drawn for a block has the very distribution that single records would give it. What is given up: that one record
 //! dies for each that is written, so the live records of all blocks together are N on average and no longer
 //! always (the deviation is below the root of N), and records that die in a buffer before it is written.
 
 use super::steady::Steady;
+use super::wheel::Wheel;
 use sys::random::Random;
-
-/// No block.
-const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone)]
 pub(super) struct Uniform {
@@ -26,13 +24,7 @@ pub(super) struct Uniform {
     survivors: u32,
     /// Client blocks in which as many records are written as there are.
     turn: f64,
-    /// Client blocks written.
-    now: u32,
-    /// The first block of each instant, then each block's next.
-    first: Box<[u32]>,
-    next: Box<[u32]>,
-    /// When each block falls below the mark.
-    due: Box<[u32]>,
+    wheel: Wheel,
     ready: Vec<u32>,
 }
 
@@ -63,41 +55,23 @@ impl Uniform {
 
     fn empty(steady: &Steady, random: Random) -> Self {
         let turn = steady.records as f64 / f64::from(steady.records_per_block);
-        let blocks = steady.blocks as usize;
-        // Longer than a block of many records lives; what lives longer goes round once more.
-        let span = (turn * (f64::from(steady.records_per_block) / f64::from(steady.mark)).ln().max(0.5)) as usize;
+        // Longer than a block of many records lives.
+        let life = turn * (f64::from(steady.records_per_block) / f64::from(steady.mark)).ln().max(0.5);
         Self {
             random,
             deaths: Gamma::new(steady.records_per_block - steady.mark + 1),
             mark: Gamma::new(steady.mark),
             survivors: steady.mark - 1,
             turn,
-            now: 0,
-            first: vec![NONE; span.clamp(16, 1 << 30).next_power_of_two()].into(),
-            next: vec![NONE; blocks].into(),
-            due: vec![0; blocks].into(),
+            wheel: Wheel::new(life),
             ready: Vec::new(),
         }
-    }
-
-    fn slot(&self, at: u32) -> usize {
-        at as usize & (self.first.len() - 1)
     }
 
     /// A block of client writes is full and in `block`. Time goes on.
     #[inline]
     pub(super) fn clients(&mut self, block: u32) {
-        self.now = self.now.wrapping_add(1);
-        let slot = self.slot(self.now);
-        let mut waiting = std::mem::replace(&mut self.first[slot], NONE);
-        while waiting != NONE {
-            let next = self.next[waiting as usize];
-            match self.due[waiting as usize] == self.now {
-                true => self.ready.push(waiting),
-                false => self.link(waiting, slot),
-            }
-            waiting = next;
-        }
+        self.wheel.advance(&mut self.ready);
         self.write(block);
     }
 
@@ -107,15 +81,11 @@ impl Uniform {
         self.schedule(block, self.deaths);
     }
 
+    #[inline]
     fn schedule(&mut self, block: u32, deaths: Gamma) {
-        let ratio = deaths.draw(&mut self.random) / self.mark.draw(&mut self.random);
-        let wait = (self.turn * ratio.ln_1p()).ceil().clamp(1.0, 2e9) as u32;
-        self.due[block as usize] = self.now.wrapping_add(wait);
-        self.link(block, self.slot(self.due[block as usize]));
-    }
-
-    fn link(&mut self, block: u32, slot: usize) {
-        self.next[block as usize] = std::mem::replace(&mut self.first[slot], block);
+        let (deaths, mark) = Gamma::pair(deaths, self.mark, &mut self.random);
+        let wait = (self.turn * (deaths / mark).ln_1p()).ceil().clamp(1.0, 2e9) as u32;
+        self.wheel.push(block, wait);
     }
 
     /// The next block below the mark, and the live records in it.
@@ -141,43 +111,50 @@ pub(super) fn age(random: &mut Random, mark: u32, full: u32) -> u32 {
 /// The gamma distribution of a whole shape from 1. Source: Marsaglia, Tsang, "A simple method for generating gamma
 /// variables", 2000.
 #[derive(Debug, Clone, Copy)]
-struct Gamma {
+pub(super) struct Gamma {
     d: f64,
     c: f64,
 }
 
 impl Gamma {
-    fn new(shape: u32) -> Self {
+    pub(super) fn new(shape: u32) -> Self {
         let d = f64::from(shape) - 1.0 / 3.0;
         Self { d, c: 1.0 / (9.0 * d).sqrt() }
     }
 
+    /// One of each: normal variates come in pairs.
     #[inline]
-    fn draw(self, random: &mut Random) -> f64 {
+    pub(super) fn pair(one: Self, other: Self, random: &mut Random) -> (f64, f64) {
+        let (x, y) = normals(random);
+        (one.draw(x, random), other.draw(y, random))
+    }
+
+    #[inline]
+    fn draw(self, mut x: f64, random: &mut Random) -> f64 {
         loop {
-            let x = normal(random);
             let v = 1.0 + self.c * x;
-            if v <= 0.0 {
-                continue;
+            if v > 0.0 {
+                let v = v * v * v;
+                let u = 1.0 - random.unit();
+                let x2 = x * x;
+                if u < 1.0 - 0.0331 * x2 * x2 || u.ln() < 0.5 * x2 + self.d * (1.0 - v + v.ln()) {
+                    return self.d * v;
+                }
             }
-            let v = v * v * v;
-            let u = 1.0 - random.unit();
-            let x2 = x * x;
-            if u < 1.0 - 0.0331 * x2 * x2 || u.ln() < 0.5 * x2 + self.d * (1.0 - v + v.ln()) {
-                return self.d * v;
-            }
+            x = normals(random).0;
         }
     }
 }
 
-/// The standard normal distribution, by Marsaglia's polar method.
+/// Two of the standard normal distribution, by Marsaglia's polar method.
 #[inline]
-fn normal(random: &mut Random) -> f64 {
+fn normals(random: &mut Random) -> (f64, f64) {
     loop {
         let (x, y) = (2.0 * random.unit() - 1.0, 2.0 * random.unit() - 1.0);
         let square = x * x + y * y;
         if square < 1.0 && square > 0.0 {
-            return x * (-2.0 * square.ln() / square).sqrt();
+            let scale = (-2.0 * square.ln() / square).sqrt();
+            return (x * scale, y * scale);
         }
     }
 }

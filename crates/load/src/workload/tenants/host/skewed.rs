@@ -1,0 +1,223 @@
+//! The store under keys that are not alike, a death for each record and no places.
+//!
+//! The one idea: a key that is updated with a chance of p at each update leaves a record alone for an exponentially
+//! distributed time of mean 1/p, whatever happened before. So when a record dies can be drawn when it is written, and after that
+//! neither its key nor its place matters. Of what clients write all lives are drawn from one distribution, that of Exp(p) with
+//! a chance of p; so which share of them outlives the low-water mark is the order statistic of as many uniform variates, and
+//! the survivors of a block are drawn when it is collected. What defragmentation writes keeps the instants of its records.
+//!
+//! Given up as under uniform keys ([`super::uniform`]): that one record dies for each that is written. Time is
+//! in blocks of client writes, and records of one key that is written several times in a block die in the next.
+
+use super::super::Keys;
+use super::super::keys::Class;
+use super::steady::Steady;
+use super::uniform::{Gamma, age};
+use super::wheel::Wheel;
+use std::collections::VecDeque;
+use sys::random::Random;
+
+/// The longest life, in blocks of client writes.
+const LIFE_MAX: f64 = 2e9;
+
+#[derive(Debug, Clone)]
+pub(super) struct Skewed {
+    random: Random,
+    per_block: usize,
+    /// Records that are live in a block when it is collected, at most.
+    survivors: usize,
+    /// How long records that clients write live.
+    lives: Lives,
+    deaths: Gamma,
+    mark: Gamma,
+    wheel: Wheel,
+    /// By block: for what clients wrote, when, and the share of such records that live on when it is collected.
+    /// That is 0 for what defragmentation wrote, whose survivors' deaths are in `ends`.
+    written: Box<[(u32, f32)]>,
+    ends: Box<[u32]>,
+    /// Deaths of records that wait to be written by defragmentation.
+    moving: VecDeque<u32>,
+    ready: Vec<u32>,
+    /// Of a block that is being written: how long its records will live.
+    left: Vec<i32>,
+    sorted: Vec<i32>,
+}
+
+impl Skewed {
+    /// Bytes that it would take.
+    pub(super) fn memory_bytes(steady: &Steady) -> u64 {
+        Wheel::memory_bytes(steady.blocks) + steady.blocks * (8 + 4 * u64::from(steady.mark - 1))
+    }
+
+    /// Records of `keys` in blocks that are taken from `blocks`: as full as `spread` allows, which are blocks of every age,
+    /// or all of them full.
+    pub(super) fn new(steady: &Steady, keys: Keys, spread: bool, blocks: &mut Vec<u32>, random: Random) -> Self {
+        let classes = Class::of(keys, steady.records as u32);
+        let (survivors, count) = (steady.mark as usize - 1, steady.blocks as usize);
+        let per_block = f64::from(steady.records_per_block);
+        let mut store = Self {
+            random,
+            per_block: steady.records_per_block as usize,
+            survivors,
+            lives: Lives::new(&classes, |class| class.updates, per_block),
+            deaths: Gamma::new(steady.records_per_block - steady.mark + 1),
+            mark: Gamma::new(steady.mark),
+            wheel: Wheel::new(steady.records as f64 / per_block),
+            written: vec![(0, 0.0); count].into(),
+            ends: vec![0; count * survivors].into(),
+            moving: VecDeque::new(),
+            ready: Vec::new(),
+            left: Vec::new(),
+            sorted: Vec::new(),
+        };
+        // Of what is there each key has one.
+        let left = Lives::new(&classes, |class| class.keys / steady.records as f64, per_block);
+        let mut rest = steady.records as usize;
+        while rest > 0
+            && let Some(block) = blocks.pop()
+        {
+            let live = match spread {
+                true => age(&mut store.random, steady.mark, steady.records_per_block) as usize,
+                false => store.per_block,
+            };
+            let live = live.min(rest);
+            rest -= live;
+            store.left.clear();
+            store.left.extend((0..live).map(|_| left.after(store.random.unit()) as i32));
+            store.left.resize(store.per_block, 0);
+            store.keep(block);
+        }
+        store
+    }
+
+    /// A block of client writes is full and in `block`. Time goes on.
+    pub(super) fn clients(&mut self, block: u32) {
+        self.wheel.advance(&mut self.ready);
+        let (deaths, mark) = Gamma::pair(self.deaths, self.mark, &mut self.random);
+        let share = mark / (mark + deaths);
+        self.written[block as usize] = (self.wheel.now(), share as f32);
+        self.wheel.push(block, self.lives.after(share));
+    }
+
+    /// The records that wait go to `block`, as many as it holds; of those that were updated meanwhile a dead copy does.
+    pub(super) fn write(&mut self, block: u32) {
+        let now = self.wheel.now();
+        self.left.clear();
+        self.left.extend(self.moving.drain(..self.per_block).map(|end| end.wrapping_sub(now) as i32));
+        self.keep(block);
+    }
+
+    /// Notes what is `left` to the records of a block, which is dead where that is not above 0.
+    fn keep(&mut self, block: u32) {
+        let below_mark = self.per_block - self.survivors - 1;
+        self.sorted.clone_from(&self.left);
+        let wait = *self.sorted.select_nth_unstable(below_mark).1;
+        let now = self.wheel.now();
+        // In the order in which they came: which of them share their next block is chance.
+        let survivors = self.left.iter().filter(|left| **left > wait).chain(std::iter::repeat(&0));
+        let ends = &mut self.ends[block as usize * self.survivors..][..self.survivors];
+        ends.iter_mut().zip(survivors).for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
+        self.written[block as usize] = (now, 0.0);
+        match wait > 0 {
+            true => self.wheel.push(block, wait as u32),
+            false => self.ready.push(block),
+        }
+    }
+
+    /// The next block below the mark, and the live records in it, which wait to be written from now on.
+    pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
+        let block = self.ready.pop()?;
+        let (now, before) = (self.wheel.now(), self.moving.len());
+        let (written, share) = self.written[block as usize];
+        if share > 0.0 {
+            for _ in 0..self.survivors {
+                let life = self.lives.after(self.random.unit() * f64::from(share));
+                self.moving.push_back(written.wrapping_add(life));
+            }
+        } else {
+            let ends = &self.ends[block as usize * self.survivors..][..self.survivors];
+            self.moving.extend(ends.iter().filter(|end| end.wrapping_sub(now) as i32 > 0));
+        }
+        Some((block, (self.moving.len() - before) as u32))
+    }
+}
+
+/// How long records live, in blocks of client writes.
+///
+/// A table by the share that lives longer: 128 steps for each halving of it, a straight line between them.
+#[derive(Debug, Clone)]
+struct Lives {
+    lives: Box<[f32]>,
+}
+
+/// Bits of a share that are left out: its sign, exponent and 7 more remain.
+const STEP_BITS: u32 = 52 - 7;
+
+/// Shares below 2^-32 are not told apart.
+const LEAST: f64 = 1.0 / (1_u64 << 32) as f64;
+
+impl Lives {
+    /// Of records that are of each class of keys with a chance of `weight`; clients write so many in a block.
+    fn new(classes: &[Class], weight: impl Fn(&Class) -> f64, per_block: f64) -> Self {
+        // By class: the chance, and deaths in the time of a block.
+        let classes: Vec<_> =
+            classes.iter().map(|class| (weight(class), class.updates / class.keys * per_block)).collect();
+        let outlive = |life: f64| classes.iter().map(|(weight, rate)| weight * (-rate * life).exp()).sum::<f64>();
+        let fastest = classes.iter().map(|class| class.1).fold(0.0, f64::max);
+        let steps = (1.0_f64.to_bits() - LEAST.to_bits()) >> STEP_BITS;
+        let mut lives = vec![0.0; steps as usize + 1];
+        // From short lives to long ones, each a hundredth longer; between them by a straight line of its logarithm.
+        let (mut life, mut share) = (1e-4 / fastest, 1.0);
+        for (step, entry) in lives.iter_mut().enumerate().rev().skip(1) {
+            let wanted = f64::from_bits(LEAST.to_bits() + ((step as u64) << STEP_BITS));
+            let mut before = (life, share);
+            while share > wanted && life < LIFE_MAX {
+                before = (life, share);
+                life *= 1.01;
+                share = outlive(life);
+            }
+            let part = if before.1 > share { (before.1 - wanted) / (before.1 - share) } else { 1.0 };
+            *entry = (before.0 * (life / before.0).powf(part)).min(LIFE_MAX) as f32;
+            // The next is wanted from there on.
+            (life, share) = before;
+        }
+        Self { lives: lives.into() }
+    }
+
+    /// The life that a `share` of all is longer than, at least 1.
+    #[inline]
+    fn after(&self, share: f64) -> u32 {
+        let bits = share.max(LEAST).to_bits() - LEAST.to_bits();
+        let at = (bits >> STEP_BITS) as usize;
+        let [Some(&from), to] = [self.lives.get(at), self.lives.get(at + 1)] else { return 1 };
+        let part = (bits & ((1 << STEP_BITS) - 1)) as f32 / (1_u64 << STEP_BITS) as f32;
+        (from + (to.unwrap_or(&0.0) - from) * part).ceil().max(1.0) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lives_are_those_of_the_keys() {
+        let cases = [Keys::HotCold { keys_pct: 10.0, traffic_pct: 90.0 }, Keys::Zipfian { theta: 0.99 }];
+        for (keys, count, per_block) in cases.into_iter().flat_map(|keys| [(keys, 300, 0.01), (keys, 100_000, 1.0)]) {
+            let classes = Class::of(keys, count);
+            let lives = Lives::new(&classes, |class| class.updates, per_block);
+            for share in [0.999, 0.9, 0.5, 0.3, 0.01, 1e-4] {
+                let life = f64::from(lives.after(share));
+                let outlive = |life: f64| {
+                    let of = |class: &Class| class.updates * (-life * per_block * class.updates / class.keys).exp();
+                    classes.iter().map(of).sum::<f64>()
+                };
+                // Between it and the instant before.
+                assert!(
+                    outlive(life * 1.002) <= share && share <= outlive(life * 0.998 - 1.0),
+                    "{keys}, {count}: {share} live longer than {life}, not {}",
+                    outlive(life)
+                );
+            }
+        }
+    }
+}

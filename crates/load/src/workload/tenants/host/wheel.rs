@@ -1,0 +1,133 @@
+//! Which blocks are due at which instant: a timing wheel in two stages.
+//!
+//! A block that is due in a later span of instants is put behind the others of that span, and only when the span begins
+//! its blocks are told apart by their instants. So nothing is kept at a place of each block, to be found again at random:
+//! memory is written and read in order, and of a store of millions of blocks only the present span is at work.
+
+/// Nobody.
+const NONE: u32 = u32::MAX;
+
+/// Spans of the wheel, at most; half as many at least. Their ends are what is written to.
+const SPANS: usize = 1024;
+
+#[derive(Debug, Clone)]
+pub(super) struct Wheel {
+    now: u32,
+    /// Bits of an instant that tell it from others of its span.
+    bits: u32,
+    /// By span, also those of the wheel's later turns: instants and blocks.
+    spans: Box<[Vec<(u32, u32)>]>,
+    /// Of the present span: by instant, the first of `here`, which has a block and the next.
+    first: Box<[u32]>,
+    here: Vec<(u32, u32)>,
+    /// What a span was emptied from, to be filled again.
+    spare: Vec<(u32, u32)>,
+}
+
+impl Wheel {
+    /// A wheel that most are not longer in than so many instants.
+    pub(super) fn new(instants: f64) -> Self {
+        let bits = ((instants / SPANS as f64) as u32).clamp(16, 1 << 22).next_power_of_two().ilog2();
+        Self {
+            now: 0,
+            bits,
+            spans: vec![Vec::new(); SPANS].into(),
+            first: vec![NONE; 1 << bits].into(),
+            here: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Bytes that so many blocks take, when vectors have twice the room that they need.
+    pub(super) fn memory_bytes(blocks: u64) -> u64 {
+        16 * blocks
+    }
+
+    pub(super) fn now(&self) -> u32 {
+        self.now
+    }
+
+    fn span(&self, instant: u32) -> usize {
+        (instant >> self.bits) as usize % SPANS
+    }
+
+    /// A block is due after so many instants, 1 to 2^31.
+    #[inline]
+    pub(super) fn push(&mut self, block: u32, wait: u32) {
+        let due = self.now.wrapping_add(wait);
+        if due >> self.bits == self.now >> self.bits {
+            self.link(due, block);
+        } else {
+            let span = self.span(due);
+            self.spans[span].push((due, block));
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, due: u32, block: u32) {
+        let slot = due as usize & (self.first.len() - 1);
+        let next = std::mem::replace(&mut self.first[slot], self.here.len() as u32);
+        self.here.push((block, next));
+    }
+
+    /// The next instant: what is due is put behind `ready`.
+    #[inline]
+    pub(super) fn advance(&mut self, ready: &mut Vec<u32>) {
+        self.now = self.now.wrapping_add(1);
+        let slot = self.now as usize & (self.first.len() - 1);
+        if slot == 0 {
+            self.next_span();
+        }
+        let mut at = std::mem::replace(&mut self.first[slot], NONE);
+        while at != NONE {
+            let (block, next) = self.here[at as usize];
+            ready.push(block);
+            at = next;
+        }
+    }
+
+    fn next_span(&mut self) {
+        self.here.clear();
+        let span = self.span(self.now);
+        let mut all = std::mem::replace(&mut self.spans[span], std::mem::take(&mut self.spare));
+        for (due, block) in all.drain(..) {
+            match due >> self.bits == self.now >> self.bits {
+                true => self.link(due, block),
+                false => self.spans[span].push((due, block)),
+            }
+        }
+        self.spare = all;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use sys::random::Random;
+
+    #[test]
+    fn each_is_due_at_its_instant_also_when_the_clock_wraps() {
+        let mut random = Random::new(1);
+        for instants in [1.0, 20_000.0, 1e6] {
+            let mut wheel = Wheel::new(instants);
+            wheel.now = u32::MAX - 50_000;
+            // Now is the last of a span.
+            wheel.now |= (1 << wheel.bits) - 1;
+            let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+            for elapsed in 0..200_000_u32 {
+                if elapsed < 30_000 {
+                    // Some of them are there for several turns of the wheel.
+                    let wait = 1 + random.below(if elapsed % 7 == 0 { 150_000 } else { 100 }) as u32;
+                    wheel.push(elapsed, wait);
+                    wanted.entry(elapsed + wait).or_default().push(elapsed);
+                }
+                let mut ready = Vec::new();
+                wheel.advance(&mut ready);
+                ready.sort_unstable();
+                assert_eq!(ready, wanted.remove(&(elapsed + 1)).unwrap_or_default());
+            }
+            assert!(wanted.is_empty());
+        }
+    }
+}
