@@ -49,6 +49,12 @@ impl Devices {
         let drive = |name: &DeviceName| Some((name.to_string(), name.drive()?.clone()));
         let drives: Vec<_> = spec.device_names.iter().filter_map(drive).collect();
         if !drives.is_empty() {
+            let of_ftl = drives.iter().filter_map(|(_, drive)| drive.ftl.as_ref());
+            load::memory::check(of_ftl.map(|drive| drive.spec.memory_bytes()).sum()).map_err(|why| {
+                Failure::environment(format!(
+                    "cannot simulate drives of that size - {why} - choose a larger mapping unit (unit=), or less capacity"
+                ))
+            })?;
             return Ok(Self::Simulated(drives));
         }
         check_sizes(spec)?;

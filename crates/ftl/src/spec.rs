@@ -66,6 +66,14 @@ impl Spec {
         (self.logical_bytes as f64 * (1.0 + self.over_provisioning) / self.superblock_bytes as f64).round() as u64
     }
 
+    /// Memory that it takes to simulate such a drive: 8 bytes a unit.
+    pub fn memory_bytes(&self) -> u64 {
+        let units = self.logical_bytes / u64::from(self.unit_bytes);
+        let superblocks = self.superblocks() + 1;
+        // Two tables by unit; by superblock counts, ages, owners and what else there is.
+        4 * units + superblocks * (4 * self.superblock_bytes / u64::from(self.unit_bytes) + 64)
+    }
+
     /// Superblocks that garbage collection has open at most.
     fn collection_points(&self) -> u64 {
         match self.append {
@@ -254,6 +262,20 @@ mod tests {
         assert!(refused(|spec| spec.handles = 2).contains("one append point for all of 2 handles"));
         assert!(refused(|spec| spec.logical_bytes = 1 << 50).contains("at most 2^32"));
         assert!(refused(|spec| spec.logical_bytes = u64::MAX - 4095).contains("at most 2^32"));
+    }
+
+    #[test]
+    fn units_of_flash_have_numbers_of_32_bits() {
+        // With superblock 0, which is none of the drive's, 2^20 of 2^12 units.
+        let superblock_bytes = 4096 << 12;
+        let of = |superblocks: u64| Spec {
+            superblock_bytes,
+            ..Spec::of(superblocks * superblock_bytes / 107 * 100 / 4096 * 4096)
+        };
+        assert_eq!(((1 << 20) - 1, (1 << 20) - 2), (of((1 << 20) - 1).superblocks(), of((1 << 20) - 2).superblocks()));
+        assert_eq!(of((1 << 20) - 1).check(), Err(SpecError::TooManyUnits { units: 1 << 32, unit: 4096 }));
+        assert_eq!(of((1 << 20) - 2).check(), Ok(()));
+        assert_eq!(of((1 << 20) - 2).memory_bytes() / 1_000_000_000, 33);
     }
 
     #[test]

@@ -10,12 +10,14 @@
 //! * [`stream`], [`sizes`]: where operations come from, and sizes of any distribution
 //! * [`plan`]: lanes, limits and buffers: what one shard runs
 //! * [`run`]: the run loop
+//! * [`memory`]: whether there is enough of it
 //! * [`waf`]: tenants on drives with an FTL inside, without time
 
 #![forbid(unsafe_code)]
 
 pub mod choice;
 pub mod factor;
+pub mod memory;
 pub mod plan;
 pub mod rate;
 pub mod run;

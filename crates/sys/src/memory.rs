@@ -1,4 +1,17 @@
-//! Advice to the kernel on memory that is there already.
+//! Memory: how much there is, and advice to the kernel on what is taken already.
+
+use std::fs;
+
+/// Memory that programs can take without swapping, of `/proc/meminfo`; none if the kernel does not say.
+pub fn available_bytes() -> Option<u64> {
+    available_of(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// The same of what was read there.
+pub fn available_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
 
 /// A slice of less is not worth a huge page (2 MiB where pages are 4 KiB).
 const HUGE_PAGE: usize = 2 << 20;

@@ -1,10 +1,11 @@
 //! Which tenant writes to which drive, where, and under which handle.
 
 use crate::choice::Engine;
+use crate::memory::Shortage;
 use crate::workload::tenants::{HostError, OutOfSpace, Size, Space, Tenant, Tenants, TenantsError};
 use engine::sim::{Flash, FtlDrive};
 use ftl::Spec;
-use results::units::{Grouped, quoted};
+use results::units::{self, Grouped, quoted};
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -86,6 +87,14 @@ pub enum WafError {
         name: String,
         /// Why not.
         why: String,
+    },
+    /// Drives that take more memory than there is.
+    #[error("cannot simulate drives of {}: {why} - choose a larger mapping unit (unit=), or less capacity", units::bytes(*.bytes as f64))]
+    Memory {
+        /// Their logical bytes.
+        bytes: u64,
+        /// How much it is.
+        why: Shortage,
     },
     /// Tenants that do not fit.
     #[error(transparent)]

@@ -20,8 +20,9 @@ mod tests;
 pub use arrange::{Arrangement, Layout, WafError};
 pub use timed::{Timed, timed};
 
+use crate::memory;
 use crate::workload::tenants::{Cause, Host, OutOfSpace};
-use ftl::Ftl;
+use ftl::{Ftl, Spec};
 use results::waf::{Bytes, Drive, Found, OCTILES, TenantBytes};
 
 /// How the writes of tenants meet at a drive. An assumption about hosts, kernel and controller.
@@ -84,6 +85,9 @@ impl Experiment {
     /// Errors: a drive or a store cannot be.
     pub fn new(layout: &Layout<'_>, interleaving: Interleaving, seed: u64) -> Result<Self, WafError> {
         let unit_bytes = u64::from(layout.unit_bytes());
+        let specs = layout.drives.iter().map(|drive| &drive.drive.spec);
+        memory::check(specs.clone().map(Spec::memory_bytes).sum())
+            .map_err(|why| WafError::Memory { bytes: specs.map(|spec| spec.logical_bytes).sum(), why })?;
         let mut drives = Vec::new();
         for (number, drive) in (0..).zip(&layout.drives) {
             let ftl = Ftl::new(&drive.drive.spec, sys::random::Random::for_part(seed, number).next_u64());

@@ -71,7 +71,7 @@ impl Host {
             let (now, before) = now.pressure_us.zip(before.pressure_us)?;
             share_pct(now[at].checked_sub(before[at])?.saturating_mul(1_000), interval)
         };
-        let available = self.meminfo.read().ok().and_then(memory_available_bytes).map(|bytes| bytes as f64);
+        let available = self.meminfo.read().ok().and_then(sys::memory::available_of).map(|bytes| bytes as f64);
         let load = self.loadavg.read().ok().and_then(|text| text.split(' ').next()?.parse().ok());
         values.extend([
             busy,
@@ -117,11 +117,6 @@ fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
         now.since(*before).map(|[busy, ..]| busy)
     };
     now.iter().filter_map(busy).reduce(f64::max)
-}
-
-fn memory_available_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Microseconds in which some tasks and all tasks waited, from `/proc/pressure/io`.

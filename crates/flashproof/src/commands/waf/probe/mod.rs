@@ -75,6 +75,12 @@ fn of_simulated(name: &str, seed: u64) -> Result<ProbeReport, Failure> {
             spec.handles
         )));
     }
+    load::memory::check(spec.memory_bytes()).map_err(|why| {
+        Failure::environment(format!(
+            "cannot simulate {} - {why} - choose a larger unit=, or less capacity",
+            quoted(name)
+        ))
+    })?;
     let ftl =
         Ftl::new(&spec, seed).map_err(|why| Failure::usage(format!("cannot simulate {} - {why}", quoted(name))))?;
     let (probe, ended) = probe(&mut Simulated::new(ftl, COMMAND_BYTES), spec.handles, seed);

@@ -27,6 +27,7 @@ pub use steady::Steady;
 
 use super::keys::Draw;
 use super::{Keys, Tenant};
+use crate::memory::{self, Shortage};
 use free::FreeBlocks;
 use records::{Records, shuffle};
 use results::units::{self, Grouped};
@@ -35,6 +36,7 @@ use std::collections::VecDeque;
 use steady::RESERVE;
 use sys::random::Random;
 use uniform::Uniform;
+use wheel::Wheel;
 
 /// Memory that the records of a tenant may take.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -127,6 +129,16 @@ pub enum HostError {
         record_bytes: u32,
         /// Size of a block.
         block_bytes: u32,
+    },
+    /// Blocks that take more memory than there is.
+    #[error("tenant {}: cannot model {} write blocks - {why} - use larger write blocks or a smaller space", units::quoted(.tenant), Grouped(*.blocks))]
+    Memory {
+        /// The tenant.
+        tenant: String,
+        /// Its blocks.
+        blocks: u64,
+        /// How much it is.
+        why: Shortage,
     },
     /// Records that would take too much memory.
     #[error("tenant {}: cannot model {} records of keys that are not uniform - what is known of each takes {} of memory, and at most {} are taken - use larger records, a smaller space or uniform keys", units::quoted(.tenant), Grouped(*.records), units::bytes(*.bytes as f64), units::bytes(MEMORY_MAX as f64))]
@@ -227,6 +239,13 @@ impl Host {
     }
 
     fn with(tenant: &Tenant, steady: Steady, spread: bool, seed: u64) -> Result<Self, HostError> {
+        // A free one is in two lists while the store is made.
+        let bytes = Wheel::memory_bytes(steady.blocks) + 8 * steady.blocks;
+        memory::check(bytes).map_err(|why| HostError::Memory {
+            tenant: tenant.name.clone(),
+            blocks: steady.blocks,
+            why,
+        })?;
         let mut random = Random::for_part(seed, 0);
         // Taken from the end.
         let mut blocks: Vec<u32> = (0..steady.blocks as u32).rev().collect();

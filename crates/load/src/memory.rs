@@ -1,0 +1,19 @@
+//! Whether there is memory enough for a model, before it takes it: the kernel would kill whoever takes too much.
+
+use results::units;
+
+/// More memory than there is.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{} of memory are needed, and {} are available", units::bytes(*.needed_bytes as f64), units::bytes(*.available_bytes as f64))]
+pub struct Shortage {
+    needed_bytes: u64,
+    available_bytes: u64,
+}
+
+/// Refuses what takes more memory than is available; where the kernel does not say how much that is, nothing.
+pub fn check(needed_bytes: u64) -> Result<(), Shortage> {
+    match sys::memory::available_bytes() {
+        Some(available_bytes) if needed_bytes > available_bytes => Err(Shortage { needed_bytes, available_bytes }),
+        _ => Ok(()),
+    }
+}
