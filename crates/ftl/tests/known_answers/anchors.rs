@@ -26,21 +26,33 @@ pub(crate) fn fifo(a: f64) -> f64 {
 /// Greedy under uniform writes with `b` pages a block: the mean field, of very many blocks (Desnoyers 2012; Van Houdt,
 /// "A mean field model for a class of garbage collection algorithms in flash-based solid state drives", 2013).
 pub(crate) fn greedy(a: f64, b: usize) -> f64 {
+    greedy_apart(a, b, &[(1.0, 1.0)])
+}
+
+/// The same of pools, each with a share `f` of the data and `r` of the writes, that lie apart and have their victims in
+/// common: those with the fewest valid pages of all.
+pub(crate) fn greedy_apart(a: f64, b: usize, pools: &[(f64, f64)]) -> f64 {
     let mut harmonic = vec![0.0; b + 1];
     for i in 1..=b {
         harmonic[i] = harmonic[i - 1] + 1.0 / i as f64;
     }
-    // Victims have v or v - 1 valid pages; s is the time that a block stays at v, of 1 / v at most.
-    for v in (1..b).rev() {
-        let used = |s: f64| ((b - v) as f64 + v as f64 * s) / ((harmonic[b] - harmonic[v] + s) * b as f64);
-        let longest = 1.0 / v as f64;
-        if used(0.0) >= 1.0 / a && 1.0 / a >= used(longest) {
-            let s = bisect(0.0, longest, |s| used(s) > 1.0 / a);
-            let valid = v as f64 - v as f64 * s;
-            return b as f64 / (b as f64 - valid);
+    // Blocks are collected with v valid pages, at a rate that is common to all, or with v - 1 if a page of theirs is
+    // overwritten before. Of such a rate follow the flash that all blocks take, and the write amplification.
+    let of = |v: usize, rate: f64| {
+        let (mut flash, mut written) = (0.0, 0.0);
+        for &(f, r) in pools {
+            let overwrites = v as f64 * r / f;
+            let at_v = 1.0 / (overwrites + rate);
+            let blocks = r / ((b - v) as f64 + overwrites * at_v);
+            flash += blocks * b as f64 * ((harmonic[b] - harmonic[v]) * f / r + at_v);
+            written += blocks * b as f64;
         }
-    }
-    f64::NAN
+        (flash, written)
+    };
+    let v = (1..b).rev().find(|&v| (of(v, f64::INFINITY).0..=of(v, 0.0).0).contains(&a));
+    let Some(v) = v else { return f64::NAN };
+    let rate = bisect(-30.0, 30.0, |log| of(v, log.exp()).0 > a);
+    of(v, rate.exp()).1
 }
 
 /// FIFO where a share `r` of the writes goes to a share `f` of the data, the two mixed (Desnoyers 2012).

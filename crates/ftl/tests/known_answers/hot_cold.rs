@@ -1,8 +1,8 @@
 //! 80 % of the writes on 20 % of the data: mixed, and each in a pool of its own.
 
-use crate::anchors::{hot_cold_fifo, separated};
+use crate::anchors::{greedy_apart, hot_cold_fifo, separated};
 use crate::measured;
-use ftl::{Append, Spec, Victim};
+use ftl::{Append, Ftl, Isolation, Spec, Victim};
 use sys::random::Random;
 
 const OVER_PROVISIONING: [f64; 4] = [0.07, 0.125, 0.15, 0.28];
@@ -44,5 +44,36 @@ fn apart_with_the_best_share_of_the_spare_flash_they_reach_the_optimum() {
         };
         let measured = 0.8 * pool(2000, share) + 0.2 * pool(8000, 1.0 - share);
         assert_near("pools", over_provisioning, measured, wanted);
+    }
+}
+
+#[test]
+fn on_handles_of_their_own_greedy_takes_victims_as_full_from_both() {
+    for over_provisioning in OVER_PROVISIONING {
+        // The closed form knows nothing of what is in reserve, and of what is open, half of it free.
+        let beside = (1.0 + 4.0 / 2.0) / 8000.0;
+        let spec = Spec {
+            handles: 2,
+            append: Append::PerHandle,
+            isolation: Isolation::Persistently,
+            victim: Victim::Greedy,
+            ..spec(8000, over_provisioning + beside)
+        };
+        let (mut ftl, mut random) = (Ftl::new(&spec, 1).unwrap(), Random::new(2));
+        let units = ftl.units();
+        let handle = |unit: u64| u16::from(unit >= units / 5);
+        (0..units).for_each(|unit| ftl.write(unit, 1, handle(unit)));
+        let mut write = |ftl: &mut Ftl, passes: u64| {
+            for _ in 0..passes * units {
+                let unit = hot_cold(&mut random, units);
+                ftl.write(unit, 1, handle(unit));
+            }
+        };
+        write(&mut ftl, 6);
+        let before = ftl.counters();
+        write(&mut ftl, 3);
+        let measured = ftl.counters().since(before).unwrap().waf().unwrap();
+        let wanted = greedy_apart(1.0 + over_provisioning, 64, &[(0.2, 0.8), (0.8, 0.2)]);
+        assert_near("handles", over_provisioning, measured, wanted);
     }
 }
