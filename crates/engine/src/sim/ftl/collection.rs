@@ -59,8 +59,9 @@ impl FtlModel {
     fn steps_max(&self) -> u32 {
         let (dies, superblock) = (u64::from(self.dies.count()), i64::from(self.ftl.superblock_units()));
         let beyond_reserve = i64::from(self.ftl.free_superblocks()) - i64::from(self.ftl.spec().reserve_superblocks);
-        let room = beyond_reserve * superblock + i64::from(self.ftl.room(self.handle));
-        let short = (superblock - room).clamp(0, superblock);
+        // What each handle has filled of its superblock is free beyond the reserve, so that it finds another one.
+        let filled: i64 = self.handles.iter().map(|handle| superblock - i64::from(self.ftl.room(*handle))).sum();
+        let short = (filled - beyond_reserve * superblock).clamp(0, superblock);
         (STEPS * dies * short as u64).div_ceil(superblock as u64) as u32
     }
 

@@ -45,8 +45,8 @@ pub struct FtlModel {
     dies: Dies,
     events: EventQueue<u64, Event>,
     collection: Collection,
-    /// That of the last write.
-    handle: u16,
+    /// Those that were written under.
+    handles: Vec<u16>,
     /// What is in the drive, by token.
     taken: Vec<Taken>,
     /// Writes of which not all is in the buffer yet, the first first.
@@ -216,7 +216,7 @@ impl FtlModel {
             dies: Dies::new(&of.flash),
             events: EventQueue::with_capacity(64),
             collection: Collection::default(),
-            handle: 0,
+            handles: Vec::new(),
             taken: Vec::new(),
             writes: VecDeque::new(),
             buffer_units: (of.flash.buffer_bytes / u64::from(of.spec.unit_bytes)) as u32,
@@ -331,12 +331,16 @@ impl FtlModel {
                 }
             }
         }
+        let handle = op.placement.map_or(0, |placement| placement.0 - 1);
+        if !self.handles.contains(&handle) {
+            self.handles.push(handle);
+        }
         self.writes.push_back(Writing {
             token: op.token,
             submitted_ns: now_ns,
             next_unit: first,
             units: (last - first + 1) as u32,
-            handle: op.placement.map_or(0, |placement| placement.0 - 1),
+            handle,
         });
         self.fill_buffer(now_ns);
     }
@@ -346,7 +350,6 @@ impl FtlModel {
         while let Some(&Writing { units, handle, .. }) = self.writes.front() {
             let units = units.min(self.buffer_units - self.buffered_units).min(self.room(handle));
             let Some(write) = self.writes.front_mut().filter(|_| units > 0) else { break };
-            self.handle = handle;
             self.ftl.write_on(write.next_unit, units, write.handle, &mut self.media);
             self.buffered_units += units;
             write.next_unit += u64::from(units);
