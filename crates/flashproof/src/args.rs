@@ -170,7 +170,7 @@ enum Command {
     Cluster(ClusterArgs),
     /// Show what reaches a device: sizes, rates, queue and device times, from whom; from the block tracepoints
     Trace(TraceArgs),
-    /// Tell write amplification of tenants with a drive each, on one drive, and with placement handles; simulated
+    /// Show the write amplification and latencies of tenants with a drive each, on one drive, and with placement handles
     Waf(Box<WafArgs>),
 }
 

@@ -63,12 +63,8 @@ impl Output {
 
 /// Writes the page of a report to `path`; one of [`OPEN`] is written to, too.
 pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    let written = match look(path, "give --html another file")? {
+    let written = match check_page(path)? {
         There::Open => files::write_to_open(path, page.as_bytes()),
-        There::File if !is_report(path) => {
-            let why = "it is there already and is no report of flashproof";
-            return Err(refused(path, why, "give --html another file, or move that one away"));
-        }
         There::File | There::Nothing => files::replace(path, page.as_bytes(), Over::Named),
     };
     written.map_err(|error| {
@@ -77,6 +73,17 @@ pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
             path.display()
         ))
     })
+}
+
+/// Whether [`write_page`] could write there, as far as it can be told before what is on it was found.
+pub fn check_page(path: &Path) -> Result<There, Failure> {
+    match look(path, "give --html another file")? {
+        There::File if !is_report(path) => {
+            let why = "it is there already and is no report of flashproof";
+            Err(refused(path, why, "give --html another file, or move that one away"))
+        }
+        there => Ok(there),
+    }
 }
 
 /// Writes `text`, a table or the like as `what` has it, to `path`, or, without one, sees whether that could work. A file
@@ -98,7 +105,8 @@ pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> R
 }
 
 /// What is at a path.
-enum There {
+#[derive(Debug, Clone, Copy)]
+pub enum There {
     Nothing,
     /// A regular file.
     File,

@@ -27,6 +27,11 @@ pub trait Watch {
 
     /// An interval is over; gives a phrase that says what was seen once that is enough.
     fn interval(&mut self, interval: &Interval) -> Option<String>;
+
+    /// Why the run cannot be what it was for, if so: it does not begin, or ends as failed. Asked when it begins and after each interval.
+    fn failed(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Nobody watches: the run lasts its time.
@@ -216,6 +221,9 @@ impl Sink for Recording<'_> {
                 sampler.inspect_err(|error| console::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
         }
         self.watch.begins(&self.manifest);
+        if let Some(why) = self.watch.failed() {
+            return Err(why.into());
+        }
         let plan = tracing::plan(self.devices, self.trace, &mut self.manifest.unmeasured);
         let columns = match &self.sampler {
             Some(sampler) => sampler.columns().to_vec(),
@@ -251,8 +259,11 @@ impl Sink for Recording<'_> {
                 writer.sync()?;
             }
         }
-        if let Some(why) = self.watch.interval(interval) {
-            self.control.stop(Cause::Enough { why });
+        let enough = self.watch.interval(interval);
+        match (self.watch.failed(), enough) {
+            (Some(message), _) => self.control.stop(Cause::Failed { message }),
+            (None, Some(why)) => self.control.stop(Cause::Enough { why }),
+            (None, None) => {}
         }
         Ok(())
     }

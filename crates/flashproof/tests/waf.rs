@@ -30,7 +30,7 @@ fn the_seeds_tenants_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_t
     let json = waf(&bench, &["seed.toml", "--on", &drive, "--json", "--html", "waf.html"]);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let page = bench.text("waf.html");
-    assert!(page.contains("WAF over bytes written") && page.contains("data-charts-expected=\"1\""));
+    assert!(page.contains("Device WAF over bytes written") && page.contains("data-charts-expected=\"1\""));
     assert!(page.contains("Latencies of clients, milliseconds") && page.contains("d-256k writes, p99.9 in ms"));
     let of = |number: usize| json["arrangements"][number]["waf"].as_f64().unwrap();
     let (dedicated, shared, fdp) = (of(0), of(1), of(2));
@@ -110,7 +110,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         (vec!["seed.toml", "--on", &few, "--arrange", "fdp"], "cannot give 4 placement handles - the drive has 3"),
         (vec!["seed.toml", "--on", &coarse, "--arrange", "shared"], "is no multiple of the drive's mapping unit"),
         (vec!["seed.toml", "--on", "sim:"], "it has no FTL inside"),
-        (vec!["seed.toml", "--on", "/dev/nowhere"], "simulated drives alone"),
+        (vec!["seed.toml", "--on", "sim:ftl", "--duration", "1h"], "--duration has no effect with a simulated drive"),
         (vec!["seed.toml", "--on", "sim:ftl+op=0%"], "op is"),
         (vec!["seed.toml", "--sweep", "colour"], "it has no usual values"),
         (vec!["/dev/zero"], "cannot read"),
@@ -122,6 +122,23 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
     }
+    bench.write("disk.img", vec![0; 1 << 20]);
+    for (arguments, said) in [
+        (vec!["seed.toml", "--on", "disk.img"], "it is no NVMe drive, and no other tells how much its media take"),
+        (vec!["seed.toml", "--on", "/dev/nowhere"], "cannot measure write amplification on /dev/nowhere - "),
+    ] {
+        let ended = waf(&bench, &arguments);
+        assert_eq!(ended.code, Some(3), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
+    }
+    // Before minutes of work.
+    let ended = waf(&bench, &["seed.toml", "--html", "disk.img"]);
+    assert!(
+        ended.code == Some(2) && ended.stderr.contains("it is there already"),
+        "{:?}: {}",
+        ended.code,
+        ended.stderr
+    );
     let one = drive("+handles=4");
     let ended = waf(&bench, &["seed.toml", "--on", &one, "--arrange", "shared", "--max-fills", "5"]);
     assert_eq!(ended.code, Some(4), "not steady within 5 fills: {}", ended.stderr);

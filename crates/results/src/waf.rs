@@ -116,7 +116,12 @@ pub struct Found {
 impl Found {
     /// Whole drive fills.
     pub fn rounds(&self) -> usize {
-        self.drives.first().map_or(0, |drive| drive.octiles.len() / OCTILES)
+        self.octiles() / OCTILES
+    }
+
+    /// Octiles that are over.
+    pub fn octiles(&self) -> usize {
+        self.drives.first().map_or(0, |drive| drive.octiles.len())
     }
 
     /// What all drives counted in octile `octile`.

@@ -1,6 +1,7 @@
 //! The options of `flashproof waf`.
 
 use super::compare::positive;
+use super::seconds;
 use clap::Args;
 use engine::sim::size_bytes;
 use load::waf::Arrangement;
@@ -12,7 +13,8 @@ pub struct WafArgs {
     /// File of the tenants, as for flashproof tenants
     #[arg(value_name = "TENANTS", required_unless_present_any = ["probe", "how"])]
     pub tenants: Option<PathBuf>,
-    /// The drive: sim:ftl+... [default: sim:ftl of 16 GiB with 7 % over-provisioning, 32 KiB units and a handle a tenant]
+    /// The drive: sim:ftl+..., or a real one that counts what its media take, which is ERASED [default: sim:ftl of 16 GiB with
+    /// 7 % over-provisioning, 32 KiB units and a handle a tenant]
     #[arg(long, value_name = "DEVICE")]
     pub on: Option<String>,
     /// Arrangements: a drive each, one drive without handles, one drive with a placement handle each
@@ -21,16 +23,21 @@ pub struct WafArgs {
     /// Give up after so many drive fills, if it is not steady before
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(5..=1_000))]
     pub max_fills: u16,
+    /// On a real drive: give up after this time, for each arrangement: 8h, 30m, or a number of seconds
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<u32>,
     /// Seed of all random choices [default: that of the file, or 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Writes of blocks are split into commands of this size (the kernel: queue/max_sectors_kb)
-    #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = command)]
-    pub command: u32,
-    /// So many blocks are being written at once; the drive takes a command of each in turn
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4_096))]
-    pub in_flight: u32,
-    /// Leave out what clients wait for: only what needs no clock
+    /// Simulated: writes of blocks are split into commands of this size (the kernel: queue/max_sectors_kb)
+    /// [default: 128KiB]
+    #[arg(long, value_name = "SIZE", value_parser = command)]
+    pub command: Option<u32>,
+    /// Simulated: so many blocks are being written at once; the drive takes a command of each in turn
+    /// [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub in_flight: Option<u32>,
+    /// Simulated: leave out what clients wait for, and find only what needs no clock
     #[arg(long)]
     pub no_latency: bool,
     /// Drive writes a day that the maker rates the drive for
@@ -46,17 +53,18 @@ pub struct WafArgs {
     /// Also lwm, record, keys, reuse, rates, command, in-flight and every parameter of the simulated drive
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sweep: Vec<String>,
-    /// What does the firmware of this drive with its handles? Runs adversarial streams in place of tenants; ERASES a real one
+    /// Test whether the firmware of this drive keeps data of placement handles apart: adversarial streams in place of tenants; ERASES a real one
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["tenants", "on", "arrange", "sweep", "html", "dwpd", "tbw"])]
     pub probe: Option<String>,
-    /// Allow the probe to erase this device, by its serial number, wwid, by-id link or path
-    #[arg(long, value_name = "DEVICE", requires = "probe")]
+    /// Allow this device to be erased, by its serial number, wwid, by-id link or path
+    #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Write what the probe found to FILE, too, as JSON
-    #[arg(long, value_name = "FILE", requires = "probe")]
+    /// Of a probe: write what it found to FILE, too, as JSON. Of tenants on a real drive: the directory of the run directories, one an
+    /// arrangement [default: flashproof-waf-TIME here]
+    #[arg(long, value_name = "FILE|DIR")]
     pub out: Option<PathBuf>,
     /// Replace FILE if it is there
-    #[arg(long, requires = "out")]
+    #[arg(long, requires_all = ["out", "probe"])]
     pub force: bool,
     /// Print all of it as JSON
     #[arg(long)]
@@ -84,10 +92,11 @@ Examples:
   flashproof waf tenants.toml --on sim:ftl+capacity=64GiB+op=14.5%+unit=32KiB --arrange dedicated,shared
   flashproof waf tenants.toml --html waf.html --sweep op,fill,handles    where the cliffs are, in charts
   flashproof waf tenants.toml --dwpd 1 --json             years to the rated endurance, for a program
+  flashproof waf tenants.toml --on /dev/nvme1n1 --html waf.html    measured: without handles, then with them; ERASES it
   flashproof waf --probe sim:ftl+handles=3+append=per-handle+isolation=persistently    do handles isolate?
   flashproof waf --probe /dev/nvme1n1 --out probe.json    of a real drive with FDP; ERASES it, writes ten times its size
   flashproof waf --how /dev/nvme1n1                       the commands that give a namespace handles, for you to run
 
-Nothing is written anywhere but by --probe of a real drive: drives are simulated. Exit codes: 0 shown,
-1 the drive failed, 2 usage, 3 environment, 4 never steady within --max-fills, or a probe that others disturbed.
+Nothing is written to but a real drive named by --on or --probe; all others are simulated. Exit codes: 0 shown,
+1 the drive failed, 2 usage, 3 environment, 4 never steady within --max-fills, ended early, or a probe that others disturbed.
 More in docs/waf.md.";

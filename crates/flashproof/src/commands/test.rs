@@ -201,7 +201,7 @@ pub fn read_config(test: Test, path: &Path) -> Result<(String, ActConfig), Failu
 }
 
 /// Where a run is recorded when the user does not say: here, under the time and the process.
-fn default_dir(what: &str) -> PathBuf {
+pub fn default_dir(what: &str) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     PathBuf::from(format!("flashproof-{what}-{}-{}", now.replace(':', "-"), std::process::id()))
 }

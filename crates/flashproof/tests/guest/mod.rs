@@ -15,3 +15,4 @@ mod power;
 mod probe;
 mod qmp;
 mod refused;
+mod waf;

@@ -1,6 +1,8 @@
 //! How a run ends: asked from outside, or stopped by what a shard met. Shared by all shards.
 
 pub use results::judge::Whose;
+use results::units;
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -52,6 +54,22 @@ pub enum Cause {
         /// What happened, for the user.
         message: String,
     },
+}
+
+/// In words, for whoever looks at a part of a run alone.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked { signal } => write!(f, "signal {signal}"),
+            Self::Enough { why } | Self::Stuck { why } => f.write_str(why),
+            Self::Lag { lane, behind_ns, .. } => {
+                write!(f, "{lane} was {} behind what was intended", units::duration(*behind_ns))
+            }
+            Self::Gone { error, .. } => write!(f, "the drive is gone: {error}"),
+            Self::Errors { count } => write!(f, "{} failed", units::count(*count, "operation")),
+            Self::Failed { message } => f.write_str(message),
+        }
+    }
 }
 
 /// The switch that all shards and the recorder watch.

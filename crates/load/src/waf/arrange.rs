@@ -147,8 +147,9 @@ impl<'a> Layout<'a> {
     /// Errors: they do not fit, or there are too few handles.
     pub fn new(arrangement: Arrangement, tenants: &'a Tenants, drive: &FtlDrive) -> Result<Self, WafError> {
         let spec = &drive.spec;
+        check_writes(tenants)?;
         let mut placed = Vec::new();
-        for (number, range) in tenants.layout("", true, spec.logical_bytes)? {
+        for (number, range) in tenants.layout("the drive", true, spec.logical_bytes)? {
             let tenant = &tenants.tenants[number];
             let unit = |what, bytes: u64| match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
                 true => Ok(()),
@@ -156,56 +157,24 @@ impl<'a> Layout<'a> {
             };
             unit("write block", tenant.write_block_bytes.into())?;
             unit("offset", range.start)?;
-            placed.push((number, tenant, range));
+            placed.push((tenant, range));
         }
-        let mut writers = 0;
-        for (handle, tenant, _) in &mut placed {
-            // Who only reads has the handle behind those of the others, or shares the last.
-            let writes = usize::from(!tenant.writes.is_zero());
-            (*handle, writers) = (if writes == 1 { writers } else { usize::MAX }, writers + writes);
-        }
-        if writers == 0 {
-            return Err(WafError::NoWrites);
-        }
-        let last = usize::from(spec.handles).saturating_sub(1);
-        placed.iter_mut().for_each(|(handle, ..)| {
-            if *handle == usize::MAX {
-                *handle = writers.min(last);
-            }
-        });
-        let one = |handles| {
+        // All are on one drive: none is of another device.
+        let on_one = |handles: u16, own: Vec<[u16; 2]>| {
             let drive = FtlDrive { spec: Spec { handles, ..spec.clone() }, ..drive.clone() };
-            vec![DriveOf { name: "all".to_owned(), drive }]
-        };
-        let on_one = |handles: &dyn Fn(usize, &Tenant) -> [u16; 2]| {
-            let place = |(number, tenant, range): (usize, &'a Tenant, _)| Placed {
-                tenant,
-                drive: 0,
-                range,
-                handles: handles(number, tenant),
-            };
-            placed.iter().cloned().map(place).collect::<Vec<_>>()
+            let place = |((tenant, range), handles)| Placed { tenant, drive: 0, range, handles };
+            Self {
+                drives: vec![DriveOf { name: "all".to_owned(), drive }],
+                tenants: placed.iter().cloned().zip(own).map(place).collect(),
+            }
         };
         Ok(match arrangement {
-            Arrangement::Shared => Self { drives: one(1), tenants: on_one(&|_, _| [0; 2]) },
-            Arrangement::Fdp => {
-                let named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
-                // The file counts from 1; who names none has the drive's first, as a write without a handle has.
-                let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
-                let tenants = on_one(&|number, tenant| match named {
-                    true => [from_1(tenant.placement), from_1(tenant.defrag_placement.or(tenant.placement))],
-                    false => [number as u16; 2],
-                });
-                let highest = tenants.iter().flat_map(|placed| placed.handles).max().unwrap_or(0);
-                if highest >= spec.handles {
-                    return Err(WafError::Handles { wanted: u32::from(highest) + 1, has: spec.handles, named });
-                }
-                Self { drives: one(spec.handles), tenants }
-            }
+            Arrangement::Shared => on_one(1, vec![[0; 2]; placed.len()]),
+            Arrangement::Fdp => on_one(spec.handles, handles(tenants, spec.handles)?),
             Arrangement::Dedicated => {
-                let all: u64 = placed.iter().map(|(_, _, range)| range.end - range.start).sum();
+                let all: u64 = placed.iter().map(|(_, range)| range.end - range.start).sum();
                 let mut this = Self { drives: Vec::new(), tenants: Vec::new() };
-                for (number, (_, tenant, range)) in placed.into_iter().enumerate() {
+                for (number, (tenant, range)) in placed.into_iter().enumerate() {
                     let bytes = range.end - range.start;
                     this.drives.push(DriveOf { name: tenant.name.clone(), drive: part_of(drive, bytes, all) });
                     this.tenants.push(Placed { tenant, drive: number, range: 0..bytes, handles: [0; 2] });
@@ -235,6 +204,46 @@ impl<'a> Layout<'a> {
     /// Bytes of a mapping unit.
     pub fn unit_bytes(&self) -> u32 {
         self.drives[0].drive.spec.unit_bytes
+    }
+}
+
+/// Refuses tenants of whom none writes.
+pub fn check_writes(tenants: &Tenants) -> Result<(), WafError> {
+    match tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero()) {
+        true => Ok(()),
+        false => Err(WafError::NoWrites),
+    }
+}
+
+/// `tenants` with a placement handle each, or those that the file names, of a drive that has so many.
+///
+/// Errors: it has fewer.
+pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
+    let mut tenants = tenants.clone();
+    let handles = handles(&tenants, has)?;
+    for (tenant, [clients, defrag]) in tenants.tenants.iter_mut().zip(handles) {
+        (tenant.placement, tenant.defrag_placement) = (Some(clients + 1), Some(defrag + 1));
+    }
+    Ok(tenants)
+}
+
+/// Handles of what clients and what defragmentation writes of each tenant, from 0.
+fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, WafError> {
+    let named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
+    // The file counts from 1; who names none has the drive's first, as a write without a handle has.
+    let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
+    let writers = tenants.tenants.iter().filter(|tenant| !tenant.writes.is_zero()).count();
+    let mut next = 0..;
+    let of = |tenant: &Tenant| match (named, tenant.writes.is_zero()) {
+        (true, _) => [from_1(tenant.placement), from_1(tenant.defrag_placement.or(tenant.placement))],
+        (false, false) => [next.next().unwrap_or(0); 2],
+        // Who only reads has the handle behind those of the others, or shares the last.
+        (false, true) => [writers.min(usize::from(has).saturating_sub(1)) as u16; 2],
+    };
+    let handles: Vec<_> = tenants.tenants.iter().map(of).collect();
+    match handles.iter().flatten().max() {
+        Some(highest) if *highest >= has => Err(WafError::Handles { wanted: u32::from(*highest) + 1, has, named }),
+        _ => Ok(handles),
     }
 }
 

@@ -11,13 +11,15 @@
 //! hosts write the same blocks in the same order.
 
 mod arrange;
+mod meter;
 pub mod probe;
 mod timed;
 
 #[cfg(test)]
 mod tests;
 
-pub use arrange::{Arrangement, Layout, WafError};
+pub use arrange::{Arrangement, Layout, WafError, check_writes, with_handles};
+pub use meter::{Enough, Meter};
 pub use timed::{Timed, timed};
 
 use crate::memory;

@@ -198,8 +198,8 @@ fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
             timed.ended
         );
         assert_eq!(timed.streams.len(), 4 * 4, "reads and writes of clients and of defragmentation");
-        for (stream, cell) in
-            timed.streams.iter().filter(|(stream, _)| crate::workload::tenants::client_stream(&stream.name).is_some())
+        for (stream, cell, _) in
+            timed.streams.iter().filter(|(stream, ..)| crate::workload::tenants::client_stream(&stream.name).is_some())
         {
             let wanted = stream.offered_iops * timed.seconds;
             assert!((cell.wanted() as f64 - wanted).abs() <= 1.0, "{}: {} of {wanted}", stream.name, cell.wanted());
@@ -218,7 +218,8 @@ fn a_drive_that_cannot_follow_shows_what_was_not_done_in_time() {
     let mut slow = drive(&small());
     slow.flash.read_ns = 2_000_000;
     let (_, timed) = with_time(Arrangement::Shared, &slow);
-    let (stream, reads) = timed.streams.iter().find(|(stream, _)| stream.name == "t256/reads").unwrap();
+    let (stream, reads, end) = timed.streams.iter().find(|(stream, ..)| stream.name == "t256/reads").unwrap();
     let done = (reads.ops - reads.overtime) as f64 / timed.seconds;
+    assert!(end.waiting > 0, "{end:?}");
     assert!(reads.wait.max() > 1_000_000 && done < 0.9 * stream.offered_iops, "{done} of {stream:?}");
 }

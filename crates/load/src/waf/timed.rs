@@ -14,7 +14,7 @@ use crate::workload::tenants::TenantLoad;
 use crate::workload::{Choices, DeviceShape, RunPlan, Workload};
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
-use results::cell::{Cell, Interval, StreamInfo};
+use results::cell::{Backlog, Cell, Interval, StreamInfo};
 use results::telemetry::Column;
 use results::waf::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,8 +32,8 @@ const NS_PER_SEC: f64 = 1e9;
 /// What was seen with time.
 #[derive(Debug)]
 pub struct Timed {
-    /// Each stream of each tenant, `TENANT/reads`, with what became of it.
-    pub streams: Vec<(StreamInfo, Cell)>,
+    /// Each stream of each tenant, `TENANT/reads`, with what became of it and what was outstanding at the end.
+    pub streams: Vec<(StreamInfo, Cell, Backlog)>,
     /// What the drives counted.
     pub bytes: Bytes,
     /// How much of a fill of all drives hosts wrote.
@@ -110,11 +110,13 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
             _ => {}
         }
     }
-    // A tenant is on one drive.
-    let of_stream =
-        |stream: usize| merged.cells[stream * shapes.len()..][..shapes.len()].iter().max_by_key(|cell| cell.wanted());
-    let streams = what.layout.streams.iter().enumerate();
-    let streams = streams.filter_map(|(number, stream)| Some((stream.clone(), of_stream(number)?.clone()))).collect();
+    let of_stream = |(number, stream): (usize, &StreamInfo)| {
+        // A tenant is on one drive.
+        let cells = number * shapes.len()..(number + 1) * shapes.len();
+        let cell = cells.max_by_key(|cell| merged.cells[*cell].wanted())?;
+        Some((stream.clone(), merged.cells[cell].clone(), merged.end[cell]))
+    };
+    let streams = what.layout.streams.iter().enumerate().filter_map(of_stream).collect();
     let (fills, seconds) = (bytes.host as f64 / drive_bytes as f64, merged.end_ns.min(duration_ns) as f64 / NS_PER_SEC);
     Ok(Timed { streams, bytes, fills, seconds, ended: control.cause() })
 }
@@ -126,6 +128,8 @@ const DRIVES_PART: u64 = 1 << 32;
 #[derive(Default)]
 struct Merged {
     cells: Vec<Cell>,
+    /// What was outstanding when the time was over.
+    end: Vec<Backlog>,
     counters: Vec<u64>,
     end_ns: u64,
 }
@@ -137,7 +141,10 @@ impl Sink for Merged {
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         match self.cells.is_empty() {
-            true => self.cells = interval.cells.clone(),
+            true => {
+                self.end = interval.cells.iter().map(|cell| cell.backlog).collect();
+                self.cells = interval.cells.clone();
+            }
             false => self.cells.iter_mut().zip(&interval.cells).for_each(|(all, cell)| all.merge(cell)),
         }
         self.counters.clone_from(&interval.counters);

@@ -22,7 +22,7 @@ impl WafReport {
                 @let latencies = self.latencies();
                 @if !latencies.is_empty() { (latencies) }
                 (self.tenants_table())
-                details { summary { "WAF by octile of each drive fill" } (self.octiles()) }
+                details { summary { "Device WAF by octile of each drive fill" } (self.octiles()) }
                 (section("assumptions".to_owned(), 2, "Assumptions", html! { (named_values("What was assumed", assumptions)) }))
                 @if !self.remarks.is_empty() { (section("remarks".to_owned(), 2, "Remarks", list(&self.remarks))) }
             }

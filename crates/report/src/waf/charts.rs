@@ -9,7 +9,7 @@ impl WafReport {
     /// WAF over what hosts wrote, and what varied assumptions make of it.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let x = Axis::linear("written by hosts since the drives were filled once", "drive fills");
-        let mut chart = Chart::new("waf", "WAF over bytes written", x, Axis::linear("WAF", ""));
+        let mut chart = Chart::new("waf", "Device WAF over bytes written", x, Axis::linear("device WAF", ""));
         chart.wide = true;
         chart.key = self
             .arrangements
@@ -29,7 +29,7 @@ impl WafReport {
             .map(|(number, one)| Line {
                 name: one.arrangement.clone(),
                 x: Points::Even { first: step, step },
-                y: (0..one.counted.rounds() * OCTILES).map(|octile| one.counted.octile(octile).waf()).collect(),
+                y: (0..one.counted.octiles()).map(|octile| one.counted.octile(octile).waf()).collect(),
                 style: Style::line(number),
             })
             .collect();
@@ -64,8 +64,8 @@ fn sweep_chart(sweep: &Sweep) -> Chart {
         y: points.iter().map(|point| if let SweepPoint::Waf(waf) = point { Some(*waf) } else { None }).collect(),
         style: Style::points(number),
     });
-    let key = format!("WAF at {} values", sweep.values.len());
-    let chart = Chart::new(id, title, x, Axis::linear("WAF", ""));
+    let key = format!("Device WAF at {} values", sweep.values.len());
+    let chart = Chart::new(id, title, x, Axis::linear("device WAF", ""));
     Chart { key, marks, lines: lines.collect(), ..chart }
 }
 

@@ -3,6 +3,7 @@
 use super::{Arranged, WafReport};
 use crate::latencies::Quantiles;
 use crate::table::{Cell, Table};
+use results::cell::Backlog;
 use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,11 +11,11 @@ use serde::Serialize;
 /// A percentile is told where so many operations at least were slower.
 const BEYOND: f64 = 1.0;
 
-/// Whoever does less than this share of what was wanted of it does not keep up.
-const KEEPS_UP: f64 = 0.99;
+/// As many of the operations that were wanted may be late or fail, as a share; more, and p99.9 of those that came back says nothing.
+const MISSING: f64 = 0.001;
 
 /// A stretch of time in which latencies were measured, open loop.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Timed {
     /// Its length in seconds; virtual on simulated drives.
     pub seconds: f64,
@@ -39,6 +40,12 @@ pub struct Latency {
     pub wanted_per_sec: f64,
     /// Those that came back in it.
     pub done_per_sec: f64,
+    /// Operations that were intended in it.
+    pub wanted: u64,
+    /// Those of them that were not even handed over at its end, because too many before them were not back.
+    pub late: u64,
+    /// Those that failed.
+    pub failed: u64,
     /// From hand-over to completion.
     pub service: Quantiles,
     /// Before that, from the intended instant on, for a slot among those in flight.
@@ -46,9 +53,33 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Whether the drive did what was wanted of it.
+    /// Of an operation of a tenant's clients, what was recorded in `seconds`, and what was outstanding at their end.
+    pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
+        // What came back later, or never, was outstanding at the end, in flight or not.
+        let done = cell.ops - cell.overtime;
+        let late = end.waiting.saturating_add(end.late).max(cell.unissued);
+        let wanted = done.saturating_add(cell.errors).saturating_add(end.in_flight).saturating_add(late);
+        Self {
+            tenant: tenant.to_owned(),
+            operation: operation.to_owned(),
+            wanted_per_sec: wanted as f64 / seconds,
+            done_per_sec: done as f64 / seconds,
+            wanted,
+            late,
+            failed: cell.errors,
+            service: (&cell.service).into(),
+            wait: (&cell.wait).into(),
+        }
+    }
+
+    /// Whether the drive did in its time what was wanted of it.
     pub fn keeps_up(&self) -> bool {
-        self.done_per_sec >= KEEPS_UP * self.wanted_per_sec
+        self.late as f64 <= MISSING * self.wanted as f64
+    }
+
+    /// Whether as good as nothing of it failed.
+    fn succeeds(&self) -> bool {
+        self.failed as f64 <= MISSING * self.wanted as f64
     }
 }
 
@@ -102,16 +133,20 @@ impl WafReport {
         let mut told = Vec::new();
         for one in &self.arrangements {
             let (name, Some(timed)) = (&one.arrangement, &one.timed) else { continue };
-            let behind: Vec<_> = timed.latencies.iter().filter(|of| !of.keeps_up()).collect();
-            for of in &behind {
-                told.push(format!(
-                    "{name}: the drive cannot follow the {} of {}: {} a second were wanted and {} done, so these latencies are those \
-                     of a queue that grows - lower the rates",
-                    of.operation,
-                    of.tenant,
-                    units::number(of.wanted_per_sec),
-                    units::number(of.done_per_sec)
-                ));
+            for of in &timed.latencies {
+                let Latency { tenant, operation, .. } = of;
+                let [late, failed, wanted] = [of.late, of.failed, of.wanted].map(units::Grouped);
+                if !of.keeps_up() {
+                    told.push(format!(
+                        "{name}: the drive cannot follow the {operation} of {tenant}: at the end {late} of {wanted} were due and not handed over, so \
+                         these latencies are those of a queue that grows - lower the rates"
+                    ));
+                }
+                if of.failed > 0 {
+                    told.push(format!(
+                        "{name}: {failed} of {wanted} {operation} of {tenant} failed, and are in no latency"
+                    ));
+                }
             }
             if let Some((waf, with_time)) = one.waf.zip(timed.device_waf)
                 && (with_time / waf - 1.0).abs() > AGREE
@@ -146,15 +181,62 @@ pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged
             let of = all.into_iter().find(|of| of.tenant == tenant && of.operation == operation);
             match of {
                 Some(of) if !of.keeps_up() => "cannot follow".to_owned(),
-                Some(of) => {
-                    let waited =
-                        (of.wait.p999_ns > 0).then(|| format!(" + {}", told(&of.wait, 0.999, of.wait.p999_ns)));
-                    told(&of.service, 0.999, of.service.p999_ns) + &waited.unwrap_or_default()
+                Some(of) if !of.succeeds() => "fails".to_owned(),
+                // Quantiles of two durations do not add up: the larger one, by its name.
+                Some(of) if of.wait.p999_ns > of.service.p999_ns => {
+                    format!("{} wait", told(&of.wait, 0.999, of.wait.p999_ns))
                 }
+                Some(of) => told(&of.service, 0.999, of.service.p999_ns),
                 None => "-".to_owned(),
             }
         };
         (name, cell)
     };
     rows.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ops` that took so long, of which some waited before; others failed, or were not handed over at the end.
+    fn latency(ops: u64, errors: u64, waiting: u64, service_ns: u64, wait_ns: u64) -> Latency {
+        let mut cell = results::cell::Cell::new(None, [].into());
+        for _ in 0..ops {
+            cell.record(&results::times::Times::new(0, wait_ns, wait_ns, wait_ns + service_ns), 0, 512);
+        }
+        (0..errors).for_each(|_| cell.record_error());
+        Latency::new(("a", "reads"), &cell, Backlog { in_flight: 20, waiting, late: 0 }, 10.0)
+    }
+
+    fn arranged(latency: Latency) -> Arranged {
+        let counted = results::waf::Found { drives: Vec::new(), tenants: Vec::new(), steady_after: None };
+        let (device_waf, ended_early) = (None, None);
+        let timed = Timed { seconds: 10.0, drive_fills: 1.0, device_waf, ended_early, latencies: vec![latency] };
+        Arranged::of("shared", counted, Some(timed))
+    }
+
+    fn cell(latency: Latency) -> (String, String) {
+        let all = [arranged(latency)];
+        let (name, cell) = worst(&all).remove(0);
+        (name, cell(&all[0]))
+    }
+
+    #[test]
+    fn a_p999_is_told_if_enough_came_back_and_none_is_missing_that_would_be_slower() {
+        let told = |latency| {
+            let (name, text) = cell(latency);
+            assert_eq!(name, "a reads, p99.9 in ms");
+            text
+        };
+        assert_eq!(told(latency(10_000, 0, 0, 2_000_000, 0)), "2.007");
+        assert_eq!(told(latency(10_000, 10, 10, 2_000_000, 1_000)), "2.007");
+        assert_eq!(told(latency(10_000, 0, 11, 2_000_000, 0)), "cannot follow");
+        assert_eq!(told(latency(10_000, 11, 0, 2_000_000, 0)), "fails");
+        assert!(told(latency(10_000, 0, 0, 2_000_000, 3_000_000)).ends_with(" wait"));
+        assert_eq!(told(latency(999, 0, 0, 2_000_000, 0)), "-");
+        // What is in flight at the end is neither late nor lost.
+        let few = latency(40, 0, 0, 2_000_000, 0);
+        assert!(few.keeps_up() && few.wanted == 60);
+    }
 }

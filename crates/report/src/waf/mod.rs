@@ -12,7 +12,7 @@ pub use latency::{Latency, Timed};
 use crate::document::Pair;
 use crate::table::{Cell, Table};
 use results::units::{self, bytes};
-use results::waf::{Found, OCTILES};
+use results::waf::{Bytes, Found, OCTILES, TenantBytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -51,8 +51,8 @@ pub struct Arranged {
     pub defrag_bytes: u64,
     /// Bytes written to the media.
     pub media_bytes: u64,
-    /// Superblocks erased.
-    pub erases: u64,
+    /// Superblocks erased; none: a real drive that does not count them.
+    pub erases: Option<u64>,
     /// What stores wrote for each byte of their clients.
     pub engine_wa: Option<f64>,
     /// WAF of the drives when it was steady; none: it never was.
@@ -96,6 +96,29 @@ pub enum SweepPoint {
     Missing(String),
 }
 
+impl Arranged {
+    /// What follows from what was counted.
+    pub fn of(arrangement: &str, counted: Found, timed: Option<Timed>) -> Self {
+        let (waf, engine_wa) = (counted.steady_waf(), counted.engine_wa());
+        let sum = |of: fn(&TenantBytes) -> u64| counted.tenants.iter().map(of).sum();
+        Self {
+            arrangement: arrangement.to_owned(),
+            client_bytes: sum(|tenant| tenant.client),
+            defrag_bytes: sum(|tenant| tenant.defrag),
+            media_bytes: counted.total().media,
+            erases: None,
+            engine_wa,
+            waf,
+            total_wa: waf.zip(engine_wa).map(|(device, engine)| device * engine),
+            steady_after_fills: counted.steady_after,
+            years: None,
+            waf_by_drive: (0..counted.drives.len()).map(|drive| counted.steady_waf_of(drive)).collect(),
+            counted,
+            timed,
+        }
+    }
+}
+
 impl WafReport {
     /// One column an arrangement.
     pub fn table(&self) -> Table {
@@ -124,7 +147,7 @@ impl WafReport {
         for (name, p999) in latency::worst(&self.arrangements) {
             row(&name, &|one| p999(one).into());
         }
-        row("erases", &|one| units::Grouped(one.erases).to_string().into());
+        row("erases", &|one| one.erases.map_or("-".to_owned(), |erases| units::Grouped(erases).to_string()).into());
         if self.arrangements.iter().any(|one| one.years.is_some()) {
             row("years to the rated endurance", &|one| one.years.map_or("-".to_owned(), units::number).into());
         }
@@ -134,14 +157,16 @@ impl WafReport {
     /// WAF of each octile of each drive fill.
     pub fn octiles(&self) -> Table {
         let headings = (1..=OCTILES).map(|octile| format!("{octile}/8"));
-        let mut table = Table::new("WAF by octile of each drive fill")
+        let mut table = Table::new("Device WAF by octile of each drive fill")
             .text(["arrangement"])
             .numbers(["fill".to_owned()].into_iter().chain(headings).chain(["all".to_owned()]));
         for one in &self.arrangements {
-            for fill in 0..one.counted.rounds() {
+            // The last may not be over.
+            for fill in 0..one.counted.octiles().div_ceil(OCTILES) {
                 let octiles = (0..OCTILES).map(|octile| factor(one.counted.octile(fill * OCTILES + octile).waf()));
                 let name = if fill == 0 { one.arrangement.clone() } else { String::new() };
-                let whole = factor(one.counted.fills(fill, fill + 1).waf());
+                let whole = (fill < one.counted.rounds()).then(|| one.counted.fills(fill, fill + 1));
+                let whole = factor(whole.and_then(Bytes::waf));
                 table.row([name, (fill + 1).to_string()].into_iter().chain(octiles).chain([whole]));
             }
         }
@@ -175,7 +200,7 @@ impl WafReport {
 
     /// What an assumption makes of the result: a row a value.
     pub fn sweep(sweep: &Sweep) -> Table {
-        let title = format!("WAF when {} varies and all else stays", sweep.parameter);
+        let title = format!("Device WAF when {} varies and all else stays", sweep.parameter);
         let headings = sweep.waf.iter().map(|(name, _)| name.clone());
         let mut table = Table::new(title).text([sweep.parameter.clone()]).numbers(headings);
         for (at, value) in sweep.values.iter().enumerate() {

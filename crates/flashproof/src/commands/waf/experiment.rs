@@ -1,11 +1,16 @@
 //! Tenants on a simulated drive in one arrangement.
 
+use crate::console;
 use engine::sim::{DriveSpec, FtlDrive};
-use load::run::Cause;
 use load::waf::{self, Arrangement, Experiment, Interleaving, Layout, WafError};
 use load::workload::tenants::{self, Tenants};
 use report::waf::{Arranged, Latency, Timed};
+use results::cell::{Backlog, Cell, StreamInfo};
 use results::units;
+use std::time::{Duration, Instant};
+
+/// How often it is told how far it is.
+const TOLD: Duration = Duration::from_secs(10);
 
 /// All that an experiment depends on.
 #[derive(Debug, Clone)]
@@ -26,7 +31,18 @@ pub struct Setup {
 pub fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, String), WafError> {
     let layout = Layout::new(arrangement, &setup.tenants, &setup.drive)?;
     let mut experiment = Experiment::new(&layout, setup.interleaving, setup.seed)?;
-    let counted = experiment.run(setup.fills_max, |_| true)?;
+    let mut told = Instant::now();
+    let counted = experiment.run(setup.fills_max, |found| {
+        if told.elapsed() >= TOLD {
+            told = Instant::now();
+            let last = found.fills(found.rounds() - 1, found.rounds()).waf().unwrap_or(1.0);
+            console::note(&format!(
+                "{arrangement}: {}, WAF of the last {last:.2}",
+                units::count(found.rounds() as u64, "drive fill")
+            ));
+        }
+        true
+    })?;
     let shapes = layout.drives.iter().zip(experiment.drives()).map(|(drive, ftl)| {
         format!(
             "{}: {} in {} superblocks of {}, {} over-provisioning, {} dies",
@@ -39,9 +55,6 @@ pub fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, Str
         )
     });
     let shapes = shapes.collect::<Vec<_>>().join("; ");
-    let total = counted.total();
-    let (waf, engine_wa) = (counted.steady_waf(), counted.engine_wa());
-    let sum = |of: fn(&results::waf::TenantBytes) -> u64| counted.tenants.iter().map(of).sum();
     let erases = counted.drives.iter().zip(&layout.drives).map(|(drive, of)| {
         drive.octiles.iter().map(|octile| octile.erased).sum::<u64>() / of.drive.spec.superblock_bytes
     });
@@ -49,47 +62,25 @@ pub fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, Str
         Some(_) if setup.timed => Some(with_time(waf::timed(experiment, &layout, &setup.base, setup.seed)?)),
         _ => None,
     };
-    let arranged = Arranged {
-        arrangement: arrangement.to_string(),
-        client_bytes: sum(|tenant| tenant.client),
-        defrag_bytes: sum(|tenant| tenant.defrag),
-        media_bytes: total.media,
-        erases: erases.sum(),
-        engine_wa,
-        waf,
-        total_wa: waf.zip(engine_wa).map(|(drive, host)| drive * host),
-        steady_after_fills: counted.steady_after,
-        years: None,
-        waf_by_drive: (0..counted.drives.len()).map(|drive| counted.steady_waf_of(drive)).collect(),
-        counted,
-        timed,
-    };
+    let arranged = Arranged { erases: Some(erases.sum()), ..Arranged::of(&arrangement.to_string(), counted, timed) };
     Ok((arranged, shapes))
 }
 
 /// What clients waited for.
 fn with_time(seen: waf::Timed) -> Timed {
-    let latencies = seen.streams.iter().filter_map(|(stream, cell)| {
-        let (tenant, operation) = tenants::client_stream(&stream.name)?;
-        Some(Latency {
-            tenant: tenant.to_owned(),
-            operation: operation.to_owned(),
-            wanted_per_sec: cell.wanted() as f64 / seen.seconds,
-            done_per_sec: (cell.ops - cell.overtime) as f64 / seen.seconds,
-            service: (&cell.service).into(),
-            wait: (&cell.wait).into(),
-        })
-    });
     Timed {
-        latencies: latencies.collect(),
+        latencies: latencies(seen.streams.iter().map(|(stream, cell, end)| (stream, cell, *end)), seen.seconds),
         seconds: seen.seconds,
         drive_fills: seen.fills,
         device_waf: seen.bytes.waf(),
-        ended_early: seen.ended.map(|cause| match cause {
-            Cause::Lag { lane, behind_ns, .. } => {
-                format!("{lane} was {} behind what was intended", units::duration(behind_ns))
-            }
-            other => format!("{other:?}"),
-        }),
+        ended_early: seen.ended.map(|cause| cause.to_string()),
     }
+}
+
+/// Latencies of the streams that are of clients.
+pub fn latencies<'a>(streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Backlog)>, seconds: f64) -> Vec<Latency> {
+    let of = |(stream, cell, end): (&'a StreamInfo, &'a Cell, Backlog)| {
+        Some(Latency::new(tenants::client_stream(&stream.name)?, cell, end, seconds))
+    };
+    streams.filter(|(_, cell, _)| cell.wanted() > 0).filter_map(of).collect()
 }

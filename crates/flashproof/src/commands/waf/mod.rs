@@ -2,28 +2,33 @@
 //!
 //! * `experiment`: tenants on a simulated drive, without time
 //! * `sweep`: the same with one assumption varied
+//! * `measure`: the same on a real drive, which `drive` is, asked by `watched`
 //! * `probe`: what a drive's firmware does with handles
 //! * `how`: the commands that give a real drive's namespace handles
 
+mod drive;
 mod experiment;
 mod how;
+mod measure;
 mod probe;
 mod sweep;
+mod watched;
 
 use crate::args::WafArgs;
 use crate::commands::tenants;
 use crate::console;
 use crate::failure::Failure;
-use crate::output_file::write_page;
+use crate::output_file::{check_page, write_page};
 use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive};
 use experiment::{Setup, arrange};
 use load::waf::{Arrangement, Interleaving, Layout, WafError};
+use load::workload::tenants::{Tenant, Tenants};
 use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
 use results::units;
-use results::waf::steady_rule;
+use results::waf::{OCTILES, steady_rule};
 use std::process::ExitCode;
 
 /// Seed where nobody names one: the same command gives the same result.
@@ -38,7 +43,7 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
         return probe::run(args, device, args.seed.unwrap_or(SEED));
     }
     let path = args.tenants.as_deref().ok_or_else(|| Failure::usage("name a file of tenants"))?;
-    let (tenants, _) = tenants::read(path)?;
+    let (tenants, text) = tenants::read(path)?;
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
         return Err(Failure::usage(format!(
             "tenant {}: cannot use its device - an arrangement decides on which drive a tenant is - leave out device, and \
@@ -46,33 +51,88 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
             units::quoted(&tenant.name)
         )));
     }
+    if let Some(path) = &args.html {
+        check_page(path)?;
+    }
     let on = args.on.clone().unwrap_or_else(|| default_drive(tenants.tenants.len()));
+    let seed = args.seed.or(tenants.seed).unwrap_or(SEED);
+    let mut report = WafReport {
+        format_version: FORMAT_VERSION,
+        made_by: crate::runner::tool(),
+        tenants: path.display().to_string(),
+        seed,
+        assumptions: Vec::new(),
+        arrangements: Vec::new(),
+        sweeps: Vec::new(),
+        remarks: Vec::new(),
+    };
+    let ended = match on.parse::<DeviceName>().map_err(Failure::usage)? {
+        DeviceName::Path(device) => measure::run(args, &device, &tenants, &text, &mut report),
+        DeviceName::Simulated(..) => simulate(args, tenants, on, &mut report).map(|()| 0),
+    };
+    // What was found before it ended is shown.
+    if report.arrangements.is_empty() {
+        return ended.map(ExitCode::from);
+    }
+    report.remarks.extend(report.about_latencies());
+    // Neither is lost because the other cannot be written.
+    let shown = console::result(&if args.json { report.json().map_err(Failure::environment)? } else { report.text() });
+    if let Some(path) = &args.html {
+        write_page(path, &report.html())?;
+    }
+    shown?;
+    let code = ended?;
+    let never: Vec<_> = report.arrangements.iter().filter(|one| one.waf.is_none()).collect();
+    for one in &never {
+        console::warning(&format!(
+            "{} was not steady within {} drive fills - a result before that is of no use - give it more (--max-fills, --duration)",
+            one.arrangement,
+            units::number(one.counted.octiles() as f64 / OCTILES as f64)
+        ));
+    }
+    Ok(ExitCode::from(if never.is_empty() || code != 0 { code } else { 4 }))
+}
+
+/// As it was asked for.
+fn interleaving(args: &WafArgs) -> Interleaving {
+    let usual = Interleaving::default();
+    Interleaving {
+        command_bytes: args.command.unwrap_or(usual.command_bytes),
+        in_flight: args.in_flight.unwrap_or(usual.in_flight),
+    }
+}
+
+/// Refuses options that were given and have no effect.
+fn refuse(options: &[(&str, bool)], why: &str) -> Result<(), Failure> {
+    match options.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Failure::usage(format!("{option} has no effect {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// Adds to `report` what `tenants` come to on the simulated drive `on`.
+fn simulate(args: &WafArgs, tenants: Tenants, on: String, report: &mut WafReport) -> Result<(), Failure> {
+    refuse(
+        &[("--duration", args.duration.is_some()), ("--out", args.out.is_some()), ("--erase", !args.erase.is_empty())],
+        "with a simulated drive - leave it out, or name a real drive by --on",
+    )?;
     let (base, drive) = simulated(&on)?;
     let setup = Setup {
-        seed: args.seed.or(tenants.seed).unwrap_or(SEED),
+        seed: report.seed,
         base,
         drive,
         timed: !args.no_latency,
         tenants,
         on,
-        interleaving: Interleaving { command_bytes: args.command, in_flight: args.in_flight },
+        interleaving: interleaving(args),
         fills_max: usize::from(args.max_fills),
     };
     let sweeps = sweep::parsed(&args.sweep, &setup)?;
     let arrangements = chosen(&args.arrange, &setup);
-    let mut report = WafReport {
-        format_version: FORMAT_VERSION,
-        made_by: crate::runner::tool(),
-        tenants: path.display().to_string(),
-        seed: setup.seed,
-        assumptions: assumptions(&setup),
-        arrangements: Vec::new(),
-        sweeps: Vec::new(),
-        remarks: Vec::new(),
-    };
+    report.assumptions = assumptions(&setup);
     for arrangement in &arrangements {
         let (mut arranged, shape) = arrange(&setup, *arrangement).map_err(Failure::usage)?;
-        arranged.years = rating(args).and_then(|rating| years(&setup, &arranged, rating, args.warranty));
+        arranged.years = years(&setup.tenants, &arranged, args);
         report.assumptions.push(Pair { name: format!("drives of {arrangement}"), value: shape });
         if let Some(timed) = &arranged.timed {
             let value = covered(timed);
@@ -80,27 +140,16 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
         }
         report.arrangements.push(arranged);
     }
-    report.remarks = remarks(&report, args);
+    report.remarks = remarks(report, args);
     report.sweeps = sweeps.iter().map(|one| sweep::run(one, &setup, &arrangements)).collect();
-    if let Some(path) = &args.html {
-        write_page(path, &report.html())?;
-    }
-    console::result(&if args.json { report.json().map_err(Failure::environment)? } else { report.text() })?;
-    let never: Vec<_> = report.arrangements.iter().filter(|one| one.waf.is_none()).collect();
-    for one in &never {
-        console::warning(&format!(
-            "{} was not steady within {} drive fills - a result before that is of no use - give more by --max-fills",
-            one.arrangement,
-            one.counted.rounds()
-        ));
-    }
-    Ok(ExitCode::from(if never.is_empty() { 0 } else { 4 }))
+    Ok(())
 }
 
-/// A drive for so many tenants where none is named.
+/// A drive for so many tenants where none is named. Superblocks are a sixteenth of those of a large drive, so that there are as many, and
+/// their erases take a sixteenth of the time.
 fn default_drive(tenants: usize) -> String {
     format!(
-        "sim:ftl+capacity=16GiB+op=7%+unit=32KiB+superblock=16MiB+reserve=1+append=per-handle+isolation=persistently+handles={}",
+        "sim:ftl+capacity=16GiB+op=7%+unit=32KiB+superblock=16MiB+erase-us=300+reserve=1+append=per-handle+isolation=persistently+handles={}",
         tenants.clamp(1, 128)
     )
 }
@@ -115,11 +164,9 @@ fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
                 "cannot tell the amplification of {device} - it has no FTL inside - describe one: sim:ftl+..."
             ))),
         },
-        None => Err(Failure::usage(format!(
-            "cannot run waf on {} - this version knows the amplification of simulated drives alone, sim:ftl+... - \
-             \"flashproof tenants\" puts the same load on a device, and its telemetry has what the drive counts",
-            units::quoted(name)
-        ))),
+        None => {
+            Err(Failure::usage(format!("{} is no simulated drive - describe one: sim:ftl+...", units::quoted(name))))
+        }
     }
 }
 
@@ -137,28 +184,29 @@ fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     }
 }
 
+/// What tenants are, in words.
+fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
+    let of = |tenant: &Tenant| Pair {
+        name: tenant.name.clone(),
+        value: format!(
+            "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
+             written a second",
+            tenant.write_block_bytes >> 10,
+            tenant.record_bytes,
+            tenant.keys,
+            units::percent_exact(tenant.fill),
+            tenant.defrag_lwm_pct,
+            tenant.reuse,
+            units::number(tenant.writes.per_sec_f64()),
+        ),
+    };
+    tenants.tenants.iter().map(of).collect()
+}
+
 /// What was assumed, in words.
 fn assumptions(setup: &Setup) -> Vec<Pair> {
     let Interleaving { command_bytes, in_flight } = setup.interleaving;
-    let mut pairs: Vec<Pair> = setup
-        .tenants
-        .tenants
-        .iter()
-        .map(|tenant| Pair {
-            name: tenant.name.clone(),
-            value: format!(
-                "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
-                 written a second",
-                tenant.write_block_bytes >> 10,
-                tenant.record_bytes,
-                tenant.keys,
-                units::percent_exact(tenant.fill),
-                tenant.defrag_lwm_pct,
-                tenant.reuse,
-                units::number(tenant.writes.per_sec_f64()),
-            ),
-        })
-        .collect();
+    let mut pairs = assumed_of_tenants(&setup.tenants);
     let spec = &setup.drive.spec;
     pairs.extend([
         Pair {
@@ -205,11 +253,11 @@ fn rating(args: &WafArgs) -> Option<Endurance> {
 
 /// Years until the media of one of the drives took what that drive is rated for; none where it was never steady. A
 /// rating is that of all flash of the arrangement: each drive has its part of it.
-fn years(setup: &Setup, arranged: &Arranged, rating: Endurance, warranty: f64) -> Option<f64> {
+fn years(tenants: &Tenants, arranged: &Arranged, args: &WafArgs) -> Option<f64> {
     let drives = &arranged.counted.drives;
     let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();
-    let rated = rating.bytes(Some(bytes), warranty)?;
-    let tenants = setup.tenants.tenants.iter();
+    let rated = rating(args)?.bytes(Some(bytes), args.warranty)?;
+    let tenants = tenants.tenants.iter();
     let clients: f64 =
         tenants.map(|tenant| tenant.client_blocks().per_sec_f64() * f64::from(tenant.write_block_bytes)).sum();
     let media_a_day = clients * arranged.total_wa? * 86_400.0;
@@ -227,7 +275,6 @@ fn remarks(report: &WafReport, args: &WafArgs) -> Vec<String> {
          does things that no description has"
             .to_owned(),
     ];
-    remarks.extend(report.about_latencies());
     if report.arrangements.iter().any(|one| one.years.is_some()) {
         remarks.push(format!(
             "years: at the file's rates, against {} of the simulated capacity; the rating is taken as bytes that the media \

@@ -165,7 +165,7 @@ pub fn run(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]) -> Swee
         arrangements.push(Arrangement::Fdp);
     }
     let values: Vec<String> = varied.points.iter().map(|(value, _)| value.clone()).collect();
-    let (numbers, unit) = on_a_line(&values);
+    let (numbers, unit) = on_a_line(&varied.parameter, &values);
     Sweep {
         parameter: varied.parameter.clone(),
         numbers,
@@ -176,13 +176,19 @@ pub fn run(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]) -> Swee
 }
 
 /// Where values lie on a line of numbers, and its unit; sizes in the unit of the largest. `None`: one of them is a word.
-fn on_a_line(values: &[String]) -> (Option<Vec<f64>>, &'static str) {
+fn on_a_line(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
     let all =
         |number: &dyn Fn(&str) -> Option<f64>| values.iter().map(|value| number(value)).collect::<Option<Vec<f64>>>();
-    if let Some(numbers) = all(&|value| value.parse().ok()) {
+    // Over-provisioning without a sign is a share, as the drive reads it.
+    let plain = if parameter.starts_with("op") { 100.0 } else { 1.0 };
+    if let Some(numbers) = all(&|value| value.parse().ok()).filter(|_| plain == 1.0) {
         return (Some(numbers), "");
     }
-    if let Some(numbers) = all(&|value| value.trim_end_matches('%').parse().ok()) {
+    let percent = |value: &str| match value.strip_suffix('%') {
+        Some(percent) => percent.parse().ok(),
+        None => value.parse().ok().map(|share: f64| share * plain),
+    };
+    if let Some(numbers) = all(&percent) {
         return (Some(numbers), "%");
     }
     let Some(bytes) = all(&|value| size_bytes(value).map(|bytes| bytes as f64)) else { return (None, "") };
@@ -199,7 +205,11 @@ mod tests {
 
     #[test]
     fn values_lie_where_their_units_say() {
-        let line = |values: &[&str]| on_a_line(&values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>());
+        let of = |parameter, values: &[&str]| {
+            on_a_line(parameter, &values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
+        };
+        let line = |values: &[&str]| of("superblock", values);
+        assert_eq!(of("op", &["0.07", "28%"]), (Some(vec![7.000000000000001, 28.0]), "%"));
         assert_eq!(line(&["512KiB", "1MiB", "4MiB"]), (Some(vec![0.5, 1.0, 4.0]), "MiB"));
         assert_eq!(line(&["7%", "14.5%"]), (Some(vec![7.0, 14.5]), "%"));
         assert_eq!(line(&["30", "40%"]), (Some(vec![30.0, 40.0]), "%"));

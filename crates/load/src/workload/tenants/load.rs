@@ -33,7 +33,7 @@ use sys::random::Random;
 const MAX_LAG_SEC: u64 = 10;
 
 /// Memory for the buffers of a tenant's reads, and of its blocks.
-const MEMORY_BYTES: u64 = 32 << 20;
+pub(super) const MEMORY_BYTES: u64 = 32 << 20;
 
 /// Reads in flight of a tenant at most.
 const READ_SLOTS: u64 = 1_024;
@@ -106,11 +106,11 @@ impl TenantLoad {
         }
     }
 
-    /// Where it is on its device.
+    /// Where it is on its device, which has `size_bytes`.
     ///
     /// Errors: it does not fit, or it and another overlap.
-    fn range(&self, device: &DeviceShape) -> Result<Range<u64>, CannotRun> {
-        let layout = self.tenants.layout(&device.name, self.is_default, device.size_bytes);
+    pub(super) fn range(&self, size_bytes: u64) -> Result<Range<u64>, CannotRun> {
+        let layout = self.tenants.layout(self.device.as_str(), self.is_default, size_bytes);
         let layout = layout.map_err(|error| CannotRun(error.0))?;
         let own = layout.into_iter().find(|(place, _)| *place == self.place);
         Ok(own.map_or(0..0, |(_, range)| range))
@@ -192,7 +192,7 @@ impl Workload for TenantLoad {
     ) -> Result<WorkloadRecord, CannotRun> {
         let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.device))) };
         self.check_placements()?;
-        let (tenant, range) = (self.tenant(), self.range(device)?);
+        let (tenant, range) = (self.tenant(), self.range(device.size_bytes)?);
         let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
         let host = match &self.host {
             Some(host) => host.clone(),

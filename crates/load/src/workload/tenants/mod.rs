@@ -11,11 +11,13 @@
 //! on a drive, and without time through a model of one.
 
 mod file;
+mod fill;
 mod host;
 mod keys;
 mod load;
 
 pub use file::TenantsError;
+pub use fill::{Filling, TenantFill};
 pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Steady, Step};
 pub use load::{TenantLoad, TenantStream, client_stream};
 

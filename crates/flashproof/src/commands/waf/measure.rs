@@ -1,0 +1,343 @@
+//! Tenants on a real drive: one arrangement after the other, each from the same state of the drive.
+//!
+//! ```text
+//! all deallocated -> each space written once -> the load, open loop, in the run loop -> steady, or an end before
+//!                                               counters asked after each eighth of a drive fill
+//! ```
+//!
+//! The one idea: nothing is new but the order. The load is that of `flashproof tenants`, with a run directory for each
+//! arrangement; a [`Watch`] ([`Watched`]) asks the drive and ends the run when enough was seen.
+
+use super::drive::Subject;
+use super::watched::Watched;
+use super::{assumed_of_tenants, refuse, years};
+use crate::args::WafArgs;
+use crate::commands::Manner;
+use crate::commands::test::default_dir;
+use crate::console;
+use crate::devices::{Consents, Devices};
+use crate::engine::{Demand, Engine, EngineFacts};
+use crate::failure::Failure;
+use crate::recording::Watch;
+use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
+use crate::signals::Switch;
+use engine::DeviceName;
+use load::run::{Cause, Control, Failure as FailedOp, Run, Settings, Sink, SinkError};
+use load::waf::Arrangement;
+use load::workload::tenants::{TenantFill, TenantLoad, Tenants};
+use load::workload::{Choices, RunPlan, RunSpec, Workload};
+use report::document::Pair;
+use report::waf::{Arranged, WafReport};
+use results::cell::Interval;
+use results::judge::{End, Sla};
+use results::run_dir::check_usable;
+use results::units::{self, bytes};
+use results::waf::{Found, steady_rule};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes deallocated at once, so that a signal is answered.
+const DEALLOCATED_BYTES: u64 = 16 << 30;
+
+/// How often it is told how far the first writes are.
+const TOLD: Duration = Duration::from_secs(10);
+
+/// How long operations may take to come back when the first writes are broken off.
+const DRAIN_NS: u64 = 30_000_000_000;
+
+/// Most I/O errors of a run, as of any test.
+const ERRORS_MAX: u64 = 1_000;
+
+/// A share of the bytes that hosts wrote which need not be ours.
+const OTHERS: f64 = 0.02;
+
+/// Measures `tenants`, a file of the text `text`, on the drive at `path`. Adds what was found to `report`, until it ended; gives the exit code,
+/// or why it ended early.
+pub fn run(args: &WafArgs, path: &str, tenants: &Tenants, text: &str, report: &mut WafReport) -> Result<u8, Failure> {
+    refuse(
+        &[
+            ("--sweep", !args.sweep.is_empty()),
+            ("--no-latency", args.no_latency),
+            ("--command", args.command.is_some()),
+            ("--in-flight", args.in_flight.is_some()),
+        ],
+        "on a real drive, which is as it is - leave it out, or name a simulated drive",
+    )?;
+    let subject = Subject::of(path, tenants)?;
+    let plans = arrangements(args, &subject, tenants)?;
+    let place = args.out.clone().unwrap_or_else(|| default_dir("waf"));
+    let pace = subject.pace(usize::from(args.max_fills))?;
+    let dirs: Vec<PathBuf> = plans.iter().map(|(arrangement, _)| place.join(arrangement.to_string())).collect();
+    for dir in &dirs {
+        check_usable(dir).map_err(Failure::environment)?;
+    }
+    report.remarks = subject.remarks();
+    console::notice(&pace.told(&subject, plans.len(), args.duration));
+    report.assumptions = assumed_of_tenants(tenants);
+    report.assumptions.extend(subject.about());
+    report.assumptions.push(Pair { name: "steady".to_owned(), value: steady_rule() });
+    let switch = Switch::install("what was found so far is in the run directory", Manner::Own)?;
+    let control = Arc::new(Control::default());
+    let mut code = 0;
+    for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
+        tenants.seed = Some(report.seed);
+        tenants.duration_sec = args.duration.unwrap_or(pace.seconds_max);
+        // Between two runs, too, a signal ends it with what was found.
+        let armed = switch.arm(vec![control.clone()]);
+        let (subject, switch, control) = (&subject, &switch, &control);
+        let measured = Measured { args, subject, arrangement, tenants: &tenants, text, dir: &dir, switch, control };
+        let (mut arranged, ended) = measured.run(report)?;
+        arranged.years = years(&tenants, &arranged, args);
+        code = code.max(ended);
+        report.arrangements.push(arranged);
+        drop(armed);
+        if let Some(signal) = switch.was_asked() {
+            report.remarks.push(format!("ended by {} - what was not run is not here", crate::signals::name(signal)));
+            return Ok(4);
+        }
+    }
+    Ok(code)
+}
+
+/// What is run, with the tenants' handles. Errors: one that was asked for cannot be.
+fn arrangements(args: &WafArgs, subject: &Subject, tenants: &Tenants) -> Result<Vec<(Arrangement, Tenants)>, Failure> {
+    let asked = if args.arrange.is_empty() { &Arrangement::ALL[..] } else { &args.arrange };
+    let mut plans = Vec::new();
+    for arrangement in asked {
+        match subject.arranged(*arrangement, tenants) {
+            Ok(tenants) => plans.push((*arrangement, tenants)),
+            Err(why) if args.arrange.is_empty() => console::note(&format!("{arrangement} is left out - {why}")),
+            Err(why) => return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", subject.path()))),
+        }
+    }
+    Ok(plans)
+}
+
+/// One arrangement on the drive.
+struct Measured<'a> {
+    args: &'a WafArgs,
+    subject: &'a Subject,
+    arrangement: Arrangement,
+    tenants: &'a Tenants,
+    text: &'a str,
+    dir: &'a Path,
+    switch: &'a Switch,
+    /// What a signal ends while no run does.
+    control: &'a Arc<Control>,
+}
+
+impl Measured<'_> {
+    fn device(&self) -> DeviceName {
+        DeviceName::Path(self.subject.path().to_owned())
+    }
+
+    fn consents(&self) -> Consents<'_> {
+        Consents { erase: &self.args.erase, others: &[], shared: false }
+    }
+
+    /// Runs it; what was found, and the exit code.
+    fn run(&self, report: &mut WafReport) -> Result<(Arranged, u8), Failure> {
+        let loads = TenantLoad::all(self.tenants.clone(), Some(&self.device())).map_err(Failure::usage)?;
+        self.fill(loads.iter().cloned().map(TenantFill).collect())?;
+        let named = loads.into_iter().map(|workload| Named {
+            name: workload.tenant().name.clone(),
+            workload,
+            text: self.text.to_owned(),
+        });
+        let request = RunRequest {
+            workloads: named.collect(),
+            dir: self.dir.to_owned(),
+            consents: self.consents(),
+            sla: Sla::default(),
+            slice_sec: 3600,
+            round_sec: None,
+            max_errors: ERRORS_MAX,
+            part: SeriesContext { purpose: Some(format!("waf, {}", self.arrangement)), ..SeriesContext::default() },
+            quiet: false,
+            act_log: false,
+            trace: true,
+        };
+        let mut watched = Watched::new(self.subject, self.switch, self.tenants, usize::from(self.args.max_fills));
+        let verdict = match runner::run(request, self.switch, &mut watched)? {
+            Ended::Recorded(verdict) => *verdict,
+            Ended::Unrecorded { failure, .. } => return Err(failure),
+        };
+        let (name, dir) = (self.arrangement, self.dir.display());
+        report.assumptions.push(Pair { name: format!("run of {name}"), value: dir.to_string() });
+        if let Some(why) = watched.failed() {
+            return Err(Failure::environment(format!(
+                "cannot tell the amplification of {} - {why} - begin again, with nobody else at the drive; what was run is in {dir}",
+                self.subject.path()
+            )));
+        }
+        let mut code = match &verdict.end {
+            End::Enough { .. } | End::Completed => 0,
+            End::Interrupted { .. } => 4,
+            end => {
+                report.remarks.push(format!("{name}: {end}"));
+                verdict.outcome.exit_code().max(1)
+            }
+        };
+        let Some(meter) = watched.meter() else {
+            return Err(Failure::environment(format!(
+                "{} was not asked what it counts - see {dir}",
+                self.subject.path()
+            )));
+        };
+        let mut found = Found { tenants: watched.tenants().to_vec(), ..meter.found().clone() };
+        let (ours, hosts) = meter.host_bytes();
+        if hosts as f64 > ours as f64 * (1.0 + OTHERS) && hosts > ours + self.subject.size_bytes() / 64 {
+            // What the drive did for others is in its amplification.
+            found.steady_after = None;
+            code = 4;
+            report.remarks.push(format!(
+                "{name}: {} counted {} written by hosts, and {} were ours: somebody else wrote to it, or to another namespace or partition of it, \
+                 so there is no result - see who that was, and begin again",
+                self.subject.path(),
+                bytes(hosts as f64),
+                bytes(ours as f64)
+            ));
+        }
+        let counted = found.total();
+        if found.steady_after.is_some() && counted.media as f64 <= counted.host as f64 * (1.0 + OTHERS) {
+            report.remarks.push(format!(
+                "{name}: the media took hardly more than hosts wrote: either blocks die together, or the drive had free flash for all that was \
+                 written and collected nothing yet, as where a namespace or partition is a small part of it"
+            ));
+        }
+        let timed = watched.timed(self.subject.size_bytes());
+        let mut arranged = Arranged::of(&name.to_string(), found, Some(timed));
+        arranged.erases = self.subject.erases(arranged.counted.total());
+        Ok((arranged, code))
+    }
+
+    /// Brings the drive to the state in which every arrangement begins.
+    fn fill(&self, fills: Vec<TenantFill>) -> Result<(), Failure> {
+        let specs: Vec<_> = fills.iter().map(Workload::spec).collect();
+        let spec = RunSpec::joined(&specs).map_err(Failure::usage)?;
+        let devices = Devices::open(&spec, fills.iter(), &self.consents())?;
+        let engine = Engine::choose(&Demand::of(&spec, fills.iter()), &devices)?;
+        let shapes = devices.shapes();
+        let identity = devices.real_facts().first().and_then(|(_, facts)| facts.identity());
+        self.subject.check_same(identity.as_deref(), shapes[0].size_bytes)?;
+        let control = self.control;
+        self.deallocate(&devices, control)?;
+        let size_bytes = shapes[0].size_bytes;
+        let mut plan = RunPlan::new(vec![shapes[0].name.clone()], [].into());
+        let mut all = 0;
+        for (number, fill) in fills.iter().enumerate() {
+            let choices = Choices {
+                seed: spec.seed.unwrap_or(0).wrapping_add(number as u64),
+                shards_max: 1,
+                cpus: 1,
+                in_flight_max: engine.in_flight_max(),
+            };
+            plan.begin(number, &fill.0.tenant().name);
+            fill.build(&shapes, &choices, &mut plan).map_err(Failure::usage)?;
+            all += fill.bytes(size_bytes).map_err(Failure::usage)?;
+        }
+        let facts = EngineFacts::unpaced(&engine);
+        let settings = Settings {
+            duration_ns: u64::MAX / 4,
+            max_lag_ns: 0,
+            errors_max: 0,
+            pacing: facts.pacing(),
+            drain_ns: DRAIN_NS,
+        };
+        let what = Run { layout: plan.layout, settings, interval_ns: 1_000_000_000, control: control.clone() };
+        let mut filling = Progress {
+            what: format!("{}: writing each space once", self.arrangement),
+            all,
+            done: 0,
+            began: Instant::now(),
+            told: Instant::now(),
+            failed: None,
+        };
+        engine.run(&what, plan.shards, &devices, 1, &facts, &mut filling)?;
+        match (control.cause(), filling.failed) {
+            (None, None) => Ok(()),
+            (Some(Cause::Asked { .. }), _) => Err(self.interrupted()),
+            (_, Some(why)) => Err(Failure::device(format!("{}: {why} - nothing was measured", self.arrangement))),
+            (Some(cause), None) => {
+                Err(Failure::device(format!("{}: {cause} - nothing was measured", self.arrangement)))
+            }
+        }
+    }
+
+    fn interrupted(&self) -> Failure {
+        Failure::invalid(format!(
+            "{}: interrupted while {} was brought to the state in which it begins - nothing was measured",
+            self.arrangement,
+            self.subject.path()
+        ))
+    }
+
+    /// Deallocates all of the device.
+    fn deallocate(&self, devices: &Devices, control: &Control) -> Result<(), Failure> {
+        let Devices::Real(targets) = devices else { return Ok(()) };
+        for target in targets {
+            let size_bytes = target.size_bytes();
+            console::notice(&format!(
+                "{}: deallocating all {} of {}, then each tenant's space is written once",
+                self.arrangement,
+                bytes(size_bytes as f64),
+                target.name()
+            ));
+            let mut at = 0;
+            while at < size_bytes {
+                let len = DEALLOCATED_BYTES.min(size_bytes - at);
+                target.discard(at, len).map_err(|error| {
+                    Failure::device(format!(
+                        "cannot deallocate {len} bytes at byte {at} of {} - {error} - arrangements would not begin alike without",
+                        target.name()
+                    ))
+                })?;
+                at += len;
+                if control.stopped() {
+                    return Err(self.interrupted());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells how far the first writes are.
+struct Progress {
+    what: String,
+    all: u64,
+    done: u64,
+    began: Instant,
+    told: Instant,
+    failed: Option<String>,
+}
+
+impl Sink for Progress {
+    fn ready(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        self.done += interval.cells.iter().map(|cell| cell.bytes).sum::<u64>();
+        if self.told.elapsed() >= TOLD && self.done > 0 {
+            self.told = Instant::now();
+            let left = self.began.elapsed().as_secs_f64() * (self.all as f64 / self.done as f64 - 1.0).max(0.0);
+            console::note(&format!(
+                "{}: {} of {}, about {} left",
+                self.what,
+                bytes(self.done as f64),
+                bytes(self.all as f64),
+                units::span_about(left)
+            ));
+        }
+        Ok(())
+    }
+
+    fn failure(&mut self, failed: &FailedOp) {
+        let FailedOp { offset, len, error, .. } = failed;
+        self.failed.get_or_insert_with(|| format!("write of {len} bytes at byte {offset} failed: {error}"));
+    }
+
+    fn idle(&mut self) {}
+}

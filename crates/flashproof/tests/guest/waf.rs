@@ -1,0 +1,49 @@
+//! Tenants on a real controller that counts what its media take.
+
+use super::machine::{DRIVE_BYTES, FDP, Machine};
+use serde_json::{Value, json};
+
+/// Two tenants that write the drive full in 10 s.
+const TENANTS: &str = "printf '%s\\n' '[defaults]' 'record-bytes = 4096' 'fill-pct = 40' 'keys = \"sequential\"' 'reads-per-sec = 50' \
+     'writes-per-sec = 3200' '[[tenant]]' 'name = \"a\"' 'write-block = \"64KiB\"' '[[tenant]]' 'name = \"b\"' \
+     'write-block = \"128KiB\"' >/tmp/t.toml";
+
+#[test]
+fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
+    let Some(machine) = Machine::new(FDP) else { return };
+    let mut guest = machine.boot();
+    guest.ask(TENANTS);
+    let refused = guest.run("flashproof waf /tmp/t.toml --on $DATA0").expect(3);
+    assert!(refused.stderr.contains("no log of it counts the bytes that its media take"), "{}", refused.stderr);
+    let refused = guest.run("flashproof waf /tmp/t.toml --on $FDP0 --arrange dedicated").expect(2);
+    assert!(refused.stderr.contains("it needs a drive for each tenant"), "{}", refused.stderr);
+
+    // Broken off by a signal after some seconds: what was found until then is told.
+    guest.start(
+        "waf",
+        "flashproof waf /tmp/t.toml --on $FDP0 --erase FDP0 --arrange fdp --out /data/waf --json & echo $! >/tmp/pid; wait $!",
+    );
+    guest.wait_until("grep -qs ^3, /data/waf/fdp/telemetry.csv");
+    guest.ask("kill -TERM $(cat /tmp/pid)");
+    let ended = guest.end("waf").expect(4);
+    let told: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+    assert!(ended.stderr.contains("deallocating all 268 MB of"), "{}", ended.stderr);
+    assert!(told["remarks"].to_string().contains("ended by SIGTERM"), "{}", told["remarks"]);
+    let fdp = &told["arrangements"][0];
+    assert_eq!(
+        (&fdp["arrangement"], &fdp["counted"]["drives"][0]["logical_bytes"]),
+        (&json!("fdp"), &json!(DRIVE_BYTES))
+    );
+    let octiles = fdp["counted"]["drives"][0]["octiles"].as_array().unwrap();
+    assert!(octiles.len() >= 2, "{fdp:#}");
+    for octile in octiles {
+        let [host, media] = ["host", "media"].map(|counter| octile[counter].as_f64().unwrap());
+        // This drive counts a write twice that fills a reclaim unit up to its end.
+        assert!(host > 0.0 && (1.0..1.05).contains(&(media / host)), "{octile}");
+    }
+    let tenants = fdp["timed"]["latencies"].as_array().unwrap();
+    assert_eq!(tenants.len(), 4, "reads and writes of two: {fdp:#}");
+    // The run directory is one like any other.
+    let report = guest.run("flashproof report /data/waf/fdp");
+    assert!(report.stdout.contains("a/writes"), "{}", report.stdout);
+}

@@ -1,0 +1,145 @@
+//! What a real drive counts while tenants write to it, octile by octile of each drive fill, until that is steady.
+//!
+//! How far a fill is follows from what was written to the drive here; what it did with it, from its own counters, which are asked when
+//! an octile is over.
+
+use results::waf::{Bytes, Drive, Found, OCTILES};
+
+/// A drive under measurement.
+#[derive(Debug)]
+pub struct Meter {
+    found: Found,
+    fills_max: usize,
+    written: u64,
+    first: Bytes,
+    before: Bytes,
+}
+
+/// Why enough was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enough {
+    /// It was steady.
+    Steady,
+    /// As many drive fills as were allowed.
+    Fills,
+}
+
+impl Meter {
+    /// Of the drive `name` of `logical_bytes`, which has counted `now` so far; for `fills_max` drive fills at most.
+    pub fn new(name: &str, logical_bytes: u64, fills_max: usize, now: Bytes) -> Self {
+        let drive = Drive { name: name.to_owned(), logical_bytes, octiles: Vec::new() };
+        let found = Found { drives: vec![drive], tenants: Vec::new(), steady_after: None };
+        Self { found, fills_max, written: 0, first: now, before: now }
+    }
+
+    /// So many bytes more were written to it; `count` asks the drive what it has counted, if that is due.
+    ///
+    /// Errors: those of `count`, and of counters that went back.
+    pub fn written(
+        &mut self,
+        bytes: u64,
+        count: impl FnOnce() -> Result<Bytes, String>,
+    ) -> Result<Option<Enough>, String> {
+        self.written += bytes;
+        let drive = &mut self.found.drives[0];
+        let (reached, done) = (octile_of(self.written, drive.logical_bytes), drive.octiles.len() as u64);
+        if reached <= done {
+            return Ok(None);
+        }
+        let now = count()?;
+        let since = now.since(self.before).map_err(|error| error.to_string())?;
+        self.before = now;
+        // What was counted over several is shared evenly.
+        let parts = reached - done;
+        for part in 0..parts {
+            let share = |all: u64| all / parts + u64::from(part < all % parts);
+            drive.octiles.push(Bytes {
+                host: share(since.host),
+                media: share(since.media),
+                erased: share(since.erased),
+            });
+        }
+        // Whole drive fills are compared.
+        let (before, after) = (done as usize / OCTILES, reached as usize / OCTILES);
+        if before == after {
+            return Ok(None);
+        }
+        if self.found.is_steady() {
+            self.found.steady_after = Some(after);
+            return Ok(Some(Enough::Steady));
+        }
+        Ok((after >= self.fills_max).then_some(Enough::Fills))
+    }
+
+    /// What was found so far.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// Bytes that were written to it here, and those that it counted of hosts in whole octiles.
+    pub fn host_bytes(&self) -> (u64, u64) {
+        let counted = self.before.since(self.first).map_or(0, |since| since.host);
+        (self.written, counted)
+    }
+}
+
+/// Octiles of a drive fill that are over.
+fn octile_of(written: u64, logical_bytes: u64) -> u64 {
+    (u128::from(written) * OCTILES as u128 / u128::from(logical_bytes.max(1))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 800;
+
+    /// A drive that counts `waf` media bytes for each of a host, in parts of `step` bytes.
+    fn run(step: u64, fills: usize, waf: impl Fn(u64) -> f64) -> (Meter, Option<Enough>) {
+        let mut drive = Bytes { host: 1_000, media: 5_000, erased: 0 };
+        let mut meter = Meter::new("drive", SIZE, fills, drive);
+        for _ in 0..100_000 {
+            let at = drive.host - 1_000;
+            drive.host += step;
+            drive.media += (step as f64 * waf(at)).round() as u64;
+            if let Some(enough) = meter.written(step, || Ok(drive)).unwrap() {
+                return (meter, Some(enough));
+            }
+        }
+        (meter, None)
+    }
+
+    #[test]
+    fn it_ends_when_five_fills_are_alike_and_says_their_amplification() {
+        let (meter, enough) = run(10, 40, |at| if at < SIZE { 1.0 } else { 1.5 });
+        assert_eq!((enough, meter.found().steady_after), (Some(Enough::Steady), Some(6)));
+        assert_eq!(meter.found().steady_waf(), Some(1.5));
+        assert_eq!(meter.found().octile(3), Bytes { host: 100, media: 100, erased: 0 });
+        assert_eq!(meter.host_bytes(), (6 * SIZE, 6 * SIZE));
+    }
+
+    #[test]
+    fn it_ends_at_its_bound_and_is_not_steady_then() {
+        let (meter, enough) = run(10, 7, |at| 1.0 + (at / SIZE) as f64);
+        assert_eq!((enough, meter.found().rounds(), meter.found().steady_waf()), (Some(Enough::Fills), 7, None));
+    }
+
+    #[test]
+    fn octiles_that_passed_between_two_looks_share_what_was_counted() {
+        let (meter, enough) = run(250, 40, |_| 2.0);
+        assert_eq!(enough, Some(Enough::Steady));
+        assert_eq!((meter.found().steady_after, meter.found().steady_waf()), (Some(5), Some(2.0)));
+        assert_eq!(meter.found().octile(0).host + meter.found().octile(1).host, 250);
+    }
+
+    #[test]
+    fn counters_that_go_back_and_drives_that_do_not_answer_are_errors() {
+        let start = Bytes { host: 1_000, media: 5_000, erased: 0 };
+        let mut meter = Meter::new("drive", SIZE, 40, start);
+        assert_eq!(meter.written(99, || panic!("asked before an octile is over")), Ok(None));
+        let why = meter.written(1, || Ok(Bytes { host: 1_100, media: 100, erased: 0 })).unwrap_err();
+        assert!(why.contains("bytes written to the media went back from 5000 to 100"), "{why}");
+        assert_eq!(meter.written(0, || Err("gone".to_owned())), Err("gone".to_owned()));
+        assert_eq!(meter.found().rounds(), 0);
+    }
+}
