@@ -17,7 +17,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
 /// Scripts name devices that may be erased in this variable.
-const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
+pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 
 /// What the user allows, by options, to be written to.
 #[derive(Debug, Clone, Copy)]

@@ -92,7 +92,7 @@ Examples:
   flashproof waf tenants.toml --on sim:ftl+capacity=64GiB+op=14.5%+unit=32KiB --arrange dedicated,shared
   flashproof waf tenants.toml --html waf.html --sweep op,fill,handles    where the cliffs are, in charts
   flashproof waf tenants.toml --dwpd 1 --json             years to the rated endurance, for a program
-  flashproof waf tenants.toml --on /dev/nvme1n1 --html waf.html    measured: without handles, then with them; ERASES it
+  flashproof waf tenants.toml --on /dev/nvme1n1 --erase S64ANX0T402    measured: without handles, then with them; ERASES it
   flashproof waf --probe sim:ftl+handles=3+append=per-handle+isolation=persistently    do handles isolate?
   flashproof waf --probe /dev/nvme1n1 --out probe.json    of a real drive with FDP; ERASES it, writes ten times its size
   flashproof waf --how /dev/nvme1n1                       the commands that give a namespace handles, for you to run

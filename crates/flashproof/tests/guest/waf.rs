@@ -18,6 +18,9 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     let refused = guest.run("flashproof waf /tmp/t.toml --on $FDP0 --arrange dedicated").expect(2);
     assert!(refused.stderr.contains("it needs a drive for each tenant"), "{}", refused.stderr);
 
+    let refused = guest.run("flashproof waf /tmp/t.toml --on $FDP0").expect(2);
+    assert!(refused.stderr.contains("give its serial number: --erase"), "{}", refused.stderr);
+
     // Broken off by a signal after some seconds: what was found until then is told.
     guest.start(
         "waf",

@@ -15,12 +15,13 @@ use crate::args::WafArgs;
 use crate::commands::Manner;
 use crate::commands::test::default_dir;
 use crate::console;
-use crate::devices::{Consents, Devices};
+use crate::devices::{Consents, Devices, ERASE_VARIABLE};
 use crate::engine::{Demand, Engine, EngineFacts};
 use crate::failure::Failure;
 use crate::recording::Watch;
 use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
 use crate::signals::Switch;
+use device::guard::Records;
 use engine::DeviceName;
 use load::run::{Cause, Control, Failure as FailedOp, Run, Settings, Sink, SinkError};
 use load::waf::Arrangement;
@@ -66,6 +67,13 @@ pub fn run(args: &WafArgs, path: &str, tenants: &Tenants, text: &str, report: &m
     )?;
     let subject = Subject::of(path, tenants)?;
     let plans = arrangements(args, &subject, tenants)?;
+    if args.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
+        return Err(Failure::usage(format!(
+            "cannot run on {path} without its name as one that may be erased - it is opened anew before each of {}, hours apart, \
+             when nobody is there to answer - give its serial number: --erase",
+            units::count(2 * plans.len() as u64, "step")
+        )));
+    }
     let place = args.out.clone().unwrap_or_else(|| default_dir("waf"));
     let pace = subject.pace(usize::from(args.max_fills))?;
     let dirs: Vec<PathBuf> = plans.iter().map(|(arrangement, _)| place.join(arrangement.to_string())).collect();
@@ -221,6 +229,10 @@ impl Measured<'_> {
         let shapes = devices.shapes();
         let identity = devices.real_facts().first().and_then(|(_, facts)| facts.identity());
         self.subject.check_same(identity.as_deref(), shapes[0].size_bytes)?;
+        if let Some(identity) = &identity {
+            // What is deallocated is no longer prepared, whatever becomes of it.
+            Records::open(None).forget_prepared(identity).map_err(Failure::environment)?;
+        }
         let control = self.control;
         self.deallocate(&devices, control)?;
         let size_bytes = shapes[0].size_bytes;
