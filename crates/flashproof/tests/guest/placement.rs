@@ -116,41 +116,28 @@ fn injected(guest: &mut Guest) {
     // Each handle gets an empty reclaim unit, so that none is filled up in between.
     guest.ask("for pid in 0 1 2 3 4 5 6 7; do nvme fdp update $FDP0 --pids=$pid || exit; done");
     guest.start("injected", &run("injected"));
-    let readings = |guest: &mut Guest| {
-        let table = guest.ask("cat /data/injected/telemetry.csv");
-        let [host, media] = ["hbmw_bytes", "mbmw_bytes"].map(|name| column(&table, &format!(".fdp.{name}")));
-        let read = |cells: &(String, String)| Some((cells.0.parse::<u64>().ok()?, cells.1.parse::<u64>().ok()?));
-        host.into_iter().zip(media).filter_map(|cells| read(&cells)).collect::<Vec<_>>()
-    };
     guest.wait_until("grep -qs ^0, /data/injected/telemetry.csv");
     // All of a reclaim unit is written in one go. No tenant's data is there.
     guest.ask("nvme fdp update $FDP0 --pids=7");
-    // The drive is asked when the run begins, and every ten seconds.
-    let before = readings(guest).len();
-    while readings(guest).len() == before {
-        guest.ask("sleep 1");
-    }
     guest.ask("kill -TERM $(pidof flashproof)");
     let ended = guest.end("injected");
-    let readings = readings(guest);
-    let (first, last) = (readings[0], readings[readings.len() - 1]);
-    let counted = (last.0 - first.0, last.1 - first.1);
-    assert_eq!(counted.1 - counted.0, UNIT_BLOCKS * 512, "{counted:?}: {}", ended.stderr);
+    let host: u64 = written(guest, "injected").values().sum();
+    let media = host + UNIT_BLOCKS * 512;
+
+    let table = guest.ask("cat /data/injected/telemetry.csv");
+    let change = |name: &str| {
+        let cells = column(&table, &format!(".fdp.{name}"));
+        let read: Vec<u64> = cells.iter().filter_map(|cell| cell.parse().ok()).collect();
+        read[read.len() - 1] - read[0]
+    };
+    assert_eq!((change("hbmw_bytes"), change("mbmw_bytes")), (host, media), "{}", ended.stderr);
     let report = guest.run("flashproof report /data/injected --json").stdout;
     let report: Value = serde_json::from_str(&report).unwrap();
-    let counters = report["reports"][0]["counters"].as_array().unwrap().clone();
-    let change = |column: &str| {
-        let one =
-            counters.iter().find(|one| one["column"] == column).unwrap_or_else(|| panic!("{column} in {counters:?}"));
-        (one["last"].as_f64().unwrap() - one["first"].as_f64().unwrap()) as u64
-    };
-    assert_eq!((change("fdp.hbmw_bytes"), change("fdp.mbmw_bytes")), counted);
-    guest.run("flashproof report /data/injected --html /data/page.html");
-    let page = guest.ask("cat /data/page.html");
-    let (_, row) = page.split_once("WAF: bytes written to the media").expect("the page has a row of WAF");
-    let (row, _) = row.split_once("</tr>").unwrap();
-    let waf = format!("{:.2}", counted.1 as f64 / counted.0 as f64);
-    assert!(row.contains(&format!(">{waf}<")), "{waf}: {row}");
+    let waf = &report["reports"][0]["device_waf"][0];
+    assert_eq!((&waf["host_bytes"], &waf["media_bytes"]), (&json!(host), &json!(media)));
+    assert_eq!(waf["waf"], json!(media as f64 / host as f64));
+    let text = guest.run("flashproof report /data/injected").stdout;
+    assert!(text.contains(&format!(": {:.2} (FDP statistics", media as f64 / host as f64)), "{text}");
 }
 
 /// What nobody may write: the drive but for its partition.
