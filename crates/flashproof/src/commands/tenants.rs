@@ -70,6 +70,7 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
     let mut uneven = false;
     for (place, tenant) in tenants.tenants.iter().enumerate() {
         let steady = Steady::of(tenant, blocks(tenants, place, default)?).map_err(Failure::usage)?;
+        steady.check_fill(tenant).map_err(Failure::usage)?;
         let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
         let on = tenant.device.as_deref().or(default.map(DeviceName::as_str)).unwrap_or("-");
         uneven |= tenant.keys != load::workload::tenants::Keys::Uniform;

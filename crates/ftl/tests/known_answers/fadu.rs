@@ -13,7 +13,7 @@ const OCTILES: [f64; 8] = [4.426, 5.602, 4.872, 4.168, 3.482, 2.780, 2.076, 1.37
 const UNITS: u64 = 3_840_755_982_336 / 64 / (64 << 10) / 16 * 16;
 
 /// Write amplification by eighth of a pass, of a plain drive: mean of the fourth and fifth pass. With superblocks of a
-/// quarter to twice the size it comes out alike, at 8 to 9 % over-provisioning.
+/// half to twice the size it comes out alike, at 8 to 9 % over-provisioning.
 fn octiles(over_provisioning: f64) -> [f64; 8] {
     let unit_bytes = 64 << 10;
     let spec = Spec { unit_bytes, over_provisioning, ..Spec::of(UNITS * u64::from(unit_bytes)) };

@@ -206,9 +206,7 @@ impl Host {
     /// Errors: it cannot be, or its fill is more than defragmentation can live with.
     pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
         let steady = Steady::of(tenant, blocks)?;
-        if tenant.keys == Keys::Uniform {
-            steady.check_fill(tenant)?;
-        }
+        steady.check_fill(tenant)?;
         // What is not spread uniformly finds its own steady state, which can be denser than that of uniform keys.
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
         let mut host = Self::with(tenant, steady, spread, seed)?;
@@ -232,9 +230,7 @@ impl Host {
     /// Errors: as of [`Self::new`]. Above [`Steady::fill_max_loaded`] it can run out of space in its first turn.
     pub fn loaded(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
         let steady = Steady::of(tenant, blocks)?;
-        if tenant.keys == Keys::Uniform {
-            steady.check_fill(tenant)?;
-        }
+        steady.check_fill(tenant)?;
         Self::with(tenant, steady, false, seed)
     }
 

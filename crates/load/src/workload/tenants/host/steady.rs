@@ -14,7 +14,7 @@
 //! just loaded needs more, because its blocks are all of one age: until they cross the mark N ln(1 / x) records are
 //! written and few blocks freed, so 1 / (1 + ln(1 / x)), 59 %, is what it lives with whatever the number of records.
 
-use super::super::Tenant;
+use super::super::{Keys, Tenant};
 use super::HostError;
 use results::units::{self, Grouped};
 
@@ -98,10 +98,10 @@ impl Steady {
         f64::from(self.mark - 1) / f64::from(self.records_per_block)
     }
 
-    /// Refuses a fill with which uniform updates run out of blocks.
-    pub(super) fn check_fill(&self, tenant: &Tenant) -> Result<(), HostError> {
+    /// Refuses a fill with which uniform updates run out of blocks. What other keys make of it shows when they are modelled.
+    pub fn check_fill(&self, tenant: &Tenant) -> Result<(), HostError> {
         let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
-        if tenant.fill <= self.fill_max {
+        if tenant.fill <= self.fill_max || tenant.keys != Keys::Uniform {
             return Ok(());
         }
         Err(HostError::TooFull(format!(
