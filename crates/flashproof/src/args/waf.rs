@@ -17,6 +17,9 @@ pub struct WafArgs {
     /// 7 % over-provisioning, 32 KiB units and a handle a tenant]
     #[arg(long, value_name = "DEVICE")]
     pub on: Option<String>,
+    /// Beside what is measured on a real drive: the same predicted for this simulated one, sim:ftl+...
+    #[arg(long, value_name = "DEVICE", requires = "on")]
+    pub predict: Option<String>,
     /// Arrangements: a drive each, one drive without handles, one drive with a placement handle each
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub arrange: Vec<Arrangement>,
@@ -93,6 +96,8 @@ Examples:
   flashproof waf tenants.toml --html waf.html --sweep op,fill,handles    where the cliffs are, in charts
   flashproof waf tenants.toml --dwpd 1 --json             years to the rated endurance, for a program
   flashproof waf tenants.toml --on /dev/nvme1n1 --erase S64ANX0T402    measured: without handles, then with them; ERASES it
+  flashproof waf tenants.toml --on /dev/nvme1n1 --erase S64ANX0T402 --predict sim:ftl+capacity=7.68TB+op=14.5%+unit=32KiB+handles=4
+                                                          and predicted, in the columns beside it
   flashproof waf --probe sim:ftl+handles=3+append=per-handle+isolation=persistently    do handles isolate?
   flashproof waf --probe /dev/nvme1n1 --out probe.json    of a real drive with FDP; ERASES it, writes ten times its size
   flashproof waf --how /dev/nvme1n1                       the commands that give a namespace handles, for you to run

@@ -24,7 +24,8 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     // Broken off by a signal after some seconds: what was found until then is told.
     guest.start(
         "waf",
-        "flashproof waf /tmp/t.toml --on $FDP0 --erase FDP0 --arrange fdp --out /data/waf --json & echo $! >/tmp/pid; wait $!",
+        "flashproof waf /tmp/t.toml --on $FDP0 --erase FDP0 --arrange fdp --out /data/waf --json \
+         --predict sim:ftl+capacity=256MiB+unit=32KiB+superblock=1MiB+handles=2+append=per-handle & echo $! >/tmp/pid; wait $!",
     );
     guest.wait_until("grep -qs ^0, /data/waf/fdp/telemetry.csv");
     // All of a reclaim unit is written in one go, by a handle that no tenant has.
@@ -40,6 +41,9 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
         (&fdp["arrangement"], &fdp["counted"]["drives"][0]["logical_bytes"]),
         (&json!("fdp"), &json!(DRIVE_BYTES))
     );
+    let predicted = &told["arrangements"][1];
+    assert_eq!(predicted["arrangement"], json!("fdp, predicted"), "{told:#}");
+    assert!(predicted["waf"].as_f64().is_some_and(|waf| waf >= 1.0), "{predicted:#}");
     let octiles = fdp["counted"]["drives"][0]["octiles"].as_array().unwrap();
     assert!(octiles.len() >= 2, "{fdp:#}");
     let [host, media] = ["host", "media"].map(|counter| {

@@ -34,6 +34,9 @@ use std::process::ExitCode;
 /// Seed where nobody names one: the same command gives the same result.
 const SEED: u64 = 1;
 
+/// What a column is called that stands beside a measured one.
+const PREDICTED: &str = ", predicted";
+
 /// Runs the experiment, or the probe.
 pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
     if let Some(device) = &args.how {
@@ -67,8 +70,28 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
         remarks: Vec::new(),
     };
     let ended = match on.parse::<DeviceName>().map_err(Failure::usage)? {
-        DeviceName::Path(device) => measure::run(args, &device, &tenants, &text, &mut report),
-        DeviceName::Simulated(..) => simulate(args, tenants, on, &mut report).map(|()| 0),
+        DeviceName::Path(device) => {
+            let predicted = args.predict.as_ref().map(|on| predict(args, &tenants, on, &report)).transpose()?;
+            let ended = measure::run(args, &device, &tenants, &text, &mut report);
+            if let Some(predicted) = predicted.filter(|_| !report.arrangements.is_empty()) {
+                report.arrangements.extend(predicted.arrangements);
+                report.assumptions.extend(predicted.assumptions);
+                report.remarks.extend(predicted.remarks);
+            }
+            ended
+        }
+        DeviceName::Simulated(..) => {
+            refuse(
+                &[
+                    ("--duration", args.duration.is_some()),
+                    ("--out", args.out.is_some()),
+                    ("--erase", !args.erase.is_empty()),
+                    ("--predict", args.predict.is_some()),
+                ],
+                "with a simulated drive - leave it out, or name a real drive by --on",
+            )?;
+            simulate(args, tenants, on, &mut report).map(|()| 0)
+        }
     };
     // What was found before it ended is shown.
     if report.arrangements.is_empty() {
@@ -110,12 +133,19 @@ fn refuse(options: &[(&str, bool)], why: &str) -> Result<(), Failure> {
     }
 }
 
+/// What `tenants` come to on the simulated drive `on`, each column and assumption marked as predicted, in a report like `empty`.
+fn predict(args: &WafArgs, tenants: &Tenants, on: &str, empty: &WafReport) -> Result<WafReport, Failure> {
+    let mut report = empty.clone();
+    simulate(args, tenants.clone(), on.to_owned(), &mut report)?;
+    report.arrangements.iter_mut().for_each(|one| one.arrangement += PREDICTED);
+    // What the tenants are is the same.
+    report.assumptions.drain(..tenants.tenants.len());
+    report.assumptions.iter_mut().for_each(|one| one.name += PREDICTED);
+    Ok(report)
+}
+
 /// Adds to `report` what `tenants` come to on the simulated drive `on`.
 fn simulate(args: &WafArgs, tenants: Tenants, on: String, report: &mut WafReport) -> Result<(), Failure> {
-    refuse(
-        &[("--duration", args.duration.is_some()), ("--out", args.out.is_some()), ("--erase", !args.erase.is_empty())],
-        "with a simulated drive - leave it out, or name a real drive by --on",
-    )?;
     let (base, drive) = simulated(&on)?;
     let setup = Setup {
         seed: report.seed,
