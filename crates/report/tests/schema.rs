@@ -1,4 +1,4 @@
-//! The JSON of reports is what `docs/report.schema.json` says, and that is made from the types.
+//! The JSON of reports is what `docs/report.schema.json` and `docs/waf.schema.json` say, and those are made from the types.
 //!
 //! The validators that there are bring 60 crates along, so the dozen keywords that the schema uses are
 //! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
@@ -6,14 +6,17 @@
 mod support;
 
 use report::document::Document;
+use report::waf::{Arranged, FORMAT_VERSION, WafReport, Worn};
 use results::finding::{Finding, Level};
 use results::judge::Outcome;
 use results::series::{Purpose, Series};
+use results::waf::{Bytes, Drive, Found, TenantBytes};
 use serde_json::Value;
 use std::fs;
 use support::{SHORT, Shape, write_run, write_series};
 
 const SCHEMA: &str = include_str!("../../../docs/report.schema.json");
+const WAF_SCHEMA: &str = include_str!("../../../docs/waf.schema.json");
 
 /// What is wrong with `value` by `schema`, with its place; empty when nothing is.
 fn mistakes(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
@@ -109,15 +112,48 @@ fn assert_valid(document: &Document) -> Value {
 }
 
 #[test]
-fn the_schema_in_the_documentation_is_that_of_the_types() {
-    let schema = Document::schema().unwrap();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.schema.json");
-        fs::write(file, &schema).unwrap();
-        return;
+fn the_schemas_in_the_documentation_are_those_of_the_types() {
+    for (name, schema, written) in
+        [("report.schema.json", Document::schema(), SCHEMA), ("waf.schema.json", WafReport::schema(), WAF_SCHEMA)]
+    {
+        let schema = schema.unwrap();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR")), &schema).unwrap();
+        } else {
+            let hint = format!("docs/{name} is out of date: UPDATE_DOCS=1 cargo test -p report --test schema");
+            assert!(schema == written, "{hint}");
+        }
     }
-    let hint = "docs/report.schema.json is out of date: UPDATE_DOCS=1 cargo test -p report --test schema";
-    assert!(schema == SCHEMA, "{hint}");
+}
+
+#[test]
+fn write_amplification_is_what_its_schema_says() {
+    let octile = Bytes { host: 8, media: 12, erased: 4 };
+    let drives = vec![Drive { name: "all".into(), logical_bytes: 64, octiles: vec![octile; 48] }];
+    let tenants = vec![TenantBytes { name: "a".into(), client: 200, defrag: 184 }];
+    let counted = Found { drives, tenants, steady_after: Some(6) };
+    let erase_histogram = [(3, 1), (4, 5), (6, 1)].map(|(erases, superblocks)| Worn { erases, superblocks }).to_vec();
+    let arrangements = vec![Arranged { erase_histogram, ..Arranged::of("shared", counted, None) }];
+    let report = WafReport {
+        format_version: FORMAT_VERSION,
+        made_by: "flashproof".into(),
+        tenants: "t.toml".into(),
+        seed: 1,
+        assumptions: Vec::new(),
+        arrangements,
+        sweeps: Vec::new(),
+        remarks: Vec::new(),
+    };
+    let schema: Value = serde_json::from_str(WAF_SCHEMA).unwrap();
+    let mut value: Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+    assert_eq!(mistakes(&schema, &schema, &value, ""), Vec::<String>::new());
+    assert_eq!(
+        (&value["arrangements"][0]["waf"], &value["arrangements"][0]["erase_histogram"][1]["superblocks"]),
+        (&1.5.into(), &5.into())
+    );
+    assert!(report.text().contains("3-6, median 4"), "{}", report.text());
+    value["arrangements"][0]["counted"]["drives"] = 1.into();
+    assert_eq!(mistakes(&schema, &schema, &value, "").len(), 1);
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub struct Arranged {
     pub media_bytes: u64,
     /// Superblocks erased; none: a real drive that does not count them.
     pub erases: Option<u64>,
+    /// How many superblocks were erased how often since the drives were new; empty: a real drive does not say.
+    pub erase_histogram: Vec<Worn>,
     /// What stores wrote for each byte of their clients.
     pub engine_wa: Option<f64>,
     /// WAF of the drives when it was steady; none: it never was.
@@ -69,6 +71,15 @@ pub struct Arranged {
     pub waf_by_drive: Vec<Option<f64>>,
     /// What clients waited for; none: that was not measured.
     pub timed: Option<Timed>,
+}
+
+/// Superblocks that were erased equally often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Worn {
+    /// How often each was.
+    pub erases: u32,
+    /// How many they are.
+    pub superblocks: u32,
 }
 
 /// One assumption, varied.
@@ -107,6 +118,7 @@ impl Arranged {
             defrag_bytes: sum(|tenant| tenant.defrag),
             media_bytes: counted.total().media,
             erases: None,
+            erase_histogram: Vec::new(),
             engine_wa,
             waf,
             total_wa: waf.zip(engine_wa).map(|(device, engine)| device * engine),
@@ -148,6 +160,9 @@ impl WafReport {
             row(&name, &|one| p999(one).into());
         }
         row("erases", &|one| one.erases.map_or("-".to_owned(), |erases| units::Grouped(erases).to_string()).into());
+        if self.arrangements.iter().any(|one| !one.erase_histogram.is_empty()) {
+            row("erases of a superblock", &|one| spread(&one.erase_histogram).into());
+        }
         if self.arrangements.iter().any(|one| one.years.is_some()) {
             row("years to the rated endurance", &|one| one.years.map_or("-".to_owned(), units::number).into());
         }
@@ -268,7 +283,24 @@ impl WafReport {
     }
 }
 
-/// With two digits behind the point, as amplification is told.
+/// The least, the median and the most of a histogram of erases, which ascends.
+fn spread(histogram: &[Worn]) -> String {
+    let all: u64 = histogram.iter().map(|worn| u64::from(worn.superblocks)).sum();
+    let mut below = 0;
+    let median = histogram.iter().find(|worn| {
+        below += u64::from(worn.superblocks);
+        2 * below >= all
+    });
+    match (histogram, median) {
+        ([least, ..], Some(median)) => {
+            let most = histogram.last().unwrap_or(least);
+            format!("{}-{}, median {}", least.erases, most.erases, median.erases)
+        }
+        _ => "-".to_owned(),
+    }
+}
+
+/// With two digits behind the point, as amplification is written.
 fn factor(factor: Option<f64>) -> String {
     factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"))
 }

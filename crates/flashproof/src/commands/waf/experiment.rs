@@ -2,11 +2,13 @@
 
 use crate::console;
 use engine::sim::{DriveSpec, FtlDrive};
+use ftl::Ftl;
 use load::waf::{self, Arrangement, Experiment, Interleaving, Layout, WafError};
 use load::workload::tenants::{self, Tenants};
-use report::waf::{Arranged, Latency, Timed};
+use report::waf::{Arranged, Latency, Timed, Worn};
 use results::cell::{Backlog, Cell, StreamInfo};
 use results::units;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How often it is told how far it is.
@@ -58,11 +60,20 @@ pub fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, Str
     let erases = counted.drives.iter().zip(&layout.drives).map(|(drive, of)| {
         drive.octiles.iter().map(|octile| octile.erased).sum::<u64>() / of.drive.spec.superblock_bytes
     });
+    let mut worn = BTreeMap::new();
+    for (erases, superblocks) in experiment.drives().iter().flat_map(Ftl::erase_histogram) {
+        *worn.entry(*erases).or_default() += superblocks;
+    }
+    let erase_histogram = worn.into_iter().map(|(erases, superblocks)| Worn { erases, superblocks }).collect();
     let timed = match counted.steady_after {
         Some(_) if setup.timed => Some(with_time(waf::timed(experiment, &layout, &setup.base, setup.seed)?)),
         _ => None,
     };
-    let arranged = Arranged { erases: Some(erases.sum()), ..Arranged::of(&arrangement.to_string(), counted, timed) };
+    let arranged = Arranged {
+        erases: Some(erases.sum()),
+        erase_histogram,
+        ..Arranged::of(&arrangement.to_string(), counted, timed)
+    };
     Ok((arranged, shapes))
 }
 
