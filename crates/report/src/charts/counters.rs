@@ -1,7 +1,7 @@
 //! What drives count of themselves: before and after a run, and the write amplification that follows.
 
 use super::telemetry::devices;
-use super::timeline::Timeline;
+use super::timeline::{Fall, Timeline};
 use results::telemetry::{Column, Source};
 use results::units;
 use results::waf::{Bytes, WentBack};
@@ -52,15 +52,6 @@ pub struct Change {
     pub last: f64,
     /// Its first fall; null if it never fell. Counters that only rise fall when a drive was reset.
     pub fell: Option<Fall>,
-}
-
-/// A value that was less than the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Fall {
-    /// What it was.
-    pub before: f64,
-    /// What it was then.
-    pub after: f64,
 }
 
 /// Write amplification of a drive during the run, as its own counters have it.

@@ -3,11 +3,12 @@
 //! A point knows the mean, least and most of its intervals. Nobody knows beforehand how long a run became, so bins double their width whenever there are too
 //! many: between half of the points and all of them are left, each over 2^n intervals.
 
-use super::counters::Fall;
 use super::{Detail, Points};
 use results::judge::CellCounts;
 use results::run_dir::{IntervalRecord, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
 
 /// A column of telemetry.
@@ -22,6 +23,15 @@ pub(crate) struct ColumnLine {
     pub(crate) ends: Option<(f64, f64)>,
     /// The values around its first fall.
     pub(crate) fell: Option<Fall>,
+}
+
+/// A value that was less than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Fall {
+    /// What it was.
+    pub before: f64,
+    /// What it was then.
+    pub after: f64,
 }
 
 /// What one stream did.
