@@ -58,6 +58,16 @@ pub struct Settings {
     pub drain_ns: u64,
 }
 
+impl Settings {
+    /// Those of a run that lasts until its streams have ended, however long that takes, and ends at the first error.
+    pub fn until_done(pacing: Pacing) -> Self {
+        Self { duration_ns: u64::MAX / 4, max_lag_ns: 0, errors_max: 0, pacing, drain_ns: DRAIN_UNTIL_DONE_NS }
+    }
+}
+
+/// How long operations may take to come back when a run that lasts until it is done is broken off.
+const DRAIN_UNTIL_DONE_NS: u64 = 30_000_000_000;
+
 /// Longest sleep, so that a signal is answered.
 const SLEEP_MAX_NS: u64 = 100_000_000;
 

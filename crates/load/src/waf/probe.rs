@@ -391,16 +391,21 @@ mod tests {
     use super::*;
     use ftl::{Append, Firmware, Isolation, Spec, Victim};
 
-    fn probed(change: impl FnOnce(&mut Spec)) -> Probe {
-        let mut spec = Spec {
+    /// A drive of so many bytes that keeps its three handles apart.
+    fn isolating(bytes: u64) -> Spec {
+        Spec {
             unit_bytes: 32 << 10,
             superblock_bytes: 1 << 20,
             over_provisioning: 0.1,
             handles: 3,
             append: Append::PerHandle,
             isolation: Isolation::Persistently,
-            ..Spec::of(512 << 20)
-        };
+            ..Spec::of(bytes)
+        }
+    }
+
+    fn probed(change: impl FnOnce(&mut Spec)) -> Probe {
+        let mut spec = isolating(512 << 20);
         change(&mut spec);
         let mut drive = Simulated::new(Ftl::new(&spec, 5).unwrap(), 128 << 10);
         let (probe, ended) = probe(&mut drive, spec.handles, 9);
@@ -490,15 +495,7 @@ mod tests {
 
     /// Of a drive that isolates and shows `shown` in place of its counters.
     fn odd(writes: u64, shown: impl FnMut(Bytes) -> Bytes) -> (Probe, Option<String>) {
-        let spec = Spec {
-            unit_bytes: 32 << 10,
-            superblock_bytes: 1 << 20,
-            over_provisioning: 0.1,
-            handles: 3,
-            append: Append::PerHandle,
-            isolation: Isolation::Persistently,
-            ..Spec::of(128 << 20)
-        };
+        let spec = isolating(128 << 20);
         let drive = Simulated::new(Ftl::new(&spec, 5).unwrap(), 128 << 10);
         let (probe, ended) = probe(&mut Odd { drive, shown, writes_left: writes }, 3, 9);
         (probe, ended.err().map(|ended| ended.to_string()))

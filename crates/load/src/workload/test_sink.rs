@@ -1,11 +1,18 @@
-//! For tests: counts what was recorded.
+//! For tests: runs a plan on a drive model in virtual time, and counts what was recorded.
 
-use crate::run::{Failure, Sink, SinkError};
-use results::cell::Interval;
+use crate::plan::Plan;
+use crate::run::{Control, Failure, Pacing, Run, Settings, Sink, SinkError, run};
+use crate::stream::Stream;
+use crate::workload::RunPlan;
+use engine::sim::{DriveModel, SimEngine};
+use results::cell::{Interval, Layout};
+use std::sync::Arc;
+
+const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Operations by cell.
 #[derive(Default)]
-pub(super) struct Counted(pub(super) Vec<u64>);
+struct Counted(Vec<u64>);
 
 impl Sink for Counted {
     fn ready(&mut self) -> Result<(), SinkError> {
@@ -21,4 +28,23 @@ impl Sink for Counted {
     fn failure(&mut self, _: &Failure) {}
 
     fn idle(&mut self) {}
+}
+
+/// Runs `plan` for its time, each shard on a drive of `drive`; its layout, and what was done, cell by cell.
+pub(super) fn count<S, D>(plan: RunPlan<S>, duration_sec: u64, drive: impl Fn() -> D + Sync) -> (Layout, Vec<u64>)
+where
+    S: Stream + Send,
+    D: DriveModel,
+{
+    let settings = Settings {
+        duration_ns: duration_sec * NS_PER_SEC,
+        max_lag_ns: 0,
+        errors_max: 0,
+        pacing: Pacing::Spin,
+        drain_ns: NS_PER_SEC,
+    };
+    let what = Run { layout: plan.layout, settings, interval_ns: NS_PER_SEC, control: Arc::new(Control::default()) };
+    let mut counted = Counted::default();
+    run(&what, plan.shards, |_: &Plan<S>| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
+    (what.layout, counted.0)
 }

@@ -26,9 +26,6 @@ use std::time::Instant;
 /// How often the screen hears of progress.
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// How long operations in flight may take to come back when the preparation is broken off.
-const DRAIN_NS: u64 = 30_000_000_000;
-
 /// Bytes discarded at once, so that progress shows and a signal is answered.
 const DISCARD_BYTES: u64 = 16 << 30;
 
@@ -192,13 +189,7 @@ impl Job {
         workload
             .build(&self.devices.shapes(), &choices, &mut plan)
             .map_err(|error| Broken::Environment(format!("{}: {error}", self.name)))?;
-        let settings = Settings {
-            duration_ns: u64::MAX / 4,
-            max_lag_ns: 0,
-            errors_max: 0,
-            pacing: facts.pacing(),
-            drain_ns: DRAIN_NS,
-        };
+        let settings = Settings::until_done(facts.pacing());
         let what = Run { layout: plan.layout, settings, interval_ns: INTERVAL_NS, control: self.control.clone() };
         let mut tracker = Tracker::new(&mut self.prepared, &self.ledger, &self.status, mark.map(Arc::as_ref));
         let ran = self.engine.run(&what, plan.shards, &self.devices, 1, &facts, &mut tracker);

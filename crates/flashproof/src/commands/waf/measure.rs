@@ -44,9 +44,6 @@ const DEALLOCATED_BYTES: u64 = 16 << 30;
 /// How often it is told how far the first writes are.
 const TOLD: Duration = Duration::from_secs(10);
 
-/// How long operations may take to come back when the first writes are broken off.
-const DRAIN_NS: u64 = 30_000_000_000;
-
 /// Most I/O errors of a run, as of any test.
 const ERRORS_MAX: u64 = 1_000;
 
@@ -250,13 +247,7 @@ impl Measured<'_> {
             all += fill.bytes(size_bytes).map_err(Failure::usage)?;
         }
         let facts = EngineFacts::unpaced(&engine);
-        let settings = Settings {
-            duration_ns: u64::MAX / 4,
-            max_lag_ns: 0,
-            errors_max: 0,
-            pacing: facts.pacing(),
-            drain_ns: DRAIN_NS,
-        };
+        let settings = Settings::until_done(facts.pacing());
         let what = Run { layout: plan.layout, settings, interval_ns: 1_000_000_000, control: control.clone() };
         let mut filling = Progress {
             what: format!("{}: writing each space once", self.arrangement),

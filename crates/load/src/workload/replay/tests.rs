@@ -3,10 +3,9 @@
 use super::*;
 use crate::factor::Factor;
 use crate::plan::Plan;
-use crate::run::{Control, Run, Settings, run};
-use crate::workload::test_sink::Counted;
+use crate::workload::test_sink::count;
 use device::observe::trace::{EventOp, Request as Traced, Requests};
-use engine::sim::{Done, DriveModel, SimEngine};
+use engine::sim::{Done, DriveModel};
 use std::sync::Mutex;
 use sys::op::{Op, Outcome};
 
@@ -173,21 +172,12 @@ fn on_virtual_time_each_operation_reaches_the_drive_at_its_instant() {
     let replay = replay("1", 1);
     let (plan, _) = plan(&replay, shape(1 << 30, 512), 1).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let settings = Settings {
-        duration_ns: replay.spec().duration_sec * NS_PER_SEC,
-        max_lag_ns: 0,
-        errors_max: 0,
-        pacing: crate::run::Pacing::Spin,
-        drain_ns: NS_PER_SEC,
-    };
-    let what = Run { layout: plan.layout, settings, interval_ns: NS_PER_SEC, control: Arc::new(Control::default()) };
-    let mut counted = Counted::default();
-    let engine = |_: &Plan<Playback>| Ok(SimEngine::new(vec![Ledger { seen: seen.clone(), done: Vec::new() }]));
-    run(&what, plan.shards, engine, &mut counted).unwrap();
+    let ledger = || Ledger { seen: seen.clone(), done: Vec::new() };
+    let (layout, counted) = count(plan, replay.spec().duration_sec, ledger);
     let mut seen = std::mem::take(&mut *seen.lock().unwrap());
     seen.sort_unstable();
     assert_eq!(seen, expected(1));
-    let names: Vec<_> = what.layout.streams.iter().map(|stream| (stream.name.as_str(), stream.judged)).collect();
+    let names: Vec<_> = layout.streams.iter().map(|stream| (stream.name.as_str(), stream.judged)).collect();
     assert_eq!(
         names,
         [
@@ -200,7 +190,7 @@ fn on_virtual_time_each_operation_reaches_the_drive_at_its_instant() {
         ]
     );
     let of = |class: Class| replay.trace.totals(class).0;
-    assert_eq!(counted.0, replay.trace.classes().into_iter().map(of).collect::<Vec<_>>());
+    assert_eq!(counted, replay.trace.classes().into_iter().map(of).collect::<Vec<_>>());
 }
 
 #[test]

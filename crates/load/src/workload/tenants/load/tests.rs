@@ -1,15 +1,11 @@
 //! What tenants ask for reaches the drive: counts, places and handles, on a drive that writes down what it is told.
 
 use super::*;
-use crate::plan::Plan;
-use crate::run::{Control, Run, Settings, run};
-use crate::workload::test_sink::Counted;
-use engine::sim::{Done, DriveModel, SimEngine};
+use crate::workload::test_sink::count;
+use engine::sim::{Done, DriveModel};
 use proptest::prelude::*;
 use std::sync::Mutex;
 use sys::op::Op;
-
-const NS_PER_SEC: u64 = 1_000_000_000;
 
 const TWO: &str = "
 operations-per-sec = 30_000
@@ -91,19 +87,10 @@ fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
     let loads = loads(text);
     let plan = plan(&loads, &shape(size_bytes), 1).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let settings = Settings {
-        duration_ns: loads[0].spec().duration_sec * NS_PER_SEC,
-        max_lag_ns: 0,
-        errors_max: 0,
-        pacing: crate::run::Pacing::Spin,
-        drain_ns: NS_PER_SEC,
-    };
-    let what = Run { layout: plan.layout, settings, interval_ns: NS_PER_SEC, control: Arc::new(Control::default()) };
-    let mut counted = Counted::default();
-    let engine = |_: &Plan<TenantStream>| Ok(SimEngine::new(vec![Ledger { seen: seen.clone(), done: Vec::new() }]));
-    run(&what, plan.shards, engine, &mut counted).unwrap();
+    let ledger = || Ledger { seen: seen.clone(), done: Vec::new() };
+    let (layout, counted) = count(plan, loads[0].spec().duration_sec, ledger);
     let seen = std::mem::take(&mut *seen.lock().unwrap());
-    (what.layout.streams.into_iter().zip(counted.0).collect(), seen)
+    (layout.streams.into_iter().zip(counted).collect(), seen)
 }
 
 #[test]
