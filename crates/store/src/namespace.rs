@@ -1,0 +1,126 @@
+//! What a store is told of its namespace and its space, and what it tells of itself.
+
+use std::ops::Range;
+use sys::buffer::Buf;
+use sys::op::{Op, TargetId};
+
+/// A namespace's settings, by the names that the server's configuration has for them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    /// `write-block-size`: bytes of a write block, a power of two from 32 KiB to 8 MiB.
+    pub write_block_bytes: u32,
+    /// `defrag-lwm-pct`: a block of which less is live is collected, percent.
+    pub defrag_lwm_pct: u8,
+    /// `defrag-sleep`: time between two blocks that are collected, us.
+    pub defrag_sleep_us: u32,
+    /// `flush-max-ms`: how long a buffer waits to be full; 0: for ever.
+    pub flush_max_ms: u32,
+    /// `post-write-queue`: blocks that stay in memory after they were written.
+    pub post_write_blocks: u32,
+    /// `max-write-cache`: bytes that wait to be written before writes are refused.
+    pub max_write_cache_bytes: u64,
+    /// `commit-to-device`: a write is answered when it is on the device.
+    pub commit_to_device: bool,
+    /// `default-ttl`: seconds; 0: for ever.
+    pub default_ttl_sec: u32,
+    /// `nsup-period`: seconds between two searches for expired records; 0: never.
+    pub nsup_period_sec: u32,
+    /// `single-bin`: records have one bin without a name.
+    pub single_bin: bool,
+    /// `min-avail-pct` and its kind: writes stop when less of the blocks is free, percent.
+    pub min_avail_pct: u8,
+    /// `memory-size`: bytes for the index of the whole namespace.
+    pub memory_bytes: u64,
+}
+
+impl Namespace {
+    /// One with the server's defaults.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            write_block_bytes: 128 << 10,
+            defrag_lwm_pct: 50,
+            defrag_sleep_us: 1_000,
+            flush_max_ms: 1_000,
+            post_write_blocks: 256,
+            max_write_cache_bytes: 64 << 20,
+            commit_to_device: false,
+            default_ttl_sec: 0,
+            nsup_period_sec: 120,
+            single_bin: false,
+            min_avail_pct: 5,
+            memory_bytes: 4 << 30,
+        }
+    }
+}
+
+/// A store's space on one device: the blocks of one core. The device's header is before the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Space {
+    /// The device in the engine.
+    pub target: TargetId,
+    /// Bytes of the device that are the store's.
+    pub range: Range<u64>,
+    /// The device's smallest direct I/O, bytes.
+    pub min_io_bytes: u32,
+}
+
+/// What carries out a store's I/O.
+pub trait Disk {
+    /// The clock, ns. Never runs backwards.
+    fn now(&mut self) -> u64;
+
+    /// Takes an operation; whoever owns the engine brings its completion back to the store.
+    fn submit(&mut self, op: Op);
+
+    /// A buffer from the engine's memory, or `None` when that is used up.
+    fn buffer(&mut self, len: usize) -> Option<Buf>;
+}
+
+/// What a store counts, as the real server does. Counters since the start unless they say otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Records now.
+    pub objects: u64,
+    /// Tombstones now.
+    pub tombstones: u64,
+    /// Of each device of the store.
+    pub devices: Vec<DeviceStatistics>,
+    /// Records that expired.
+    pub expired: u64,
+    /// Reads of records that memory answered.
+    pub cache_reads: u64,
+    /// Reads of records from a device.
+    pub device_reads: u64,
+    /// Writes refused for want of space.
+    pub stop_writes: bool,
+}
+
+/// Of one device, in write blocks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceStatistics {
+    /// Bytes of live records.
+    pub used_bytes: u64,
+    /// Free blocks now.
+    pub free_wblocks: u64,
+    /// Of them those never written.
+    pub pristine_wblocks: u64,
+    /// Blocks waiting to be written now.
+    pub write_q: u64,
+    /// Blocks that clients filled and that were written.
+    pub writes: u64,
+    /// Blocks waiting to be collected now.
+    pub defrag_q: u64,
+    /// Blocks queued to be collected.
+    pub defrag_reads: u64,
+    /// Blocks that collecting wrote.
+    pub defrag_writes: u64,
+    /// Queued blocks that were empty before they were read.
+    pub defrag_io_skips: u64,
+    /// Blocks that were free without having been queued.
+    pub direct_frees: u64,
+    /// Writes of buffers that were not full.
+    pub partial_writes: u64,
+}
