@@ -81,6 +81,24 @@ pub enum Outcome {
     Errno(i32),
     /// An NVMe status, from passthrough, which has no error number.
     Nvme(Status),
+    /// A record engine's result code, other than 0.
+    Result(u8),
+    /// A record was read whose write, by its number, lies before the last that was acknowledged.
+    Older {
+        /// The number of the write that was acknowledged.
+        acknowledged: u32,
+        /// That of the write that was found; 0: one before the run.
+        found: u32,
+    },
+    /// A record was read in which other bytes stand than were written.
+    Differs {
+        /// First byte of the value that differs.
+        at: u32,
+        /// What was written there.
+        expected: u8,
+        /// What was found; `None`: the value ends before.
+        found: Option<u8>,
+    },
 }
 
 impl Outcome {
@@ -103,8 +121,50 @@ impl fmt::Display for Outcome {
             Self::Short(bytes) => write!(f, "only {bytes} bytes moved"),
             Self::Errno(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
             Self::Nvme(status) => write!(f, "{status}"),
+            Self::Result(code) => match result_word(*code) {
+                Some(word) => write!(f, "result code {code}: {word}"),
+                None => write!(f, "result code {code}"),
+            },
+            Self::Older { acknowledged, found: 0 } => {
+                write!(f, "what stood there before the run, not write {acknowledged}, which was acknowledged")
+            }
+            Self::Older { acknowledged, found } => {
+                write!(f, "write {found} of this record, older than write {acknowledged}, which was acknowledged")
+            }
+            Self::Differs { at, expected, found: Some(found) } => {
+                write!(f, "byte {at} of the value is 0x{found:02x}, not 0x{expected:02x} as written")
+            }
+            Self::Differs { at, expected, found: None } => {
+                write!(f, "the value ends before its byte {at}, which was written as 0x{expected:02x}")
+            }
         }
     }
+}
+
+/// What a result code of Aerospike's protocol says, of those that single-record transactions meet.
+pub fn result_word(code: u8) -> Option<&'static str> {
+    Some(match code {
+        0 => "done",
+        1 => "the server failed",
+        2 => "no such record",
+        3 => "another generation than demanded",
+        4 => "bad parameter",
+        5 => "the record exists",
+        8 => "out of space: writes have stopped",
+        9 => "timed out at the server",
+        11 => "partition unavailable on this node",
+        12 => "bin of another type",
+        13 => "record too big",
+        14 => "hot key: too many transactions wait for the record",
+        16 => "not supported by the server",
+        18 => "device overload",
+        20 => "no such namespace",
+        21 => "bin name too long",
+        22 => "operation forbidden now",
+        26 => "operation not applicable to the value",
+        80 => "not authenticated",
+        _ => return None,
+    })
 }
 
 /// A finished operation.
@@ -122,4 +182,27 @@ pub struct Completion {
     pub completed_ns: u64,
     /// How long before `completed_ns` it can have been complete without being seen.
     pub unseen_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_record_engine_answered_is_said_in_words() {
+        for (outcome, text) in [
+            (Outcome::Result(18), "result code 18: device overload"),
+            (Outcome::Result(200), "result code 200"),
+            (
+                Outcome::Older { acknowledged: 3, found: 2 },
+                "write 2 of this record, older than write 3, which was acknowledged",
+            ),
+            (
+                Outcome::Differs { at: 9, expected: 0x41, found: Some(0) },
+                "byte 9 of the value is 0x00, not 0x41 as written",
+            ),
+        ] {
+            assert_eq!(outcome.to_string(), text);
+        }
+    }
 }
