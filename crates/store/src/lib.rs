@@ -17,6 +17,7 @@ mod namespace;
 pub mod ops;
 mod record_store;
 mod transaction;
+pub mod wire;
 
 pub use digest::{Digest, PARTITIONS, digest, partition};
 pub use namespace::{Disk, Namespace, Space, Statistics};

@@ -39,8 +39,14 @@ impl ResultCode {
     pub const BIN_NAME: Self = Self(21);
     /// Not done by this server.
     pub const UNSUPPORTED: Self = Self(16);
+    /// Only the real server's Enterprise Edition does it.
+    pub const ENTERPRISE_ONLY: Self = Self(25);
     /// The value is not fit for the operation.
     pub const OP_NOT_APPLICABLE: Self = Self(26);
+    /// There is no login.
+    pub const NO_SECURITY: Self = Self(51);
+    /// More keys in a batch than are accepted.
+    pub const BATCH_REQUESTS: Self = Self(151);
 }
 
 /// What must be true of there being a record.

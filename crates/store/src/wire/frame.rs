@@ -1,0 +1,125 @@
+//! Frames: a version, what is in it, and how long it is, then the body.
+//!
+//! ```text
+//! u8 version 2 | u8 kind | u48 bytes of the body | body      big-endian
+//! ```
+
+use thiserror::Error;
+
+/// Bytes before the body.
+pub const HEADER_BYTES: usize = 8;
+
+/// The only version there is.
+const VERSION: u8 = 2;
+
+/// Longest body that the real server accepts. Source: its `proto.h`, `PROTO_SIZE_MAX`.
+pub const BODY_BYTES_MAX: usize = 128 << 20;
+
+/// What a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Names, and in the reply their values: text.
+    Info = 1,
+    /// A login or the like.
+    Security = 2,
+    /// A transaction, a batch, or one of what is not done.
+    Message = 3,
+    /// A message, compressed.
+    Compressed = 4,
+}
+
+/// Bytes that are none of the protocol: their connection is to be closed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// Another version.
+    #[error("a frame of version {0}, expected {VERSION}")]
+    Version(u8),
+    /// No such kind.
+    #[error("a frame of kind {0}, expected 1 to 4")]
+    Kind(u8),
+    /// Longer than allowed.
+    #[error("a frame of {bytes} bytes, at most {limit} are accepted")]
+    Length {
+        /// What its header says.
+        bytes: u64,
+        /// The limit.
+        limit: usize,
+    },
+    /// A body that is not what its own counts say.
+    #[error("a message whose {0} do not fit in it")]
+    Body(&'static str),
+}
+
+/// What the header of a frame says: its kind, and the bytes of its body, at most `limit`.
+pub fn header(bytes: [u8; HEADER_BYTES], limit: usize) -> Result<(Kind, usize), Malformed> {
+    if bytes[0] != VERSION {
+        return Err(Malformed::Version(bytes[0]));
+    }
+    let kind = match bytes[1] {
+        1 => Kind::Info,
+        2 => Kind::Security,
+        3 => Kind::Message,
+        4 => Kind::Compressed,
+        other => return Err(Malformed::Kind(other)),
+    };
+    let length = u64::from_be_bytes(bytes) & ((1 << 48) - 1);
+    match usize::try_from(length) {
+        Ok(bytes) if bytes <= limit => Ok((kind, bytes)),
+        _ => Err(Malformed::Length { bytes: length, limit }),
+    }
+}
+
+/// Takes the first frame off `bytes`: its kind and body. `None`: it has not all arrived.
+pub fn take<'a>(bytes: &mut &'a [u8], limit: usize) -> Result<Option<(Kind, &'a [u8])>, Malformed> {
+    let Some((first, rest)) = bytes.split_first_chunk() else { return Ok(None) };
+    let (kind, length) = header(*first, limit)?;
+    let Some((body, rest)) = rest.split_at_checked(length) else { return Ok(None) };
+    *bytes = rest;
+    Ok(Some((kind, body)))
+}
+
+/// Appends the header of a frame whose body is to follow. Its length is filled in by [`end`], which wants what this gives.
+pub fn begin(out: &mut Vec<u8>, kind: Kind) -> usize {
+    let begin = out.len();
+    out.extend_from_slice(&[VERSION, kind as u8, 0, 0, 0, 0, 0, 0]);
+    begin
+}
+
+/// All that was appended since [`begin`] is the body.
+pub fn end(out: &mut [u8], begin: usize) {
+    let length = (out.len() - begin - HEADER_BYTES) as u64;
+    out[begin + 2..begin + HEADER_BYTES].copy_from_slice(&length.to_be_bytes()[2..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_taken_once_all_of_it_has_arrived() {
+        let mut bytes = b"before".to_vec();
+        let at = begin(&mut bytes, Kind::Info);
+        bytes.extend_from_slice(b"build\n");
+        end(&mut bytes, at);
+        assert_eq!(bytes[6..14], [2, 1, 0, 0, 0, 0, 0, 6]);
+        bytes.push(2);
+        for cut in 6..20 {
+            assert_eq!(take(&mut &bytes[6..cut], 6), Ok(None), "{cut}");
+        }
+        let mut rest = &bytes[6..];
+        assert_eq!(take(&mut rest, 6), Ok(Some((Kind::Info, &b"build\n"[..]))));
+        assert_eq!(rest, [2]);
+    }
+
+    #[test]
+    fn what_is_none_of_the_protocol_is_told_by_its_header_alone() {
+        let of = |first: [u8; 8]| take(&mut &first[..], 100).unwrap_err().to_string();
+        assert_eq!(of(*b"GET / HT"), "a frame of version 71, expected 2");
+        assert_eq!(of([2, 5, 0, 0, 0, 0, 0, 0]), "a frame of kind 5, expected 1 to 4");
+        assert_eq!(of([2, 3, 0, 0, 0, 0, 0, 101]), "a frame of 101 bytes, at most 100 are accepted");
+        assert_eq!(
+            of([2, 3, 255, 255, 255, 255, 255, 255]),
+            "a frame of 281474976710655 bytes, at most 100 are accepted"
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! Messages: a header of bits and counts, fields, operations on bins. Requests and replies alike.
+//!
+//! ```text
+//! u8 22 | u8 info1 | u8 info2 | u8 info3 | u8 info4 | u8 result | u32 generation | u32 ttl | u32 timeout, ms
+//!       | u16 fields | u16 operations                                                                  big-endian
+//! field: u32 bytes of what follows | u8 type | value           operation: see crate::ops
+//! ```
+//!
+//! In an entry of a batch's reply the key's index stands where a request has its timeout.
+
+use super::frame::Malformed;
+use crate::{ResultCode, ops};
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 22;
+
+/// Bits of the first info byte: reads.
+pub mod info1 {
+    /// It reads.
+    pub const READ: u8 = 1;
+    /// All bins.
+    pub const GET_ALL: u8 = 1 << 1;
+    /// A batch.
+    pub const BATCH: u8 = 1 << 3;
+    /// No bins: generation and time to live alone.
+    pub const GET_NO_BINS: u8 = 1 << 5;
+}
+
+/// Bits of the second: writes.
+pub mod info2 {
+    /// It writes.
+    pub const WRITE: u8 = 1;
+    /// Deletes the record.
+    pub const DELETE: u8 = 1 << 1;
+    /// The record's generation must be the one given.
+    pub const GENERATION: u8 = 1 << 2;
+    /// The generation given must be greater than the record's.
+    pub const GENERATION_GREATER: u8 = 1 << 3;
+    /// A deletion that leaves a tombstone.
+    pub const DURABLE_DELETE: u8 = 1 << 4;
+    /// There must be no such record.
+    pub const CREATE_ONLY: u8 = 1 << 5;
+    /// Each operation is answered, in order.
+    pub const RESPOND_ALL_OPS: u8 = 1 << 7;
+}
+
+/// Bits of the third.
+pub mod info3 {
+    /// The last of several replies.
+    pub const LAST: u8 = 1;
+    /// There must be such a record.
+    pub const UPDATE_ONLY: u8 = 1 << 3;
+    /// Bins that are not written are gone.
+    pub const CREATE_OR_REPLACE: u8 = 1 << 4;
+    /// There must be such a record, and bins that are not written are gone.
+    pub const REPLACE_ONLY: u8 = 1 << 5;
+}
+
+/// Bits of the fourth: all of it belongs to transactions over several records.
+pub mod info4 {
+    /// Verifies a read, rolls forward, rolls back, locks.
+    pub const TRANSACTION: u8 = 0b1_0111;
+}
+
+/// Types of fields.
+pub mod field {
+    /// The namespace's name.
+    pub const NAMESPACE: u8 = 0;
+    /// The set's name.
+    pub const SET: u8 = 1;
+    /// The key, behind its particle type.
+    pub const KEY: u8 = 2;
+    /// The digest.
+    pub const DIGEST: u8 = 4;
+    /// Number of a transaction over several records.
+    pub const TRANSACTION: u8 = 5;
+    /// File of a user-defined function.
+    pub const FUNCTION: u8 = 30;
+    /// Keys of a batch, and what to do with each.
+    pub const BATCH: u8 = 41;
+    /// The same, as older clients number it.
+    pub const BATCH_WITH_SET: u8 = 42;
+    /// An expression that records must satisfy.
+    pub const FILTER: u8 = 43;
+}
+
+/// Times to live with a meaning of their own. Source: the clients.
+pub mod ttl {
+    /// As the namespace says.
+    pub const DEFAULT: u32 = 0;
+    /// For ever.
+    pub const NEVER: u32 = u32::MAX;
+    /// As it would be without this write.
+    pub const KEEP: u32 = u32::MAX - 1;
+}
+
+/// A message's header.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Header {
+    /// [`info1`], [`info2`], [`info3`], [`info4`].
+    pub info: [u8; 4],
+    /// How it ended.
+    pub result: u8,
+    /// Generation demanded, or of the record.
+    pub generation: u32,
+    /// Of a request the time to live; of a reply when the record dies, seconds since 2010.
+    pub ttl: u32,
+    /// Of a request its timeout, ms; of an entry of a batch its index.
+    pub timeout: u32,
+    /// Fields that follow.
+    pub fields: u16,
+    /// Operations that follow them.
+    pub ops: u16,
+}
+
+impl Header {
+    /// Takes a header off `bytes`.
+    pub fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
+        let torn = Malformed::Body("header");
+        let (header, _) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(torn.clone())?;
+        // Its first byte is its own length, so that a later version may have a longer one.
+        let length = usize::from(header[0]);
+        *bytes = bytes.get(length..).filter(|_| length >= HEADER_BYTES).ok_or(torn)?;
+        let u32_at = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        Ok(Self {
+            info: [header[1], header[2], header[3], header[4]],
+            result: header[5],
+            generation: u32_at(6),
+            ttl: u32_at(10),
+            timeout: u32_at(14),
+            fields: u16_at(18),
+            ops: u16_at(20),
+        })
+    }
+
+    /// Appends it.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let [info1, info2, info3, info4] = self.info;
+        let mut header = [
+            HEADER_BYTES as u8,
+            info1,
+            info2,
+            info3,
+            info4,
+            self.result,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ];
+        header[6..10].copy_from_slice(&self.generation.to_be_bytes());
+        header[10..14].copy_from_slice(&self.ttl.to_be_bytes());
+        header[14..18].copy_from_slice(&self.timeout.to_be_bytes());
+        header[18..20].copy_from_slice(&self.fields.to_be_bytes());
+        header[20..].copy_from_slice(&self.ops.to_be_bytes());
+        out.extend_from_slice(&header);
+    }
+}
+
+/// Appends a field.
+pub fn put_field(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
+    out.extend_from_slice(&(value.len() as u32 + 1).to_be_bytes());
+    out.push(kind);
+    out.extend_from_slice(value);
+}
+
+/// Fields that mean something here. Where one comes twice, the later counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Fields<'a> {
+    pub(super) namespace: Option<&'a [u8]>,
+    pub(super) set: &'a [u8],
+    pub(super) key: &'a [u8],
+    pub(super) digest: Option<&'a [u8]>,
+    pub(super) batch: Option<&'a [u8]>,
+    /// The answer to a field of what is not done: a transaction over several records, a function, a filter.
+    pub(super) refused: Option<ResultCode>,
+}
+
+impl<'a> Fields<'a> {
+    /// Takes `count` fields off `bytes`.
+    pub(super) fn take(bytes: &mut &'a [u8], count: u16) -> Result<Self, Malformed> {
+        let torn = || Malformed::Body("fields");
+        let mut fields = Self::default();
+        for _ in 0..count {
+            let (size, rest) = bytes.split_first_chunk().ok_or_else(torn)?;
+            let (of_field, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize).ok_or_else(torn)?;
+            let (kind, value) = of_field.split_first().ok_or_else(torn)?;
+            *bytes = rest;
+            match *kind {
+                field::NAMESPACE => fields.namespace = Some(value),
+                field::SET => fields.set = value,
+                field::KEY => fields.key = value,
+                field::DIGEST => fields.digest = Some(value),
+                field::BATCH | field::BATCH_WITH_SET => fields.batch = Some(value),
+                field::TRANSACTION => fields.refused = Some(ResultCode::ENTERPRISE_ONLY),
+                field::FUNCTION | field::FILTER => fields.refused = Some(ResultCode::UNSUPPORTED),
+                _ => {}
+            }
+        }
+        Ok(fields)
+    }
+}
+
+/// Takes `count` operations off `bytes`, as the bytes they are.
+pub(super) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8], Malformed> {
+    let all = *bytes;
+    for _ in 0..count {
+        ops::take(bytes).ok_or(Malformed::Body("operations"))?;
+    }
+    Ok(&all[..all.len() - bytes.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let header = Header { info: [1, 2, 3, 4], result: 5, generation: 6, ttl: 7, timeout: 8, fields: 9, ops: 10 };
+        let mut bytes = Vec::new();
+        header.put(&mut bytes);
+        assert_eq!(bytes, [22, 1, 2, 3, 4, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 9, 0, 10]);
+        assert_eq!(Header::take(&mut &bytes[..]), Ok(header));
+        // A longer header is passed over by its own length, a shorter one is none.
+        bytes[0] = 24;
+        bytes.extend_from_slice(&[0, 0, 99]);
+        let mut rest = &bytes[..];
+        assert_eq!((Header::take(&mut rest), rest), (Ok(header), &[99][..]));
+        bytes[0] = 21;
+        assert!(Header::take(&mut &bytes[..]).is_err() && Header::take(&mut &[22; 21][..]).is_err());
+    }
+}

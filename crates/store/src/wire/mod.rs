@@ -1,0 +1,20 @@
+//! The protocol of Aerospike's clients: bytes to transactions, replies to bytes. It knows no socket and no store.
+//!
+//! ```text
+//! bytes -> frame::take -> Info      -> info                                -> text
+//!                         Message   -> request::parse -> Command           -> transactions, and their replies -> reply
+//!                                                     -> Fault::Refused    -> reply::put_refusal
+//!                         the others                                       -> reply::put_unsupported
+//!          Malformed: the connection is closed
+//! ```
+
+pub mod frame;
+pub mod message;
+pub mod reply;
+pub mod request;
+
+#[cfg(test)]
+mod tests;
+
+pub use frame::{Kind, Malformed};
+pub use request::{Batch, Command, Fault, Keyed, Limits, Request, Single, parse};

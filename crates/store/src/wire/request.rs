@@ -1,0 +1,293 @@
+//! What a message asks for: one transaction, or a batch of them.
+
+use super::frame::Malformed;
+use super::message::{Fields, Header, info1, info2, info3, info4, take_ops, ttl};
+use crate::ops::{self, operation, particle};
+use crate::{Delete, Digest, Exists, Generation, Policy, ResultCode, Transaction, Ttl, Work, Write};
+use thiserror::Error;
+
+/// Longest name of a set, bytes.
+const SET_BYTES_MAX: usize = 63;
+
+/// What a batch may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// `batch-max-requests`: keys.
+    pub batch_requests: u32,
+    /// Bytes of operations of all keys, those counted that are sent once and meant for many keys.
+    pub batch_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { batch_requests: 5_000, batch_bytes: 32 << 20 }
+    }
+}
+
+/// A transaction and where it belongs.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Index of the namespace.
+    pub namespace: usize,
+    /// What is to be done.
+    pub transaction: Transaction,
+}
+
+/// A message with one transaction.
+#[derive(Debug, Clone)]
+pub struct Single {
+    /// The transaction.
+    pub request: Request,
+    /// How long the client waits for it, ms; 0: it does not say.
+    pub timeout_ms: u32,
+}
+
+/// One key of a batch.
+#[derive(Debug, Clone)]
+pub struct Keyed {
+    /// By what its reply is known.
+    pub index: u32,
+    /// What to do, or why not.
+    pub request: Result<Request, ResultCode>,
+}
+
+/// A message with many.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// Its keys.
+    pub requests: Vec<Keyed>,
+    /// How long the client waits for all of it, ms; 0: it does not say.
+    pub timeout_ms: u32,
+}
+
+/// What a message asks for.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// One transaction.
+    Single(Single),
+    /// A batch.
+    Batch(Batch),
+}
+
+/// Why a message gives no [`Command`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// It is none: the connection is to be closed.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// It is answered by this code at once.
+    #[error("refused with result {}", .0.0)]
+    Refused(ResultCode),
+}
+
+/// Reads the message `body`. `namespace_of` gives the index of a namespace's name.
+pub fn parse(body: &[u8], limits: Limits, namespace_of: impl Fn(&[u8]) -> Option<usize>) -> Result<Command, Fault> {
+    let mut rest = body;
+    let header = Header::take(&mut rest)?;
+    let fields = Fields::take(&mut rest, header.fields)?;
+    let ops = take_ops(&mut rest, header.ops)?;
+    if let Some(code) = fields.refused {
+        return Err(Fault::Refused(code));
+    }
+    if let Some(batch) = fields.batch.filter(|_| header.info[0] & info1::BATCH != 0) {
+        let requests = batch_of(batch, limits, namespace_of)?;
+        return Ok(Command::Batch(Batch { requests, timeout_ms: header.timeout }));
+    }
+    let request = request(&header, &fields, fields.digest, ops, &namespace_of).map_err(Fault::Refused)?;
+    Ok(Command::Single(Single { request, timeout_ms: header.timeout }))
+}
+
+/// What is asked for one record. Without a digest it would be a scan or a query.
+fn request(
+    header: &Header,
+    fields: &Fields<'_>,
+    digest: Option<&[u8]>,
+    ops: &[u8],
+    namespace_of: &impl Fn(&[u8]) -> Option<usize>,
+) -> Result<Request, ResultCode> {
+    let namespace = fields.namespace.and_then(namespace_of).ok_or(ResultCode::NO_NAMESPACE)?;
+    let digest: Digest = digest.ok_or(ResultCode::UNSUPPORTED)?.try_into().map_err(|_| ResultCode::PARAMETER)?;
+    if fields.set.len() > SET_BYTES_MAX {
+        return Err(ResultCode::PARAMETER);
+    }
+    let work = work(header, fields.key, ops)?;
+    Ok(Request { namespace, transaction: Transaction { digest, set: fields.set.into(), work } })
+}
+
+fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
+    let [reads, writes, _, transaction] = header.info;
+    if transaction & info4::TRANSACTION != 0 {
+        return Err(ResultCode::ENTERPRISE_ONLY);
+    }
+    if writes & info2::WRITE == 0 {
+        return match () {
+            () if reads & info1::READ == 0 => Err(ResultCode::PARAMETER),
+            () if reads & info1::GET_NO_BINS != 0 => Ok(Work::Exists),
+            () if reads & info1::GET_ALL != 0 => Ok(Work::ReadAll),
+            () if ops.is_empty() => Err(ResultCode::PARAMETER),
+            () => {
+                check_ops(ops, false)?;
+                Ok(Work::Read(ops.to_vec()))
+            }
+        };
+    }
+    let generation = match () {
+        // A record's generation has 16 bits; what a client sends is one that it was told.
+        () if writes & info2::GENERATION != 0 => Generation::Equal(header.generation as u16),
+        () if writes & info2::GENERATION_GREATER != 0 => Generation::Less(header.generation as u16),
+        () => Generation::Any,
+    };
+    if writes & info2::DELETE != 0 {
+        if writes & info2::DURABLE_DELETE != 0 {
+            return Err(ResultCode::ENTERPRISE_ONLY);
+        }
+        return Ok(Work::Delete(Delete { generation, image: false }));
+    }
+    if ops.is_empty() {
+        return Err(ResultCode::PARAMETER);
+    }
+    check_ops(ops, true)?;
+    let policy = Policy { exists: exists(header), generation, ttl: ttl_of(header.ttl) };
+    let answers_each = writes & info2::RESPOND_ALL_OPS != 0;
+    Ok(Work::Write(Write { policy, key: key.to_vec(), ops: ops.to_vec(), answers_each, image: false }))
+}
+
+fn exists(header: &Header) -> Exists {
+    let [_, writes, kind, _] = header.info;
+    match () {
+        () if writes & info2::CREATE_ONLY != 0 => Exists::CreateOnly,
+        () if kind & info3::REPLACE_ONLY != 0 => Exists::ReplaceOnly,
+        () if kind & info3::CREATE_OR_REPLACE != 0 => Exists::CreateOrReplace,
+        () if kind & info3::UPDATE_ONLY != 0 => Exists::UpdateOnly,
+        () => Exists::Any,
+    }
+}
+
+fn ttl_of(seconds: u32) -> Ttl {
+    match seconds {
+        ttl::DEFAULT => Ttl::Default,
+        ttl::NEVER => Ttl::Never,
+        ttl::KEEP => Ttl::Keep,
+        seconds => Ttl::Seconds(seconds),
+    }
+}
+
+/// Whether a store can do all of `ops`, a single one of them not being known from the record.
+fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
+    for entry in ops::entries(ops) {
+        if entry.name.len() > ops::NAME_BYTES_MAX {
+            return Err(ResultCode::BIN_NAME);
+        }
+        let number = || matches!(entry.particle, particle::INTEGER | particle::FLOAT);
+        let fits = match entry.operation {
+            operation::READ => true,
+            operation::WRITE => may_write && (!number() || entry.value.len() == 8),
+            operation::ADD => may_write && number() && entry.value.len() == 8,
+            operation::APPEND | operation::PREPEND => {
+                may_write && matches!(entry.particle, particle::STRING | particle::BLOB)
+            }
+            operation::TOUCH | operation::DELETE => may_write,
+            // Lists, maps, expressions, bits, HyperLogLog.
+            _ => return Err(ResultCode::UNSUPPORTED),
+        };
+        if !fits {
+            return Err(ResultCode::PARAMETER);
+        }
+    }
+    Ok(())
+}
+
+/// Bits of a key of a batch.
+mod batch_bits {
+    /// As the key before, but for the digest: no more follows.
+    pub(super) const REPEAT: u8 = 1;
+    /// Three info bytes follow, otherwise the first alone.
+    pub(super) const INFO: u8 = 1 << 1;
+    /// A generation follows.
+    pub(super) const GENERATION: u8 = 1 << 2;
+    /// A time to live follows.
+    pub(super) const TTL: u8 = 1 << 3;
+    /// The fourth info byte follows.
+    pub(super) const INFO4: u8 = 1 << 4;
+}
+
+/// Takes one key of a batch off `bytes`: index, digest, bits.
+fn take_key(bytes: &mut &[u8]) -> Option<(u32, Digest, u8)> {
+    let (key, rest) = bytes.split_first_chunk::<25>()?;
+    *bytes = rest;
+    let digest = key[4..24].try_into().ok()?;
+    Some((u32::from_be_bytes([key[0], key[1], key[2], key[3]]), digest, key[24]))
+}
+
+fn take_bytes<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Malformed> {
+    let (taken, rest) = bytes.split_first_chunk().ok_or(Malformed::Body("keys"))?;
+    *bytes = rest;
+    Ok(*taken)
+}
+
+/// Takes what is to be done with a key and with those after it that repeat it.
+fn take_row<'a>(bytes: &mut &'a [u8], bits: u8) -> Result<(Header, Fields<'a>, &'a [u8]), Malformed> {
+    let mut header = Header::default();
+    [header.info[0]] = take_bytes(bytes)?;
+    if bits & batch_bits::INFO != 0 {
+        [header.info[1], header.info[2]] = take_bytes(bytes)?;
+    }
+    if bits & batch_bits::INFO4 != 0 {
+        [header.info[3]] = take_bytes(bytes)?;
+    }
+    if bits & batch_bits::GENERATION != 0 {
+        header.generation = u16::from_be_bytes(take_bytes(bytes)?).into();
+    }
+    if bits & batch_bits::TTL != 0 {
+        header.ttl = u32::from_be_bytes(take_bytes(bytes)?);
+    }
+    header.fields = u16::from_be_bytes(take_bytes(bytes)?);
+    header.ops = u16::from_be_bytes(take_bytes(bytes)?);
+    let fields = Fields::take(bytes, header.fields)?;
+    let ops = take_ops(bytes, header.ops)?;
+    Ok((header, fields, ops))
+}
+
+fn batch_of(
+    mut bytes: &[u8],
+    limits: Limits,
+    namespace_of: impl Fn(&[u8]) -> Option<usize>,
+) -> Result<Vec<Keyed>, Fault> {
+    let count = u32::from_be_bytes(take_bytes(&mut bytes)?);
+    let [_flags] = take_bytes(&mut bytes)?;
+    match count {
+        0 => return Err(Fault::Refused(ResultCode::PARAMETER)),
+        count if count > limits.batch_requests => return Err(Fault::Refused(ResultCode::BATCH_REQUESTS)),
+        _ => {}
+    }
+    let mut requests = Vec::with_capacity((count as usize).min(bytes.len() / 25));
+    let mut row = None;
+    let mut copied = 0usize;
+    for _ in 0..count {
+        let (index, digest, bits) = take_key(&mut bytes).ok_or(Malformed::Body("keys"))?;
+        let (header, fields, ops) = match row {
+            Some(row) if bits & batch_bits::REPEAT != 0 => row,
+            None if bits & batch_bits::REPEAT != 0 => return Err(Malformed::Body("keys").into()),
+            _ => *row.insert(take_row(&mut bytes, bits)?),
+        };
+        // A key of 25 bytes may stand for the operations of the one before.
+        copied += ops.len() + fields.key.len();
+        if copied > limits.batch_bytes {
+            return Err(Fault::Refused(ResultCode::PARAMETER));
+        }
+        let request = match fields.refused {
+            Some(code) => Err(code),
+            None => request(&header, &fields, Some(&digest), ops, &namespace_of),
+        };
+        requests.push(Keyed { index, request });
+    }
+    Ok(requests)
+}
+
+/// Whether the message `body` expects replies until one says that it is the last: a batch, a scan or a query.
+pub(super) fn expects_last(body: &[u8]) -> bool {
+    let mut rest = body;
+    let Ok(header) = Header::take(&mut rest) else { return false };
+    let fields = Fields::take(&mut rest, header.fields);
+    header.info[0] & info1::BATCH != 0 || fields.is_ok_and(|fields| fields.digest.is_none())
+}

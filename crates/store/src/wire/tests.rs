@@ -1,0 +1,289 @@
+//! What real clients asked, and what may be asked besides.
+
+use super::message::{self, Header, field, info1, info2, info3};
+use super::request::Keyed;
+use super::{Command, Fault, Kind, Limits, frame, parse, reply};
+use crate::ops::{self, Entry, operation, particle};
+use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
+
+const RECORDED: &str = include_str!("../../tests/data/messages.txt");
+
+/// Bodies of what `client` sent (`>`) or got (`<`).
+fn recorded(client: &str, direction: &str) -> Vec<Vec<u8>> {
+    let lines = RECORDED.lines().filter_map(|line| line.strip_prefix(&format!("{client} {direction} ")));
+    lines
+        .map(|hex| {
+            let bytes: Vec<_> =
+                (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+            let (kind, body) = frame::take(&mut &bytes[..], 1_000).unwrap().unwrap();
+            assert_eq!(kind, Kind::Message);
+            body.to_vec()
+        })
+        .collect()
+}
+
+fn namespace_of(name: &[u8]) -> Option<usize> {
+    (name == b"test").then_some(7)
+}
+
+fn parsed(body: &[u8]) -> Result<Command, Fault> {
+    parse(body, Limits::default(), namespace_of)
+}
+
+fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
+    match parsed(body) {
+        Ok(Command::Single(single)) => {
+            assert_eq!(single.request.namespace, 7);
+            Ok(single.request.transaction)
+        }
+        Err(Fault::Refused(code)) => Err(code),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A message of these info bytes, fields and operations.
+fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[Entry<'_>]) -> Vec<u8> {
+    let header = Header { info, fields: fields.len() as u16, ops: ops.len() as u16, ..Header::default() };
+    let mut body = Vec::new();
+    header.put(&mut body);
+    fields.iter().for_each(|(kind, value)| message::put_field(&mut body, *kind, value));
+    ops.iter().for_each(|op| ops::put(&mut body, op));
+    body
+}
+
+const KEY: [(u8, &[u8]); 2] = [(field::NAMESPACE, b"test"), (field::DIGEST, &[9; 20])];
+
+fn op<'a>(operation: u8, particle: u8, name: &'a str, value: &'a [u8]) -> Entry<'a> {
+    Entry { operation, particle, name: name.as_bytes(), value }
+}
+
+#[test]
+fn what_real_clients_ask_is_understood() {
+    for (client, set) in [("go", "gset"), ("python", "pset"), ("java", "jset")] {
+        let keys = [format!("{}key1", &client[..1]), "nokey".to_owned()];
+        let [key, missing] = keys.map(|key| digest(set.as_bytes(), particle::STRING, key.as_bytes()));
+        let mut bodies = recorded(client, ">");
+        // Only Python's was asked by a digest of its own, too.
+        bodies.retain(|body| !body.windows(20).any(|bytes| bytes == [1; 20]));
+        let [put, get, replace, exists, select, get_missing, batch, delete] = bodies.try_into().unwrap();
+        let of = |body: &[u8], digest: Digest| {
+            let transaction = single(body).unwrap();
+            assert_eq!((transaction.digest, &*transaction.set), (digest, set.as_bytes()), "{client}");
+            transaction.work
+        };
+        for (body, exists) in [(put, Exists::Any), (replace, Exists::CreateOrReplace)] {
+            let Work::Write(write) = of(&body, key) else { panic!("{client}") };
+            let bins: Vec<_> = ops::entries(&write.ops).map(|bin| (bin.name, bin.value.len(), bin.operation)).collect();
+            assert_eq!((write.policy.exists, bins), (exists, vec![(&b"b"[..], 100, operation::WRITE)]));
+            assert_eq!((write.policy.generation, write.policy.ttl), (Generation::Any, Ttl::Default));
+        }
+        assert!(matches!(of(&get, key), Work::ReadAll) && matches!(of(&get_missing, missing), Work::ReadAll));
+        assert!(matches!(of(&exists, key), Work::Exists) && matches!(of(&delete, key), Work::Delete(_)));
+        let Work::Read(bins) = of(&select, key) else { panic!("{client}") };
+        assert_eq!(ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(), [b"b"]);
+        let Ok(Command::Batch(batch)) = parsed(&batch) else { panic!("{client}") };
+        assert!((998..=1000).contains(&batch.timeout_ms));
+        for (Keyed { index, request }, (expected, digest)) in batch.requests.into_iter().zip([(0, key), (1, missing)]) {
+            let transaction = request.unwrap().transaction;
+            assert!(matches!(transaction.work, Work::ReadAll), "{client}");
+            assert_eq!((index, transaction.digest, &*transaction.set), (expected, digest, set.as_bytes()));
+        }
+    }
+}
+
+#[test]
+fn replies_are_the_real_server_s_to_the_byte() {
+    let mut replies = 0;
+    for body in ["go", "python", "java"].iter().flat_map(|client| recorded(client, "<")) {
+        let mut rest = &body[..];
+        let mut out = Vec::new();
+        let begin = frame::begin(&mut out, Kind::Message);
+        while !rest.is_empty() {
+            let header = Header::take(&mut rest).unwrap();
+            let bins = message::take_ops(&mut rest, header.ops).unwrap().to_vec();
+            if header.info[2] == info3::LAST {
+                reply::put_last(&mut out, ResultCode::OK);
+                continue;
+            }
+            let result = ResultCode(header.result);
+            let generation = header.generation as u16;
+            let reply = Reply { generation, bins: header.ops, ops: bins, ..Reply::of(result) };
+            if header.timeout == 0 && rest.is_empty() && out.len() == frame::HEADER_BYTES {
+                let mut alone = Vec::new();
+                reply::put(&mut alone, &reply);
+                assert_eq!(alone[frame::HEADER_BYTES..], body);
+            }
+            reply::put_entry(&mut out, header.timeout, &reply);
+        }
+        frame::end(&mut out, begin);
+        assert_eq!(out[frame::HEADER_BYTES..], body);
+        replies += 1;
+    }
+    assert_eq!(replies, 29);
+}
+
+#[test]
+fn conditions_of_a_write_are_read_from_its_bits() {
+    let bin = [op(operation::WRITE, particle::STRING, "b", b"x")];
+    let write = |info2: u8, info3: u8, generation, ttl| {
+        let mut body = message([0, info2::WRITE | info2, info3, 0], &KEY, &bin);
+        body[6..10].copy_from_slice(&u32::to_be_bytes(generation));
+        body[10..14].copy_from_slice(&u32::to_be_bytes(ttl));
+        match single(&body).unwrap().work {
+            Work::Write(write) => (write.policy.exists, write.policy.generation, write.policy.ttl, write.answers_each),
+            other => panic!("{other:?}"),
+        }
+    };
+    let any = Generation::Any;
+    assert_eq!(write(0, 0, 5, 0), (Exists::Any, any, Ttl::Default, false));
+    assert_eq!(write(info2::CREATE_ONLY, 0, 0, u32::MAX), (Exists::CreateOnly, any, Ttl::Never, false));
+    assert_eq!(write(0, info3::UPDATE_ONLY, 0, u32::MAX - 1), (Exists::UpdateOnly, any, Ttl::Keep, false));
+    assert_eq!(write(0, info3::REPLACE_ONLY, 0, 60), (Exists::ReplaceOnly, any, Ttl::Seconds(60), false));
+    let expected = (Exists::Any, Generation::Equal(3), Ttl::Default, true);
+    assert_eq!(write(info2::GENERATION | info2::RESPOND_ALL_OPS, 0, 3, 0), expected);
+    assert_eq!(write(info2::GENERATION_GREATER, 0, 4, 0).1, Generation::Less(4));
+    let keyed = [KEY[0], KEY[1], (field::KEY, b"\x03user")];
+    let Work::Write(write) = single(&message([0, info2::WRITE, 0, 0], &keyed, &bin)).unwrap().work else { panic!() };
+    assert_eq!(write.key, b"\x03user");
+    let delete = [0, info2::WRITE | info2::DELETE | info2::GENERATION, 0, 0];
+    let Work::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().work else { panic!() };
+    assert_eq!(delete.generation, Generation::Equal(0));
+}
+
+#[test]
+fn what_is_not_done_or_makes_no_sense_gets_its_code() {
+    let write = [0, info2::WRITE, 0, 0];
+    let refused = |info, fields: &[(u8, &[u8])], ops: &[Entry<'_>]| single(&message(info, fields, ops)).unwrap_err();
+    let bin = |operation, particle, name, value| refused(write, &KEY, &[op(operation, particle, name, value)]);
+    let blob = (operation::WRITE, particle::BLOB);
+    assert_eq!(bin(blob.0, blob.1, "sixteen.bytes.xx", b""), ResultCode::BIN_NAME);
+    assert_eq!(bin(operation::WRITE, particle::INTEGER, "i", b"1234567"), ResultCode::PARAMETER);
+    assert_eq!(bin(operation::ADD, particle::STRING, "i", b"12345678"), ResultCode::PARAMETER);
+    assert_eq!(bin(operation::APPEND, particle::INTEGER, "i", b"12345678"), ResultCode::PARAMETER);
+    for list_map_expression in [3, 4, 7, 8, 12, 13, 15, 16, 0, 255] {
+        assert_eq!(bin(list_map_expression, particle::BLOB, "b", b""), ResultCode::UNSUPPORTED);
+    }
+    assert_eq!(refused(write, &KEY, &[]), ResultCode::PARAMETER);
+    assert_eq!(refused([0; 4], &KEY, &[]), ResultCode::PARAMETER, "neither read nor write");
+    assert_eq!(refused([info1::READ, 0, 0, 0], &KEY, &[]), ResultCode::PARAMETER, "no bins");
+    let read = [info1::READ, 0, 0, 0];
+    assert_eq!(refused(read, &KEY, &[op(blob.0, blob.1, "b", b"")]), ResultCode::PARAMETER, "a write among reads");
+    assert_eq!(refused(read, &KEY[1..], &[]), ResultCode::NO_NAMESPACE);
+    assert_eq!(refused(read, &[(field::NAMESPACE, b"tes"), KEY[1]], &[]), ResultCode::NO_NAMESPACE);
+    assert_eq!(refused(read, &KEY[..1], &[]), ResultCode::UNSUPPORTED, "a scan");
+    assert_eq!(refused(read, &[KEY[0], (field::DIGEST, &[9; 19])], &[]), ResultCode::PARAMETER);
+    assert_eq!(refused(read, &[KEY[0], KEY[1], (field::SET, &[b's'; 64])], &[]), ResultCode::PARAMETER);
+    assert_eq!(refused(read, &[KEY[0], KEY[1], (field::FUNCTION, b"f")], &[]), ResultCode::UNSUPPORTED);
+    assert_eq!(refused(read, &[KEY[0], KEY[1], (field::FILTER, b"f")], &[]), ResultCode::UNSUPPORTED);
+    assert_eq!(refused(read, &[KEY[0], KEY[1], (field::TRANSACTION, b"t")], &[]), ResultCode::ENTERPRISE_ONLY);
+    assert_eq!(refused([3, 0, 0, 1], &KEY, &[]), ResultCode::ENTERPRISE_ONLY, "a transaction's verification");
+    let durable = [0, info2::WRITE | info2::DELETE | info2::DURABLE_DELETE, 0, 0];
+    assert_eq!(refused(durable, &KEY, &[]), ResultCode::ENTERPRISE_ONLY);
+}
+
+#[test]
+fn a_refusal_is_the_last_reply_where_several_are_expected() {
+    let refusal = |body: &[u8]| {
+        let mut out = Vec::new();
+        reply::put_refusal(&mut out, body, ResultCode::UNSUPPORTED);
+        let (_, body) = frame::take(&mut &out[..], 100).unwrap().unwrap();
+        let header = Header::take(&mut &body[..]).unwrap();
+        assert_eq!((header.result, body.len(), out.len()), (16, 22, 30));
+        header.info[2] & info3::LAST != 0
+    };
+    assert!(refusal(&message([info1::READ, 0, 0, 0], &KEY[..1], &[])), "a scan");
+    assert!(refusal(&message([info1::BATCH, 0, 0, 0], &[(field::BATCH, b"")], &[])));
+    assert!(!refusal(&message([info1::READ, 0, 0, 0], &KEY, &[])));
+    let mut out = Vec::new();
+    reply::put_unsupported(&mut out, Kind::Security);
+    assert_eq!((&out[..10], out.len()), (&[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..], 24));
+    out.clear();
+    reply::put_unsupported(&mut out, Kind::Compressed);
+    assert_eq!((out[1], out[13], out.len()), (3, 16, 30));
+}
+
+/// A batch of `count` keys, of which `rows` are the bytes behind index and digest.
+fn batch(count: u32, rows: &[&[u8]]) -> Vec<u8> {
+    let mut keys = count.to_be_bytes().to_vec();
+    keys.push(0);
+    for (index, row) in rows.iter().enumerate() {
+        keys.extend_from_slice(&(index as u32 * 10).to_be_bytes());
+        keys.extend_from_slice(&[index as u8; 20]);
+        keys.extend_from_slice(row);
+    }
+    message([info1::READ | info1::BATCH, 0, 0, 0], &[(field::BATCH, &keys)], &[])
+}
+
+/// A row: bits, what they announce, the namespace and one operation.
+fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&Entry<'_>>) -> Vec<u8> {
+    let mut row = vec![bits];
+    row.extend_from_slice(announced);
+    row.extend_from_slice(&[0, 1, 0, u8::from(op.is_some())]);
+    message::put_field(&mut row, field::NAMESPACE, namespace);
+    op.iter().for_each(|op| ops::put(&mut row, op));
+    row
+}
+
+#[test]
+fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
+    let write = op(operation::WRITE, particle::INTEGER, "n", b"12345678");
+    let all = 2 | 4 | 8 | 16;
+    let announced = [0, info2::WRITE | info2::GENERATION, info3::UPDATE_ONLY, 0, 0, 3, 0, 0, 0, 60];
+    let rows = [
+        row(0, &[info1::READ | info1::GET_ALL], b"test", None),
+        row(all, &announced, b"test", Some(&write)),
+        vec![1],
+        row(2, &[info1::READ | info1::GET_ALL, 0, 0], b"other", None),
+        row(2, &[0, info2::WRITE | info2::DELETE, 0], b"test", None),
+    ];
+    let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
+    let Ok(Command::Batch(read)) = parsed(&batch(5, &rows)) else { panic!() };
+    let indexes: Vec<_> = read.requests.iter().map(|keyed| keyed.index).collect();
+    assert_eq!(indexes, [0, 10, 20, 30, 40]);
+    let work = |at: usize| read.requests[at].request.as_ref().map(|request| &request.transaction.work);
+    assert!(matches!(work(0), Ok(Work::ReadAll)));
+    for at in [1, 2] {
+        let Ok(Work::Write(write)) = work(at) else { panic!("{at}") };
+        assert_eq!(write.policy.exists, Exists::UpdateOnly);
+        assert_eq!((write.policy.generation, write.policy.ttl), (Generation::Equal(3), Ttl::Seconds(60)));
+        assert_eq!(ops::entries(&write.ops).next().unwrap().value, b"12345678");
+        assert_eq!(read.requests[at].request.as_ref().unwrap().transaction.digest, [at as u8; 20]);
+    }
+    assert!(matches!(work(3), Err(&ResultCode::NO_NAMESPACE)) && matches!(work(4), Ok(Work::Delete(_))));
+}
+
+#[test]
+fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
+    let refused = |body: &[u8], limits| match parse(body, limits, namespace_of) {
+        Err(Fault::Refused(code)) => code,
+        other => panic!("{other:?}"),
+    };
+    let limits = Limits { batch_requests: 2, batch_bytes: 40 };
+    let write = op(operation::WRITE, particle::BLOB, "n", &[0; 10]);
+    let write = row(2, &[0, info2::WRITE, 0], b"test", Some(&write));
+    assert_eq!(refused(&batch(3, &[]), limits), ResultCode::BATCH_REQUESTS);
+    assert_eq!(refused(&batch(u32::MAX, &[]), limits), ResultCode::BATCH_REQUESTS);
+    assert_eq!(refused(&batch(0, &[]), limits), ResultCode::PARAMETER);
+    // 19 bytes of operations, once sent and twice meant.
+    assert!(parse(&batch(2, &[&write, &[1]]), limits, namespace_of).is_ok());
+    assert_eq!(refused(&batch(2, &[&write, &[1]]), Limits { batch_bytes: 37, ..limits }), ResultCode::PARAMETER);
+    for torn in [batch(2, &[&write]), batch(1, &[&[1]]), batch(1, &[&write[..write.len() - 1]])] {
+        assert!(matches!(parsed(&torn), Err(Fault::Malformed(_))));
+    }
+    assert_eq!(refused(&message([info1::READ | info1::BATCH, 0, 0, 0], &[], &[]), limits), ResultCode::NO_NAMESPACE);
+}
+
+#[test]
+fn a_message_cut_anywhere_or_with_larger_counts_is_malformed() {
+    for body in recorded("python", ">") {
+        assert!(parsed(&body).is_ok());
+        for cut in 0..body.len() {
+            assert!(matches!(parsed(&body[..cut]), Err(Fault::Malformed(_))), "{cut}");
+        }
+        for at in [18, 20] {
+            let mut more = body.clone();
+            more[at] = 255;
+            assert!(matches!(parsed(&more), Err(Fault::Malformed(_))), "{at}");
+        }
+    }
+}
