@@ -6,6 +6,7 @@
 //!
 //! * [`workload`]: the seam between a configuration of any kind and the run loop; a folder for each kind
 //! * [`choice`], [`factor`]: words that configurations share, and multiples of a load
+//! * [`keys`]: which record is the next, by its popularity
 //! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
 //! * [`stream`], [`sizes`]: where operations come from, and sizes of any distribution
 //! * [`plan`]: lanes, limits and buffers: what one shard runs
@@ -17,6 +18,7 @@
 
 pub mod choice;
 pub mod factor;
+pub mod keys;
 pub mod memory;
 pub mod plan;
 pub mod rate;

@@ -73,7 +73,7 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
         steady.check_fill(tenant).map_err(Failure::usage)?;
         let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
         let on = tenant.device.as_deref().or(default.map(DeviceName::as_str)).unwrap_or("-");
-        uneven |= tenant.keys != load::workload::tenants::Keys::Uniform;
+        uneven |= tenant.keys != load::keys::Keys::Uniform;
         table.row([
             tenant.name.clone(),
             units::printable(on).into_owned(),

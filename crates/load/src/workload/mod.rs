@@ -14,11 +14,13 @@
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`prepare`]: a device written from end to end, and samples of it compared
+//! * [`records`]: reads and writes of keys, for record engines
 //! * [`replay`]: the operations of a recorded trace at their instants
 //! * [`tenants`]: log-structured record stores, each on its space of a drive
 
 pub mod act;
 pub mod prepare;
+pub mod records;
 pub mod replay;
 pub mod tenants;
 #[cfg(test)]

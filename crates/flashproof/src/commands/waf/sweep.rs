@@ -4,8 +4,9 @@ use super::experiment::{Setup, arrange};
 use super::simulated;
 use crate::failure::Failure;
 use engine::sim::size_bytes;
+use load::keys::Keys;
 use load::waf::Arrangement;
-use load::workload::tenants::{Keys, Reuse, Tenant};
+use load::workload::tenants::{Reuse, Tenant};
 use report::waf::{Sweep, SweepPoint};
 use results::units::quoted;
 

@@ -1,7 +1,8 @@
 //! The TOML form of tenants, and where they lie on their devices.
 
-use super::{Keys, Reuse, Size, Space, Tenant, Tenants};
+use super::{Reuse, Size, Space, Tenant, Tenants};
 use crate::choice::{Choice, Engine};
+use crate::keys::Keys;
 use crate::rate::Rate;
 use crate::workload::act::config::stored_bytes;
 use engine::sim::size_bytes;
@@ -62,54 +63,6 @@ struct Options {
     writes_per_sec: Option<u64>,
     placement: Option<u16>,
     defrag_placement: Option<u16>,
-}
-
-/// Keys as they are written: a word, with the usual numbers, or a table with one's own.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "keys: give \"uniform\", \"sequential\", \"zipfian\", \"hot-cold\", { zipfian = { theta = 0.99 } } or \
-                 { hot-cold = { keys-pct = 20, traffic-pct = 80 } }"
-)]
-pub(super) enum KeysForm {
-    Word(KeysWord),
-    Table(KeysTable),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum KeysWord {
-    Uniform,
-    Sequential,
-    Zipfian,
-    HotCold,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum KeysTable {
-    Zipfian {
-        theta: f64,
-    },
-    #[serde(rename_all = "kebab-case")]
-    HotCold {
-        keys_pct: f64,
-        traffic_pct: f64,
-    },
-}
-
-impl From<KeysForm> for Keys {
-    fn from(form: KeysForm) -> Self {
-        match form {
-            KeysForm::Word(KeysWord::Uniform) => Self::Uniform,
-            KeysForm::Word(KeysWord::Sequential) => Self::Sequential,
-            // YCSB's, and the usual 80 to 20.
-            KeysForm::Word(KeysWord::Zipfian) => Self::Zipfian { theta: 0.99 },
-            KeysForm::Word(KeysWord::HotCold) => Self::HotCold { keys_pct: 20.0, traffic_pct: 80.0 },
-            KeysForm::Table(KeysTable::Zipfian { theta }) => Self::Zipfian { theta },
-            KeysForm::Table(KeysTable::HotCold { keys_pct, traffic_pct }) => Self::HotCold { keys_pct, traffic_pct },
-        }
-    }
 }
 
 /// Shares of reads and updates of the Yahoo! Cloud Serving Benchmark.

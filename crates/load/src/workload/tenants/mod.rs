@@ -13,7 +13,6 @@
 mod file;
 mod fill;
 mod host;
-mod keys;
 mod load;
 
 pub use file::TenantsError;
@@ -22,6 +21,7 @@ pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Ste
 pub use load::{TenantLoad, TenantStream, client_stream};
 
 use crate::choice::Engine;
+use crate::keys::Keys;
 use crate::rate::Rate;
 use std::fmt;
 use std::ops::Range;
@@ -103,28 +103,6 @@ pub enum Size {
     Bytes(u64),
 }
 
-/// Which records are updated.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
-#[serde(from = "file::KeysForm")]
-pub enum Keys {
-    /// Each with the same chance.
-    Uniform,
-    /// The k-th most popular in proportion to k^-theta.
-    Zipfian {
-        /// 0.99 in YCSB.
-        theta: f64,
-    },
-    /// Some of them get most of the updates.
-    HotCold {
-        /// Percent of the keys that are hot.
-        keys_pct: f64,
-        /// Percent of the updates that they get.
-        traffic_pct: f64,
-    },
-    /// One after the other.
-    Sequential,
-}
-
 /// Which free block is written next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -136,19 +114,6 @@ pub enum Reuse {
     Lowest,
     /// Any.
     Random,
-}
-
-impl fmt::Display for Keys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Uniform => f.write_str("uniform"),
-            Self::Zipfian { theta } => write!(f, "zipfian {theta}"),
-            Self::HotCold { keys_pct, traffic_pct } => {
-                write!(f, "{traffic_pct} % of the updates to {keys_pct} % of the keys")
-            }
-            Self::Sequential => f.write_str("sequential"),
-        }
-    }
 }
 
 impl fmt::Display for Reuse {

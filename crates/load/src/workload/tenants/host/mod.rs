@@ -25,8 +25,8 @@ mod tests;
 
 pub use steady::Steady;
 
-use super::keys::Draw;
-use super::{Keys, Tenant};
+use super::Tenant;
+use crate::keys::{Draw, Keys};
 use crate::memory::{self, Shortage};
 use free::FreeBlocks;
 use records::{Records, shuffle};

@@ -2,10 +2,10 @@
 //!
 //! Exact, and so the reference for the stores that know less; used for keys in sequence. At 4 bytes a record and 4 for each place of one.
 
-use super::super::keys::Draw;
 use super::MEMORY_MAX;
 use super::steady::Steady;
 use super::uniform::age;
+use crate::keys::Draw;
 use std::collections::VecDeque;
 use sys::random::Random;
 

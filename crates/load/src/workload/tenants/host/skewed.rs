@@ -9,11 +9,10 @@
 //! Given up as under uniform keys ([`super::uniform`]): that one record dies for each that is written. Time is
 //! in blocks of client writes, and records of one key that is written several times in a block die in the next.
 
-use super::super::Keys;
-use super::super::keys::Class;
 use super::steady::Steady;
 use super::uniform::{Gamma, age};
 use super::wheel::Wheel;
+use crate::keys::{Class, Keys};
 use std::collections::VecDeque;
 use sys::random::Random;
 

@@ -14,8 +14,9 @@
 //! just loaded needs more, because its blocks are all of one age: until they cross the mark N ln(1 / x) records are
 //! written and few blocks freed, so 1 / (1 + ln(1 / x)), 59 %, is what it lives with whatever the number of records.
 
-use super::super::{Keys, Tenant};
+use super::super::Tenant;
 use super::HostError;
+use crate::keys::Keys;
 use results::units::{self, Grouped};
 
 /// Blocks that are left to defragmentation when clients find none: the real engine's reserve

@@ -1,11 +1,95 @@
-//! Which record is updated next.
+//! Which record is the next: keys by their popularity, and the words for that.
 
-use super::Keys;
+use serde::Deserialize;
+use std::fmt;
 use sys::random::Random;
+
+/// Which records are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(from = "KeysForm")]
+pub enum Keys {
+    /// Each with the same chance.
+    Uniform,
+    /// The k-th most popular in proportion to k^-theta.
+    Zipfian {
+        /// 0.99 in YCSB.
+        theta: f64,
+    },
+    /// Some of them get most of the operations.
+    HotCold {
+        /// Percent of the keys that are hot.
+        keys_pct: f64,
+        /// Percent of the operations that they get.
+        traffic_pct: f64,
+    },
+    /// One after the other.
+    Sequential,
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Zipfian { theta } => write!(f, "zipfian {theta}"),
+            Self::HotCold { keys_pct, traffic_pct } => {
+                write!(f, "{traffic_pct} % of the updates to {keys_pct} % of the keys")
+            }
+            Self::Sequential => f.write_str("sequential"),
+        }
+    }
+}
+
+/// Keys as they are written: a word, with the usual numbers, or a table with one's own.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "keys: give \"uniform\", \"sequential\", \"zipfian\", \"hot-cold\", { zipfian = { theta = 0.99 } } or \
+                 { hot-cold = { keys-pct = 20, traffic-pct = 80 } }"
+)]
+enum KeysForm {
+    Word(KeysWord),
+    Table(KeysTable),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum KeysWord {
+    Uniform,
+    Sequential,
+    Zipfian,
+    HotCold,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum KeysTable {
+    Zipfian {
+        theta: f64,
+    },
+    #[serde(rename_all = "kebab-case")]
+    HotCold {
+        keys_pct: f64,
+        traffic_pct: f64,
+    },
+}
+
+impl From<KeysForm> for Keys {
+    fn from(form: KeysForm) -> Self {
+        match form {
+            KeysForm::Word(KeysWord::Uniform) => Self::Uniform,
+            KeysForm::Word(KeysWord::Sequential) => Self::Sequential,
+            // YCSB's, and the usual 80 to 20.
+            KeysForm::Word(KeysWord::Zipfian) => Self::Zipfian { theta: 0.99 },
+            KeysForm::Word(KeysWord::HotCold) => Self::HotCold { keys_pct: 20.0, traffic_pct: 80.0 },
+            KeysForm::Table(KeysTable::Zipfian { theta }) => Self::Zipfian { theta },
+            KeysForm::Table(KeysTable::HotCold { keys_pct, traffic_pct }) => Self::HotCold { keys_pct, traffic_pct },
+        }
+    }
+}
 
 /// Draws keys, of which 0 is the most popular.
 #[derive(Debug, Clone)]
-pub(super) enum Draw {
+pub(crate) enum Draw {
     Uniform { keys: u32 },
     Zipfian(Zipfian),
     HotCold { keys: u32, hot: u32, traffic: f64 },
@@ -13,7 +97,7 @@ pub(super) enum Draw {
 }
 
 impl Draw {
-    pub(super) fn new(keys: Keys, count: u32) -> Self {
+    pub(crate) fn new(keys: Keys, count: u32) -> Self {
         match keys {
             Keys::Uniform => Self::Uniform { keys: count },
             Keys::Zipfian { theta } => Self::Zipfian(Zipfian::new(count, theta)),
@@ -25,12 +109,12 @@ impl Draw {
         }
     }
 
-    pub(super) fn is_sequential(&self) -> bool {
+    pub(crate) fn is_sequential(&self) -> bool {
         matches!(self, Self::Sequential { .. })
     }
 
     #[inline]
-    pub(super) fn next(&mut self, random: &mut Random) -> u32 {
+    pub(crate) fn next(&mut self, random: &mut Random) -> u32 {
         match self {
             Self::Uniform { keys } => random.below(u64::from(*keys)) as u32,
             Self::Zipfian(zipfian) => zipfian.draw(random),
@@ -49,16 +133,16 @@ impl Draw {
 
 /// Keys that are updated equally often, or nearly so.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Class {
+pub(crate) struct Class {
     /// How many.
-    pub(super) keys: f64,
+    pub(crate) keys: f64,
     /// Their share of the updates.
-    pub(super) updates: f64,
+    pub(crate) updates: f64,
 }
 
 impl Class {
     /// `count` keys by class. Of Zipfian ones, the most popular are a class each, others those whose ranks differ by 1 %.
-    pub(super) fn of(keys: Keys, count: u32) -> Vec<Self> {
+    pub(crate) fn of(keys: Keys, count: u32) -> Vec<Self> {
         let all = f64::from(count);
         match keys {
             Keys::Uniform | Keys::Sequential => vec![Self { keys: all, updates: 1.0 }],
@@ -96,7 +180,7 @@ impl Class {
 /// Key k (from 1) with a chance in proportion to k^-theta, exactly and without a table. Source: Hoermann, Derflinger,
 /// "Rejection-inversion to generate variates from monotone discrete distributions", 1996.
 #[derive(Debug, Clone)]
-pub(super) struct Zipfian {
+pub(crate) struct Zipfian {
     theta: f64,
     keys: f64,
     area_first: f64,

@@ -1,0 +1,298 @@
+//! Transactions on records: reads and writes of keys, as the client of a record engine issues them.
+//!
+//! ```text
+//! keys 0..k -> Transactions (a Stream) --one lane--> reads, writes: each recorded apart, in the same slots
+//!              offset: number of the key; length: bytes of the record
+//! ```
+//!
+//! The one idea: to the run loop a transaction is an operation, and a namespace is a target. What a key's digest is and
+//! what stands in its record is the engine's business, which takes these operations for transactions.
+//!
+//! A shard has keys of its own, every n-th: so it knows all writers of a key, and no two engines need to talk. Of skewed
+//! keys each shard has the same distribution over its own.
+
+use super::{CannotRun, Choices, DeviceShape, Place, RunPlan, RunSpec, Workload};
+use crate::choice::{Engine, Pacing};
+use crate::keys::{Draw, Keys};
+use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use crate::rate::Rate;
+use crate::schedule::{Even, Schedule, phase};
+use crate::stream::{Request, Stream};
+use engine::DeviceName;
+use results::cell::StreamInfo;
+use results::run_dir::{Config, WorkloadRecord};
+use std::fmt;
+use sys::op::OpKind;
+use sys::random::Random;
+
+/// How far the transactions may fall behind before the run ends, seconds: as ACT's.
+const MAX_LAG_SEC: u64 = 10;
+
+/// Transactions, and what they are run on.
+#[derive(Debug, Clone)]
+pub struct Records {
+    /// The device of an engine in this process, or the name of a namespace.
+    pub target: DeviceName,
+    /// Its size, if it is a file.
+    pub file_size_bytes: Option<u64>,
+    /// Least size of a device, bytes.
+    pub device_bytes_min: u64,
+    /// How many keys there are. At least 1.
+    pub keys: u32,
+    /// The first of them.
+    pub first_key: u64,
+    /// What is done to them.
+    pub mix: Mix,
+    /// Which of them is next, of reads and updates.
+    pub next_key: Keys,
+    /// Bytes of a record's values.
+    pub record_bytes: u32,
+    /// Transactions in flight at most. At least 1.
+    pub depth: u32,
+    /// Transactions wanted a second; `None`: the next when one ends.
+    pub rate: Option<Rate>,
+    /// Issuing threads, each with keys of its own.
+    pub threads: u32,
+    /// Length of a run, seconds; one that inserts ends when all keys are.
+    pub duration_sec: u64,
+    /// Seed of all random choices; `None`: to be chosen at the start.
+    pub seed: Option<u64>,
+}
+
+/// What is done to the keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mix {
+    /// Each is written once, in order.
+    Insert,
+    /// They are read and written.
+    ReadUpdate {
+        /// Share of the reads, percent: 0 to 100.
+        read_pct: u32,
+    },
+}
+
+impl Mix {
+    /// Share of the reads, percent.
+    pub fn read_pct(self) -> u32 {
+        match self {
+            Self::Insert => 0,
+            Self::ReadUpdate { read_pct } => read_pct,
+        }
+    }
+}
+
+/// As Aerospike's benchmarks write it: `I`, `RU,95`.
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Insert => f.write_str("I"),
+            Self::ReadUpdate { read_pct } => write!(f, "RU,{read_pct}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Mix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read_pct = match text.split_once(',') {
+            None if text == "I" => return Ok(Self::Insert),
+            // As the benchmark of Aerospike's Java client has it.
+            None if text == "RU" => Some(50),
+            Some(("RU", pct)) => pct.parse().ok().filter(|pct| *pct <= 100),
+            _ => None,
+        };
+        let read_pct = read_pct.ok_or("give I (insert), or RU,PCT with the share of reads: RU,95")?;
+        Ok(Self::ReadUpdate { read_pct })
+    }
+}
+
+/// The stream of reads, and that of writes.
+pub const READS: &str = "reads";
+/// See [`READS`].
+pub const WRITES: &str = "writes";
+
+impl Records {
+    fn shards(&self, shards_max: u32) -> u32 {
+        self.threads.clamp(1, shards_max.max(1)).min(self.depth).min(self.keys).max(1)
+    }
+
+    /// What it records: those of the two that come.
+    fn streams(&self) -> Vec<StreamInfo> {
+        let per_sec = self.rate.map_or(0.0, Rate::per_sec_f64);
+        let read_share = f64::from(self.mix.read_pct()) / 100.0;
+        [(READS, read_share), (WRITES, 1.0 - read_share)]
+            .into_iter()
+            .filter(|(_, share)| *share > 0.0)
+            .map(|(name, share)| StreamInfo {
+                name: name.to_owned(),
+                judged: true,
+                offered_iops: per_sec * share,
+                workload: 0,
+                act: None,
+            })
+            .collect()
+    }
+
+    /// What is in force, for the manifest.
+    fn record(&self, shards: u32) -> Config {
+        let setting = |name: &str, value: &dyn ToString| (name.to_owned(), value.to_string());
+        let settings = vec![
+            setting("on", &self.target),
+            setting("keys", &self.keys),
+            setting("first-key", &self.first_key),
+            setting("workload", &self.mix),
+            setting("next-key", &self.next_key),
+            setting("record-bytes", &self.record_bytes),
+            setting("transactions-in-flight", &self.depth),
+            setting("threads", &shards),
+        ];
+        let rate = |stream: StreamInfo| (format!("{}-per-sec", stream.name), format!("{:.3}", stream.offered_iops));
+        let derived = self.streams().into_iter().filter(|stream| stream.offered_iops > 0.0).map(rate).collect();
+        Config { derived, settings, ..Config::default() }
+    }
+
+    fn stream(&self, shard: u32, shards: u32, place: &Place, target: u16, choices: &Choices) -> Transactions {
+        let cell = |name| place.cell(self.streams().iter().position(|info| info.name == name).unwrap_or(0), target);
+        let keys = (self.keys - shard).div_ceil(shards);
+        Transactions {
+            request: Request {
+                target: 0,
+                cell: 0,
+                kind: OpKind::Write,
+                offset: 0,
+                len: self.record_bytes,
+                buffers: place.buffers(0),
+                sync: false,
+                placement: None,
+            },
+            reads: cell(READS),
+            writes: cell(WRITES),
+            read_pct: self.mix.read_pct(),
+            draw: Draw::new(if self.mix == Mix::Insert { Keys::Sequential } else { self.next_key }, keys),
+            left: (self.mix == Mix::Insert).then_some(keys),
+            first: self.first_key + u64::from(shard),
+            stride: shards.into(),
+            random: Random::for_part(choices.seed, u64::from(shard)),
+        }
+    }
+}
+
+impl Workload for Records {
+    type Stream = Transactions;
+
+    fn kind(&self) -> &'static str {
+        "transactions"
+    }
+
+    fn spec(&self) -> RunSpec {
+        RunSpec {
+            device_names: vec![self.target.clone()],
+            file_size_bytes: self.file_size_bytes,
+            duration_sec: self.duration_sec,
+            report_interval_sec: 1,
+            max_lag_sec: MAX_LAG_SEC,
+            // A record engine acknowledges what its drive has.
+            odsync: true,
+            engine: Engine::Auto,
+            pacing: Pacing::Sleep,
+            keeps_instants: false,
+            seed: self.seed,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        // What an engine has in memory it writes, whatever its clients do.
+        true
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        self.device_bytes_min
+    }
+
+    fn build(
+        &self,
+        devices: &[DeviceShape],
+        choices: &Choices,
+        run: &mut RunPlan<Transactions>,
+    ) -> Result<WorkloadRecord, CannotRun> {
+        let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.target))) };
+        let shards = self.shards(choices.shards_max);
+        let place = run.add(self.streams(), shards as usize);
+        for (shard, plan) in (0..shards).zip(&mut run.shards) {
+            let depth = (self.depth - shard).div_ceil(shards);
+            let arrival = match self.rate {
+                None => Arrival::Closed { depth, think_ns: 0 },
+                Some(rate) => Arrival::Scheduled(Schedule::Even(
+                    Even::new(rate, shard.into(), shards.into(), phase(place.workload))
+                        .ok_or_else(|| CannotRun("a rate of no transactions is none - give a higher one".to_owned()))?,
+                )),
+            };
+            // The record is the engine's: there is nothing to pass.
+            plan.buffers.push(BufferClass { len_bytes: 0, count: depth, fill: Fill::AsIs });
+            plan.lanes.push(Lane {
+                stream: self.stream(shard, shards, &place, device.target, choices),
+                arrival,
+                limit: plan.limits.len() as u32,
+                name: place.lane_name("transactions", &device.name),
+            });
+            plan.limits.push(Limit { slots: depth, configured: true });
+        }
+        Ok(WorkloadRecord { kind: self.kind().to_owned(), config: self.record(shards), ..WorkloadRecord::default() })
+    }
+}
+
+/// Reads and writes of one shard's keys.
+#[derive(Debug, Clone)]
+pub struct Transactions {
+    /// What all have in common.
+    request: Request,
+    /// Cells.
+    reads: u32,
+    writes: u32,
+    read_pct: u32,
+    draw: Draw,
+    /// Keys still to be inserted; `None`: it goes on for ever.
+    left: Option<u32>,
+    /// The shard's keys: `first + n * stride`.
+    first: u64,
+    stride: u64,
+    random: Random,
+}
+
+impl Stream for Transactions {
+    #[inline]
+    fn next(&mut self) -> Option<Request> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(1)?;
+        }
+        let is_read = self.read_pct > 0 && self.random.below(100) < u64::from(self.read_pct);
+        let (kind, cell) = if is_read { (OpKind::Read, self.reads) } else { (OpKind::Write, self.writes) };
+        let offset = self.first + u64::from(self.draw.next(&mut self.random)) * self.stride;
+        Some(Request { kind, cell, offset, ..self.request })
+    }
+
+    fn follows(&self) -> bool {
+        false
+    }
+
+    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+        let arrivals = self.left.map_or(arrivals, |left| arrivals.min(left.into()));
+        let reads = (u128::from(arrivals) * u128::from(self.read_pct) / 100) as u64;
+        if reads > 0 {
+            cells(self.reads, reads);
+        }
+        if arrivals > reads {
+            cells(self.writes, arrivals - reads);
+        }
+    }
+
+    fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
+        // Billions can be lost.
+        self.expect(arrivals, lost);
+        self.left = self.left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

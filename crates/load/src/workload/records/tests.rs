@@ -1,0 +1,92 @@
+use super::*;
+
+fn records(mix: Mix) -> Records {
+    Records {
+        target: DeviceName::simulated(),
+        file_size_bytes: None,
+        device_bytes_min: 0,
+        keys: 1_000,
+        first_key: 500,
+        mix,
+        next_key: Keys::Uniform,
+        record_bytes: 1_024,
+        depth: 7,
+        rate: None,
+        threads: 3,
+        duration_sec: 1,
+        seed: Some(1),
+    }
+}
+
+fn built(records: &Records) -> RunPlan<Transactions> {
+    let shape = DeviceShape {
+        name: "test".into(),
+        target: 0,
+        size_bytes: 1 << 30,
+        min_io_bytes: 512,
+        queue_requests: None,
+        stamp_key: 0,
+    };
+    let choices = Choices { seed: 1, shards_max: 8, cpus: 8, in_flight_max: None };
+    let mut run = RunPlan::new(vec!["test".into()], [1_000_000].into());
+    run.begin(0, "");
+    records.build(&[shape], &choices, &mut run).unwrap();
+    run
+}
+
+#[test]
+fn an_insert_writes_each_key_once_over_all_shards_and_ends() {
+    let run = built(&records(Mix::Insert));
+    let depths: Vec<_> = run.shards.iter().map(|plan| plan.limits[0].slots).collect();
+    assert_eq!(depths, [3, 2, 2], "seven in flight over three threads");
+    let mut keys = Vec::new();
+    for mut plan in run.shards {
+        let stream = &mut plan.lanes[0].stream;
+        while let Some(request) = stream.next() {
+            assert_eq!((request.kind, request.len), (OpKind::Write, 1_024));
+            keys.push(request.offset);
+        }
+        assert!(stream.next().is_none());
+    }
+    keys.sort_unstable();
+    assert_eq!(keys, (500..1_500).collect::<Vec<_>>());
+    assert_eq!(run.layout.streams.len(), 1, "an insert reads nothing");
+}
+
+#[test]
+fn reads_and_updates_come_in_proportion_from_the_shards_own_keys() {
+    let run = built(&records(Mix::ReadUpdate { read_pct: 95 }));
+    let (reads, shards) = (run.layout.cell(0, 0) as u32, run.shards.len() as u64);
+    for (shard, mut plan) in (0..).zip(run.shards) {
+        let requests: Vec<_> = (0..20_000).filter_map(|_| plan.lanes[0].stream.next()).collect();
+        let of_reads = requests.iter().filter(|request| request.cell == reads).count();
+        assert!((18_800..19_200).contains(&of_reads), "{of_reads}");
+        assert!(requests.iter().all(|request| (request.kind == OpKind::Read) == (request.cell == reads)));
+        assert!(requests.iter().all(|request| (request.offset - 500) % shards == shard && request.offset < 1_500));
+    }
+}
+
+#[test]
+fn what_is_lost_is_counted_by_the_share_of_each_and_no_insert_twice() {
+    let lost = |mix, arrivals| {
+        let mut plan = built(&Records { threads: 1, ..records(mix) }).shards.remove(0);
+        let mut lost = [0; 2];
+        plan.lanes[0].stream.lose(arrivals, &mut |cell, count| lost[cell as usize] += count);
+        plan.lanes[0].stream.lose(arrivals, &mut |cell, count| lost[cell as usize] += count);
+        lost
+    };
+    assert_eq!(lost(Mix::ReadUpdate { read_pct: 75 }, 4_000_000_000), [6_000_000_000, 2_000_000_000]);
+    assert_eq!(lost(Mix::Insert, 600), [1_000, 0]);
+}
+
+#[test]
+fn a_mix_is_written_as_the_benchmarks_of_aerospike_write_it() {
+    for (text, mix) in
+        [("I", Mix::Insert), ("RU,95", Mix::ReadUpdate { read_pct: 95 }), ("RU,100", Mix::ReadUpdate { read_pct: 100 })]
+    {
+        assert_eq!((text.parse(), mix.to_string()), (Ok(mix), text.to_owned()));
+    }
+    for wrong in ["", "RU,", "RU,101", "RU,-1", "RMU", "I,5", "RU,9.5"] {
+        assert!(wrong.parse::<Mix>().is_err(), "{wrong}");
+    }
+}
