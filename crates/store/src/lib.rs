@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod device_header;
 mod digest;
 mod namespace;
 pub mod ops;
@@ -19,7 +20,8 @@ mod record_store;
 mod transaction;
 pub mod wire;
 
+pub use device_header::{DEVICE_HEADER_BYTES, DeviceHeader, Plan, WRITTEN_BYTES};
 pub use digest::{Digest, PARTITIONS, digest, partition};
-pub use namespace::{Disk, Namespace, Space, Statistics};
+pub use namespace::{Buckets, Disk, Namespace, Space, Statistics};
 pub use record_store::Store;
 pub use transaction::{Delete, Exists, Generation, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write};

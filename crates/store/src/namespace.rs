@@ -65,6 +65,8 @@ pub struct Space {
     pub range: Range<u64>,
     /// The device's smallest direct I/O, bytes.
     pub min_io_bytes: u32,
+    /// The number that the device was given when it was formatted: what was written under another is no record.
+    pub id: u64,
 }
 
 /// What carries out a store's I/O.
@@ -77,6 +79,31 @@ pub trait Disk {
 
     /// A buffer from the engine's memory, or `None` when that is used up.
     fn buffer(&mut self, len: usize) -> Option<Buf>;
+}
+
+/// Counts by powers of two: bucket 0 is value 0, bucket b is 2^(b-1) to 2^b - 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Buckets {
+    counts: [u64; 65],
+}
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Self { counts: [0; 65] }
+    }
+}
+
+impl Buckets {
+    /// Counts a value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.counts[(u64::BITS - value.leading_zeros()) as usize] += 1;
+    }
+
+    /// The counts, bucket 0 first.
+    pub fn counts(&self) -> &[u64; 65] {
+        &self.counts
+    }
 }
 
 /// What a store counts, as the real server does. Counters since the start unless they say otherwise.
@@ -96,6 +123,14 @@ pub struct Statistics {
     pub device_reads: u64,
     /// Writes refused for want of space.
     pub stop_writes: bool,
+    /// Bytes that the index takes now.
+    pub index_bytes: u64,
+    /// Records whose checksum failed when they were read.
+    pub corrupted: u64,
+    /// Bytes of each read of a record from a device (`device-read-size`).
+    pub read_bytes: Buckets,
+    /// Bytes of each record as it came into a write buffer (`device-write-size`).
+    pub write_bytes: Buckets,
 }
 
 /// Of one device, in write blocks.
@@ -123,4 +158,12 @@ pub struct DeviceStatistics {
     pub direct_frees: u64,
     /// Writes of buffers that were not full.
     pub partial_writes: u64,
+    /// Operations that the device failed.
+    pub errors: u64,
+    /// Time of each read of a record, us (`-read`).
+    pub read_us: Buckets,
+    /// Time of each read of a block that is collected, us (`-large-block-read`).
+    pub large_block_read_us: Buckets,
+    /// Time of each write, us (`-write`).
+    pub write_us: Buckets,
 }

@@ -114,6 +114,11 @@ impl Store {
         true
     }
 
+    /// Takes one line of what the log should say, oldest first: what was damaged or failed.
+    pub fn take_remark(&mut self) -> Option<String> {
+        None
+    }
+
     /// What it counted.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics

@@ -1,0 +1,182 @@
+//! The first 8 MiB of a device: whose it is, and by which settings its blocks are to be read.
+//!
+//! ```text
+//! magic "flashproof store" 16 | version u32 | checksum u32 | id u64 | write-block size u32 | devices u16 | index of this one u16 |
+//! cores u16 | length of name u16 | name of the namespace                                                     little-endian
+//! ```
+//!
+//! Written once, when the device is formatted. The rest of the 8 MiB stays as it was.
+
+use crate::{Namespace, Space};
+use crc32fast::Hasher;
+use std::ops::Range;
+use sys::op::TargetId;
+
+/// Bytes before the first block.
+pub const DEVICE_HEADER_BYTES: u64 = 8 << 20;
+
+/// Bytes of it that are written and read.
+pub const WRITTEN_BYTES: usize = 4096;
+
+/// Fewest blocks of a space: those that are kept for collecting, and some for records.
+const BLOCKS_MIN: u64 = 8;
+
+const MAGIC: &[u8; 16] = b"flashproof store";
+const FORMAT: u32 = 1;
+const NAME_AT: usize = 44;
+
+/// What a device's header says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceHeader {
+    /// Name of the namespace.
+    pub namespace: String,
+    /// Bytes of a write block.
+    pub write_block_bytes: u32,
+    /// Devices of the namespace.
+    pub devices: u16,
+    /// Which of them this is, from 0.
+    pub index: u16,
+    /// Cores that have a part of it each.
+    pub cores: u16,
+    /// The device's random number.
+    pub id: u64,
+}
+
+/// What is to be done with a device before it can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    /// There is no header: what is on the device is not ours, and is lost when it is formatted.
+    Format,
+    /// It is ours: its records are to be read.
+    Open(DeviceHeader),
+    /// It is ours, written by other settings: each with what it is there and what is wanted.
+    Differs(Vec<String>),
+    /// There was a header and its checksum is wrong.
+    Damaged,
+}
+
+impl DeviceHeader {
+    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `id` is random.
+    pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, id: u64) -> Self {
+        let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
+        Self { namespace, write_block_bytes, devices, index, cores, id }
+    }
+
+    /// Its bytes, for the begin of the device.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(WRITTEN_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&self.id.to_le_bytes());
+        bytes.extend_from_slice(&self.write_block_bytes.to_le_bytes());
+        for number in [self.devices, self.index, self.cores, self.namespace.len() as u16] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(self.namespace.as_bytes());
+        bytes.resize(WRITTEN_BYTES, 0);
+        let sum = checksum(&bytes);
+        bytes[20..24].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// What to do with a device that begins with `bytes` ([`WRITTEN_BYTES`]) and is wanted as this; the id is the
+    /// device's own.
+    pub fn plan(&self, bytes: &[u8]) -> Plan {
+        let Some(bytes) = bytes.get(..WRITTEN_BYTES).filter(|bytes| bytes.starts_with(MAGIC)) else {
+            return Plan::Format;
+        };
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let name = bytes.get(NAME_AT..NAME_AT + usize::from(u16_at(42))).and_then(|name| str::from_utf8(name).ok());
+        let Some(name) = name.filter(|_| u32_at(20) == checksum(bytes)) else { return Plan::Damaged };
+        let found = Self {
+            namespace: name.to_owned(),
+            write_block_bytes: u32_at(32),
+            devices: u16_at(36),
+            index: u16_at(38),
+            cores: u16_at(40),
+            id: u64::from(u32_at(24)) | u64::from(u32_at(28)) << 32,
+        };
+        let rows = [
+            ("format", u32_at(16).to_string(), FORMAT.to_string()),
+            ("namespace", found.namespace.clone(), self.namespace.clone()),
+            ("write-block-size", found.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
+            ("devices", found.devices.to_string(), self.devices.to_string()),
+            ("index of the device", found.index.to_string(), self.index.to_string()),
+            ("cores", found.cores.to_string(), self.cores.to_string()),
+        ];
+        let differences: Vec<_> = rows
+            .into_iter()
+            .filter(|(_, found, wanted)| found != wanted)
+            .map(|(name, found, wanted)| format!("{name} is {found:?} there and {wanted:?} here"))
+            .collect();
+        if differences.is_empty() { Plan::Open(found) } else { Plan::Differs(differences) }
+    }
+
+    /// The part of core `core` of a device of `device_bytes`, which is `target` in the engine.
+    ///
+    /// Errors: the device is too small; a sentence without its name.
+    pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {
+        let block = u64::from(self.write_block_bytes);
+        let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(self.cores);
+        if blocks < BLOCKS_MIN {
+            let least = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(self.cores);
+            return Err(format!(
+                "it has {device_bytes} bytes, and a header and {BLOCKS_MIN} write blocks for each of {} cores take {least}",
+                self.cores
+            ));
+        }
+        let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
+        let range: Range<u64> = begin..begin + blocks * block;
+        Ok(Space { target, range, min_io_bytes, id: self.id })
+    }
+}
+
+/// Of all bytes but the checksum's own.
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(&bytes[..20]);
+    hasher.update(&bytes[24..]);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> DeviceHeader {
+        DeviceHeader::new(&Namespace::new("test"), 2, 1, 4, 77)
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
+        let bytes = header().to_bytes();
+        assert_eq!(DeviceHeader { id: 0, ..header() }.plan(&bytes), Plan::Open(header()));
+        for at in 0..200 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let wanted = if at < 16 { Plan::Format } else { Plan::Damaged };
+            assert_eq!(header().plan(&damaged), wanted, "byte {at}");
+        }
+        assert_eq!(header().plan(&[0; WRITTEN_BYTES]), Plan::Format);
+        assert_eq!(header().plan(&bytes[..100]), Plan::Format);
+    }
+
+    #[test]
+    fn other_settings_are_named_with_both_values() {
+        let wanted = DeviceHeader { namespace: "other".to_owned(), cores: 2, ..header() };
+        let differences = ["namespace is \"test\" there and \"other\" here", "cores is \"4\" there and \"2\" here"];
+        assert_eq!(wanted.plan(&header().to_bytes()), Plan::Differs(differences.map(str::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn spaces_share_a_device_without_gap_or_overlap() {
+        let least = DEVICE_HEADER_BYTES + 4 * 8 * (128 << 10);
+        let space = |core| header().space(least + 1000, 3, core, 512).unwrap();
+        assert_eq!(space(0).range.start, DEVICE_HEADER_BYTES);
+        (0..3).for_each(|core| assert_eq!(space(core).range.end, space(core + 1).range.start));
+        assert_eq!(space(3).range.end, least);
+        assert!(header().space(least - 1, 3, 0, 512).unwrap_err().contains("take 12582912"));
+    }
+}
