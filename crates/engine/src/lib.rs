@@ -2,11 +2,13 @@
 //!
 //! The run loop is generic over [`IoEngine`], never dynamic: one call per operation and one wait for all
 //! targets. Real engines are [`uring`], [`threads`] and [`passthrough`]; [`sim`] is virtual and jumps from event to event.
+//! [`net`] carries sockets beside the targets.
 
 #![forbid(unsafe_code)]
 
 mod device_name;
 pub mod event_queue;
+pub mod net;
 pub mod passthrough;
 pub mod sim;
 pub mod threads;

@@ -15,6 +15,14 @@ use sys::usage::monotonic_ns;
 /// Time between two looks at what a thread does in the ring's stead.
 const LOOK_NS: u64 = 100_000;
 
+/// When something was seen to be complete.
+pub(crate) struct Seen {
+    /// Then.
+    pub(crate) at_ns: u64,
+    /// How long before it can have been complete.
+    pub(crate) unseen_ns: u64,
+}
+
 /// A shard's ring and targets. Lives on the thread that made it.
 pub struct Uring<F: Form = Files> {
     epoch: Instant,
@@ -84,8 +92,8 @@ impl<F: Form> Uring<F> {
         }
     }
 
-    /// Hands an operation to the ring.
-    pub(crate) fn push(&mut self, mut op: Op) {
+    /// Queues an operation. What is queued goes to the kernel when the queue is full, and in every wait.
+    pub(crate) fn queue(&mut self, mut op: F::Op) {
         // The submission queue can be full for a moment; the kernel empties it in every `enter`.
         while let Err(back) = self.ring.push(op) {
             op = back;
@@ -95,35 +103,19 @@ impl<F: Form> Uring<F> {
                 return;
             }
         }
+    }
+
+    /// Hands an operation to the ring, with a batch.
+    pub(crate) fn push(&mut self, op: F::Op) {
+        self.queue(op);
         if self.ring.pushed() >= BATCH {
             let now_ns = self.clock_ns();
             let _ = self.ring.enter(now_ns, None);
         }
     }
 
-    /// Ends an operation with `errno`, without having issued it.
-    pub(crate) fn refuse(&mut self, op: Op, errno: i32) {
-        let issued_ns = self.clock_ns();
-        let Op { token, buf, .. } = op;
-        let outcome = Outcome::Errno(errno);
-        self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
-    }
-
-    fn clock_ns(&self) -> u64 {
+    pub(crate) fn clock_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
-    }
-
-    /// Gives an operation to a thread, which must not be the ring's.
-    fn submit_beside(&mut self, op: Op) {
-        if self.beside.is_none() {
-            match Threads::new(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
-                Ok(threads) => self.beside = Some(threads),
-                Err(error) => return self.refuse(op, error.raw_os_error().unwrap_or(libc::EAGAIN)),
-            }
-        }
-        if let Some(threads) = &mut self.beside {
-            threads.submit(op);
-        }
     }
 
     /// Hands over what was submitted and has the kernel post what is complete. Who spins looks often, and mostly
@@ -152,20 +144,63 @@ impl<F: Form> Uring<F> {
         Ok(())
     }
 
-    /// Appends all completions that are there, as seen now.
-    fn look(&mut self, out: &mut Vec<Completion>) {
+    /// Waits until `until_ns` at most, for the first completion or for so many.
+    pub(crate) fn wait(&mut self, Wait { until_ns, completions }: Wait) -> io::Result<()> {
+        let now_ns = self.clock_ns();
+        if until_ns <= now_ns {
+            self.hand_over(now_ns)
+        } else if completions == 1 {
+            self.await_first(until_ns)
+        } else {
+            self.ring.enter(now_ns, Some(Sleep { completions, until_ns }))
+        }
+    }
+
+    /// Takes all that came, with when it was seen and for how long at most before it lay unseen.
+    pub(crate) fn look(&mut self, mut each: impl FnMut(Reaped<F>, Seen)) {
         let seen_ns = self.clock_ns();
         let looked_ns = self.looked_ns;
-        self.ring.reap(|Reaped { token, buf, outcome, issued_ns }| {
-            let unseen_ns = seen_ns - looked_ns.max(issued_ns).min(seen_ns);
-            out.push(Completion { token, buf, outcome, issued_ns, completed_ns: seen_ns.max(issued_ns), unseen_ns });
+        self.ring.reap(|reaped| {
+            let unseen_ns = seen_ns - looked_ns.max(reaped.issued_ns).min(seen_ns);
+            let at_ns = seen_ns.max(reaped.issued_ns);
+            each(reaped, Seen { at_ns, unseen_ns });
         });
         self.looked_ns = seen_ns;
-        out.append(&mut self.refused);
+    }
+
+    pub(crate) fn ring(&mut self) -> &mut Ring<F> {
+        &mut self.ring
+    }
+
+    pub(crate) fn operations(&self) -> usize {
+        self.ring.in_flight()
     }
 }
 
-impl<F: Form> IoEngine for Uring<F> {
+impl<F: Form<Op = Op, Outcome = Outcome>> Uring<F> {
+    /// Ends an operation with `errno`, without having issued it.
+    pub(crate) fn refuse(&mut self, op: Op, errno: i32) {
+        let issued_ns = self.clock_ns();
+        let Op { token, buf, .. } = op;
+        let outcome = Outcome::Errno(errno);
+        self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
+    }
+
+    /// Gives an operation to a thread, which must not be the ring's.
+    fn submit_beside(&mut self, op: Op) {
+        if self.beside.is_none() {
+            match Threads::new(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
+                Ok(threads) => self.beside = Some(threads),
+                Err(error) => return self.refuse(op, error.raw_os_error().unwrap_or(libc::EAGAIN)),
+            }
+        }
+        if let Some(threads) = &mut self.beside {
+            threads.submit(op);
+        }
+    }
+}
+
+impl<F: Form<Op = Op, Outcome = Outcome>> IoEngine for Uring<F> {
     const VIRTUAL: bool = false;
     type Op = Op;
     type Completion = Completion;
@@ -187,20 +222,22 @@ impl<F: Form> IoEngine for Uring<F> {
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        let now_ns = self.clock_ns();
         let mut until_ns = wait.until_ns;
         if let Some(threads) = self.beside.as_mut().filter(|threads| threads.in_flight() > 0) {
             threads.reap(Wait { until_ns: 0, completions: 1 }, out)?;
-            until_ns = until_ns.min(now_ns + LOOK_NS);
+            until_ns = until_ns.min(self.clock_ns() + LOOK_NS);
         }
-        if until_ns <= now_ns || !self.refused.is_empty() || !out.is_empty() {
-            self.hand_over(now_ns)?;
-        } else if wait.completions == 1 {
-            self.await_first(until_ns)?;
-        } else {
-            self.ring.enter(now_ns, Some(Sleep { completions: wait.completions, until_ns }))?;
+        if !self.refused.is_empty() || !out.is_empty() {
+            until_ns = 0;
         }
-        self.look(out);
+        self.wait(Wait { until_ns, ..wait })?;
+        self.look(|Reaped { token, op, outcome, issued_ns }, Seen { at_ns: completed_ns, unseen_ns }| {
+            // None of these operations goes on after a completion.
+            if let Some(Op { buf, .. }) = op {
+                out.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns });
+            }
+        });
+        out.append(&mut self.refused);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod ioctl;
 pub mod memory;
 pub mod mount;
+pub mod net;
 pub mod nvme;
 pub mod op;
 pub mod open;

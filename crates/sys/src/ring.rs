@@ -5,15 +5,15 @@
 //! The table of what is in flight is indexed by the issuer's token, which is also the entry's user data; a
 //! token that is in flight already is refused, because its buffer is the kernel's.
 //!
-//! What an operation looks like to the kernel is its ring's [`Form`]: [`Files`] here, for block devices and files, and
-//! NVMe commands in [`crate::nvme::ring`]. All else is the same for both.
+//! What an operation looks like to the kernel is its ring's [`Form`]: [`Files`] here, for block devices and files,
+//! NVMe commands in [`crate::nvme::ring`], files and sockets in [`crate::net`]. All else is the same for them.
 
 use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
-use io_uring::types::{Fixed, FsyncFlags, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, Timespec};
+use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -35,30 +35,31 @@ const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 /// Most entries of a ring, and so of an operation.
 pub const ENTRIES_MAX: u32 = 4096;
 
+/// How long the end of a ring waits for what was cancelled.
+const CANCEL_WAIT: Timespec = Timespec::new().sec(1);
+
 /// No instant.
 const NOT_ISSUED: u64 = u64::MAX;
 
 /// An operation that the kernel has, or is about to get.
-struct InFlight {
-    buf: Buf,
-    /// The result of a success that did all of it.
-    whole: u32,
+struct InFlight<F: Form> {
+    op: F::Op,
     /// When the first of its entries was handed over; [`NOT_ISSUED`] before.
     issued_ns: u64,
     /// Entries of it that are not complete.
     entries: usize,
-    /// Of those that are.
-    outcome: Outcome,
+    /// Of those that are, the first that failed.
+    failed: Option<F::Outcome>,
 }
 
 /// What came back.
-pub struct Reaped {
+pub struct Reaped<F: Form> {
     /// The operation's number.
     pub token: u32,
-    /// Its buffer.
-    pub buf: Buf,
-    /// How it ended.
-    pub outcome: Outcome,
+    /// The operation itself, with its buffer; `None`: it goes on, and more will come of it.
+    pub op: Option<F::Op>,
+    /// How it ended, or what came.
+    pub outcome: F::Outcome,
     /// When it was handed to the kernel, on the clock of [`Ring::enter`].
     pub issued_ns: u64,
 }
@@ -78,20 +79,36 @@ pub struct Sleep {
 pub trait Form: sealed::Form {}
 
 pub(crate) mod sealed {
-    use super::{Op, Outcome, Pool, cqueue, squeue};
+    use super::{Pool, Submitter, cqueue, io, squeue};
 
     pub trait Form {
         type Entry: squeue::EntryMarker;
         type Completion: cqueue::EntryMarker;
 
-        /// Memory that it needs besides the buffers of operations, from the ring's own.
-        const BYTES_EACH: usize;
+        /// What it carries. Owns all that the kernel may touch.
+        type Op;
 
-        /// Takes that memory, for `in_flight_max` operations.
-        fn take_memory(&mut self, _pool: &mut Pool, _in_flight_max: usize) {}
+        /// What a completion says.
+        type Outcome;
+
+        /// Whether what waits for somebody else is cancelled when the ring is closed.
+        const CANCELS: bool = false;
+
+        /// Memory that it needs besides the buffers of operations, from the ring's own.
+        fn memory_bytes(&self, _in_flight_max: usize) -> usize {
+            0
+        }
+
+        /// Takes that memory, for `in_flight_max` operations, and registers what it needs with the ring.
+        fn set_up(&mut self, _pool: &mut Pool, _ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        /// The number of an operation.
+        fn token(op: &Self::Op) -> u32;
 
         /// How many entries an operation takes.
-        fn entries(&self, _op: &Op) -> usize {
+        fn entries(&self, _op: &Self::Op) -> usize {
             1
         }
 
@@ -100,12 +117,26 @@ pub(crate) mod sealed {
             in_flight_max
         }
 
-        /// The kernel's form of entry `number` of an operation, from 0. It stays valid for as long as the operation's
-        /// buffer and the form are neither moved in memory nor freed.
-        fn entry(&mut self, op: &mut Op, number: usize) -> Self::Entry;
+        /// The kernel's form of entry `number` of an operation, from 0. It stays valid for as long as what the operation
+        /// owns and the form are neither moved in memory nor freed.
+        fn entry(&mut self, op: &mut Self::Op, number: usize) -> Self::Entry;
 
-        /// What `completion` says of an entry, of an operation that moves `whole` bytes when all goes well.
-        fn outcome(completion: Self::Completion, whole: u32) -> Outcome;
+        /// Whether more comes of the operation after this.
+        fn goes_on(_completion: &Self::Completion) -> bool {
+            false
+        }
+
+        /// What `completion` says of an entry of `op`.
+        fn outcome(&mut self, completion: Self::Completion, op: &Self::Op) -> Self::Outcome;
+
+        /// Whether that is a failure, which tells of an operation of several entries.
+        fn is_failure(outcome: &Self::Outcome) -> bool;
+
+        /// Never frees what the kernel may still touch of an operation.
+        fn forget(op: Self::Op);
+
+        /// Never frees what the kernel may still touch of its own memory.
+        fn forget_memory(&mut self) {}
     }
 }
 
@@ -131,19 +162,33 @@ impl Form for Files {}
 impl sealed::Form for Files {
     type Entry = squeue::Entry;
     type Completion = cqueue::Entry;
-    const BYTES_EACH: usize = 0;
+    type Op = Op;
+    type Outcome = Outcome;
+
+    fn token(op: &Op) -> u32 {
+        op.token
+    }
 
     fn entry(&mut self, op: &mut Op, _number: usize) -> squeue::Entry {
         let block = self.block[usize::from(op.target)];
         entry(op, block)
     }
 
-    fn outcome(completion: cqueue::Entry, whole: u32) -> Outcome {
+    fn outcome(&mut self, completion: cqueue::Entry, op: &Op) -> Outcome {
+        let whole = if op.kind.moves_data() { op.len } else { 0 };
         match completion.result() {
             errno if errno < 0 => Outcome::Errno(-errno),
             bytes if bytes as u32 == whole => Outcome::Done,
             bytes => Outcome::Short(bytes as u32),
         }
+    }
+
+    fn is_failure(outcome: &Outcome) -> bool {
+        !outcome.is_done()
+    }
+
+    fn forget(op: Op) {
+        std::mem::forget(op.buf);
     }
 }
 
@@ -159,7 +204,7 @@ pub struct Ring<F: Form = Files> {
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Self::enter`].
     epoch_ns: u64,
     pool: Pool,
-    slots: Vec<Option<InFlight>>,
+    slots: Vec<Option<InFlight<F>>>,
     in_flight: usize,
     /// Tokens of entries pushed and not yet handed to the kernel.
     pushed: Vec<u32>,
@@ -198,10 +243,12 @@ impl<F: Form> Ring<F> {
             ));
         }
         let raw: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
-        ring.submitter().register_files(&raw)?;
-        let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + F::BYTES_EACH * in_flight_max)?;
+        if !raw.is_empty() {
+            ring.submitter().register_files(&raw)?;
+        }
+        let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
         let registered_buffers = register(&ring, &mut pool);
-        form.take_memory(&mut pool, in_flight_max);
+        form.set_up(&mut pool, &ring.submitter(), in_flight_max)?;
         let mut slots = Vec::new();
         slots.resize_with(in_flight_max, || None);
         let ring = Self {
@@ -240,12 +287,18 @@ impl<F: Form> Ring<F> {
         self.absolute
     }
 
+    /// What the ring's operations look like.
+    pub fn form(&mut self) -> &mut F {
+        &mut self.form
+    }
+
     /// Queues an operation for the next [`Self::enter`]. Gives it back when the queue has no room for all of its entries.
     ///
     /// Panics when its token is out of range or in flight already.
-    pub fn push(&mut self, mut op: Op) -> Result<(), Op> {
-        let slot = &mut self.slots[op.token as usize];
-        assert!(slot.is_none(), "token {} is in flight", op.token);
+    pub fn push(&mut self, mut op: F::Op) -> Result<(), F::Op> {
+        let token = F::token(&op);
+        let slot = &mut self.slots[token as usize];
+        assert!(slot.is_none(), "token {token} is in flight");
         let Some(ring) = self.ring.as_mut() else { return Err(op) };
         let entries = self.form.entries(&op);
         let mut queue = ring.submission();
@@ -254,15 +307,14 @@ impl<F: Form> Ring<F> {
         }
         for number in 0..entries {
             let mut entry = self.form.entry(&mut op, number);
-            entry.set_user_data(op.token.into());
-            // SAFETY: the entry points into `op.buf` (the form keeps to its length), which moves into `slots` below
-            // (the bytes stay where they are) and leaves it only in `reap`, after the kernel completed all entries of the
-            // operation; or into the form's memory for this token, which is the ring's pool.
+            entry.set_user_data(token.into());
+            // SAFETY: the entry points into the buffer that `op` owns (the form keeps to its length), which moves into
+            // `slots` below (the bytes stay where they are) and leaves it only in `reap`, after the kernel completed all
+            // entries of the operation; or into the form's memory for this token, which is the ring's pool.
             unsafe { queue.push(&entry) }.expect("there is room for all");
-            self.pushed.push(op.token);
+            self.pushed.push(token);
         }
-        let whole = if op.kind.moves_data() { op.len } else { 0 };
-        *slot = Some(InFlight { buf: op.buf, whole, issued_ns: NOT_ISSUED, entries, outcome: Outcome::Done });
+        *slot = Some(InFlight { op, issued_ns: NOT_ISSUED, entries, failed: None });
         self.in_flight += 1;
         Ok(())
     }
@@ -324,31 +376,50 @@ impl<F: Form> Ring<F> {
         self.ring.as_mut().is_some_and(|ring| !ring.completion().is_empty())
     }
 
-    /// Gives back all operations whose completions are there.
-    pub fn reap(&mut self, mut each: impl FnMut(Reaped)) {
+    /// Gives back all operations whose completions are there, and what came of those that go on.
+    pub fn reap(&mut self, mut each: impl FnMut(Reaped<F>)) {
         let Some(ring) = self.ring.as_mut() else { return };
         for entry in ring.completion() {
             let token = entry.user_data() as u32;
             let slot = &mut self.slots[token as usize];
             let Some(in_flight) = slot else { continue };
-            let outcome = F::outcome(entry, in_flight.whole);
-            if in_flight.outcome.is_done() {
-                // Of several entries the first that failed tells.
-                in_flight.outcome = outcome;
+            let goes_on = F::goes_on(&entry);
+            let outcome = self.form.outcome(entry, &in_flight.op);
+            if goes_on {
+                each(Reaped { token, op: None, outcome, issued_ns: in_flight.issued_ns });
+                continue;
             }
             in_flight.entries -= 1;
             if in_flight.entries > 0 {
+                if in_flight.failed.is_none() && F::is_failure(&outcome) {
+                    in_flight.failed = Some(outcome);
+                }
                 continue;
             }
-            let Some(InFlight { buf, issued_ns, outcome, .. }) = slot.take() else { continue };
+            let Some(InFlight { op, issued_ns, failed, .. }) = slot.take() else { continue };
             self.in_flight -= 1;
-            each(Reaped { token, buf, outcome, issued_ns });
+            // Of several entries the first that failed tells.
+            each(Reaped { token, op: Some(op), outcome: failed.unwrap_or(outcome), issued_ns });
         }
+    }
+
+    /// Ends what waits for somebody else, and lets go of what is complete.
+    fn cancel(&mut self) {
+        // What is not complete then is kept for ever, see below, so errors need no answer.
+        let _ = self.enter(0, None);
+        if let Some(ring) = &self.ring {
+            let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
+        }
+        let _ = self.enter(0, None);
+        self.reap(drop);
     }
 }
 
 impl<F: Form> Drop for Ring<F> {
     fn drop(&mut self) {
+        if F::CANCELS && self.in_flight > 0 {
+            self.cancel();
+        }
         if let (Some(index), Some(ring)) = (self.registered, &self.ring) {
             // Or the thread's table would keep the ring open.
             let _ = update_rings(ring.as_raw_fd(), UNREGISTER_RING_FDS, index, 0);
@@ -357,9 +428,10 @@ impl<F: Form> Drop for Ring<F> {
         // still out keeps its memory for ever: leaking is the only sound end for a device that hangs.
         self.ring = None;
         for in_flight in self.slots.drain(..).flatten() {
-            std::mem::forget(in_flight.buf);
+            F::forget(in_flight.op);
         }
         if self.in_flight > 0 {
+            self.form.forget_memory();
             // The same memory, for the sake of operations whose own buffer is empty.
             std::mem::forget(self.pool.cut(0));
         }

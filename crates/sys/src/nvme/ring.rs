@@ -14,7 +14,8 @@ use crate::buffer::{Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use crate::ring::{Form, sealed};
 use io_uring::types::Fixed;
-use io_uring::{cqueue, opcode, squeue};
+use io_uring::{Submitter, cqueue, opcode, squeue};
+use std::io;
 
 /// `NVME_URING_CMD_IO`: `_IOWR('N', 0x80, struct nvme_uring_cmd)`.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
@@ -78,10 +79,20 @@ impl Form for Commands {}
 impl sealed::Form for Commands {
     type Entry = squeue::Entry128;
     type Completion = cqueue::Entry32;
-    const BYTES_EACH: usize = RANGE_BYTES;
+    type Op = Op;
+    type Outcome = Outcome;
 
-    fn take_memory(&mut self, pool: &mut Pool, in_flight_max: usize) {
+    fn memory_bytes(&self, in_flight_max: usize) -> usize {
+        RANGE_BYTES * in_flight_max
+    }
+
+    fn set_up(&mut self, pool: &mut Pool, _ring: &Submitter<'_>, in_flight_max: usize) -> io::Result<()> {
         self.ranges = pool.cut(RANGE_BYTES * in_flight_max).expect("the ring's memory is made for it");
+        Ok(())
+    }
+
+    fn token(op: &Op) -> u32 {
+        op.token
     }
 
     fn entries(&self, op: &Op) -> usize {
@@ -149,12 +160,20 @@ impl sealed::Form for Commands {
         opcode::UringCmd80::new(Fixed(op.target.into()), NVME_URING_CMD_IO).cmd(bytes).buf_index(fixed).build()
     }
 
-    fn outcome(completion: cqueue::Entry32, _whole: u32) -> Outcome {
+    fn outcome(&mut self, completion: cqueue::Entry32, _op: &Op) -> Outcome {
         match completion.result() {
             0 => Outcome::Done,
             errno if errno < 0 => Outcome::Errno(-errno),
             status => Outcome::Nvme(Status::of_field(status as u16)),
         }
+    }
+
+    fn is_failure(outcome: &Outcome) -> bool {
+        !outcome.is_done()
+    }
+
+    fn forget(op: Op) {
+        std::mem::forget(op.buf);
     }
 }
 
@@ -174,7 +193,7 @@ mod tests {
             placement_ids: vec![7, 0x102, 3],
         };
         let mut commands = Commands::new(vec![namespace(1, 512, 0, false), namespace(2, 4096, 1 << 20, true)]);
-        commands.take_memory(pool, 4);
+        commands.ranges = pool.cut(RANGE_BYTES * 4).unwrap();
         commands
     }
 

@@ -1,0 +1,163 @@
+//! The engine of a server or client: sockets and devices on one ring, one wait for both, and other threads can end it.
+//!
+//! It is [`Uring`] with [`sys::net`]'s operations. What is submitted goes to the kernel with the next wait, all at once: a loop
+//! that answers whatever has arrived makes one system call for it.
+
+use crate::uring::{Seen, Uring, epoch_ns};
+use crate::{IoEngine, Wait};
+use device::target::Target;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use sys::buffer::Buf;
+use sys::net::{Network, Op, Outcome, Waker};
+use sys::op;
+use sys::ring::{Files, Reaped, Ring, RingFacts};
+
+/// What came back.
+#[derive(Debug)]
+pub enum Completion {
+    /// Of a device.
+    Block(op::Completion),
+    /// Of a socket.
+    Net(Event),
+}
+
+/// What came of an operation on a socket.
+#[derive(Debug)]
+pub struct Event {
+    /// The operation's number.
+    pub token: u32,
+    /// What came.
+    pub outcome: Outcome,
+    /// The operation, with its bytes; `None`: it goes on, and keeps its number.
+    pub op: Option<Op>,
+    /// When it was handed to the kernel, on the engine's clock.
+    pub issued_ns: u64,
+    /// When it was seen, on the engine's clock.
+    pub seen_ns: u64,
+}
+
+/// Buffers for what arrives.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrivals {
+    /// How many, a power of two, at most 32,768.
+    pub buffers: u16,
+    /// Bytes of each.
+    pub bytes: usize,
+}
+
+/// A thread's ring, its devices and its sockets. Lives on the thread that made it.
+pub struct Net {
+    uring: Uring<Network>,
+    waker: Waker,
+    discards: bool,
+    /// What was refused here, for the next look.
+    refused: Vec<Completion>,
+    targets: Vec<Arc<Target>>,
+}
+
+impl Net {
+    /// An engine for `targets` and sockets with at most `in_flight_max` operations out, `memory_bytes` of buffers for
+    /// devices, and `arrivals` for what is received. `epoch` is instant 0 of its clock (CLOCK_MONOTONIC).
+    ///
+    /// Errors: as [`Uring::new`]; `Unsupported` before Linux 6.0.
+    pub fn new(
+        targets: Vec<Arc<Target>>,
+        in_flight_max: usize,
+        memory_bytes: usize,
+        arrivals: Arrivals,
+        epoch: Instant,
+    ) -> io::Result<(Self, RingFacts)> {
+        let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
+        let form = Network::new(Files::new(&files)?, arrivals.buffers, arrivals.bytes);
+        let (ring, facts) = Ring::new(&files, form, in_flight_max + 1, memory_bytes, epoch_ns(epoch))?;
+        let discards = ring.discards();
+        // How late a completion was seen is of no interest here, so nobody asks the kernel for it.
+        let mut uring = Uring::on(ring, targets.clone(), in_flight_max + 1, discards, epoch, u64::MAX);
+        let waker = Waker::new()?;
+        // Its number is beyond those of the issuer.
+        uring.queue(Op::Wake { token: in_flight_max as u32, waker: waker.clone() });
+        Ok((Self { uring, waker, discards, refused: Vec::new(), targets }, facts))
+    }
+
+    /// What ends this engine's [`IoEngine::reap`] from another thread.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Gives back a buffer of [`Outcome::Received`].
+    pub fn provide(&mut self, buf: Buf) {
+        self.uring.ring().form().provide(buf);
+    }
+
+    /// Whether device or kernel cannot do it; the kernel would drop a placement in silence.
+    fn is_refused(&self, op: &op::Op) -> bool {
+        let streams = self.targets[usize::from(op.target)].write_streams();
+        op.placement.is_some_and(|placement| placement.0 > streams)
+            || (op.kind == op::OpKind::Deallocate && !self.discards)
+    }
+}
+
+impl IoEngine for Net {
+    const VIRTUAL: bool = false;
+    type Op = Op;
+    type Completion = Completion;
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        self.uring.clock_ns()
+    }
+
+    #[inline]
+    fn submit(&mut self, op: Op) {
+        match op {
+            Op::Block(op) if self.is_refused(&op) => {
+                let (issued_ns, outcome) = (self.now(), op::Outcome::Errno(libc::EOPNOTSUPP));
+                let op::Op { token, buf, .. } = op;
+                let completed_ns = issued_ns;
+                let completion = op::Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 };
+                self.refused.push(Completion::Block(completion));
+            }
+            op => self.uring.queue(op),
+        }
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        let until_ns = if self.refused.is_empty() { wait.until_ns } else { 0 };
+        self.uring.wait(Wait { until_ns, ..wait })?;
+        out.append(&mut self.refused);
+        let mut sleeps_on = None;
+        self.uring.look(|Reaped { token, op, outcome, issued_ns }, Seen { at_ns: seen_ns, unseen_ns }| {
+            match (op, outcome) {
+                (None, Outcome::Woken) => {}
+                (Some(wake @ Op::Wake { .. }), _) => sleeps_on = Some(wake),
+                (Some(Op::Block(op::Op { buf, .. })), Outcome::Block(outcome)) => {
+                    let completed_ns = seen_ns;
+                    out.push(Completion::Block(op::Completion {
+                        token,
+                        buf,
+                        outcome,
+                        issued_ns,
+                        completed_ns,
+                        unseen_ns,
+                    }));
+                }
+                (op, outcome) => out.push(Completion::Net(Event { token, outcome, op, issued_ns, seen_ns })),
+            }
+        });
+        if let Some(wake) = sleeps_on {
+            self.uring.queue(wake);
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        // Without the one that wakes.
+        self.uring.operations() - 1 + self.refused.len()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.uring.ring().buffer(len)
+    }
+}

@@ -1,0 +1,198 @@
+//! Sockets and files on one ring: what is sent arrives, a ring without buffers goes on, others wake it, its end lets go.
+
+use device::guard::{Answers, Guard, Request};
+use device::target::Target;
+use engine::net::{Arrivals, Completion, Event, Net};
+use engine::{IoEngine, Wait};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use sys::net::{Op, Outcome};
+use sys::op::{self, OpKind};
+
+const SEC: u64 = 1_000_000_000;
+
+fn net(targets: Vec<Arc<Target>>, arrivals: Arrivals) -> Option<Net> {
+    match Net::new(targets, 8, 1 << 16, arrivals, Instant::now()) {
+        Ok((net, _)) => Some(net),
+        Err(error) => {
+            println!("skipped: no io_uring with sockets: {error}");
+            None
+        }
+    }
+}
+
+/// Reaps until something is there.
+fn reap(net: &mut Net) -> Vec<Completion> {
+    let (begin, mut out) = (Instant::now(), Vec::new());
+    while out.is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "nothing came");
+        let until_ns = net.now() + SEC;
+        net.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+    }
+    out
+}
+
+fn event(net: &mut Net) -> Event {
+    match reap(net).pop() {
+        Some(Completion::Net(event)) => event,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A connection: the ring's end and the other.
+fn pair() -> (Arc<TcpStream>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (Arc::new(listener.accept().unwrap().0), other)
+}
+
+const FEW: Arrivals = Arrivals { buffers: 2, bytes: 4096 };
+
+#[test]
+fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
+    let Some(mut net) = net(Vec::new(), FEW) else { return };
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = listener.local_addr().unwrap();
+    sys::net::set_backlog(&listener, 64).unwrap();
+    net.submit(Op::Accept { token: 0, listener });
+    for _ in 0..2 {
+        let mut client = TcpStream::connect(address).unwrap();
+        let Event { token: 0, outcome: Outcome::Accepted(socket), op: None, .. } = event(&mut net) else { panic!() };
+        let socket = Arc::new(socket);
+        net.submit(Op::Receive { token: 1, socket: socket.clone() });
+        for text in ["first", "second"] {
+            client.write_all(text.as_bytes()).unwrap();
+            let Event { token: 1, outcome: Outcome::Received(buf, len), op: None, .. } = event(&mut net) else {
+                panic!()
+            };
+            assert_eq!(&buf[..len], text.as_bytes());
+            net.provide(buf);
+        }
+        // More than a socket's buffers hold: the kernel goes on while the other side reads.
+        let bytes: Vec<_> = (0..16 << 20).map(|at| (at % 251) as u8).collect();
+        net.submit(Op::Send { token: 2, socket: socket.clone(), bytes: bytes.clone() });
+        net.reap(Wait { until_ns: 0, completions: 1 }, &mut Vec::new()).unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut read = vec![0; 16 << 20];
+            client.read_exact(&mut read).unwrap();
+            (read, client)
+        });
+        let Event { token: 2, outcome: Outcome::Sent, op: Some(Op::Send { bytes: back, .. }), .. } = event(&mut net)
+        else {
+            panic!()
+        };
+        let (read, client) = reader.join().unwrap();
+        assert!(read == bytes && back == bytes);
+        drop(client);
+        let Event { token: 1, outcome: Outcome::Closed, op: Some(Op::Receive { .. }), .. } = event(&mut net) else {
+            panic!()
+        };
+    }
+    assert_eq!(net.in_flight(), 1, "it accepts");
+}
+
+#[test]
+fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
+    let Some(mut net) = net(Vec::new(), FEW) else { return };
+    let (socket, mut client) = pair();
+    client.write_all(&[7; 3 * 4096]).unwrap();
+    net.submit(Op::Receive { token: 3, socket: socket.clone() });
+    let (mut bufs, mut bytes) = (Vec::new(), 0);
+    let ended = loop {
+        let mut ended = false;
+        for completion in reap(&mut net) {
+            match completion {
+                Completion::Net(Event { outcome: Outcome::Received(buf, len), .. }) => {
+                    bytes += len;
+                    bufs.push(buf);
+                }
+                Completion::Net(Event { outcome: Outcome::Errno(errno), op: Some(_), .. }) => {
+                    assert_eq!(errno, libc::ENOBUFS);
+                    ended = true;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        if ended {
+            break true;
+        }
+    };
+    assert!(ended && bufs.len() == 2, "{} buffers", bufs.len());
+    bufs.into_iter().for_each(|buf| net.provide(buf));
+    net.submit(Op::Receive { token: 3, socket });
+    while bytes < 3 * 4096 {
+        let Event { outcome: Outcome::Received(buf, len), .. } = event(&mut net) else { panic!() };
+        bytes += len;
+        net.provide(buf);
+    }
+}
+
+#[test]
+fn another_thread_ends_a_sleep_each_time() {
+    let Some(mut net) = net(Vec::new(), FEW) else { return };
+    for _ in 0..3 {
+        let waker = net.waker().clone();
+        let thread = std::thread::spawn(move || waker.wake());
+        let begin = Instant::now();
+        let until_ns = net.now() + 30 * SEC;
+        net.reap(Wait { until_ns, completions: 1 }, &mut Vec::new()).unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn the_end_of_an_engine_closes_its_connections() {
+    let Some(mut net) = net(Vec::new(), FEW) else { return };
+    let (socket, mut client) = pair();
+    net.submit(Op::Receive { token: 0, socket: socket.clone() });
+    // One that nobody reads.
+    net.submit(Op::Send { token: 1, socket, bytes: vec![1; 64 << 20] });
+    net.reap(Wait { until_ns: 0, completions: 1 }, &mut Vec::new()).unwrap();
+    drop(net);
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut buf = vec![0; 1 << 20];
+    loop {
+        match client.read(&mut buf) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let name = path.to_str().unwrap().to_owned();
+    let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
+    let guard = Guard::new(Some(dir.path().join("state")));
+    let consent = guard.consent(&[request], &mut Answers::named([name])).unwrap().remove(0);
+    let Some(mut net) = net(vec![Target::writable(consent).into()], FEW) else { return };
+    let (socket, mut client) = pair();
+    net.submit(Op::Receive { token: 0, socket });
+    let mut op = |kind, placement, token| {
+        let buf = net.buffer(4096).unwrap();
+        net.submit(Op::Block(op::Op { target: 0, kind, offset: 4096, len: 4096, sync: false, placement, buf, token }));
+    };
+    op(OpKind::Read, None, 1);
+    op(OpKind::Write, Some(op::Placement(9)), 2);
+    client.write_all(b"x").unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(reap(&mut net).into_iter().map(|completion| match completion {
+            Completion::Block(of) => (of.token, format!("{} {}", of.outcome, of.buf.first().unwrap())),
+            Completion::Net(event) => (event.token, format!("{:?}", matches!(event.outcome, Outcome::Received(_, 1)))),
+        }));
+    }
+    seen.sort();
+    let refused = format!("{} 0", op::Outcome::Errno(libc::EOPNOTSUPP));
+    assert_eq!(seen, [(0, "true".to_owned()), (1, "done 7".to_owned()), (2, refused)]);
+}

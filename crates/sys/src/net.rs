@@ -1,0 +1,279 @@
+//! A ring that carries sockets beside block devices and files, and that other threads can wake.
+//!
+//! Who owns what the kernel may touch: a socket stays open because the operation holds an `Arc` of it; the bytes of a send
+//! move into the operation and come back with it; and what is received goes into buffers that were given to the ring
+//! ([`Network::provide`]), of which the kernel chooses one for each arrival. That one comes out with its
+//! completion, so a connection that is silent has no buffer at all.
+//!
+//! Accepting, receiving and being woken go on after a completion. Needs Linux 6.0 (multishot receive, buffer rings).
+
+use crate::buffer::{ALIGN, Buf, Pool};
+use crate::op;
+use crate::ring::{ENTRIES_MAX, Files, Form, sealed};
+use io_uring::types::{BufRingEntry, Fd};
+use io_uring::{Submitter, cqueue, opcode, squeue};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// The one group of provided buffers of a ring.
+const GROUP: u16 = 0;
+
+/// Has connections wait to be accepted, up to `backlog` of them; the standard library's listeners have few.
+pub fn set_backlog(listener: &TcpListener, backlog: i32) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, backlog)?)
+}
+
+/// Wakes the thread that sleeps in a ring.
+#[derive(Debug, Clone)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    /// One for a ring, by [`Op::Wake`].
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    /// Ends the sleep, or the next one. From any thread.
+    pub fn wake(&self) {
+        // It fails only when 2^64 wake-ups were not looked at, and then one more says nothing new.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// An operation. Each has its issuer's number, see [`op::Op::token`].
+#[derive(Debug)]
+pub enum Op {
+    /// On a block device or file.
+    Block(op::Op),
+    /// Takes connections, one after the other.
+    Accept {
+        /// Its number.
+        token: u32,
+        /// Where they arrive.
+        listener: Arc<TcpListener>,
+    },
+    /// Takes what arrives, until the other side sends no more.
+    Receive {
+        /// Its number.
+        token: u32,
+        /// The connection.
+        socket: Arc<TcpStream>,
+    },
+    /// Sends all of its bytes, less than 4 GiB. Those of two at once on a connection may mix.
+    Send {
+        /// Its number.
+        token: u32,
+        /// The connection.
+        socket: Arc<TcpStream>,
+        /// What to send.
+        bytes: Vec<u8>,
+    },
+    /// Is told of every [`Waker::wake`].
+    Wake {
+        /// Its number.
+        token: u32,
+        /// By whom.
+        waker: Waker,
+    },
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The end of an operation on a device or file.
+    Block(op::Outcome),
+    /// A connection.
+    Accepted(TcpStream),
+    /// Bytes that arrived: the first so many of a buffer, which goes back by [`Network::provide`].
+    Received(Buf, usize),
+    /// All bytes were taken by the kernel.
+    Sent,
+    /// The other side sends no more.
+    Closed,
+    /// Somebody woke the thread.
+    Woken,
+    /// The kernel's error number. `ENOBUFS`: bytes are there and no buffer for them.
+    Errno(i32),
+}
+
+/// Block devices, files and sockets.
+pub struct Network {
+    files: Files,
+    buffers: u16,
+    buffer_bytes: usize,
+    /// The kernel's view: a ring of addresses, of which we move the tail.
+    ring: Buf,
+    tail: u16,
+    /// Those that the kernel has, by their number in its view.
+    provided: Vec<Option<Buf>>,
+    /// Numbers without a buffer.
+    free: Vec<u16>,
+}
+
+impl Network {
+    /// The form of operations on `files`, and on sockets with `buffers` (a power of two) of `buffer_bytes` for what
+    /// arrives.
+    pub fn new(files: Files, buffers: u16, buffer_bytes: usize) -> Self {
+        assert!(buffers.is_power_of_two() && buffers <= 1 << 15, "{buffers} buffers");
+        Self {
+            files,
+            buffers,
+            buffer_bytes: buffer_bytes.next_multiple_of(ALIGN),
+            ring: Buf::empty(),
+            tail: 0,
+            provided: (0..buffers).map(|_| None).collect(),
+            free: (0..buffers).collect(),
+        }
+    }
+
+    /// Gives a buffer to the kernel for what arrives: one that came with [`Outcome::Received`].
+    pub fn provide(&mut self, mut buf: Buf) {
+        let Some(number) = self.free.pop() else { return };
+        let at = usize::from(self.tail & (self.buffers - 1));
+        let start = self.ring.address().cast::<BufRingEntry>();
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: `ring` has as many entries as there are buffers, `at` is one of them, and it is not before the tail, so the
+        // kernel does not read it yet; the tail lies beside the first entry, whose setters leave it alone. `buf` moves into
+        // `provided` below and leaves it only when the kernel has named it in a completion, that is, has filled it.
+        unsafe {
+            let entry = &mut *start.add(at);
+            entry.set_addr(buf.address() as u64);
+            entry.set_len(buf.len() as u32);
+            entry.set_bid(number);
+            AtomicU16::from_ptr(BufRingEntry::tail(start).cast_mut()).store(self.tail, Ordering::Release);
+        }
+        self.provided[usize::from(number)] = Some(buf);
+    }
+
+    /// Buffers that the kernel has.
+    pub fn provided(&self) -> usize {
+        usize::from(self.buffers) - self.free.len()
+    }
+
+    fn received(&mut self, flags: u32, bytes: i32) -> Outcome {
+        let buf = cqueue::buffer_select(flags).and_then(|number| {
+            let buf = self.provided[usize::from(number)].take()?;
+            self.free.push(number);
+            Some(buf)
+        });
+        match (bytes, buf) {
+            (0, Some(buf)) => {
+                self.provide(buf);
+                Outcome::Closed
+            }
+            (0, None) => Outcome::Closed,
+            (bytes, Some(buf)) if bytes > 0 => Outcome::Received(buf, bytes as usize),
+            (errno, _) => Outcome::Errno(errno.checked_neg().unwrap_or(libc::EIO).max(1)),
+        }
+    }
+}
+
+impl Form for Network {}
+
+impl sealed::Form for Network {
+    type Entry = squeue::Entry;
+    type Completion = cqueue::Entry;
+    type Op = Op;
+    type Outcome = Outcome;
+    const CANCELS: bool = true;
+
+    fn memory_bytes(&self, _in_flight_max: usize) -> usize {
+        let ring_bytes = (usize::from(self.buffers) * size_of::<BufRingEntry>()).next_multiple_of(ALIGN);
+        ring_bytes + usize::from(self.buffers) * self.buffer_bytes
+    }
+
+    fn set_up(&mut self, pool: &mut Pool, ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
+        let cut = |pool: &mut Pool, len| pool.cut(len).expect("the ring's memory is made for it");
+        self.ring = cut(pool, usize::from(self.buffers) * size_of::<BufRingEntry>());
+        // SAFETY: the memory begins on a page, is as long as the entries, and stays mapped until the ring is closed: `Ring`
+        // drops the ring first, and forgets this memory when something is in flight then.
+        unsafe { ring.register_buf_ring_with_flags(self.ring.address() as u64, self.buffers, GROUP, 0) }.map_err(
+            |error| {
+                let what =
+                    format!("io_uring of this kernel cannot receive into a ring of buffers ({error}; needs Linux 6.0)");
+                io::Error::new(io::ErrorKind::Unsupported, what)
+            },
+        )?;
+        for _ in 0..self.buffers {
+            self.provide(cut(pool, self.buffer_bytes));
+        }
+        Ok(())
+    }
+
+    fn entries_max(&self, in_flight_max: usize, _memory_bytes: usize) -> usize {
+        // Of thousands of connections most are silent.
+        in_flight_max.min(ENTRIES_MAX as usize)
+    }
+
+    fn token(op: &Op) -> u32 {
+        match op {
+            Op::Block(op) => op.token,
+            Op::Accept { token, .. } | Op::Receive { token, .. } | Op::Send { token, .. } | Op::Wake { token, .. } => {
+                *token
+            }
+        }
+    }
+
+    fn entry(&mut self, op: &mut Op, number: usize) -> squeue::Entry {
+        match op {
+            Op::Block(op) => self.files.entry(op, number),
+            Op::Accept { listener, .. } => {
+                opcode::AcceptMulti::new(Fd(listener.as_raw_fd())).flags(libc::SOCK_CLOEXEC).build()
+            }
+            Op::Receive { socket, .. } => opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build(),
+            Op::Send { socket, bytes, .. } => {
+                let len = u32::try_from(bytes.len()).expect("less than 4 GiB");
+                // The kernel goes on after a short send by itself.
+                let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+                opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), len).flags(flags).build()
+            }
+            Op::Wake { waker, .. } => {
+                opcode::PollAdd::new(Fd(waker.0.as_raw_fd()), libc::POLLIN as u32).multi(true).build()
+            }
+        }
+    }
+
+    fn goes_on(completion: &cqueue::Entry) -> bool {
+        cqueue::more(completion.flags())
+    }
+
+    fn outcome(&mut self, completion: cqueue::Entry, op: &Op) -> Outcome {
+        let result = completion.result();
+        match op {
+            Op::Block(op) => Outcome::Block(self.files.outcome(completion, op)),
+            Op::Receive { .. } => self.received(completion.flags(), result),
+            _ if result < 0 => Outcome::Errno(-result),
+            // SAFETY: the kernel made this descriptor for us, and tells of it once.
+            Op::Accept { .. } => Outcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into()),
+            // What is left of a send when the connection ends in it.
+            Op::Send { bytes, .. } if (result as usize) < bytes.len() => Outcome::Errno(libc::ECONNRESET),
+            Op::Send { .. } => Outcome::Sent,
+            Op::Wake { .. } => Outcome::Woken,
+        }
+    }
+
+    fn is_failure(outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Block(outcome) => !outcome.is_done(),
+            outcome => matches!(outcome, Outcome::Errno(_)),
+        }
+    }
+
+    fn forget(op: Op) {
+        match op {
+            Op::Block(op) => std::mem::forget(op.buf),
+            Op::Send { bytes, .. } => std::mem::forget(bytes),
+            // Sockets are the kernel's own: it holds them as long as it needs them.
+            Op::Accept { .. } | Op::Receive { .. } | Op::Wake { .. } => {}
+        }
+    }
+
+    fn forget_memory(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.ring, Buf::empty()));
+        std::mem::forget(std::mem::take(&mut self.provided));
+    }
+}
