@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conf;
 mod device_header;
 mod digest;
 mod namespace;

@@ -1,0 +1,116 @@
+//! The form of the file: directives and blocks of them, one a line.
+//!
+//! ```text
+//! namespace test {                # a block, of which "test" is the value
+//!     replication-factor 1
+//! }
+//! ```
+
+use super::{Problem, Problems};
+use results::units::quoted;
+
+/// Longest file, bytes. The longest of the real server's examples has 5 KB.
+pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
+/// Blocks in one another: namespace, storage-engine; logging, file.
+const DEPTH_MAX: usize = 4;
+
+/// A directive, and what is in its block if it has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Directive<'a> {
+    pub(super) line: usize,
+    pub(super) name: &'a str,
+    pub(super) values: Vec<&'a str>,
+    pub(super) block: Option<Vec<Directive<'a>>>,
+}
+
+/// Reads the directives of `text`. What cannot be read is a problem, and the rest is read all the same.
+pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<'a>> {
+    // Blocks that are open, the outermost first: what is in them so far, and whose they are.
+    let mut open: Vec<Directive<'a>> = Vec::new();
+    let mut outermost = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        let mut words: Vec<_> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
+        let opens = words.last() == Some(&"{");
+        words.truncate(words.len() - usize::from(opens));
+        let (name, values) = match words.split_first() {
+            Some((&"}", [])) if !opens => {
+                match open.pop() {
+                    Some(closed) => {
+                        open.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(closed)
+                    }
+                    None => problems.add(line, "a } without a block that is open".to_owned()),
+                }
+                continue;
+            }
+            Some((name, values)) => (*name, values.to_vec()),
+            None if opens => {
+                problems.add(line, "a { without a name before it".to_owned());
+                ("", Vec::new())
+            }
+            None => continue,
+        };
+        if let Some(brace) = words.iter().find(|word| word.contains(['{', '}'])) {
+            problems.add(
+                line,
+                format!("{} in the middle of a line - end the line after {{, and give }} a line", quoted(brace)),
+            );
+            if !opens {
+                continue;
+            }
+        }
+        let directive = Directive { line, name, values, block: opens.then(Vec::new) };
+        match opens {
+            true if open.len() == DEPTH_MAX => {
+                problems.add(line, format!("more than {DEPTH_MAX} blocks in one another; the rest is not read"));
+                return outermost;
+            }
+            true => open.push(directive),
+            false => open.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(directive),
+        }
+    }
+    while let Some(unclosed) = open.pop() {
+        problems.add(unclosed.line, format!("the block of {} is not closed", quoted(unclosed.name)));
+        open.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(unclosed);
+    }
+    outermost
+}
+
+impl Problems {
+    pub(super) fn add(&mut self, line: usize, text: String) {
+        self.0.push(Problem { line: Some(line), text });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_read_with_their_lines_and_comments_are_not() {
+        let mut problems = Problems::default();
+        let text = "# first\nservice {\n\tproto-fd-max 10 # few\n}\n\nnamespace test {\n storage-engine device {\n  device /dev/a /dev/b\n }\n}\n";
+        let read = read(text, &mut problems);
+        assert_eq!(problems.0, []);
+        assert_eq!((read[0].line, read[0].name, read[0].block.as_ref().unwrap()[0].values[0]), (2, "service", "10"));
+        let storage = &read[1].block.as_ref().unwrap()[0];
+        assert_eq!((read[1].values[0], storage.line, storage.values[0]), ("test", 7, "device"));
+        assert_eq!(storage.block.as_ref().unwrap()[0].values, ["/dev/a", "/dev/b"]);
+    }
+
+    #[test]
+    fn what_is_not_of_that_form_is_told_with_its_line_and_the_rest_is_read() {
+        let of = |text| {
+            let mut problems = Problems::default();
+            let read = read(text, &mut problems);
+            (problems.to_string(), read.len())
+        };
+        assert_eq!(of("}\na 1"), ("line 1: a } without a block that is open".to_owned(), 1));
+        assert_eq!(
+            of("a {\nb {\nc 1").0,
+            "line 2: the block of \"b\" is not closed\nline 1: the block of \"a\" is not closed"
+        );
+        assert_eq!(of("{\n}").0, "line 1: a { without a name before it");
+        assert!(of("a { b 1 }").0.starts_with("line 1: \"{\" in the middle of a line"), "{:?}", of("a { b 1 }"));
+        assert!(of(&"a {\n".repeat(100_000)).0.starts_with("line 5: more than 4 blocks in one another"));
+    }
+}

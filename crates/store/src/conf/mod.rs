@@ -1,0 +1,174 @@
+//! The configuration: the part of the real server's `aerospike.conf` that there is something to do with.
+//!
+//! Every mistake is told, with its line. A directive of the real server that has no effect here is said; one of a feature that
+//! is not there, or one that nobody knows, is a mistake.
+
+mod blocks;
+mod read;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use read::parse;
+
+use crate::Namespace;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// What a configuration says. Defaults are the server's own, but for the address: loopback.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `cluster-name`.
+    pub cluster_name: Option<String>,
+    /// `node-id`: hexadecimal.
+    pub node_id: Option<u64>,
+    /// `service-threads`: cores; `None`: all there are.
+    pub service_threads: Option<u16>,
+    /// `proto-fd-max`: connections of clients.
+    pub proto_fd_max: u32,
+    /// `proto-fd-idle-ms`: a connection that is silent for longer is closed; 0: none is.
+    pub proto_fd_idle_ms: u32,
+    /// `batch-max-requests`: keys of a batch.
+    pub batch_max_requests: u32,
+    /// `transaction-max-ms`: how long a transaction may take whose client does not say it.
+    pub transaction_max_ms: u32,
+    /// `ticker-interval`: seconds between two sets of lines in the log.
+    pub ticker_interval_sec: u32,
+    /// `microsecond-histograms`: latencies are counted in us, not in ms.
+    pub microsecond_histograms: bool,
+    /// `log-millis`: the time of a line has milliseconds.
+    pub log_millis: bool,
+    /// `logging`: where lines go.
+    pub logs: Vec<Log>,
+    /// `network`, `service`, `address` and `port`: where clients are awaited.
+    pub listen: Listen,
+    /// `access-address` and `access-port`: what clients are told to connect to, where that is another.
+    pub access: Option<(IpAddr, u16)>,
+    /// `network`, `heartbeat`: where the other nodes are, and where they are awaited.
+    pub nodes: Option<Nodes>,
+    /// `namespace`.
+    pub namespaces: Vec<NamespaceConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            cluster_name: None,
+            node_id: None,
+            service_threads: None,
+            proto_fd_max: 15_000,
+            proto_fd_idle_ms: 0,
+            batch_max_requests: 5_000,
+            transaction_max_ms: 1_000,
+            ticker_interval_sec: 10,
+            microsecond_histograms: false,
+            log_millis: false,
+            logs: Vec::new(),
+            listen: Listen { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], port: 3_000 },
+            access: None,
+            nodes: None,
+            namespaces: Vec::new(),
+        }
+    }
+}
+
+/// Addresses and a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Addresses of this machine.
+    pub addresses: Vec<IpAddr>,
+    /// The port; 0: any that is free.
+    pub port: u16,
+}
+
+/// A list of nodes that does not change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodes {
+    /// Where the other nodes find this one.
+    pub listen: Listen,
+    /// `mesh-seed-address-port`: where it finds the others, host and port.
+    pub seeds: Vec<(String, u16)>,
+}
+
+/// How much a log says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It is about to end.
+    Critical,
+    /// Something is wrong.
+    Warning,
+    /// What is regular.
+    Info,
+    /// More of it.
+    Debug,
+    /// All of it.
+    Detail,
+}
+
+/// A place for the log's lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// Its path; `None`: the console, which is stderr.
+    pub path: Option<String>,
+    /// `context any`: how much of everything.
+    pub any: Level,
+    /// `context drv_ssd`: how much of the devices, if that is another.
+    pub drv_ssd: Option<Level>,
+}
+
+/// A namespace and its devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamespaceConfig {
+    /// What its stores are told.
+    pub settings: Namespace,
+    /// `replication-factor`: nodes that have each record, at most 2.
+    pub replication_factor: u8,
+    /// `write-commit-level-override master`: a write is answered before the replica has it.
+    pub answers_before_replica: bool,
+    /// `device` or `file`.
+    pub devices: Vec<String>,
+    /// `filesize`, bytes, when the devices are files.
+    pub file_bytes: Option<u64>,
+    /// `enable-benchmarks-storage`: times of each device's operations are in the log.
+    pub benchmarks_storage: bool,
+}
+
+/// Something wrong, or worth saying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Its line; `None`: it concerns the whole file.
+    pub line: Option<usize>,
+    /// What it is.
+    pub text: String,
+}
+
+/// All that is wrong with a configuration, a line each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            write!(f, "{}{problem}", if index > 0 { "\n" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// A configuration without mistakes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// What it says.
+    pub config: Config,
+    /// Directives without effect.
+    pub notes: Vec<Problem>,
+}

@@ -1,0 +1,502 @@
+//! What the directives mean.
+
+use super::blocks::{self, Directive, FILE_BYTES_MAX};
+use super::values::{bytes, flag, number, seconds, text};
+use super::{Config, Level, Listen, Log, NamespaceConfig, Nodes, Parsed, Problem, Problems};
+use crate::Namespace;
+use results::units::quoted;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Most namespaces, and devices of one. Source: the server.
+const NAMESPACES_MAX: usize = 32;
+const DEVICES_MAX: usize = 128;
+
+/// Blocks, and what they are in.
+const BLOCKS: [(&str, &str); 9] = [
+    ("the file", "service"),
+    ("the file", "logging"),
+    ("the file", "network"),
+    ("the file", "namespace"),
+    ("logging", "file"),
+    ("logging", "console"),
+    ("network", "service"),
+    ("network", "heartbeat"),
+    ("namespace", "storage-engine"),
+];
+
+/// Directives of the real server that change nothing here.
+const NO_EFFECT: [(&str, &[&str]); 6] = [
+    (
+        "service",
+        &[
+            "user",
+            "group",
+            "pidfile",
+            "work-directory",
+            "run-as-daemon",
+            "info-threads",
+            "batch-index-threads",
+            "migrate-threads",
+            "query-threads-limit",
+            "transaction-retry-ms",
+            "advertise-ipv6",
+            "auto-pin",
+            "node-id-interface",
+            "min-cluster-size",
+            "enforce-best-practices",
+            "enable-health-check",
+        ],
+    ),
+    ("network", &["fabric", "info", "admin"]),
+    ("service of network", &["reuse-address", "alternate-access-address", "alternate-access-port"]),
+    ("heartbeat", &["interval", "timeout", "protocol"]),
+    (
+        "namespace",
+        &[
+            "enable-benchmarks-read",
+            "enable-benchmarks-write",
+            "enable-benchmarks-batch-sub",
+            "enable-benchmarks-ops-sub",
+            "enable-hist-proxy",
+            "high-water-disk-pct",
+            "high-water-memory-pct",
+            "evict-tenths-pct",
+            "partition-tree-sprigs",
+            "index-stage-size",
+            "nsup-threads",
+            "conflict-resolution-policy",
+            "transaction-pending-limit",
+        ],
+    ),
+    (
+        "storage-engine",
+        &[
+            "direct-files",
+            "defrag-queue-min",
+            "defrag-startup-minimum",
+            "tomb-raider-sleep",
+            "stop-writes-used-pct",
+            "evict-used-pct",
+            "cache-replica-writes",
+            "scheduler-mode",
+        ],
+    ),
+];
+
+/// Blocks and directives of features that are not there.
+const MISSING: [(&str, &str); 24] = [
+    ("security", "logins: anybody who can connect may read and write"),
+    ("xdr", "replication to other clusters"),
+    ("mod-lua", "user-defined functions"),
+    ("tls", "TLS"),
+    ("tls-address", "TLS"),
+    ("tls-port", "TLS"),
+    ("tls-name", "TLS"),
+    ("syslog", "logging to syslog: give console or file"),
+    ("multicast-group", "multicast: give mode mesh"),
+    ("index-type", "an index outside memory"),
+    ("sindex-type", "secondary indexes"),
+    ("sindex", "secondary indexes"),
+    ("set", "settings of sets"),
+    ("strong-consistency", "strong consistency"),
+    ("rack-id", "racks"),
+    ("data-in-memory", "records in memory"),
+    ("compression", "compression"),
+    ("encryption", "encryption"),
+    ("encryption-key-file", "encryption"),
+    ("read-page-cache", "reads through the page cache"),
+    ("disable-odsync", "writes that are not synchronous"),
+    ("disable-odirect", "reads and writes through the page cache"),
+    ("cold-start-empty", "starting empty on a device with records"),
+    ("feature-key-file", "features of the Enterprise Edition"),
+];
+
+/// Values with which a feature that is not there is not wanted either.
+const OFF: [&str; 4] = ["false", "no", "none", "0"];
+
+/// Reads a configuration. More than 1 MiB is refused unread.
+pub fn parse(file: &[u8]) -> Result<Parsed, Problems> {
+    let mut problems = Problems::default();
+    let whole = |text: String| Problems(vec![Problem { line: None, text }]);
+    if file.len() > FILE_BYTES_MAX {
+        return Err(whole(format!("{} bytes are no configuration: at most {FILE_BYTES_MAX} are read", file.len())));
+    }
+    let text = std::str::from_utf8(file).map_err(|error| {
+        let line = 1 + file[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        whole(format!("line {line}: it is no text in UTF-8"))
+    })?;
+    let directives = blocks::read(text, &mut problems);
+    let mut reader = Reader { config: Config::default(), problems, notes: Vec::new() };
+    reader.file(&directives);
+    reader.problems.0.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
+    match reader.problems.0.is_empty() {
+        true => Ok(Parsed { config: reader.config, notes: reader.notes }),
+        false => Err(reader.problems),
+    }
+}
+
+struct Reader {
+    config: Config,
+    problems: Problems,
+    notes: Vec<Problem>,
+}
+
+impl Reader {
+    /// Sets `into`, or notes why not.
+    fn set<T>(&mut self, into: &mut T, directive: &Directive<'_>, value: Result<T, String>) {
+        match value {
+            Ok(value) => *into = value,
+            Err(why) => self.problems.add(directive.line, format!("{}: {why}", directive.name)),
+        }
+    }
+
+    /// Reads the directives of a block. `known` takes one; `false`: it knows none of that name.
+    fn block(
+        &mut self,
+        of: &Directive<'_>,
+        context: &str,
+        repeated: &[&str],
+        mut known: impl FnMut(&mut Self, &Directive<'_>) -> bool,
+    ) {
+        let Some(directives) = &of.block else {
+            return self
+                .problems
+                .add(of.line, format!("{context} is a block: give {context} {{, and }} on a line of its own"));
+        };
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        for directive in directives {
+            if !repeated.contains(&directive.name)
+                && let Some(first) = seen.insert(directive.name, directive.line)
+            {
+                let text = format!("{} is there already, in line {first}", directive.name);
+                self.problems.add(directive.line, text);
+                continue;
+            }
+            if known(self, directive) {
+                if directive.block.is_some() && !BLOCKS.contains(&(context, directive.name)) {
+                    self.problems.add(directive.line, format!("{} is no block", directive.name));
+                }
+                continue;
+            }
+            self.unknown(directive, context);
+        }
+    }
+
+    fn unknown(&mut self, directive: &Directive<'_>, context: &str) {
+        let Directive { line, name, .. } = *directive;
+        let has_no_effect = NO_EFFECT.iter().any(|(of, names)| *of == context && names.contains(&name));
+        let missing = MISSING.iter().find(|(missing, _)| *missing == name);
+        let is_off = directive.block.is_none() && matches!(directive.values[..], [value] if OFF.contains(&value));
+        if has_no_effect || missing.is_some() && is_off {
+            let text = format!("{name} has no effect here");
+            return self.notes.push(Problem { line: Some(line), text });
+        }
+        let text = match missing {
+            Some((_, what)) => format!("{name}: this server does not have {what}"),
+            None => format!("{} is not known in {context}", quoted(name)),
+        };
+        self.problems.add(line, text);
+    }
+
+    fn file(&mut self, directives: &[Directive<'_>]) {
+        let file = Directive { line: 0, name: "", values: Vec::new(), block: Some(directives.to_vec()) };
+        self.block(&file, "the file", &["namespace"], |reader, directive| {
+            match directive.name {
+                "service" => reader.service(directive),
+                "logging" => reader.logging(directive),
+                "network" => reader.network(directive),
+                "namespace" => reader.namespace(directive),
+                _ => return false,
+            }
+            true
+        });
+        if self.config.namespaces.is_empty() && self.problems.0.is_empty() {
+            let text =
+                "it has no namespace: give namespace NAME { with storage-engine device { and a device".to_owned();
+            self.problems.0.push(Problem { line: None, text });
+        }
+    }
+
+    fn service(&mut self, of: &Directive<'_>) {
+        let mut config = std::mem::take(&mut self.config);
+        self.block(of, "service", &[], |reader, d| {
+            match d.name {
+                "cluster-name" => reader.set(&mut config.cluster_name, d, name(d, 64).map(Some)),
+                "node-id" => reader.set(&mut config.node_id, d, node_id(d).map(Some)),
+                "service-threads" => reader.set(&mut config.service_threads, d, number(d, 1..=1_024).map(Some)),
+                "proto-fd-max" => reader.set(&mut config.proto_fd_max, d, number(d, 1..=2_147_483_647)),
+                "proto-fd-idle-ms" => reader.set(&mut config.proto_fd_idle_ms, d, number(d, 0..=86_400_000)),
+                "batch-max-requests" => reader.set(&mut config.batch_max_requests, d, number(d, 1..=1_000_000)),
+                "transaction-max-ms" => reader.set(&mut config.transaction_max_ms, d, number(d, 1..=60_000)),
+                "ticker-interval" => reader.set(&mut config.ticker_interval_sec, d, seconds(d, 1..=3_600)),
+                "microsecond-histograms" => reader.set(&mut config.microsecond_histograms, d, flag(d)),
+                "log-millis" => reader.set(&mut config.log_millis, d, flag(d)),
+                _ => return false,
+            }
+            true
+        });
+        self.config = config;
+    }
+
+    fn logging(&mut self, of: &Directive<'_>) {
+        self.block(of, "logging", &["file"], |reader, d| {
+            if !matches!(d.name, "file" | "console") {
+                return false;
+            }
+            let mut log = Log { path: None, any: Level::Critical, drv_ssd: None };
+            match (d.name, &d.values[..]) {
+                ("console", []) => {}
+                ("file", [path]) => log.path = Some((*path).to_owned()),
+                _ => reader.problems.add(d.line, "give file PATH { or console {".to_owned()),
+            }
+            reader.block(d, d.name, &["context"], |reader, d| {
+                match (d.name, &d.values[..]) {
+                    ("context", [context, level]) => match (level_of(level), *context) {
+                        (Some(level), "any") => log.any = level,
+                        (Some(level), "drv_ssd") => log.drv_ssd = Some(level),
+                        (Some(_), _) => {
+                            let text = format!("context {}: there are any and drv_ssd", quoted(context));
+                            reader.problems.add(d.line, text);
+                        }
+                        (None, _) => {
+                            let text = format!("{}: give critical, warning, info, debug or detail", quoted(level));
+                            reader.problems.add(d.line, text);
+                        }
+                    },
+                    ("context", _) => reader.problems.add(d.line, "give context any info".to_owned()),
+                    _ => return false,
+                }
+                true
+            });
+            reader.config.logs.push(log);
+            true
+        });
+    }
+
+    fn network(&mut self, of: &Directive<'_>) {
+        let mut config = std::mem::take(&mut self.config);
+        self.block(of, "network", &[], |reader, d| {
+            match d.name {
+                "service" => reader.clients(d, &mut config),
+                "heartbeat" => reader.heartbeat(d, &mut config),
+                _ => return false,
+            }
+            true
+        });
+        self.config = config;
+    }
+
+    fn clients(&mut self, of: &Directive<'_>, config: &mut Config) {
+        let mut addresses = Vec::new();
+        let (mut access_address, mut access_port) = (None, None);
+        self.block(of, "service of network", &["address"], |reader, d| {
+            match d.name {
+                "address" => {
+                    let mut address = None;
+                    reader.set(&mut address, d, own_address(d).map(Some));
+                    addresses.extend(address);
+                }
+                "port" => reader.set(&mut config.listen.port, d, number(d, 0..=65_535)),
+                "access-address" => {
+                    let value = text(d).and_then(|text| text.parse().map_err(|_| expected_address(text)));
+                    reader.set(&mut access_address, d, value.map(Some));
+                }
+                "access-port" => reader.set(&mut access_port, d, number(d, 1..=65_535).map(Some)),
+                _ => return false,
+            }
+            true
+        });
+        if !addresses.is_empty() {
+            config.listen.addresses = addresses;
+        }
+        if access_address.is_some() || access_port.is_some() {
+            let address = access_address.unwrap_or(config.listen.addresses[0]);
+            config.access = Some((address, access_port.unwrap_or(config.listen.port)));
+        }
+    }
+
+    fn heartbeat(&mut self, of: &Directive<'_>, config: &mut Config) {
+        let mut listen = Listen { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], port: 3_002 };
+        let mut seeds: Vec<(String, u16)> = Vec::new();
+        self.block(of, "heartbeat", &["mesh-seed-address-port"], |reader, d| {
+            match d.name {
+                "mode" => {
+                    if text(d) != Ok("mesh") {
+                        reader.problems.add(d.line, "mode: this server has mesh alone".to_owned());
+                    }
+                }
+                "address" => reader.set(&mut listen.addresses, d, own_address(d).map(|address| vec![address])),
+                "port" => reader.set(&mut listen.port, d, number(d, 0..=65_535)),
+                "mesh-seed-address-port" => match d.values[..] {
+                    [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
+                        seeds.push((host.to_owned(), port.parse().unwrap_or_default()));
+                    }
+                    _ => reader.problems.add(d.line, "give mesh-seed-address-port HOST PORT".to_owned()),
+                },
+                _ => return false,
+            }
+            true
+        });
+        config.nodes = (!seeds.is_empty()).then_some(Nodes { listen, seeds });
+    }
+
+    fn namespace(&mut self, of: &Directive<'_>) {
+        let name = match name(of, 31) {
+            Ok(name) => name,
+            Err(why) => return self.problems.add(of.line, format!("namespace: {why}")),
+        };
+        if self.config.namespaces.iter().any(|other| other.settings.name == name) {
+            return self.problems.add(of.line, format!("a second namespace {}", quoted(&name)));
+        }
+        if self.config.namespaces.len() == NAMESPACES_MAX {
+            return self.problems.add(of.line, format!("more than {NAMESPACES_MAX} namespaces"));
+        }
+        let mut namespace = NamespaceConfig {
+            settings: Namespace::new(&name),
+            replication_factor: 1,
+            answers_before_replica: false,
+            devices: Vec::new(),
+            file_bytes: None,
+            benchmarks_storage: false,
+        };
+        let mut has_storage = false;
+        self.block(of, "namespace", &[], |reader, d| {
+            let settings = &mut namespace.settings;
+            match d.name {
+                "replication-factor" => reader.set(&mut namespace.replication_factor, d, number(d, 1..=2)),
+                "memory-size" | "indexes-memory-budget" => {
+                    reader.set(&mut settings.memory_bytes, d, bytes(d, 1 << 20..=1 << 50));
+                }
+                "default-ttl" => reader.set(&mut settings.default_ttl_sec, d, seconds(d, 0..=315_360_000)),
+                "nsup-period" => reader.set(&mut settings.nsup_period_sec, d, seconds(d, 0..=86_400)),
+                "single-bin" => reader.set(&mut settings.single_bin, d, flag(d)),
+                "write-commit-level-override" => match text(d) {
+                    Ok("off" | "all") => {}
+                    Ok("master") => namespace.answers_before_replica = true,
+                    _ => reader.problems.add(d.line, "write-commit-level-override: give off, all or master".to_owned()),
+                },
+                "storage-engine" => {
+                    has_storage = true;
+                    reader.storage(d, &mut namespace);
+                }
+                _ => return false,
+            }
+            true
+        });
+        if !has_storage && of.block.is_some() {
+            let text = format!("namespace {}: give storage-engine device {{ with a device", quoted(&name));
+            self.problems.add(of.line, text);
+        }
+        self.config.namespaces.push(namespace);
+    }
+
+    fn storage(&mut self, of: &Directive<'_>, namespace: &mut NamespaceConfig) {
+        if of.values != ["device"] {
+            let found = quoted(&of.values.join(" "));
+            return self.problems.add(of.line, format!("storage-engine {found}: this server has device alone"));
+        }
+        let mut files = Vec::new();
+        let mut cache_bytes = None;
+        self.block(of, "storage-engine", &["device", "file"], |reader, d| {
+            let settings = &mut namespace.settings;
+            match d.name {
+                "device" => reader.device(d, &mut namespace.devices),
+                "file" => reader.device(d, &mut files),
+                "filesize" => reader.set(&mut namespace.file_bytes, d, bytes(d, 1 << 20..=1 << 50).map(Some)),
+                "write-block-size" => {
+                    let value = bytes(d, 32 << 10..=8 << 20).and_then(|bytes: u32| match bytes.is_power_of_two() {
+                        true => Ok(bytes),
+                        false => Err(format!("{bytes} is no power of two")),
+                    });
+                    reader.set(&mut settings.write_block_bytes, d, value);
+                }
+                "defrag-lwm-pct" => reader.set(&mut settings.defrag_lwm_pct, d, number(d, 1..=99)),
+                "defrag-sleep" => reader.set(&mut settings.defrag_sleep_us, d, number(d, 0..=1_000_000_000)),
+                "flush-max-ms" => reader.set(&mut settings.flush_max_ms, d, number(d, 0..=1_000)),
+                "post-write-queue" => reader.set(&mut settings.post_write_blocks, d, number(d, 0..=8_192)),
+                "post-write-cache" => reader.set(&mut cache_bytes, d, bytes(d, 0..=64u64 << 30).map(Some)),
+                "max-write-cache" => reader.set(&mut settings.max_write_cache_bytes, d, bytes(d, 1 << 20..=1 << 40)),
+                "commit-to-device" => reader.set(&mut settings.commit_to_device, d, flag(d)),
+                "min-avail-pct" | "stop-writes-avail-pct" => {
+                    reader.set(&mut settings.min_avail_pct, d, number(d, 0..=100));
+                }
+                "enable-benchmarks-storage" => reader.set(&mut namespace.benchmarks_storage, d, flag(d)),
+                _ => return false,
+            }
+            true
+        });
+        if let Some(bytes) = cache_bytes {
+            namespace.settings.post_write_blocks = (bytes / u64::from(namespace.settings.write_block_bytes)) as u32;
+        }
+        let wrong = match (namespace.devices.is_empty(), files.is_empty(), namespace.file_bytes) {
+            (true, true, _) => "give device PATH, or file PATH and filesize",
+            (false, false, _) => "give devices or files, not both",
+            (true, false, None) => "a file needs filesize",
+            (false, true, Some(_)) => "filesize is for files: a device is used as large as it is",
+            _ => "",
+        };
+        if !wrong.is_empty() && of.block.is_some() {
+            self.problems.add(of.line, wrong.to_owned());
+        }
+        namespace.devices.append(&mut files);
+    }
+
+    fn device(&mut self, directive: &Directive<'_>, devices: &mut Vec<String>) {
+        match directive.values[..] {
+            [path] => {
+                let taken = self.config.namespaces.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
+                if taken.into_iter().any(|other| other == path) {
+                    return self.problems.add(directive.line, format!("{} is used already", quoted(path)));
+                }
+                if devices.len() == DEVICES_MAX {
+                    return self.problems.add(directive.line, format!("more than {DEVICES_MAX} devices"));
+                }
+                devices.push(path.to_owned());
+            }
+            [_, _] => self.problems.add(directive.line, "this server does not have shadow devices".to_owned()),
+            _ => self.problems.add(directive.line, format!("give {} PATH", directive.name)),
+        }
+    }
+}
+
+/// A name that has no meaning in the lists of the info protocol.
+fn name(directive: &Directive<'_>, bytes_max: usize) -> Result<String, String> {
+    let text = text(directive)?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
+    match text.len() <= bytes_max && text.chars().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{} is no name: at most {bytes_max} letters, digits and _-.$", quoted(text))),
+    }
+}
+
+fn node_id(directive: &Directive<'_>) -> Result<u64, String> {
+    let text = text(directive)?;
+    let digits = text.len() <= 16 && text.chars().all(|c| c.is_ascii_hexdigit());
+    let id = u64::from_str_radix(text, 16).ok().filter(|id| digits && *id != 0);
+    id.ok_or_else(|| format!("expected up to 16 hexadecimal digits, found {}", quoted(text)))
+}
+
+fn expected_address(text: &str) -> String {
+    format!("expected an IP address, found {}", quoted(text))
+}
+
+/// An address of this machine.
+fn own_address(directive: &Directive<'_>) -> Result<IpAddr, String> {
+    match text(directive)? {
+        "any" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        "local" | "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        text => text.parse().map_err(|_| format!("{}, any or local", expected_address(text))),
+    }
+}
+
+fn level_of(text: &str) -> Option<Level> {
+    Some(match text {
+        "critical" => Level::Critical,
+        "warning" => Level::Warning,
+        "info" => Level::Info,
+        "debug" => Level::Debug,
+        "detail" => Level::Detail,
+        _ => return None,
+    })
+}

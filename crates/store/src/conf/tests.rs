@@ -1,0 +1,137 @@
+//! Configurations as people write them.
+
+use super::*;
+
+fn problems(text: &str) -> String {
+    parse(text.as_bytes()).unwrap_err().to_string()
+}
+
+fn minimal(storage: &str) -> String {
+    format!("namespace test {{\nstorage-engine device {{\n{storage}\n}}\n}}\n")
+}
+
+#[test]
+fn the_example_says_what_it_seems_to() {
+    let parsed = parse(include_bytes!("../../../../examples/serve.conf")).unwrap();
+    let Config { namespaces, listen, logs, .. } = &parsed.config;
+    assert_eq!(parsed.notes, []);
+    assert_eq!((listen.addresses[0].is_loopback(), listen.port), (true, 3_000));
+    assert_eq!(logs, &[Log { path: None, any: Level::Info, drv_ssd: Some(Level::Detail) }]);
+    let [namespace] = &namespaces[..] else { panic!("{namespaces:?}") };
+    let expected = Namespace { memory_bytes: 1 << 30, nsup_period_sec: 0, ..Namespace::new("test") };
+    assert_eq!(namespace.settings, expected);
+    assert_eq!(
+        (&namespace.devices[..], namespace.file_bytes),
+        (&["/tmp/flashproof.dat".to_owned()][..], Some(4 << 30))
+    );
+}
+
+#[test]
+fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
+    let text = include_str!("../../tests/data/two-namespaces.conf");
+    let Parsed { config, notes } = parse(text.as_bytes()).unwrap();
+    let said: Vec<_> = notes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "line 3: user has no effect here",
+            "line 13: interval has no effect here",
+            "line 18: fabric has no effect here",
+            "line 35: compression has no effect here",
+        ]
+    );
+    assert_eq!(
+        (config.cluster_name.as_deref(), config.node_id, config.service_threads),
+        (Some("pair"), Some(0xA1), Some(2))
+    );
+    assert_eq!((config.proto_fd_max, config.ticker_interval_sec, config.log_millis), (10_000, 60, true));
+    assert_eq!(
+        config.listen,
+        Listen { addresses: vec!["0.0.0.0".parse().unwrap(), "::1".parse().unwrap()], port: 3_100 }
+    );
+    assert_eq!(config.access, Some(("10.0.0.1".parse().unwrap(), 3_100)));
+    assert_eq!(config.nodes.unwrap().seeds, [("db1".to_owned(), 3_002), ("10.0.0.2".to_owned(), 3_003)]);
+    let [test, other] = &config.namespaces[..] else { panic!() };
+    assert_eq!(
+        (test.replication_factor, test.answers_before_replica, &test.devices[..]),
+        (2, true, &["/dev/a".to_owned(), "/dev/b".to_owned()][..])
+    );
+    let settings = Namespace {
+        write_block_bytes: 1 << 20,
+        defrag_lwm_pct: 40,
+        post_write_blocks: 64,
+        commit_to_device: true,
+        default_ttl_sec: 2_592_000,
+        max_write_cache_bytes: 128 << 20,
+        min_avail_pct: 7,
+        ..Namespace::new("test")
+    };
+    assert_eq!((&test.settings, test.benchmarks_storage), (&settings, true));
+    assert_eq!(
+        (other.settings.single_bin, other.settings.memory_bytes, other.file_bytes),
+        (true, 2 << 30, Some(1 << 30))
+    );
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_each_with_its_line() {
+    let text = "service {\n  proto-fd-max many\n  proto-fd-max 5\n  colour red\n}\n\
+                security {\n}\n\
+                namespace test {\n  storage-engine memory {\n  }\n}\n";
+    let expected = "line 2: proto-fd-max: expected a whole number, found \"many\"\n\
+                    line 3: proto-fd-max is there already, in line 2\n\
+                    line 4: \"colour\" is not known in service\n\
+                    line 6: security: this server does not have logins: anybody who can connect may read and write\n\
+                    line 9: storage-engine \"memory\": this server has device alone";
+    assert_eq!(problems(text), expected);
+}
+
+#[test]
+fn what_contradicts_itself_or_is_out_of_range_is_told() {
+    let of = |storage: &str| problems(&minimal(storage));
+    assert_eq!(of(""), "line 2: give device PATH, or file PATH and filesize");
+    assert_eq!(of("file a"), "line 2: a file needs filesize");
+    assert_eq!(of("device a\nfile b\nfilesize 1G"), "line 2: give devices or files, not both");
+    assert_eq!(of("device a\nfilesize 1G"), "line 2: filesize is for files: a device is used as large as it is");
+    assert_eq!(of("device a\ndevice a"), "line 4: \"a\" is used already");
+    assert_eq!(
+        of("device a b"),
+        "line 2: give device PATH, or file PATH and filesize\nline 3: this server does not have shadow devices"
+    );
+    assert_eq!(of("device a\nwrite-block-size 100K"), "line 4: write-block-size: 102400 is no power of two");
+    assert_eq!(of("device a\nwrite-block-size 16M"), "line 4: write-block-size: 16M is out of range: 32768 to 8388608");
+    assert_eq!(
+        of("device a\nread-page-cache true"),
+        "line 4: read-page-cache: this server does not have reads through the page cache"
+    );
+    assert!(parse(minimal("device a\nread-page-cache false").as_bytes()).is_ok_and(|parsed| parsed.notes.len() == 1));
+    assert_eq!(problems("namespace a b {\n}\n"), "line 1: namespace: expected one value, found 2");
+    assert_eq!(
+        problems("namespace a;b {\n}\n"),
+        "line 1: namespace: \"a;b\" is no name: at most 31 letters, digits and _-.$"
+    );
+    let twice = minimal("device a").repeat(2);
+    assert_eq!(problems(&twice), "line 6: a second namespace \"test\"");
+    let shared = minimal("device a") + &minimal("device a").replace("test", "other");
+    assert_eq!(problems(&shared).lines().next().unwrap(), "line 7: give device PATH, or file PATH and filesize");
+    assert_eq!(problems(""), "it has no namespace: give namespace NAME { with storage-engine device { and a device");
+    assert_eq!(
+        problems("namespace test"),
+        "line 1: namespace is a block: give namespace {, and } on a line of its own"
+    );
+    assert_eq!(
+        problems("namespace test {\n}"),
+        "line 1: namespace \"test\": give storage-engine device { with a device"
+    );
+}
+
+#[test]
+fn hostile_files_are_refused_in_one_harmless_line() {
+    assert_eq!(
+        problems("service {\n\u{1b}[2J\u{7} 1\n}\n").lines().next().unwrap(),
+        r#"line 2: "\u001b[2J\u0007" is not known in service"#
+    );
+    assert_eq!(parse(b"a\n\xff").unwrap_err().to_string(), "line 2: it is no text in UTF-8");
+    let long = vec![b'a'; (1 << 20) + 1];
+    assert!(parse(&long).unwrap_err().to_string().ends_with("bytes are no configuration: at most 1048576 are read"));
+}
