@@ -196,17 +196,17 @@ impl Engine {
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
         match (&self.kind, devices) {
             (_, Devices::Simulated(drives)) => {
-                run(what, plans, |_: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed)?)), sink)
+                run(what, plans, |_, _: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed)?)), sink)
             }
             (Kind::Passthrough(generics), Devices::Real(targets)) => {
-                let engine = |plan: &Plan<_>| passthrough(targets, generics, plan, epoch, harmless_gap_ns, facts);
+                let engine = |_, plan: &Plan<_>| passthrough(targets, generics, plan, epoch, harmless_gap_ns, facts);
                 run(what, plans, engine, sink)
             }
             (Kind::Threads(_), Devices::Real(targets)) => {
-                run(what, plans, |plan: &Plan<_>| threads(targets, plan, epoch, harmless_gap_ns), sink)
+                run(what, plans, |_, plan: &Plan<_>| threads(targets, plan, epoch, harmless_gap_ns), sink)
             }
             (_, Devices::Real(targets)) => {
-                run(what, plans, |plan: &Plan<_>| uring(targets, plan, epoch, harmless_gap_ns, facts), sink)
+                run(what, plans, |_, plan: &Plan<_>| uring(targets, plan, epoch, harmless_gap_ns, facts), sink)
             }
         }
     }

@@ -51,7 +51,7 @@ fn ten_minutes() -> Run {
     }
 }
 
-fn sim(_: &Plan<Pattern>) -> io::Result<SimEngine> {
+fn sim(_: usize, _: &Plan<Pattern>) -> io::Result<SimEngine> {
     Ok(SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]))
 }
 
@@ -159,8 +159,8 @@ fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he
 
 #[test]
 fn an_engine_that_does_not_start_sends_all_shards_home() {
-    let broken = |plan: &Plan<Pattern>| match plan.lanes[0].name.as_str() {
-        "reads" => sim(plan),
+    let broken = |shard: usize, plan: &Plan<Pattern>| match plan.lanes[0].name.as_str() {
+        "reads" => sim(shard, plan),
         _ => Err(io::ErrorKind::PermissionDenied.into()),
     };
     let mut second = plan(1, 2);

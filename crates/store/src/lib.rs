@@ -15,7 +15,10 @@
 pub mod conf;
 mod device_header;
 mod digest;
+pub mod embedded;
+mod issuer;
 mod namespace;
+pub mod object;
 pub mod ops;
 mod record_store;
 mod transaction;

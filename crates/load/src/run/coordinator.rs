@@ -75,13 +75,13 @@ pub enum RunError {
 
 /// Runs `plans`, one a shard, to the end. How it ended is in the control.
 ///
-/// `engine` makes a shard's engine on the shard's own thread. Errors: the run did not begin, or `sink`
+/// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not begin, or `sink`
 /// failed; then the run was ended.
 pub fn run<W, S, M>(run: &Run, plans: Vec<Plan<S>>, engine: M, sink: &mut impl Sink) -> Result<(), RunError>
 where
     W: BlockEngine,
     S: Stream + Send,
-    M: Fn(&Plan<S>) -> io::Result<W> + Sync,
+    M: Fn(usize, &Plan<S>) -> io::Result<W> + Sync,
 {
     thread::scope(|scope| {
         let start = |(number, plan)| start_shard(scope, run, number, plan, &engine);
@@ -92,7 +92,8 @@ where
         let all_ready = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
         let start_ns = match W::VIRTUAL {
-            true => 0,
+            // An engine that ran before goes on where it was.
+            true => now_ns,
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
         // A thread that is gone shows in its feed.
@@ -139,7 +140,7 @@ fn start_shard<'scope, W, S, M>(
 where
     W: BlockEngine,
     S: Stream + Send + 'scope,
-    M: Fn(&Plan<S>) -> io::Result<W> + Sync,
+    M: Fn(usize, &Plan<S>) -> io::Result<W> + Sync,
 {
     let (recorder, feed) = Recorder::new(&run.layout, run.interval_ns, run.settings.duration_ns, W::VIRTUAL);
     let (tell_ready, ready) = channel();
@@ -147,7 +148,7 @@ where
     let tell_failed = tell_ready.clone();
     let body = move || {
         process::sharpen_timers();
-        let shard = make_engine(&plan).map_err(NotReady::IoEngine).and_then(|engine| {
+        let shard = make_engine(number, &plan).map_err(NotReady::IoEngine).and_then(|engine| {
             Shard::new(engine, plan, run.settings, recorder, run.control.clone()).map_err(NotReady::NoMemory)
         });
         let mut shard = match shard {

@@ -96,8 +96,9 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
     };
     let (mut merged, models) = (Merged::default(), Mutex::new(models));
     // There is one issuing thread.
-    let engine =
-        |_: &_| Ok(SimEngine::new(std::mem::take(&mut *models.lock().unwrap_or_else(PoisonError::into_inner))));
+    let engine = |_: usize, _: &_| {
+        Ok(SimEngine::new(std::mem::take(&mut *models.lock().unwrap_or_else(PoisonError::into_inner))))
+    };
     run(&what, plan.shards, engine, &mut merged).map_err(|why| cannot(&why))?;
 
     let columns = names.iter().filter_map(DeviceName::drive).flat_map(Drive::columns);

@@ -45,6 +45,6 @@ where
     };
     let what = Run { layout: plan.layout, settings, interval_ns: NS_PER_SEC, control: Arc::new(Control::default()) };
     let mut counted = Counted::default();
-    run(&what, plan.shards, |_: &Plan<S>| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
+    run(&what, plan.shards, |_, _: &Plan<S>| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
     (what.layout, counted.0)
 }

@@ -1,0 +1,427 @@
+//! A store in this process, as an engine of the run loop: what a record engine makes of a drive, without a network.
+//!
+//! ```text
+//! operation (key, bytes) -> Issuer -> Transaction -> Store -> reads of records, writes of buffers -> a block engine
+//! completion             <- Issuer <-       Reply <-       <-                         completions <-
+//! ```
+//!
+//! On a virtual engine a transaction takes [`VIRTUAL_CPU_NS`] of the only core, one after the other: else a record that
+//! memory has would be read in no time, and time would stand still.
+
+use crate::issuer::{Answer, Issuer, Seen};
+use crate::object::Object;
+use crate::{Disk, Namespace, Reply, Space, Statistics, Store, Transaction};
+use engine::{BlockEngine, IoEngine, Wait};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use sys::buffer::Buf;
+use sys::op::{Completion, Op};
+
+/// CPU time of a transaction on a virtual engine, ns: about what one takes here, see docs/transactions.md.
+pub const VIRTUAL_CPU_NS: u64 = 2_000;
+
+/// A block engine as the store's disk.
+struct OnEngine<'a, E>(&'a mut E);
+
+impl<E: BlockEngine> Disk for OnEngine<'_, E> {
+    fn now(&mut self) -> u64 {
+        self.0.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        self.0.submit(op);
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.0.buffer(len)
+    }
+}
+
+/// A store on an engine that it has for itself.
+pub struct Embedded<E> {
+    engine: E,
+    store: Store,
+    issuer: Issuer,
+    replies: Vec<(u64, Reply)>,
+    /// What came back from the engine.
+    blocks: Vec<Completion>,
+    /// Transactions that are done.
+    done: Vec<Completion>,
+    /// On a virtual engine: transactions by the instant at which the core is done with them.
+    core: VecDeque<(u64, u32, Transaction)>,
+    core_free_ns: u64,
+    /// When the store wants to be asked again.
+    poll_ns: u64,
+}
+
+/// What a store in this process is made of.
+#[derive(Debug, Clone)]
+pub struct Embedding {
+    /// Its settings.
+    pub namespace: Namespace,
+    /// Where it is.
+    pub spaces: Vec<Space>,
+    /// Operations on devices at most at once: the engine carries as many.
+    pub operations: u32,
+    /// What the records are.
+    pub object: Arc<Object>,
+    /// Looks at all that is read.
+    pub verify: bool,
+    /// Time since 1970 at instant 0 of the engine's clock, ms.
+    pub wall_ms: u64,
+    /// Of the store's choices.
+    pub seed: u64,
+}
+
+impl<E: BlockEngine> Embedded<E> {
+    /// Opens the store on `engine`, and waits until it has read what is on the devices.
+    ///
+    /// Errors: a space or settings that cannot be; an engine that fails.
+    pub fn open(mut engine: E, embedding: Embedding) -> io::Result<Self> {
+        let Embedding { namespace, spaces, operations, object, verify, wall_ms, seed } = embedding;
+        let disk = &mut OnEngine(&mut engine);
+        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, disk).map_err(io::Error::other)?;
+        let mut embedded = Self {
+            engine,
+            store,
+            issuer: Issuer::new(object, verify),
+            replies: Vec::new(),
+            blocks: Vec::new(),
+            done: Vec::new(),
+            core: VecDeque::new(),
+            core_free_ns: 0,
+            poll_ns: 0,
+        };
+        embedded.turn_until(Store::is_ready)?;
+        Ok(embedded)
+    }
+
+    /// Has the store write what it has in memory, and waits for that.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.store.flush(&mut OnEngine(&mut self.engine));
+        self.turn_until(Store::is_idle)
+    }
+
+    /// What the store counted.
+    pub fn statistics(&self) -> &Statistics {
+        self.store.statistics()
+    }
+
+    fn turn_until(&mut self, is_so: fn(&Store) -> bool) -> io::Result<()> {
+        while !is_so(&self.store) {
+            self.poll();
+            let until_ns = self.engine.now() + TURN_NS;
+            self.turn(until_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets transactions of a run that ended without them. Their answers, when they come, are nobody's.
+    fn forget(&mut self) -> io::Result<()> {
+        while self.issuer.in_flight() > 0 {
+            let until_ns = self.engine.now() + TURN_NS;
+            self.reap(Wait { until_ns, completions: 1 }, &mut Vec::new())?;
+        }
+        self.done.clear();
+        Ok(())
+    }
+
+    fn execute(&mut self, token: u32, transaction: Transaction) {
+        self.store.execute(token.into(), transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
+        // What it wants to be asked for may have changed.
+        self.poll_ns = 0;
+    }
+
+    fn start(&mut self, token: u32, transaction: Transaction) {
+        if !E::VIRTUAL {
+            return self.execute(token, transaction);
+        }
+        self.core_free_ns = self.core_free_ns.max(self.engine.now()) + VIRTUAL_CPU_NS;
+        self.core.push_back((self.core_free_ns, token, transaction));
+    }
+
+    /// Takes replies; `unseen_ns`: for how long what they follow from can have lain unseen.
+    fn take_replies(&mut self, unseen_ns: u64) {
+        while !self.replies.is_empty() {
+            let seen = Seen { at_ns: self.engine.now(), unseen_ns };
+            for (number, reply) in std::mem::take(&mut self.replies) {
+                let answer = Answer::of(reply.result, &reply.ops);
+                let Some((completion, next)) = self.issuer.end(number as u32, answer, seen) else { continue };
+                self.done.push(completion);
+                if let Some((token, transaction)) = next {
+                    self.start(token, transaction);
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self) {
+        if self.engine.now() >= self.poll_ns {
+            self.poll_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
+        }
+    }
+
+    /// Has the engine work until something comes, or until that instant.
+    fn turn(&mut self, until_ns: u64) -> io::Result<()> {
+        let core_ns = self.core.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
+        let until_ns = until_ns.min(self.poll_ns).min(core_ns);
+        self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.blocks)?;
+        let mut unseen_ns = 0;
+        for completion in self.blocks.drain(..) {
+            unseen_ns = completion.unseen_ns;
+            self.store.on_completion(completion, &mut OnEngine(&mut self.engine), &mut self.replies);
+            self.poll_ns = 0;
+        }
+        let now_ns = self.engine.now();
+        while self.core.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns) {
+            if let Some((_, token, transaction)) = self.core.pop_front() {
+                self.execute(token, transaction);
+            }
+        }
+        self.poll();
+        self.take_replies(unseen_ns);
+        Ok(())
+    }
+}
+
+/// Longest turn while nothing is asked for.
+const TURN_NS: u64 = 10_000_000;
+
+impl<E: BlockEngine> IoEngine for Embedded<E> {
+    const VIRTUAL: bool = E::VIRTUAL;
+    type Op = Op;
+    type Completion = Completion;
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        self.engine.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        let (token, now_ns) = (op.token, self.engine.now());
+        if let Some(transaction) = self.issuer.begin(op, now_ns) {
+            self.start(token, transaction);
+            self.take_replies(0);
+        }
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        let enough = out.len().saturating_add(wait.completions.max(1) as usize);
+        loop {
+            out.append(&mut self.done);
+            // With enough there the drives get their operations, and nobody waits.
+            let until_ns = if out.len() >= enough { 0 } else { wait.until_ns };
+            self.poll();
+            self.turn(until_ns)?;
+            out.append(&mut self.done);
+            if out.len() >= enough || self.engine.now() >= wait.until_ns {
+                return Ok(());
+            }
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.issuer.in_flight() + self.done.len()
+    }
+
+    fn buffer(&mut self, _len: usize) -> Option<Buf> {
+        // Records are the engine's.
+        Some(Buf::empty())
+    }
+
+    fn counters(&self, counters: &mut Vec<u64>) {
+        self.engine.counters(counters);
+    }
+}
+
+/// Where the engines of a series of runs are between two of them, by number: one inserts what the next reads.
+#[derive(Debug)]
+pub struct Pool<E>(Mutex<Vec<Option<E>>>);
+
+impl<E> Default for Pool<E> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<E: BlockEngine> Pool<Embedded<E>> {
+    /// The engine `number`, made by `open` if there is none.
+    pub fn lend(
+        self: &Arc<Self>,
+        number: usize,
+        open: impl FnOnce() -> io::Result<Embedded<E>>,
+    ) -> io::Result<Pooled<Embedded<E>>> {
+        let kept = self.engines().get_mut(number).and_then(Option::take);
+        let mut engine = kept.map_or_else(open, Ok)?;
+        engine.forget()?;
+        Ok(Pooled { engine: Some(engine), number, pool: self.clone() })
+    }
+}
+
+impl<E> Pool<E> {
+    fn engines(&self) -> std::sync::MutexGuard<'_, Vec<Option<E>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows `look` each engine that is here.
+    pub fn each(&self, look: impl FnMut(&mut E)) {
+        self.engines().iter_mut().flatten().for_each(look);
+    }
+}
+
+/// An engine that goes back when it is dropped.
+pub struct Pooled<E> {
+    engine: Option<E>,
+    number: usize,
+    pool: Arc<Pool<E>>,
+}
+
+impl<E> Deref for Pooled<E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        self.engine.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl<E> DerefMut for Pooled<E> {
+    fn deref_mut(&mut self) -> &mut E {
+        self.engine.as_mut().expect("it is there until it is dropped")
+    }
+}
+
+impl<E> Drop for Pooled<E> {
+    fn drop(&mut self) {
+        let mut engines = self.pool.engines();
+        if engines.len() <= self.number {
+            engines.resize_with(self.number + 1, || None);
+        }
+        engines[self.number] = self.engine.take();
+    }
+}
+
+impl<E: IoEngine> IoEngine for Pooled<E> {
+    const VIRTUAL: bool = E::VIRTUAL;
+    type Op = E::Op;
+    type Completion = E::Completion;
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        (**self).now()
+    }
+
+    #[inline]
+    fn submit(&mut self, op: E::Op) {
+        (**self).submit(op);
+    }
+
+    #[inline]
+    fn reap(&mut self, wait: Wait, out: &mut Vec<E::Completion>) -> io::Result<()> {
+        (**self).reap(wait, out)
+    }
+
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        (**self).buffer(len)
+    }
+
+    fn counters(&self, counters: &mut Vec<u64>) {
+        (**self).counters(counters);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Value;
+    use engine::sim::{QueueModel, SimEngine};
+    use sys::op::{OpKind, Outcome};
+
+    const KEYS: u64 = 500;
+
+    fn embedding(verify: bool) -> Embedding {
+        let object = Object {
+            set: [].into(),
+            bins: 1,
+            value: Value::Blob(1_000),
+            single_bin: true,
+            replace: true,
+            began_sec: 1_700_000_000,
+        };
+        let space = Space { target: 0, range: 8 << 20..512 << 20, min_io_bytes: 512, id: 7 };
+        Embedding {
+            namespace: Namespace { single_bin: true, ..Namespace::new("test") },
+            spaces: vec![space],
+            operations: 64,
+            object: Arc::new(object),
+            verify,
+            wall_ms: 1_700_000_000_000,
+            seed: 1,
+        }
+    }
+
+    fn drive() -> SimEngine {
+        SimEngine::new(vec![QueueModel::new(&"sim:capacity=1GiB".parse().unwrap(), 1)])
+    }
+
+    /// Does `kind` to each key, eight at a time.
+    fn all(engine: &mut impl IoEngine<Op = Op, Completion = Completion>, kind: OpKind) -> Vec<Outcome> {
+        let (mut next, mut out) = (0, Vec::new());
+        let mut outcomes = Vec::new();
+        while (outcomes.len() as u64) < KEYS {
+            while next < KEYS && engine.in_flight() < 8 {
+                let token = next as u32;
+                let buf = Buf::empty();
+                engine.submit(Op {
+                    target: 0,
+                    kind,
+                    offset: next,
+                    len: 1_000,
+                    sync: false,
+                    placement: None,
+                    buf,
+                    token,
+                });
+                next += 1;
+            }
+            let until_ns = engine.now() + TURN_NS;
+            engine.reap(Wait { until_ns, completions: 8 }, &mut out).unwrap();
+            for completion in out.drain(..) {
+                assert!(completion.issued_ns <= completion.completed_ns && completion.completed_ns <= engine.now());
+                outcomes.push(completion.outcome);
+            }
+        }
+        outcomes
+    }
+
+    #[test]
+    fn a_second_run_finds_what_the_first_inserted() {
+        let pool = Arc::new(Pool::default());
+        let mut opened = 0;
+        for kind in [OpKind::Write, OpKind::Read] {
+            let mut engine = pool.lend(0, || {
+                opened += 1;
+                Embedded::open(drive(), embedding(true))
+            });
+            let engine = engine.as_mut().unwrap();
+            assert!(all(engine, kind).iter().all(|outcome| outcome.is_done()), "{kind}");
+        }
+        assert_eq!(opened, 1);
+        let mut objects = 0;
+        pool.each(|engine| objects += engine.statistics().objects);
+        assert_eq!(objects, KEYS);
+    }
+
+    #[test]
+    fn a_record_that_is_not_there_is_a_failure_and_transactions_take_time_of_the_core() {
+        let mut engine = Embedded::open(drive(), embedding(false)).unwrap();
+        let began_ns = engine.now();
+        assert_eq!(all(&mut engine, OpKind::Read), [Outcome::Result(2); KEYS as usize]);
+        assert!(engine.now() - began_ns >= KEYS * VIRTUAL_CPU_NS, "{} ns", engine.now() - began_ns);
+    }
+}

@@ -1,0 +1,116 @@
+//! Between the run loop's operations and transactions: what an engine of records knows of those that are out.
+
+use crate::object::{Object, Verifier};
+use crate::{ResultCode, Transaction};
+use std::sync::Arc;
+use sys::buffer::Buf;
+use sys::op::{Completion, Op, OpKind, Outcome};
+
+/// How a transaction came back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer<'a> {
+    /// How it ended.
+    pub(crate) outcome: Outcome,
+    /// The bins that it brought.
+    pub(crate) bins: &'a [u8],
+    /// Nobody knows whether it was done, or will be.
+    pub(crate) in_doubt: bool,
+}
+
+impl<'a> Answer<'a> {
+    /// What a server answered. Of one that it gave up waiting for, the rest may go on.
+    pub(crate) fn of(result: ResultCode, bins: &'a [u8]) -> Self {
+        let outcome = if result == ResultCode::OK { Outcome::Done } else { Outcome::Result(result.0) };
+        Self { outcome, bins, in_doubt: matches!(result, ResultCode::TIMEOUT | ResultCode::SERVER_ERROR) }
+    }
+}
+
+/// When a transaction was issued and seen to be complete, ns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) at_ns: u64,
+    pub(crate) unseen_ns: u64,
+}
+
+#[derive(Debug)]
+struct Out {
+    kind: OpKind,
+    key: u64,
+    buf: Buf,
+    issued_ns: u64,
+    /// Of a read: the write of its key that was acknowledged when it began.
+    acknowledged: u32,
+}
+
+/// Makes transactions of operations, and completions of their answers.
+#[derive(Debug)]
+pub(crate) struct Issuer {
+    object: Arc<Object>,
+    verifier: Option<Verifier>,
+    /// By token.
+    out: Vec<Option<Out>>,
+    /// Numbers writes where no verifier does.
+    writes: u32,
+    in_flight: usize,
+}
+
+impl Issuer {
+    /// One of `object`; `verify`: with a look at all that is read.
+    pub(crate) fn new(object: Arc<Object>, verify: bool) -> Self {
+        Self { object, verifier: verify.then(Verifier::default), out: Vec::new(), writes: 0, in_flight: 0 }
+    }
+
+    /// Operations that were begun and not ended.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Takes an operation; its transaction, unless it has to wait for one before it on its key.
+    pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
+        let Op { kind, offset: key, buf, token, .. } = op;
+        let place = token as usize;
+        if self.out.len() <= place {
+            self.out.resize_with(place + 1, || None);
+        }
+        self.in_flight += 1;
+        let acknowledged = self.verifier.as_ref().map_or(0, |verifier| verifier.acknowledged(key));
+        self.out[place] = Some(Out { kind, key, buf, issued_ns: now_ns, acknowledged });
+        let write = match (&mut self.verifier, kind) {
+            (Some(verifier), OpKind::Write) => verifier.begin_write(key, token)?,
+            _ => {
+                self.writes = self.writes.wrapping_add(1);
+                self.writes
+            }
+        };
+        Some(self.object.transaction(kind, key, write))
+    }
+
+    /// Ends the operation `token`; and begins the one that waited for it, if one did.
+    pub(crate) fn end(
+        &mut self,
+        token: u32,
+        answer: Answer<'_>,
+        seen: Seen,
+    ) -> Option<(Completion, Option<(u32, Transaction)>)> {
+        let Out { kind, key, buf, issued_ns, acknowledged } = self.out.get_mut(token as usize)?.take()?;
+        self.in_flight -= 1;
+        let (mut outcome, mut next) = (answer.outcome, None);
+        if let Some(verifier) = &mut self.verifier {
+            if kind == OpKind::Write {
+                next = verifier.end_write(key, outcome.is_done(), answer.in_doubt);
+            } else if outcome.is_done() {
+                outcome = verifier.check(&self.object, key, acknowledged, answer.bins);
+            }
+        }
+        let Seen { at_ns: completed_ns, unseen_ns } = seen;
+        let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
+        let next = next.and_then(|token| {
+            // It goes out only now: until then it was this program that kept it back.
+            let out = self.out.get_mut(token as usize)?.as_mut()?;
+            out.issued_ns = completed_ns;
+            let write = self.verifier.as_mut()?.begin_write(key, token)?;
+            Some((token, self.object.transaction(OpKind::Write, key, write)))
+        });
+        Some((completion, next))
+    }
+}
