@@ -339,6 +339,7 @@ impl<E: IoEngine> IoEngine for Pooled<E> {
 mod tests {
     use super::*;
     use crate::object::Value;
+    use crate::testing::all;
     use engine::sim::{QueueModel, SimEngine};
     use sys::op::{OpKind, Outcome};
 
@@ -369,36 +370,6 @@ mod tests {
         SimEngine::new(vec![QueueModel::new(&"sim:capacity=1GiB".parse().unwrap(), 1)])
     }
 
-    /// Does `kind` to each key, eight at a time.
-    fn all(engine: &mut impl IoEngine<Op = Op, Completion = Completion>, kind: OpKind) -> Vec<Outcome> {
-        let (mut next, mut out) = (0, Vec::new());
-        let mut outcomes = Vec::new();
-        while (outcomes.len() as u64) < KEYS {
-            while next < KEYS && engine.in_flight() < 8 {
-                let token = next as u32;
-                let buf = Buf::empty();
-                engine.submit(Op {
-                    target: 0,
-                    kind,
-                    offset: next,
-                    len: 1_000,
-                    sync: false,
-                    placement: None,
-                    buf,
-                    token,
-                });
-                next += 1;
-            }
-            let until_ns = engine.now() + TURN_NS;
-            engine.reap(Wait { until_ns, completions: 8 }, &mut out).unwrap();
-            for completion in out.drain(..) {
-                assert!(completion.issued_ns <= completion.completed_ns && completion.completed_ns <= engine.now());
-                outcomes.push(completion.outcome);
-            }
-        }
-        outcomes
-    }
-
     #[test]
     fn a_second_run_finds_what_the_first_inserted() {
         let pool = Arc::new(Pool::default());
@@ -409,7 +380,7 @@ mod tests {
                 Embedded::open(drive(), embedding(true))
             });
             let engine = engine.as_mut().unwrap();
-            assert!(all(engine, kind).iter().all(|outcome| outcome.is_done()), "{kind}");
+            assert!(all(engine, kind, KEYS, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
         }
         assert_eq!(opened, 1);
         let mut objects = 0;
@@ -421,7 +392,7 @@ mod tests {
     fn a_record_that_is_not_there_is_a_failure_and_transactions_take_time_of_the_core() {
         let mut engine = Embedded::open(drive(), embedding(false)).unwrap();
         let began_ns = engine.now();
-        assert_eq!(all(&mut engine, OpKind::Read), [Outcome::Result(2); KEYS as usize]);
+        assert_eq!(all(&mut engine, OpKind::Read, KEYS, 8), [Outcome::Result(2); KEYS as usize]);
         assert!(engine.now() - began_ns >= KEYS * VIRTUAL_CPU_NS, "{} ns", engine.now() - began_ns);
     }
 }

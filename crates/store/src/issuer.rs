@@ -23,6 +23,11 @@ impl<'a> Answer<'a> {
         let outcome = if result == ResultCode::OK { Outcome::Done } else { Outcome::Result(result.0) };
         Self { outcome, bins, in_doubt: matches!(result, ResultCode::TIMEOUT | ResultCode::SERVER_ERROR) }
     }
+
+    /// What never was answered, and why.
+    pub(crate) fn lost(errno: i32, in_doubt: bool) -> Self {
+        Self { outcome: Outcome::Errno(errno), bins: &[], in_doubt }
+    }
 }
 
 /// When a transaction was issued and seen to be complete, ns.

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod conf;
 mod device_header;
 mod digest;
@@ -21,6 +22,8 @@ mod namespace;
 pub mod object;
 pub mod ops;
 mod record_store;
+#[cfg(test)]
+mod testing;
 mod transaction;
 pub mod wire;
 

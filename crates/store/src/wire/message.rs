@@ -179,7 +179,7 @@ pub fn put_field(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
 
 /// Fields that mean something here. Where one comes twice, the later counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     pub(super) namespace: Option<&'a [u8]>,
     pub(super) set: &'a [u8],
     pub(super) key: &'a [u8],
@@ -191,7 +191,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Takes `count` fields off `bytes`.
-    pub(super) fn take(bytes: &mut &'a [u8], count: u16) -> Result<Self, Malformed> {
+    pub(crate) fn take(bytes: &mut &'a [u8], count: u16) -> Result<Self, Malformed> {
         let torn = || Malformed::Body("fields");
         let mut fields = Self::default();
         for _ in 0..count {
@@ -215,7 +215,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Takes `count` operations off `bytes`, as the bytes they are.
-pub(super) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8], Malformed> {
+pub(crate) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8], Malformed> {
     let all = *bytes;
     for _ in 0..count {
         ops::take(bytes).ok_or(Malformed::Body("operations"))?;

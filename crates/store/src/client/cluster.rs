@@ -1,0 +1,376 @@
+//! The nodes of a cluster and who has which partition, asked of the nodes themselves and kept up to date.
+//!
+//! A thread asks all known nodes once a second, as Aerospike's clients do; issuing threads look at the map that was made
+//! last. What a node says is no more than that: a map that names no partition, a reply that is cut or endless costs the
+//! node its part, and nothing else.
+
+use crate::wire::frame::{self, Kind};
+use crate::{Digest, PARTITIONS, partition};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use results::units::quoted;
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+use sys::net::Waker;
+
+/// Time between two questions to all nodes.
+const TEND: Duration = Duration::from_secs(1);
+
+/// For a connection, and for each reply to a question about the cluster.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Longest reply to a question about the cluster, bytes: maps of a thousand namespaces.
+const INFO_BYTES_MAX: usize = 4 << 20;
+
+/// Most nodes of a cluster. Source: the server's limit.
+const NODES_MAX: usize = 256;
+
+/// Partitions by bits of a byte.
+const MAP_BYTES: usize = PARTITIONS as usize / 8;
+
+/// A cluster that cannot be used: a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ClusterError(pub String);
+
+/// A node as it was seen last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its number among the nodes of a run: it keeps it.
+    pub number: usize,
+    /// Its own name: 16 hex digits.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it runs.
+    pub build: String,
+    /// Whether it takes several requests on a connection at once.
+    pub pipelines: bool,
+}
+
+/// Who has which partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Map {
+    /// By [`Node::number`].
+    pub nodes: Vec<Node>,
+    /// By partition the number of the node that has it.
+    masters: Vec<Option<u16>>,
+}
+
+impl Map {
+    /// The number of the node that has the record, if one is known.
+    pub fn master(&self, digest: &Digest) -> Option<usize> {
+        self.masters[usize::from(partition(digest))].map(usize::from)
+    }
+
+    /// Partitions that no node has.
+    pub fn unowned(&self) -> usize {
+        self.masters.iter().filter(|master| master.is_none()).count()
+    }
+}
+
+/// A cluster that is asked about itself until it is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    map: Arc<Mutex<Arc<Map>>>,
+    connect: Sender<Connect>,
+    /// Its end ends the thread; a message has it ask at once.
+    ask: Sender<()>,
+}
+
+/// A connection that is wanted, and who is told.
+pub(super) struct Connect {
+    pub(super) address: SocketAddr,
+    pub(super) slot: usize,
+    pub(super) made: Sender<(usize, io::Result<TcpStream>)>,
+    pub(super) waker: Waker,
+}
+
+impl Cluster {
+    /// The cluster of which one of `seeds` is a node, as far as `namespace` is concerned.
+    ///
+    /// Errors: none of them answers, or the cluster has no such namespace.
+    pub fn find(seeds: &[(String, u16)], namespace: &str) -> Result<Arc<Self>, ClusterError> {
+        let mut asker = Asker { namespace: namespace.to_owned(), nodes: BTreeMap::new(), order: Vec::new() };
+        let mut failures = Vec::new();
+        for (host, port) in seeds {
+            let name = quoted(&format!("{host}:{port}"));
+            match resolve(host, *port).and_then(|address| asker.add(address)) {
+                Ok(()) => {}
+                Err(error) => failures.push(format!("{name}: {error}")),
+            }
+        }
+        if asker.order.is_empty() {
+            return Err(ClusterError(format!(
+                "cannot find the cluster - no seed answered: {} - check host, port, and that the server runs",
+                failures.join("; ")
+            )));
+        }
+        let map = asker.ask();
+        if map.masters.iter().all(Option::is_none) {
+            let has = asker.namespaces().map(|names| format!("; it has {}", names.join(", "))).unwrap_or_default();
+            return Err(ClusterError(format!(
+                "cannot use namespace {} - no node has a partition of it{has} - name one of its namespaces (-n)",
+                quoted(namespace)
+            )));
+        }
+        let map = Arc::new(Mutex::new(Arc::new(map)));
+        let (ask, asked) = channel();
+        let (connect, wanted) = channel();
+        let shared = map.clone();
+        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
+            spawned.map_err(|error| ClusterError(format!("cannot start a thread that asks the cluster: {error}")))
+        };
+        spawn("tend", Box::new(move || tend(asker, &shared, &asked)))?;
+        spawn("connect", Box::new(move || connect_all(&wanted)))?;
+        Ok(Arc::new(Self { map, connect, ask }))
+    }
+
+    /// The map that was made last.
+    pub fn map(&self) -> Arc<Map> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has the nodes be asked now: what they said does not hold any more.
+    pub(super) fn ask_now(&self) {
+        let _ = self.ask.send(());
+    }
+
+    /// Has a connection be made.
+    pub(super) fn connect(&self, wanted: Connect) {
+        let _ = self.connect.send(wanted);
+    }
+}
+
+/// A connection to a node.
+pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+fn connect_all(wanted: &Receiver<Connect>) {
+    for Connect { address, slot, made, waker } in wanted {
+        if made.send((slot, connect(address))).is_ok() {
+            waker.wake();
+        }
+    }
+}
+
+fn tend(mut asker: Asker, map: &Mutex<Arc<Map>>, asked: &Receiver<()>) {
+    loop {
+        match asked.recv_timeout(TEND) {
+            Err(RecvTimeoutError::Disconnected) => return,
+            Ok(()) => while asked.try_recv().is_ok() {},
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let new = asker.ask();
+        let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
+        if **map != new {
+            *map = Arc::new(new);
+        }
+    }
+}
+
+fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
+    let mut addresses = (host, port).to_socket_addrs()?;
+    addresses.next().ok_or_else(|| io::Error::other("the name has no address"))
+}
+
+/// Asks nodes.
+struct Asker {
+    namespace: String,
+    /// By name.
+    nodes: BTreeMap<String, Asked>,
+    /// Names by number.
+    order: Vec<String>,
+}
+
+struct Asked {
+    node: Node,
+    socket: Option<TcpStream>,
+    /// Whether it did when it was asked last.
+    answers: bool,
+    /// The partitions that it has, by what it said last.
+    bitmap: Option<Vec<u8>>,
+}
+
+impl Asker {
+    /// Takes up the node at `address`, if it is none that is known.
+    fn add(&mut self, address: SocketAddr) -> io::Result<()> {
+        let mut socket = connect(address)?;
+        let replies = ask(&mut socket, &["node", "build", "features"])?;
+        let get = |name: &str| replies.get(name).cloned().unwrap_or_default();
+        let name = get("node");
+        if name.is_empty() {
+            return Err(io::Error::other("it answers, but not as an Aerospike server"));
+        }
+        if self.nodes.contains_key(&name) || self.order.len() == NODES_MAX {
+            return Ok(());
+        }
+        let pipelines = get("features").split(';').any(|feature| feature == "pipelining");
+        let node = Node { number: self.order.len(), name: name.clone(), address, build: get("build"), pipelines };
+        self.order.push(name.clone());
+        self.nodes.insert(name, Asked { node, socket: Some(socket), answers: true, bitmap: None });
+        Ok(())
+    }
+
+    /// Asks all nodes who has what, and takes up nodes that they name.
+    fn ask(&mut self) -> Map {
+        let mut at = 0;
+        // Those that are taken up are asked in the same turn.
+        while let Some(name) = self.order.get(at).cloned() {
+            at += 1;
+            let Some(asked) = self.nodes.get_mut(&name) else { continue };
+            let replies = asked.ask(&["node", "peers-clear-std", "replicas"]);
+            asked.answers = replies.is_ok();
+            let Ok(replies) = replies else {
+                asked.socket = None;
+                continue;
+            };
+            asked.bitmap = replies.get("replicas").and_then(|replicas| bitmap(replicas, &self.namespace));
+            let peers = replies.get("peers-clear-std").map(|text| peers(text)).unwrap_or_default();
+            for (_, addresses) in
+                peers.into_iter().filter(|(name, _)| !self.nodes.contains_key(name)).collect::<Vec<_>>()
+            {
+                // The first address that answers; if none does, another turn comes in a second.
+                let _ = addresses.into_iter().find_map(|address| {
+                    let (host, port) = split_address(&address)?;
+                    resolve(host, port).and_then(|address| self.add(address)).ok()
+                });
+            }
+        }
+        let mut masters = vec![None; usize::from(PARTITIONS)];
+        // A node that does not answer now has what it had, unless another says that it has it.
+        for answers in [false, true] {
+            for Asked { node, bitmap, .. } in self.nodes.values().filter(|asked| asked.answers == answers) {
+                let Some(bitmap) = bitmap else { continue };
+                let owned = |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
+                masters
+                    .iter_mut()
+                    .enumerate()
+                    .filter(|(partition, _)| owned(*partition))
+                    .for_each(|(_, master)| *master = Some(node.number as u16));
+            }
+        }
+        let nodes = self.order.iter().filter_map(|name| self.nodes.get(name)).map(|asked| asked.node.clone());
+        Map { nodes: nodes.collect(), masters }
+    }
+
+    fn namespaces(&mut self) -> Option<Vec<String>> {
+        let asked = self.nodes.values_mut().next()?;
+        let replies = asked.ask(&["namespaces"]).ok()?;
+        Some(replies.get("namespaces")?.split(';').map(quoted).collect())
+    }
+}
+
+impl Asked {
+    fn ask(&mut self, names: &[&str]) -> io::Result<BTreeMap<String, String>> {
+        let socket = match &mut self.socket {
+            Some(socket) => socket,
+            none => none.insert(connect(self.node.address)?),
+        };
+        ask(socket, names)
+    }
+}
+
+/// What a node answers to `names`.
+///
+/// Errors: it does not answer in time, or not by the protocol.
+pub fn ask(socket: &mut TcpStream, names: &[&str]) -> io::Result<BTreeMap<String, String>> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let mut request = Vec::new();
+    let begin = frame::begin(&mut request, Kind::Info);
+    names.iter().for_each(|name| request.extend_from_slice(format!("{name}\n").as_bytes()));
+    frame::end(&mut request, begin);
+    socket.write_all(&request)?;
+    let mut header = [0; frame::HEADER_BYTES];
+    socket.read_exact(&mut header)?;
+    let (kind, bytes) = frame::header(header, INFO_BYTES_MAX).map_err(io::Error::other)?;
+    if kind != Kind::Info {
+        return Err(io::Error::other("a reply of another kind than asked for"));
+    }
+    let mut body = vec![0; bytes];
+    socket.read_exact(&mut body)?;
+    let text = String::from_utf8_lossy(&body);
+    let pairs = text.lines().filter_map(|line| line.split_once('\t'));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// The partitions of `namespace` of which a node is master: `ns:regime,columns,map,map..;ns:..`, each map in Base64.
+fn bitmap(replicas: &str, namespace: &str) -> Option<Vec<u8>> {
+    let of = |one: &str| one.split_once(':').filter(|(name, _)| *name == namespace).map(|(_, value)| value.to_owned());
+    let value = replicas.split(';').find_map(of)?;
+    let map = BASE64.decode(value.split(',').nth(2)?).ok()?;
+    (map.len() == MAP_BYTES).then_some(map)
+}
+
+/// Names and addresses of the other nodes: `generation,port,[[name,tls,[address,..]],..]`.
+fn peers(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut fields = text.splitn(3, ',');
+    let (Some(_), Some(port), Some(list)) = (fields.next(), fields.next(), fields.next()) else { return Vec::new() };
+    let mut peers = Vec::new();
+    // "[[" and "]]" frame the list, "],[" parts it; an address of IPv6 has brackets of its own.
+    for peer in list.trim().trim_start_matches('[').split("]],[").take(NODES_MAX) {
+        let Some((name, rest)) = peer.split_once(',') else { continue };
+        let Some((_, addresses)) = rest.split_once(",[") else { continue };
+        let addresses = addresses.split(',').map(|address| address.strip_suffix("]]]").unwrap_or(address));
+        let with_port = |address: &str| match split_address(address) {
+            Some(_) => address.to_owned(),
+            None => format!("{address}:{port}"),
+        };
+        peers.push((name.to_owned(), addresses.filter(|address| !address.is_empty()).map(with_port).collect()));
+    }
+    peers
+}
+
+/// `host:port`, or `[address]:port`.
+fn split_address(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(host) => host.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    Some((host, port.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_read_as_real_nodes_write_them() {
+        assert_eq!(peers("0,3000,[]"), []);
+        let two = "5,3000,[[BB9020011AC4202,,[172.17.0.3:3100]],[BB9030011AC4202,,[172.17.0.4,[fe80::1]:3200]]]";
+        assert_eq!(
+            peers(two),
+            [
+                ("BB9020011AC4202".to_owned(), vec!["172.17.0.3:3100".to_owned()]),
+                ("BB9030011AC4202".to_owned(), vec!["172.17.0.4:3000".to_owned(), "[fe80::1]:3200".to_owned()])
+            ]
+        );
+        assert_eq!(split_address("[fe80::1]:3200"), Some(("fe80::1", 3200)));
+        for wrong in ["", ",", "1,2", "1,2,[[", "x,y,[[a,b", "[[[[,,[[,,[", "1,2,]]]],[,,["] {
+            let _ = peers(wrong);
+        }
+    }
+
+    #[test]
+    fn a_map_has_a_bit_for_each_partition() {
+        let all = format!("{}8=", "/".repeat(682));
+        let of = |text: &str| bitmap(text, "test").map(|map| map.iter().map(|byte| byte.count_ones()).sum::<u32>());
+        assert_eq!(of(&format!("bar:0,1,{all};test:0,1,{all}")), Some(4096));
+        assert_eq!(of(&format!("testx:0,1,{all}")), None);
+        for wrong in ["", "test", "test:", "test:0,1", "test:0,1,////", "test:0,1,!"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+}

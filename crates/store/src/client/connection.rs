@@ -1,0 +1,165 @@
+//! One connection to a node: requests that go out, and their replies in the same order.
+
+use crate::ops;
+use crate::wire::frame::{self, Kind, Malformed};
+use crate::wire::message::{self, Fields, Header, field, info1, info2, info3};
+use crate::{Exists, Transaction, Work};
+use std::collections::VecDeque;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+
+/// Longest reply, bytes: a record of the largest write block, with room.
+const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// Appends the request for `transaction`, which the server may work on for `timeout_ms`.
+pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, timeout_ms: u32) {
+    let begin = frame::begin(out, Kind::Message);
+    let mut header = Header { timeout: timeout_ms, fields: 2, ..Header::default() };
+    let ops: &[u8] = match &transaction.work {
+        Work::Write(write) => {
+            header.info[1] = info2::WRITE;
+            if write.policy.exists == Exists::CreateOrReplace {
+                header.info[2] = info3::CREATE_OR_REPLACE;
+            }
+            &write.ops
+        }
+        // A benchmark asks for nothing else.
+        _ => {
+            header.info[0] = info1::READ | info1::GET_ALL;
+            &[]
+        }
+    };
+    header.ops = ops::entries(ops).count() as u16;
+    header.fields += u16::from(!transaction.set.is_empty());
+    header.put(out);
+    message::put_field(out, field::NAMESPACE, namespace);
+    if !transaction.set.is_empty() {
+        message::put_field(out, field::SET, &transaction.set);
+    }
+    message::put_field(out, field::DIGEST, &transaction.digest);
+    out.extend_from_slice(ops);
+    frame::end(out, begin);
+}
+
+/// Takes the first reply off `bytes`: its result code and its bins. `None`: it has not all arrived.
+pub(super) fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Malformed> {
+    let Some((kind, mut body)) = frame::take(bytes, REPLY_BYTES_MAX)? else { return Ok(None) };
+    if kind != Kind::Message {
+        return Err(Malformed::Kind(kind as u8));
+    }
+    let header = Header::take(&mut body)?;
+    Fields::take(&mut body, header.fields)?;
+    let bins = message::take_ops(&mut body, header.ops)?;
+    Ok(Some((header.result, bins)))
+}
+
+/// A request whose reply is to come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    /// The transaction's token; `None`: nobody waits for it any more.
+    pub(super) token: Option<u32>,
+}
+
+/// A connection, or the place of one.
+#[derive(Debug, Default)]
+pub(super) struct Connection {
+    /// Number of its node.
+    pub(super) node: usize,
+    pub(super) socket: Option<Arc<TcpStream>>,
+    /// It is being made.
+    pub(super) is_wanted: bool,
+    /// It is to be over; its operations on the ring are not back yet.
+    pub(super) is_ending: bool,
+    /// In the order of the replies.
+    pub(super) awaited: VecDeque<Awaited>,
+    /// What has arrived of a reply.
+    pub(super) arrived: Vec<u8>,
+    /// What is to be sent.
+    pub(super) unsent: Vec<u8>,
+    pub(super) is_sending: bool,
+    pub(super) is_receiving: bool,
+    /// Whether it is among those that have something to send.
+    pub(super) is_listed: bool,
+    /// Whether it is among those of its node that take requests.
+    pub(super) is_free: bool,
+}
+
+impl Connection {
+    /// Whether a request can go out on it, of which it may have so many at once.
+    pub(super) fn takes(&self, most: usize) -> bool {
+        // Behind one that nobody waits for any more, others would wait too long as well.
+        let is_stuck = self.awaited.front().is_some_and(|first| first.token.is_none());
+        self.socket.is_some() && !self.is_ending && !is_stuck && self.awaited.len() < most
+    }
+
+    /// Whether all of it is back, so that there can be another in its place.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_ending && !self.is_sending && !self.is_receiving
+    }
+
+    /// Ends it; its operations on the ring come back then.
+    pub(super) fn end(&mut self) {
+        self.is_ending = true;
+        if let Some(socket) = &self.socket {
+            // It may be over already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Write;
+    use crate::object::{Object, Value};
+    use crate::wire::{Command, Limits, parse};
+    use sys::op::OpKind;
+
+    #[test]
+    fn a_server_understands_what_is_asked() {
+        for (set, replace) in [(&b""[..], false), (b"users", true)] {
+            let object =
+                Object { set: set.into(), bins: 3, value: Value::String(20), single_bin: false, replace, began_sec: 9 };
+            for kind in [OpKind::Read, OpKind::Write] {
+                let asked = object.transaction(kind, 77, 1);
+                let mut bytes = Vec::new();
+                put_request(&mut bytes, b"test", &asked, 50);
+                let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
+                let understood = parse(body, Limits::default(), |name| (name == b"test").then_some(0)).unwrap();
+                let Command::Single(single) = understood else { panic!("{understood:?}") };
+                let single = single.request.transaction;
+                assert_eq!((single.digest, &single.set), (asked.digest, &asked.set));
+                match (single.work, asked.work) {
+                    (Work::ReadAll, Work::ReadAll) => {}
+                    (Work::Write(Write { policy, ops, .. }), Work::Write(wanted)) => {
+                        assert_eq!((policy, ops), (wanted.policy, wanted.ops));
+                    }
+                    (work, _) => panic!("{work:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reply_that_is_torn_or_lies_is_no_reply() {
+        let object =
+            Object { set: [].into(), bins: 2, value: Value::Blob(9), single_bin: false, replace: false, began_sec: 9 };
+        let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else { panic!() };
+        let mut bytes = Vec::new();
+        let begin = frame::begin(&mut bytes, Kind::Message);
+        Header { result: 3, fields: 1, ops: 2, ..Header::default() }.put(&mut bytes);
+        message::put_field(&mut bytes, 99, b"of a later server");
+        bytes.extend_from_slice(&ops);
+        frame::end(&mut bytes, begin);
+        assert_eq!(take_reply(&mut &bytes[..]), Ok(Some((3, &ops[..]))));
+        for end in 0..bytes.len() {
+            assert_eq!(take_reply(&mut &bytes[..end]), Ok(None));
+        }
+        // More fields, more operations, another kind, a gigabyte.
+        for (at, value) in [(8 + 19, 9), (8 + 21, 3), (1, 1), (1, 77), (4, 0x40), (8, 200)] {
+            let mut lies = bytes.clone();
+            lies[at] = value;
+            assert!(take_reply(&mut &lies[..]).is_err(), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! A client of Aerospike's protocol, as an engine of the run loop: against this crate's server, or any real one.
+//!
+//! ```text
+//! operation -> Issuer -> Transaction -> its partition's node -> a connection -> Net (one ring a thread)
+//! Cluster (two threads): who has which partition; connections that are to be made
+//! ```
+//!
+//! * [`cluster`]: nodes and partitions; `connection`: requests and their replies
+//!
+//! The one idea: an issuing thread never waits but in its ring. Requests for a node that is gone wait for a connection until
+//! their time is over, so that a server that comes back is used at once, and one that does not is no storm of failures.
+//! Replies come in the order of the requests of their connection; with one request at a time on each, which is what
+//! Aerospike's own clients do, or several where the server says that it takes them.
+
+pub mod cluster;
+mod connection;
+
+use crate::issuer::{Answer, Issuer, Seen};
+use crate::object::Object;
+use crate::{ResultCode, Transaction};
+use cluster::{Cluster, Connect, Map};
+use connection::{Awaited, Connection, put_request, take_reply};
+use engine::net::{Arrivals, Completion as NetCompletion, Event, Net};
+use engine::{IoEngine, Wait};
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+use sys::buffer::Buf;
+use sys::net::{Op as NetOp, Outcome as NetOutcome};
+use sys::op::{Completion, Op};
+
+/// Time between two looks at the cluster's map.
+const MAP_NS: u64 = 10_000_000;
+
+/// Time between two attempts to connect to a node, and between two looks at what waits for that.
+const RETRY_NS: u64 = 50_000_000;
+
+/// Nodes that may join during a run.
+const NODES_SPARE: usize = 2;
+
+/// Buffers for what arrives.
+const ARRIVALS: std::ops::RangeInclusive<usize> = 16..=1_024;
+const ARRIVAL_BYTES: usize = 16 << 10;
+
+/// How a client goes about it.
+#[derive(Debug, Clone)]
+pub struct ClientSettings {
+    /// Where to.
+    pub cluster: Arc<Cluster>,
+    /// The namespace.
+    pub namespace: String,
+    /// What the records are.
+    pub object: Arc<Object>,
+    /// Looks at all that is read.
+    pub verify: bool,
+    /// How long a transaction may take, ms. At least 1.
+    pub timeout_ms: u32,
+    /// Requests on a connection at once. At least 1.
+    pub pipeline: u32,
+}
+
+/// A transaction that has no connection.
+#[derive(Debug)]
+struct Waiting {
+    token: u32,
+    number: u64,
+    transaction: Transaction,
+}
+
+/// A transaction that is out.
+#[derive(Debug, Clone, Copy, Default)]
+struct Out {
+    /// Tells it from others that had its token; 0: none has it.
+    number: u64,
+    /// The connection that it went out on.
+    slot: Option<usize>,
+}
+
+/// What an issuing thread knows of a node.
+#[derive(Debug, Default)]
+struct ToNode {
+    /// Its connections.
+    slots: Vec<usize>,
+    /// Those that take requests, and some that do not.
+    free: Vec<usize>,
+    /// What waits for one.
+    waiting: VecDeque<Waiting>,
+    /// Connections that are being made.
+    wanted: usize,
+    /// No attempt before this instant.
+    retry_ns: u64,
+    /// Why the last attempt failed.
+    errno: Option<i32>,
+}
+
+/// A client on one thread.
+pub struct Client {
+    net: Net,
+    settings: ClientSettings,
+    map: Arc<Map>,
+    map_ns: u64,
+    issuer: Issuer,
+    connections: Vec<Connection>,
+    slots_max: usize,
+    slots_each: usize,
+    nodes: Vec<ToNode>,
+    /// What waits for a node that has its partition.
+    unowned: VecDeque<Waiting>,
+    /// By token.
+    out: Vec<Out>,
+    numbers: u64,
+    /// Until when each may take, in the order in which they were issued.
+    deadlines: VecDeque<(u64, u32, u64)>,
+    done: Vec<Completion>,
+    events: Vec<NetCompletion>,
+    /// Connections with something to send.
+    listed: Vec<usize>,
+    made: Receiver<(usize, io::Result<TcpStream>)>,
+    tell_made: Sender<(usize, io::Result<TcpStream>)>,
+    /// When completions were last looked at.
+    looked_ns: u64,
+}
+
+impl Client {
+    /// A client with at most `depth` transactions out. Connects as far as that many need. `epoch` is instant 0 of its clock.
+    ///
+    /// Errors: a node refuses; no io_uring.
+    pub fn new(settings: ClientSettings, depth: usize, epoch: Instant) -> io::Result<Self> {
+        let map = settings.cluster.map();
+        let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);
+        let slots_max = slots_each * (map.nodes.len() + NODES_SPARE);
+        let buffers = depth.next_power_of_two().clamp(*ARRIVALS.start(), *ARRIVALS.end());
+        let arrivals = Arrivals { buffers: buffers as u16, bytes: ARRIVAL_BYTES };
+        let (net, _) = Net::new(Vec::new(), 2 * slots_max, 0, arrivals, epoch)?;
+        let (tell_made, made) = channel();
+        let mut client = Self {
+            net,
+            issuer: Issuer::new(settings.object.clone(), settings.verify),
+            settings,
+            map_ns: 0,
+            connections: Vec::new(),
+            slots_max,
+            slots_each,
+            nodes: Vec::new(),
+            unowned: VecDeque::new(),
+            out: Vec::new(),
+            numbers: 0,
+            deadlines: VecDeque::new(),
+            done: Vec::new(),
+            events: Vec::new(),
+            listed: Vec::new(),
+            made,
+            tell_made,
+            looked_ns: 0,
+            map,
+        };
+        client.nodes.resize_with(client.map.nodes.len(), ToNode::default);
+        client.connect_ahead()?;
+        Ok(client)
+    }
+
+    /// Connections for what is to be out, spread over the nodes, before the first transaction.
+    fn connect_ahead(&mut self) -> io::Result<()> {
+        let map = self.map.clone();
+        for node in &map.nodes {
+            for _ in 0..self.slots_each.div_ceil(map.nodes.len()) {
+                let socket = cluster::connect(node.address).map_err(|error| {
+                    io::Error::new(
+                        error.kind(),
+                        format!("cannot connect to node {} at {}: {error}", node.name, node.address),
+                    )
+                })?;
+                let Some(slot) = self.slot(node.number) else { break };
+                self.begin(slot, socket);
+            }
+        }
+        Ok(())
+    }
+
+    /// A place for a connection to `node`.
+    fn slot(&mut self, node: usize) -> Option<usize> {
+        let is_empty = |slot: &usize| self.connections[*slot].socket.is_none() && !self.connections[*slot].is_wanted;
+        if let Some(slot) = self.nodes[node].slots.iter().copied().find(is_empty) {
+            return Some(slot);
+        }
+        if self.nodes[node].slots.len() == self.slots_each || self.connections.len() == self.slots_max {
+            return None;
+        }
+        self.connections.push(Connection { node, ..Connection::default() });
+        self.nodes[node].slots.push(self.connections.len() - 1);
+        Some(self.connections.len() - 1)
+    }
+
+    fn begin(&mut self, slot: usize, socket: TcpStream) {
+        let socket = Arc::new(socket);
+        let connection = &mut self.connections[slot];
+        connection.socket = Some(socket.clone());
+        connection.is_receiving = true;
+        self.net.submit(NetOp::Receive { token: 2 * slot as u32, socket });
+        self.free(slot);
+    }
+
+    /// Notes that a connection takes requests, and gives it what waits.
+    fn free(&mut self, slot: usize) {
+        let most = self.settings.pipeline.max(1) as usize;
+        let node = self.connections[slot].node;
+        while self.connections[slot].takes(most) {
+            let Some(Waiting { token, number, transaction }) = self.nodes[node].waiting.pop_front() else { break };
+            if self.out[token as usize].number == number {
+                self.send(slot, token, &transaction);
+            }
+        }
+        let connection = &mut self.connections[slot];
+        if !connection.is_free && connection.takes(most) {
+            connection.is_free = true;
+            self.nodes[node].free.push(slot);
+        }
+    }
+
+    /// A connection to `node` that takes a request.
+    fn pick(&mut self, node: usize) -> Option<usize> {
+        let most = self.settings.pipeline.max(1) as usize;
+        while let Some(slot) = self.nodes[node].free.last().copied() {
+            if self.connections[slot].takes(most) {
+                return Some(slot);
+            }
+            self.connections[slot].is_free = false;
+            self.nodes[node].free.pop();
+        }
+        None
+    }
+
+    fn send(&mut self, slot: usize, token: u32, transaction: &Transaction) {
+        let connection = &mut self.connections[slot];
+        let Self { settings, out, listed, .. } = self;
+        put_request(&mut connection.unsent, settings.namespace.as_bytes(), transaction, settings.timeout_ms);
+        connection.awaited.push_back(Awaited { token: Some(token) });
+        out[token as usize].slot = Some(slot);
+        if !connection.is_listed {
+            connection.is_listed = true;
+            listed.push(slot);
+        }
+    }
+
+    fn start(&mut self, token: u32, transaction: Transaction) {
+        self.numbers += 1;
+        let number = self.numbers;
+        if self.out.len() <= token as usize {
+            self.out.resize(token as usize + 1, Out::default());
+        }
+        self.out[token as usize] = Out { number, slot: None };
+        let until_ns = self.net.now() + u64::from(self.settings.timeout_ms.max(1)) * 1_000_000;
+        self.deadlines.push_back((until_ns, token, number));
+        self.route(Waiting { token, number, transaction });
+    }
+
+    /// Sends it, or has it wait where its node's connections are.
+    fn route(&mut self, waiting: Waiting) {
+        let Some(node) = self.map.master(&waiting.transaction.digest) else {
+            self.unowned.push_back(waiting);
+            return;
+        };
+        match self.pick(node) {
+            Some(slot) => self.send(slot, waiting.token, &waiting.transaction),
+            None => self.nodes[node].waiting.push_back(waiting),
+        }
+    }
+
+    fn finish(&mut self, token: u32, answer: Answer<'_>, seen: Seen) {
+        self.out[token as usize] = Out::default();
+        if let Some((completion, next)) = self.issuer.end(token, answer, seen) {
+            self.done.push(completion);
+            if let Some((token, transaction)) = next {
+                self.start(token, transaction);
+            }
+        }
+    }
+
+    /// Ends a connection: what it still was to bring is lost.
+    fn end(&mut self, slot: usize, errno: i32) {
+        let connection = &mut self.connections[slot];
+        connection.end();
+        connection.unsent.clear();
+        let seen = Seen { at_ns: self.net.now(), unseen_ns: 0 };
+        for Awaited { token } in std::mem::take(&mut self.connections[slot].awaited) {
+            if let Some(token) = token {
+                // It went out, or may have.
+                self.finish(token, Answer::lost(errno, true), seen);
+            }
+        }
+        self.vacate(slot);
+    }
+
+    /// Once all of a connection is back, there can be another in its place.
+    fn vacate(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if connection.is_over() {
+            let Connection { node, is_free, is_listed, .. } = *connection;
+            *connection = Connection { node, is_free, is_listed, ..Connection::default() };
+        }
+    }
+
+    fn event(&mut self, event: Event, unseen_ns: u64) {
+        let Event { token, outcome, op, seen_ns, .. } = event;
+        let slot = token as usize / 2;
+        let seen = Seen { at_ns: seen_ns, unseen_ns };
+        match op {
+            Some(NetOp::Send { mut bytes, .. }) => {
+                let connection = &mut self.connections[slot];
+                connection.is_sending = false;
+                if connection.is_ending {
+                    return self.vacate(slot);
+                }
+                if let NetOutcome::Errno(errno) = outcome {
+                    return self.end(slot, errno);
+                }
+                match connection.unsent.is_empty() {
+                    // Its memory serves again.
+                    true => {
+                        bytes.clear();
+                        connection.unsent = bytes;
+                    }
+                    false if !connection.is_listed => {
+                        connection.is_listed = true;
+                        self.listed.push(slot);
+                    }
+                    false => {}
+                }
+            }
+            receive => {
+                let goes_on = receive.is_none();
+                self.connections[slot].is_receiving = goes_on;
+                let errno = match outcome {
+                    NetOutcome::Received(buf, len) => {
+                        let errno = self.arrived(slot, &buf[..len], seen);
+                        self.net.provide(buf);
+                        errno
+                    }
+                    NetOutcome::Errno(libc::ENOBUFS) => None,
+                    NetOutcome::Errno(errno) => Some(errno),
+                    _ => Some(libc::ECONNRESET),
+                };
+                match (errno, receive) {
+                    _ if self.connections[slot].is_ending => self.vacate(slot),
+                    (Some(errno), _) => self.end(slot, errno),
+                    (None, Some(receive)) => {
+                        self.connections[slot].is_receiving = true;
+                        self.net.submit(receive);
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+    }
+
+    /// Takes what arrived; an error number if it is none of the protocol.
+    fn arrived(&mut self, slot: usize, bytes: &[u8], seen: Seen) -> Option<i32> {
+        if self.connections[slot].is_ending {
+            return None;
+        }
+        if self.connections[slot].arrived.is_empty() {
+            let (rest, errno) = self.replies(slot, bytes, seen);
+            self.connections[slot].arrived.extend_from_slice(rest);
+            return errno;
+        }
+        let mut all = std::mem::take(&mut self.connections[slot].arrived);
+        all.extend_from_slice(bytes);
+        let (rest, errno) = self.replies(slot, &all, seen);
+        let taken = all.len() - rest.len();
+        all.drain(..taken);
+        self.connections[slot].arrived = all;
+        errno
+    }
+
+    /// Ends the transactions whose replies are in `bytes`; gives what is left.
+    fn replies<'a>(&mut self, slot: usize, mut bytes: &'a [u8], seen: Seen) -> (&'a [u8], Option<i32>) {
+        loop {
+            match take_reply(&mut bytes) {
+                Ok(None) => break,
+                Ok(Some((code, bins))) => match self.connections[slot].awaited.pop_front() {
+                    Some(Awaited { token: Some(token) }) => {
+                        let result = ResultCode(code);
+                        if result == ResultCode::UNAVAILABLE {
+                            self.settings.cluster.ask_now();
+                        }
+                        self.finish(token, Answer::of(result, bins), seen);
+                    }
+                    Some(Awaited { token: None }) => {}
+                    // Nobody asked.
+                    None => return (bytes, Some(libc::EPROTO)),
+                },
+                Err(_) => return (bytes, Some(libc::EPROTO)),
+            }
+        }
+        self.free(slot);
+        (bytes, None)
+    }
+
+    /// Gives up what has taken too long.
+    fn expire(&mut self, now_ns: u64) {
+        while let Some((until_ns, token, number)) = self.deadlines.front().copied() {
+            let Out { number: present, slot } = self.out[token as usize];
+            if present == number && until_ns > now_ns {
+                return;
+            }
+            self.deadlines.pop_front();
+            if present != number {
+                continue;
+            }
+            let seen = Seen { at_ns: now_ns, unseen_ns: 0 };
+            let Some(slot) = slot else {
+                // It never went out: that is certain, and why, if there is a reason.
+                let refused = self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
+                self.finish(token, Answer::lost(refused.unwrap_or(libc::ETIMEDOUT), false), seen);
+                continue;
+            };
+            let awaited = &mut self.connections[slot].awaited;
+            awaited.iter_mut().filter(|one| one.token == Some(token)).for_each(|one| one.token = None);
+            let is_useless = awaited.iter().all(|one| one.token.is_none());
+            self.finish(token, Answer::lost(libc::ETIMEDOUT, true), seen);
+            if is_useless {
+                self.end(slot, libc::ETIMEDOUT);
+            }
+        }
+    }
+
+    /// Looks at who has what, and has connections be made for what waits.
+    fn tend(&mut self, now_ns: u64) {
+        if now_ns < self.map_ns {
+            return;
+        }
+        self.map_ns = now_ns + MAP_NS;
+        let map = self.settings.cluster.map();
+        if !Arc::ptr_eq(&map, &self.map) {
+            self.map = map;
+            self.nodes.resize_with(self.map.nodes.len(), ToNode::default);
+            let waiting = self.nodes.iter_mut().flat_map(|node| node.waiting.drain(..));
+            let waiting: Vec<_> = waiting.chain(self.unowned.drain(..)).collect();
+            waiting.into_iter().for_each(|waiting| self.route(waiting));
+        }
+        for node in 0..self.nodes.len() {
+            self.supply(node, now_ns);
+        }
+    }
+
+    fn supply(&mut self, node: usize, now_ns: u64) {
+        let out = &self.out;
+        let to = &mut self.nodes[node];
+        while to.waiting.front().is_some_and(|first| out[first.token as usize].number != first.number) {
+            to.waiting.pop_front();
+        }
+        if self.nodes[node].retry_ns > now_ns {
+            return;
+        }
+        let pipeline = self.settings.pipeline.max(1) as usize;
+        while self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
+            let Some(slot) = self.slot(node) else { return };
+            self.connections[slot].is_wanted = true;
+            self.nodes[node].wanted += 1;
+            let (address, made, waker) =
+                (self.map.nodes[node].address, self.tell_made.clone(), self.net.waker().clone());
+            self.settings.cluster.connect(Connect { address, slot, made, waker });
+        }
+    }
+
+    fn take_made(&mut self) {
+        while let Ok((slot, made)) = self.made.try_recv() {
+            let node = self.connections[slot].node;
+            self.connections[slot].is_wanted = false;
+            self.nodes[node].wanted -= 1;
+            match made {
+                Ok(socket) => {
+                    self.nodes[node].errno = None;
+                    self.begin(slot, socket);
+                }
+                Err(error) => {
+                    self.nodes[node].errno = Some(error.raw_os_error().unwrap_or(libc::ETIMEDOUT));
+                    self.nodes[node].retry_ns = self.net.now() + RETRY_NS;
+                }
+            }
+        }
+    }
+
+    /// Sends what is to be sent.
+    fn flush(&mut self) {
+        for slot in std::mem::take(&mut self.listed) {
+            let connection = &mut self.connections[slot];
+            connection.is_listed = false;
+            let Some(socket) = &connection.socket else { continue };
+            if !connection.is_sending && !connection.is_ending && !connection.unsent.is_empty() {
+                connection.is_sending = true;
+                let bytes = std::mem::take(&mut connection.unsent);
+                self.net.submit(NetOp::Send { token: 2 * slot as u32 + 1, socket: socket.clone(), bytes });
+            }
+        }
+    }
+
+    /// When something is to be done although nothing comes.
+    fn timer_ns(&self, now_ns: u64) -> u64 {
+        let deadline_ns = self.deadlines.front().map_or(u64::MAX, |(until_ns, ..)| *until_ns);
+        let is_waiting = !self.unowned.is_empty() || self.nodes.iter().any(|node| !node.waiting.is_empty());
+        if is_waiting { deadline_ns.min(now_ns + MAP_NS) } else { deadline_ns }
+    }
+}
+
+impl IoEngine for Client {
+    const VIRTUAL: bool = false;
+    type Op = Op;
+    type Completion = Completion;
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        self.net.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        let (token, now_ns) = (op.token, self.net.now());
+        if let Some(transaction) = self.issuer.begin(op, now_ns) {
+            self.start(token, transaction);
+        }
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        let enough = out.len().saturating_add(wait.completions.max(1) as usize);
+        loop {
+            out.append(&mut self.done);
+            let now_ns = self.net.now();
+            self.expire(now_ns);
+            self.tend(now_ns);
+            self.flush();
+            let until_ns = if out.len() >= enough { 0 } else { wait.until_ns.min(self.timer_ns(now_ns)) };
+            let mut events = std::mem::take(&mut self.events);
+            self.net.reap(Wait { until_ns, ..wait }, &mut events)?;
+            let seen_ns = self.net.now();
+            // Whoever slept until the first came saw it at once.
+            let is_woken = wait.completions == 1 && until_ns > now_ns;
+            let unseen_ns = if is_woken { 0 } else { seen_ns.saturating_sub(self.looked_ns) };
+            self.looked_ns = seen_ns;
+            for completion in events.drain(..) {
+                if let NetCompletion::Net(event) = completion {
+                    self.event(event, unseen_ns);
+                }
+            }
+            self.events = events;
+            self.take_made();
+            out.append(&mut self.done);
+            if out.len() >= enough || seen_ns >= wait.until_ns {
+                return Ok(());
+            }
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.issuer.in_flight() + self.done.len()
+    }
+
+    fn buffer(&mut self, _len: usize) -> Option<Buf> {
+        // Records are the engine's.
+        Some(Buf::empty())
+    }
+}
+
+#[cfg(test)]
+mod tests;
