@@ -20,6 +20,7 @@ pub mod embedded;
 mod issuer;
 mod namespace;
 pub mod object;
+pub mod observe;
 pub mod ops;
 mod record_store;
 #[cfg(test)]

@@ -100,6 +100,11 @@ impl Buckets {
         self.counts[(u64::BITS - value.leading_zeros()) as usize] += 1;
     }
 
+    /// Adds the counts of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
+    }
+
     /// The counts, bucket 0 first.
     pub fn counts(&self) -> &[u64; 65] {
         &self.counts

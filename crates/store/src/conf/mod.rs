@@ -44,8 +44,9 @@ pub struct Config {
     pub listen: Listen,
     /// `access-address` and `access-port`: what clients are told to connect to, where that is another.
     pub access: Option<(IpAddr, u16)>,
-    /// `network`, `heartbeat`: where the other nodes are, and where they are awaited.
-    pub nodes: Option<Nodes>,
+    /// `network`, `heartbeat`, `mesh-seed-address-port`: host and service port of each node of the cluster, this one among them;
+    /// empty: it is alone.
+    pub nodes: Vec<(String, u16)>,
     /// `namespace`.
     pub namespaces: Vec<NamespaceConfig>,
 }
@@ -66,7 +67,7 @@ impl Default for Config {
             logs: Vec::new(),
             listen: Listen { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], port: 3_000 },
             access: None,
-            nodes: None,
+            nodes: Vec::new(),
             namespaces: Vec::new(),
         }
     }
@@ -79,15 +80,6 @@ pub struct Listen {
     pub addresses: Vec<IpAddr>,
     /// The port; 0: any that is free.
     pub port: u16,
-}
-
-/// A list of nodes that does not change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Nodes {
-    /// Where the other nodes find this one.
-    pub listen: Listen,
-    /// `mesh-seed-address-port`: where it finds the others, host and port.
-    pub seeds: Vec<(String, u16)>,
 }
 
 /// How much a log says.
@@ -131,6 +123,26 @@ pub struct NamespaceConfig {
     pub file_bytes: Option<u64>,
     /// `enable-benchmarks-storage`: times of each device's operations are in the log.
     pub benchmarks_storage: bool,
+}
+
+impl NamespaceConfig {
+    /// What its devices are called in statistics: `device`, or `file`.
+    pub(crate) fn device_kind(&self) -> &'static str {
+        if self.file_bytes.is_some() { "file" } else { "device" }
+    }
+}
+
+impl Level {
+    /// As logs write it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Critical => "CRITICAL",
+            Self::Warning => "WARNING",
+            Self::Info => "INFO",
+            Self::Debug => "DEBUG",
+            Self::Detail => "DETAIL",
+        }
+    }
 }
 
 /// Something wrong, or worth saying.

@@ -2,7 +2,7 @@
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX};
 use super::values::{bytes, flag, number, seconds, text};
-use super::{Config, Level, Listen, Log, NamespaceConfig, Nodes, Parsed, Problem, Problems};
+use super::{Config, Level, Log, NamespaceConfig, Parsed, Problem, Problems};
 use crate::Namespace;
 use results::units::quoted;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ const NO_EFFECT: [(&str, &[&str]); 6] = [
     ),
     ("network", &["fabric", "info", "admin"]),
     ("service of network", &["reuse-address", "alternate-access-address", "alternate-access-port"]),
-    ("heartbeat", &["interval", "timeout", "protocol"]),
+    ("heartbeat", &["address", "port", "interval", "timeout", "protocol"]),
     (
         "namespace",
         &[
@@ -317,8 +317,6 @@ impl Reader {
     }
 
     fn heartbeat(&mut self, of: &Directive<'_>, config: &mut Config) {
-        let mut listen = Listen { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], port: 3_002 };
-        let mut seeds: Vec<(String, u16)> = Vec::new();
         self.block(of, "heartbeat", &["mesh-seed-address-port"], |reader, d| {
             match d.name {
                 "mode" => {
@@ -326,11 +324,9 @@ impl Reader {
                         reader.problems.add(d.line, "mode: this server has mesh alone".to_owned());
                     }
                 }
-                "address" => reader.set(&mut listen.addresses, d, own_address(d).map(|address| vec![address])),
-                "port" => reader.set(&mut listen.port, d, number(d, 0..=65_535)),
                 "mesh-seed-address-port" => match d.values[..] {
                     [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
-                        seeds.push((host.to_owned(), port.parse().unwrap_or_default()));
+                        config.nodes.push((host.to_owned(), port.parse().unwrap_or_default()));
                     }
                     _ => reader.problems.add(d.line, "give mesh-seed-address-port HOST PORT".to_owned()),
                 },
@@ -338,7 +334,6 @@ impl Reader {
             }
             true
         });
-        config.nodes = (!seeds.is_empty()).then_some(Nodes { listen, seeds });
     }
 
     fn namespace(&mut self, of: &Directive<'_>) {

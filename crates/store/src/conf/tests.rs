@@ -50,7 +50,7 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
         Listen { addresses: vec!["0.0.0.0".parse().unwrap(), "::1".parse().unwrap()], port: 3_100 }
     );
     assert_eq!(config.access, Some(("10.0.0.1".parse().unwrap(), 3_100)));
-    assert_eq!(config.nodes.unwrap().seeds, [("db1".to_owned(), 3_002), ("10.0.0.2".to_owned(), 3_003)]);
+    assert_eq!(config.nodes, [("db1".to_owned(), 3_002), ("10.0.0.2".to_owned(), 3_003)]);
     let [test, other] = &config.namespaces[..] else { panic!() };
     assert_eq!(
         (test.replication_factor, test.answers_before_replica, &test.devices[..]),

@@ -9,6 +9,7 @@
 //! ```
 
 pub mod frame;
+pub mod info;
 pub mod message;
 pub mod reply;
 pub mod request;

@@ -1,0 +1,99 @@
+//! The state of the server that its log and its info replies tell.
+
+use super::{Counts, Latency};
+use crate::conf::Config;
+use std::net::IpAddr;
+
+/// The version of the real server whose protocol, log and statistics these are; clients and tools choose by it.
+pub const BUILD: &str = "7.0.0.26";
+
+/// A bit for each partition, the first in the highest bit.
+pub type Bitmap = [u8; 512];
+
+/// Another node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its id.
+    pub id: u64,
+    /// Where clients reach it: host and port.
+    pub address: (String, u16),
+}
+
+/// This node in its cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its id.
+    pub id: u64,
+    /// Where clients reach it.
+    pub address: (IpAddr, u16),
+    /// The other nodes that are there.
+    pub peers: Vec<Peer>,
+    /// Goes up when they change.
+    pub peers_generation: u32,
+    /// Goes up when partitions change hands.
+    pub partition_generation: u32,
+    /// Partitions of which this node is the master, then those of which it has the replica.
+    pub partitions: Vec<Bitmap>,
+}
+
+impl Node {
+    /// One without others.
+    pub fn alone(id: u64, address: (IpAddr, u16)) -> Self {
+        Self {
+            id,
+            address,
+            peers: Vec::new(),
+            peers_generation: 0,
+            partition_generation: 0,
+            partitions: vec![[0xff; 512]],
+        }
+    }
+}
+
+/// The state of the server at an instant.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// Its configuration.
+    pub config: Config,
+    /// Its place in the cluster.
+    pub node: Node,
+    /// Bytes of each device of each namespace, in the order of the configuration.
+    pub device_bytes: Vec<Vec<u64>>,
+    /// Time since it began, s.
+    pub uptime_sec: u64,
+    /// Time since 1970, ms.
+    pub wall_ms: u64,
+    /// What all cores counted.
+    pub counts: Counts,
+    /// Latencies of the last interval, as the ticker found them.
+    pub latencies: Vec<Latency>,
+}
+
+impl Facts {
+    /// Records of which this node is the master, and those of which it has the replica: by its shares of the partitions,
+    /// because stores do not tell them apart.
+    pub(crate) fn split_objects(&self, namespace: usize) -> (u64, u64) {
+        let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
+        let columns = self.node.partitions.iter().take(self.config.namespaces[namespace].replication_factor.into());
+        let owned: Vec<_> =
+            columns.map(|bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()).collect();
+        let all: u64 = owned.iter().sum();
+        let masters = owned.first().map_or(0, |masters| objects * masters / all.max(1));
+        (masters, objects - masters)
+    }
+
+    /// Write blocks of a device.
+    pub(crate) fn wblocks(&self, namespace: usize, device: usize) -> u64 {
+        let bytes = self.device_bytes.get(namespace).and_then(|devices| devices.get(device)).copied().unwrap_or(0);
+        bytes / u64::from(self.config.namespaces[namespace].settings.write_block_bytes)
+    }
+
+    /// Free write blocks of a namespace, percent.
+    pub(crate) fn available_pct(&self, namespace: usize) -> u64 {
+        let devices = self.device_bytes.get(namespace).map_or(0, Vec::len);
+        let all: u64 = (0..devices).map(|device| self.wblocks(namespace, device)).sum();
+        let store = self.counts.namespaces.get(namespace).map(|counts| &counts.store);
+        let free: u64 = store.into_iter().flat_map(|store| &store.devices).map(|device| device.free_wblocks).sum();
+        free.min(all) * 100 / all.max(1)
+    }
+}

@@ -1,0 +1,191 @@
+//! The log as sizing reads it, and latencies as info requests have them.
+
+use super::*;
+use crate::conf::{self, Level};
+use crate::namespace::DeviceStatistics;
+use crate::{Buckets, ResultCode, Statistics};
+use jiff::{SignedDuration, Timestamp};
+use sizing::server_log::{self, Unit};
+use sizing::source::Source;
+use std::io::Cursor;
+
+const CONFIGURATION: &str = "service {\n\tmicrosecond-histograms true\n\tcluster-name one\n}\n\
+                             namespace test {\n\tstorage-engine device {\n\t\tdevice /dev/x\n\t\tdevice /dev/y\n\
+                             \t\tenable-benchmarks-storage true\n\t}\n}\n";
+
+/// A server with two devices of 1,000 write blocks.
+pub(crate) fn facts() -> Facts {
+    Facts {
+        config: conf::parse(CONFIGURATION.as_bytes()).unwrap().config,
+        node: Node::alone(0x32C9_0100_0000_FC02, ("127.0.0.1".parse().unwrap(), 3_000)),
+        device_bytes: vec![vec![1_000 * (128 << 10); 2]],
+        uptime_sec: 0,
+        wall_ms: 1_795_000_000_000,
+        counts: Counts::default(),
+        latencies: Vec::new(),
+    }
+}
+
+fn buckets(values: &[(u64, u64)]) -> Buckets {
+    let mut buckets = Buckets::default();
+    for (value, times) in values {
+        (0..*times).for_each(|_| buckets.record(*value));
+    }
+    buckets
+}
+
+/// What one of two cores has counted after `seconds`: 100 blocks a second are written, by clients and by defragmentation, and as
+/// many are freed.
+fn core_after(seconds: u64) -> Counts {
+    let device = DeviceStatistics {
+        used_bytes: 1_000_000,
+        free_wblocks: 300,
+        pristine_wblocks: 40,
+        writes: 30 * seconds,
+        defrag_writes: 20 * seconds,
+        defrag_reads: 45 * seconds,
+        defrag_io_skips: 3 * seconds,
+        direct_frees: 5 * seconds,
+        read_us: buckets(&[(100, 4 * seconds)]),
+        large_block_read_us: buckets(&[(1_000, 42 * seconds)]),
+        write_us: buckets(&[(500, 50 * seconds)]),
+        ..DeviceStatistics::default()
+    };
+    let mut namespace = NamespaceCounts {
+        store: Statistics {
+            objects: 500,
+            index_bytes: 32_000,
+            devices: vec![device.clone(), device],
+            cache_reads: seconds,
+            device_reads: 3 * seconds,
+            read_bytes: buckets(&[(1_536, 8 * seconds)]),
+            write_bytes: buckets(&[(1_100, 10 * seconds)]),
+            ..Statistics::default()
+        },
+        ..NamespaceCounts::default()
+    };
+    for _ in 0..seconds {
+        namespace.record(Origin::Client, Kind::Read, ResultCode::OK, 0);
+        namespace.record(Origin::Client, Kind::Read, ResultCode::NOT_FOUND, 1);
+        namespace.record(Origin::Client, Kind::Read, ResultCode::OK, 5);
+        namespace.record(Origin::Client, Kind::Read, ResultCode::OK, 1 << 20);
+        namespace.record(Origin::Client, Kind::Write, ResultCode::DEVICE_OVERLOAD, 700);
+        namespace.record(Origin::Batch, Kind::Read, ResultCode::TIMEOUT, 700);
+        namespace.record(Origin::Client, Kind::Delete, ResultCode::OK, 700);
+    }
+    Counts { namespaces: vec![namespace], connections_opened: 5, connections_closed: 2, ..Counts::default() }
+}
+
+/// Runs a ticker over a minute of such cores. Returns the log's text, and the facts at its end.
+fn minute() -> (String, Facts) {
+    let begin: Timestamp = "2026-11-20T23:00:00Z".parse().unwrap();
+    let mut facts = facts();
+    let mut ticker = Ticker::new(500);
+    let mut text: String = start_lines(&facts, CONFIGURATION).iter().map(|line| line.stamped(begin, true)).collect();
+    loop {
+        let due_ms = ticker.next_ms(&facts);
+        let seconds = (due_ms - 500) / 1_000;
+        if seconds > 60 {
+            return (text, facts);
+        }
+        facts.counts = core_after(seconds);
+        facts.counts.merge(&core_after(seconds));
+        let at = begin + SignedDuration::from_secs(seconds as i64);
+        // Twice at the same instant is once.
+        let lines = ticker.tick(due_ms, &mut facts);
+        assert!(!lines.is_empty() && ticker.tick(due_ms, &mut facts).is_empty());
+        lines.iter().for_each(|line| text.push_str(&line.stamped(at, true)));
+    }
+}
+
+#[test]
+fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
+    let (text, _) = minute();
+    let free_wblocks = "/dev/x: free-wblocks (520,80) ";
+    assert!(text.contains(free_wblocks), "{text}");
+    let source = Source::new("aerospike.log", Box::new(Cursor::new(text)), "-").unwrap();
+    let log = server_log::read(vec![source]).unwrap().remove(0);
+    assert_eq!(log.remarks, Vec::<String>::new());
+    assert_eq!((log.build.as_deref(), log.node_id.as_deref()), (Some(BUILD), Some("32C901000000FC02")));
+    assert_eq!(log.write_block_bytes["/dev/y"], 128 << 10);
+    assert_eq!(log.configuration["test"]["device"], ["/dev/x", "/dev/y"]);
+    let dumps = |name: &str| log.histograms[name].clone();
+    let read = dumps("{test}-read");
+    assert_eq!((read.len(), read[5].unit, read[5].total), (6, Unit::Micros, 480));
+    assert_eq!((read[5].buckets[0], read[5].buckets[1], read[5].buckets[3], read[5].buckets[21]), (120, 120, 120, 120));
+    let sizes = dumps("{test}-device-read-size");
+    assert_eq!((sizes[0].unit, sizes[0].total, sizes[0].buckets[11]), (Unit::Bytes, 160, 160));
+    assert_eq!(dumps("{test}-device-write-size")[5].total, 1_200);
+    assert_eq!(dumps("{test}-batch-sub-read")[5].total, 120);
+    assert!(!log.histograms.contains_key("{test}-batch-sub-write"), "there were none");
+    assert_eq!(dumps("{test}-/dev/y-large-block-read")[5].total, 42 * 120);
+    let lines = &log.drives[&("test".to_owned(), "/dev/x".to_owned())];
+    let (first, last) = (&lines[0], &lines[2]);
+    assert_eq!(
+        (last.used_bytes, last.free_wblocks, last.writes, last.defrag_writes),
+        (2_000_000, 600, 6_000, Some(2_400))
+    );
+    let detail = last.detail.unwrap();
+    // As the captured servers' do: written = queued for defragmentation and freed at once, minus what became free.
+    let (first_detail, difference) =
+        (first.detail.unwrap(), |of: fn(&server_log::DriveLine) -> u64| of(last) - of(first));
+    assert_eq!(
+        difference(|line| line.writes),
+        difference(|line| line.defrag_reads) + detail.direct_frees - first_detail.direct_frees
+    );
+    let blocks_read = difference(|line| line.defrag_reads) - (detail.defrag_io_skips - first_detail.defrag_io_skips);
+    assert_eq!(blocks_read, 42 * 2 * 40);
+    assert_eq!((last.printed.writes, last.printed.direct_frees), (100.0, Some(10.0)));
+}
+
+#[test]
+fn the_ticker_says_what_is_there() {
+    let (text, _) = minute();
+    let last = |what: &str| text.lines().filter_map(|line| line.split_once(what)).next_back().map(|(_, rest)| rest);
+    assert_eq!(last("NODE-ID "), Some("32c901000000fc02 CLUSTER-SIZE 1 CLUSTER-NAME one"));
+    assert_eq!(last("fds: "), Some("proto (6,10,4) heartbeat (0,0,0) fabric (0,0,0)"));
+    assert_eq!(last("{test} objects: "), Some("all 1000 master 1000 prole 0 non-replica 0"));
+    assert_eq!(last("index-usage: "), Some("used-bytes 64000 used-pct 0"));
+    assert_eq!(last("data-usage: "), Some("used-bytes 4000000 avail-pct 60 cache-read-pct 25.00"));
+    let client = "tsvc (0,0) proxy (0,0,0) read (360,0,0,120,0) write (0,120,0,0) delete (120,0,0,0,0) udf (0,0,0,0) lang (0,0,0,0)";
+    assert_eq!(last("} client: "), Some(client));
+    assert!(last("batch-sub: ").unwrap().contains("read (0,0,120,0,0)"));
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("Nov 20 2026 23:00:00.000 GMT: INFO (as): (as.c:1) <><>"), "{first}");
+}
+
+#[test]
+fn latencies_are_those_of_the_last_interval() {
+    let (_, facts) = minute();
+    let read = &facts.latencies[0];
+    let values = read.values.clone().unwrap();
+    assert_eq!((read.name.as_str(), values.unit, values.per_sec), ("{test}-read", "usec", 8.0));
+    // A quarter each took 0, 1, 5 us, and a second.
+    assert_eq!(values.over_pct[..4], [75.0, 50.0, 50.0, 25.0]);
+    assert_eq!(values.over_pct[16], 25.0);
+    let [_, _, batch_read, batch_write] = &facts.latencies[..] else { panic!() };
+    assert!(batch_read.values.is_some() && batch_write.values.is_none());
+}
+
+#[test]
+fn a_line_goes_where_its_level_is_wanted_and_stays_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut config = conf::Config::default();
+    let to = |name, any, drv_ssd| conf::Log { path: Some(path(name)), any, drv_ssd };
+    config.logs = vec![to("all", Level::Info, Some(Level::Detail)), to("few", Level::Warning, None)];
+    std::fs::write(path("few"), "before\n").unwrap();
+    let mut logs = Logs::open(&config).map_err(|(path, error)| format!("{path}: {error}")).unwrap();
+    let lines = [
+        Line::warning("info", "a.c", "torn\nin two\u{1b}[2J".to_owned()),
+        Line { level: Level::Detail, ..Line::info("drv_ssd", "b.c", "detail".to_owned()) },
+        Line { level: Level::Detail, ..Line::info("info", "c.c", "nowhere".to_owned()) },
+    ];
+    logs.write("2026-11-01T03:04:05.678Z".parse().unwrap(), &lines).unwrap();
+    let text = |name| std::fs::read_to_string(path(name)).unwrap();
+    let warning = "Nov 01 2026 03:04:05 GMT: WARNING (info): (a.c:1) torn?in two?[2J\n";
+    assert_eq!(text("all"), format!("{warning}Nov 01 2026 03:04:05 GMT: DETAIL (drv_ssd): (b.c:1) detail\n"));
+    assert_eq!(text("few"), format!("before\n{warning}"));
+    config.logs = vec![to("", Level::Info, None)];
+    assert_eq!(Logs::open(&config).err().unwrap().0, path(""));
+}

@@ -1,0 +1,319 @@
+//! What the log says at intervals: the ticker's lines, histograms, and a line for each device; and latencies of an interval.
+
+use super::{BUILD, Facts, Line, NamespaceCounts, Outcomes, Transactions};
+use crate::conf::Level;
+use crate::namespace::DeviceStatistics;
+use crate::{Buckets, Statistics};
+use std::fmt::Write;
+
+/// Between two lines of a device, ms. Source: the captured logs.
+const DEVICES_EVERY_MS: u64 = 20_000;
+
+/// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
+const COLUMNS: usize = 17;
+
+/// Latencies of one kind of transactions in the last interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latency {
+    /// `{test}-read`.
+    pub name: String,
+    /// `msec` or `usec`; `None`: there were none since the start.
+    pub values: Option<LatencyValues>,
+}
+
+/// Its numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatencyValues {
+    /// `msec` or `usec`.
+    pub unit: &'static str,
+    /// Transactions a second.
+    pub per_sec: f64,
+    /// Percent that took at least 1, 2, 4 and so on of the unit.
+    pub over_pct: [f64; COLUMNS],
+}
+
+/// Writes what is due.
+#[derive(Debug)]
+pub struct Ticker {
+    begin_ms: u64,
+    ticks: u64,
+    device_ticks: u64,
+    /// Of the tick before: when, and what had been counted.
+    before: (u64, Vec<NamespaceCounts>),
+    devices_before: Vec<Vec<DeviceStatistics>>,
+}
+
+impl Ticker {
+    /// One that begins at `now_ms`, on any clock that does not go back.
+    pub fn new(now_ms: u64) -> Self {
+        Self { begin_ms: now_ms, ticks: 0, device_ticks: 0, before: (now_ms, Vec::new()), devices_before: Vec::new() }
+    }
+
+    /// When something is due next.
+    pub fn next_ms(&self, facts: &Facts) -> u64 {
+        self.ticker_due(facts).min(self.devices_due())
+    }
+
+    fn ticker_due(&self, facts: &Facts) -> u64 {
+        self.begin_ms + (self.ticks + 1) * u64::from(facts.config.ticker_interval_sec) * 1_000
+    }
+
+    fn devices_due(&self) -> u64 {
+        self.begin_ms + (self.device_ticks + 1) * DEVICES_EVERY_MS
+    }
+
+    /// The lines that are due at `now_ms`. With the ticker's, the latencies of `facts` are those of the interval that ends.
+    pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if now_ms >= self.devices_due() {
+            self.device_ticks = (now_ms - self.begin_ms) / DEVICES_EVERY_MS;
+            self.devices(facts, &mut lines);
+        }
+        if now_ms >= self.ticker_due(facts) {
+            self.ticks = (now_ms - self.begin_ms) / (u64::from(facts.config.ticker_interval_sec) * 1_000);
+            node_lines(facts, &mut lines);
+            for index in 0..facts.config.namespaces.len() {
+                self.namespace_lines(facts, index, &mut lines);
+            }
+            facts.latencies = self.latencies(now_ms, facts);
+            self.before = (now_ms, facts.counts.namespaces.clone());
+        }
+        lines
+    }
+
+    fn devices(&mut self, facts: &Facts, lines: &mut Vec<Line>) {
+        let default = DeviceStatistics::default();
+        for (index, (namespace, counts)) in facts.config.namespaces.iter().zip(&facts.counts.namespaces).enumerate() {
+            let name = &namespace.settings.name;
+            for (device, (path, now)) in namespace.devices.iter().zip(&counts.store.devices).enumerate() {
+                let before = self.devices_before.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
+                // As the real server does it, which has 20 s between two lines whatever its clock says.
+                let rate = |of: fn(&DeviceStatistics) -> u64| {
+                    let rate = of(now).saturating_sub(of(before)) as f64 / (DEVICES_EVERY_MS / 1_000) as f64;
+                    format!("({},{rate:.1})", of(now))
+                };
+                let text = format!(
+                    "{{{name}}} {path}: used-bytes {} free-wblocks {} write-q {} write {} defrag-q {} defrag-read {} \
+                     defrag-write {}",
+                    now.used_bytes,
+                    now.free_wblocks,
+                    now.write_q,
+                    rate(|of| of.writes + of.defrag_writes),
+                    now.defrag_q,
+                    rate(|of| of.defrag_reads),
+                    rate(|of| of.defrag_writes),
+                );
+                lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
+                let queued = now.free_wblocks.saturating_sub(now.pristine_wblocks);
+                let text = format!(
+                    "{{{name}}} {path}: free-wblocks ({queued},{}) defrag-io-skips {} direct-frees {}",
+                    now.pristine_wblocks,
+                    rate(|of| of.defrag_io_skips),
+                    rate(|of| of.direct_frees),
+                );
+                lines.push(Line { level: Level::Detail, ..Line::info("drv_ssd", "drv_ssd.c", text) });
+                if now.free_wblocks == 0 {
+                    let text = format!("{{{name}}} {path}: out of storage space");
+                    lines.push(Line::warning("drv_ssd", "drv_ssd.c", text));
+                }
+            }
+        }
+        self.devices_before = facts.counts.namespaces.iter().map(|counts| counts.store.devices.clone()).collect();
+    }
+
+    fn namespace_lines(&self, facts: &Facts, index: usize, lines: &mut Vec<Line>) {
+        let namespace = &facts.config.namespaces[index];
+        let name = &namespace.settings.name;
+        let default = NamespaceCounts::default();
+        let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
+        let store = &counts.store;
+        let mut say = |text: String| lines.push(Line::info("info", "ticker.c", format!("{{{name}}} {text}")));
+        let (masters, replicas) = facts.split_objects(index);
+        say(format!("objects: all {} master {masters} prole {replicas} non-replica 0", store.objects));
+        if store.tombstones > 0 {
+            say(format!(
+                "tombstones: all {} xdr (0,0) master {} prole 0 non-replica 0",
+                store.tombstones, store.tombstones
+            ));
+        }
+        say("migrations: complete".to_owned());
+        let (index_bytes, budget) = (store.index_bytes, namespace.settings.memory_bytes.max(1));
+        say(format!(
+            "index-usage: used-bytes {index_bytes} used-pct {}",
+            u128::from(index_bytes) * 100 / u128::from(budget)
+        ));
+        let used: u64 = store.devices.iter().map(|device| device.used_bytes).sum();
+        let cached = cache_read_pct(store, self.before.1.get(index).map(|before| &before.store));
+        say(format!(
+            "data-usage: used-bytes {used} avail-pct {} cache-read-pct {cached:.2}",
+            facts.available_pct(index)
+        ));
+        if let Some(text) = transactions(&counts.client) {
+            say(format!("client: {text}"));
+        }
+        if let Some(text) = transactions(&counts.batch_sub) {
+            say(format!("batch-sub: {text}"));
+        }
+        if counts.key_busy + counts.record_too_big > 0 {
+            let (busy, big) = (counts.key_busy, counts.record_too_big);
+            say(format!("special-errors: key-busy {busy} record-too-big {big} lost-conflict (0,0)"));
+        }
+        if store.stop_writes {
+            let text =
+                format!("{{{name}}} writes are refused: too few free blocks, or too little memory for the index");
+            lines.push(Line::warning("nsup", "nsup.c", text));
+        }
+        let unit = unit(facts);
+        for (suffix, times) in times(counts) {
+            if total(times) > 0 {
+                histogram(lines, &format!("{{{name}}}-{suffix}"), unit, times);
+            }
+        }
+        histogram(lines, &format!("{{{name}}}-device-read-size"), "bytes", &store.read_bytes);
+        histogram(lines, &format!("{{{name}}}-device-write-size"), "bytes", &store.write_bytes);
+        if namespace.benchmarks_storage {
+            for (path, device) in namespace.devices.iter().zip(&store.devices) {
+                histogram(lines, &format!("{{{name}}}-{path}-read"), "usec", &device.read_us);
+                histogram(lines, &format!("{{{name}}}-{path}-large-block-read"), "usec", &device.large_block_read_us);
+                histogram(lines, &format!("{{{name}}}-{path}-write"), "usec", &device.write_us);
+            }
+        }
+    }
+
+    fn latencies(&self, now_ms: u64, facts: &Facts) -> Vec<Latency> {
+        let (then_ms, before) = &self.before;
+        let seconds = now_ms.saturating_sub(*then_ms).max(1) as f64 / 1_000.0;
+        let mut latencies = Vec::new();
+        let empty = NamespaceCounts::default();
+        for (index, (namespace, counts)) in facts.config.namespaces.iter().zip(&facts.counts.namespaces).enumerate() {
+            let before = times(before.get(index).unwrap_or(&empty));
+            for ((suffix, now), (_, before)) in times(counts).into_iter().zip(before) {
+                let name = format!("{{{}}}-{suffix}", namespace.settings.name);
+                let values = (total(now) > 0).then(|| values_of(unit(facts), seconds, now, before));
+                latencies.push(Latency { name, values });
+            }
+        }
+        latencies
+    }
+}
+
+fn values_of(unit: &'static str, seconds: f64, now: &Buckets, before: &Buckets) -> LatencyValues {
+    let differences = now.counts().iter().zip(before.counts()).map(|(now, before)| now.saturating_sub(*before));
+    let differences: Vec<u64> = differences.collect();
+    let all: u64 = differences.iter().sum();
+    let mut over_pct = [0.0; COLUMNS];
+    if all > 0 {
+        for (column, pct) in over_pct.iter_mut().enumerate() {
+            // Bucket b holds 2^(b-1) and more, so what is over 2^column begins behind that bucket.
+            let over: u64 = differences[column + 1..].iter().sum();
+            *pct = over as f64 * 100.0 / all as f64;
+        }
+    }
+    LatencyValues { unit, per_sec: all as f64 / seconds, over_pct }
+}
+
+fn unit(facts: &Facts) -> &'static str {
+    if facts.config.microsecond_histograms { "usec" } else { "msec" }
+}
+
+/// Times of a namespace's transactions, by the server's names.
+fn times(counts: &NamespaceCounts) -> [(&'static str, &Buckets); 4] {
+    [
+        ("read", &counts.client.read_times),
+        ("write", &counts.client.write_times),
+        ("batch-sub-read", &counts.batch_sub.read_times),
+        ("batch-sub-write", &counts.batch_sub.write_times),
+    ]
+}
+
+fn total(buckets: &Buckets) -> u64 {
+    buckets.counts().iter().sum()
+}
+
+/// Reads that memory answered since `before`, percent of all.
+fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
+    let before = before.map_or((0, 0), |before| (before.cache_reads, before.device_reads));
+    let cached = now.cache_reads.saturating_sub(before.0);
+    let all = cached + now.device_reads.saturating_sub(before.1);
+    cached as f64 * 100.0 / all.max(1) as f64
+}
+
+/// `tsvc (..) ... lang (..)`, or nothing where there was no transaction.
+fn transactions(of: &Transactions) -> Option<String> {
+    let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
+    let Transactions { read, write, delete, .. } = of;
+    (all(read) + all(write) + all(delete) > 0).then(|| {
+        format!(
+            "tsvc (0,0) proxy (0,0,0) read ({},{},{},{},0) write ({},{},{},0) delete ({},{},{},{},0) udf (0,0,0,0) lang (0,0,0,0)",
+            read.success,
+            read.error,
+            read.timeout,
+            read.not_found,
+            write.success,
+            write.error,
+            write.timeout,
+            delete.success,
+            delete.error,
+            delete.timeout,
+            delete.not_found
+        )
+    })
+}
+
+/// A histogram as the real server dumps it: up to four buckets a line, those that are not empty.
+fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
+    let dump = format!("histogram dump: {name} ({} total) {unit}", total(buckets));
+    lines.push(Line::info("info", "hist.c", dump));
+    let used: Vec<_> = buckets.counts().iter().enumerate().filter(|(_, count)| **count > 0).collect();
+    for four in used.chunks(4) {
+        let mut text = String::new();
+        for (bucket, count) in four {
+            let _ = write!(text, " ({bucket:02}: {count:010})");
+        }
+        lines.push(Line::info("info", "hist.c", text));
+    }
+}
+
+fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
+    let mut say = |text: String| lines.push(Line::info("info", "ticker.c", text));
+    let name = facts.config.cluster_name.as_deref().unwrap_or("null");
+    say(format!("NODE-ID {:x} CLUSTER-SIZE {} CLUSTER-NAME {name}", facts.node.id, facts.node.peers.len() + 1));
+    let counts = &facts.counts;
+    say(format!("   in-progress: info-q 0 rw-hash {} proxy-hash 0 tree-gc-q 0 long-queries 0", counts.in_progress));
+    let open = counts.connections_opened.saturating_sub(counts.connections_closed);
+    let (opened, closed) = (counts.connections_opened, counts.connections_closed);
+    say(format!("   fds: proto ({open},{opened},{closed}) heartbeat (0,0,0) fabric (0,0,0)"));
+    if counts.malformed > 0 {
+        say(format!(
+            "   early-fail: demarshal {} tsvc-client 0 tsvc-from-proxy 0 tsvc-batch-sub 0 tsvc-from-proxy-batch-sub 0 \
+             tsvc-udf-sub 0 tsvc-ops-sub 0",
+            counts.malformed
+        ));
+    }
+    let Outcomes { success, error, timeout, .. } = counts.batches;
+    if success + error + timeout > 0 {
+        say(format!("   batch-index: batches ({success},{error},{timeout}) delays 0"));
+    }
+}
+
+/// What the log says when the server starts: the version, the configuration as it was read, and each device's blocks.
+pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
+    let stars = "<><><><><><><><><><>";
+    let version = env!("CARGO_PKG_VERSION");
+    let mut lines = vec![Line::info(
+        "as",
+        "as.c",
+        format!("{stars}  flashproof {version}, a record engine, build {BUILD}  {stars}"),
+    )];
+    let configured = configuration.lines().filter(|line| !line.trim().is_empty());
+    lines.extend(configured.map(|line| Line::info("config", "cfg.c", line.to_owned())));
+    lines.push(Line::info("config", "cfg.c", format!("node-id {:x}", facts.node.id)));
+    for (index, namespace) in facts.config.namespaces.iter().enumerate() {
+        for (device, path) in namespace.devices.iter().enumerate() {
+            let size = namespace.settings.write_block_bytes;
+            let text = format!("{path} has {} wblocks of size {size}", facts.wblocks(index, device));
+            lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
+        }
+    }
+    lines
+}

@@ -1,0 +1,56 @@
+//! Which nodes there are, and which partitions they own.
+
+use super::{Facts, joined};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+fn host_port(host: &str, port: u16) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
+/// A number that is the same on all nodes that see each other.
+pub(super) fn key(facts: &Facts) -> String {
+    let all = facts.node.peers.iter().map(|peer| peer.id).chain([facts.node.id]);
+    format!("{:X}", all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1))
+}
+
+/// `generation,default port,[[id,,[host:port]],...]`.
+pub(super) fn peers(facts: &Facts) -> String {
+    let peers = facts.node.peers.iter().map(|peer| {
+        let (host, port) = &peer.address;
+        format!("[{:X},,[{}]]", peer.id, host_port(host, *port))
+    });
+    format!("{},3000,[{}]", facts.node.peers_generation, peers.collect::<Vec<_>>().join(","))
+}
+
+pub(super) fn service(facts: &Facts) -> String {
+    let (address, port) = facts.node.address;
+    host_port(&address.to_string(), port)
+}
+
+pub(super) fn services(facts: &Facts) -> String {
+    joined(facts.node.peers.iter().map(|peer| host_port(&peer.address.0, peer.address.1)))
+}
+
+/// Each namespace's bitmaps: of the partitions this node is the master of, and of those it has the replica of.
+fn bitmaps(facts: &Facts) -> impl Iterator<Item = (&str, Vec<String>)> {
+    facts.config.namespaces.iter().map(|namespace| {
+        let columns = facts.node.partitions.iter().take(usize::from(namespace.replication_factor));
+        (&*namespace.settings.name, columns.map(|bitmap| STANDARD.encode(bitmap)).collect())
+    })
+}
+
+pub(super) fn replicas(facts: &Facts) -> String {
+    joined(bitmaps(facts).map(|(name, bitmaps)| format!("{name}:0,{},{}", bitmaps.len(), bitmaps.join(","))))
+}
+
+pub(super) fn replicas_all(facts: &Facts) -> String {
+    joined(bitmaps(facts).map(|(name, bitmaps)| format!("{name}:{},{}", bitmaps.len(), bitmaps.join(","))))
+}
+
+pub(super) fn replicas_master(facts: &Facts) -> String {
+    joined(bitmaps(facts).map(|(name, bitmaps)| format!("{name}:{}", bitmaps[0])))
+}

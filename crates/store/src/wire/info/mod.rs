@@ -1,0 +1,149 @@
+//! Info requests: names, and for each its value, as text.
+//!
+//! ```text
+//! name\nname\n   ->   name\tvalue\nname\tvalue\n
+//! ```
+//!
+//! Names and forms are those of the real server of 7.0; what is not there to be told is left out, not made up.
+
+mod cluster;
+mod configuration;
+mod statistics;
+#[cfg(test)]
+mod tests;
+
+use super::frame::{self, Kind};
+use crate::observe::{BUILD, Facts, Latency};
+use std::fmt::Write;
+
+/// Names of one request that are answered. The clients ask for up to three at once, asadm for one.
+const NAMES_MAX: usize = 256;
+
+/// What a request without names asks for.
+const DEFAULT: [&str; 6] = ["node", "build", "edition", "version", "service", "statistics"];
+
+/// What clients look for among the features: without `pscans` Java's takes the server for one before 4.9.
+const FEATURES: &str = "batch-any;batch-index;cluster-stable;float;peers;pipelining;pquery;pscans;query-show;replicas;replicas-all;\
+                        replicas-master;replicas-max";
+
+/// Appends the reply to the request `body`, a frame.
+pub fn put(out: &mut Vec<u8>, body: &[u8], facts: &Facts) {
+    let begin = frame::begin(out, Kind::Info);
+    let mut names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).peekable();
+    if names.peek().is_none() {
+        DEFAULT.iter().for_each(|name| put_value(out, name.as_bytes(), &answer(name, facts)));
+    }
+    for (index, name) in names.enumerate() {
+        let value = match std::str::from_utf8(name) {
+            _ if index >= NAMES_MAX => error(4, "too many names in one request"),
+            Ok(name) => answer(name, facts),
+            Err(_) => unknown(),
+        };
+        put_value(out, name, &value);
+    }
+    frame::end(out, begin);
+}
+
+fn put_value(out: &mut Vec<u8>, name: &[u8], value: &str) {
+    out.extend_from_slice(name);
+    out.push(b'\t');
+    out.extend_from_slice(value.as_bytes());
+    out.push(b'\n');
+}
+
+fn error(code: u8, text: &str) -> String {
+    format!("ERROR:{code}:{text}")
+}
+
+fn unknown() -> String {
+    error(4, "unrecognized command")
+}
+
+/// The value of `name`.
+fn answer(name: &str, facts: &Facts) -> String {
+    let (command, parameters) = name.split_once(':').unwrap_or((name, ""));
+    let (command, of) = command.split_once('/').unwrap_or((command, ""));
+    match command {
+        "node" => format!("{:X}", facts.node.id),
+        "build" => BUILD.to_owned(),
+        "edition" => "flashproof record engine".to_owned(),
+        "version" => format!("flashproof {} build {BUILD}", env!("CARGO_PKG_VERSION")),
+        "status" => "ok".to_owned(),
+        "features" => FEATURES.to_owned(),
+        "cluster-name" => facts.config.cluster_name.clone().unwrap_or_else(|| "null".to_owned()),
+        "cluster-stable" => cluster::key(facts),
+        "peers-generation" => facts.node.peers_generation.to_string(),
+        "partition-generation" => facts.node.partition_generation.to_string(),
+        "peers-clear-std" | "peers-clear-alt" | "alumni-clear-std" => cluster::peers(facts),
+        "peers-tls-std" | "peers-tls-alt" => format!("{},,[]", facts.node.peers_generation),
+        "service" | "service-clear-std" | "service-clear-alt" => cluster::service(facts),
+        "services" | "services-alumni" => cluster::services(facts),
+        "replicas" => cluster::replicas(facts),
+        "replicas-all" => cluster::replicas_all(facts),
+        "replicas-master" => cluster::replicas_master(facts),
+        "namespaces" => joined(facts.config.namespaces.iter().map(|namespace| namespace.settings.name.clone())),
+        "namespace" => match index_of(of, facts) {
+            Some(index) => statistics::namespace(facts, index),
+            None => error(20, "namespace not found"),
+        },
+        "statistics" => statistics::server(facts),
+        "latencies" => latencies(parameters, facts),
+        "get-config" => configuration::answer(parameters, facts),
+        "logs" => configuration::logs(facts),
+        "log" => configuration::log(of, facts),
+        "best-practices" => "failed_best_practices=none".to_owned(),
+        // There are none of these; sets and sizes of records are not counted.
+        "sets" | "bins" | "sindex" | "sindex-list" | "udf-list" | "jobs" | "query-show" | "histogram" => String::new(),
+        "health-stats" | "health-outliers" | "smd-info" | "tps" => String::new(),
+        "user-agent-set" => "ok".to_owned(),
+        "feature-key" | "rack-ids" | "roster" => error(25, "enterprise only"),
+        _ => unknown(),
+    }
+}
+
+/// The value of `key` among `key=value;key=value`.
+fn parameter<'a>(parameters: &'a str, key: &str) -> Option<&'a str> {
+    parameters.split(';').find_map(|pair| pair.split_once('=').filter(|(name, _)| *name == key)).map(|(_, value)| value)
+}
+
+fn index_of(namespace: &str, facts: &Facts) -> Option<usize> {
+    facts.config.namespaces.iter().position(|of| of.settings.name == namespace)
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(";")
+}
+
+/// `name=value;name=value`.
+struct Pairs(String);
+
+impl Pairs {
+    fn new() -> Self {
+        Self(String::new())
+    }
+
+    fn add(&mut self, name: &str, value: impl std::fmt::Display) {
+        let separator = if self.0.is_empty() { "" } else { ";" };
+        let _ = write!(self.0, "{separator}{name}={value}");
+    }
+}
+
+/// Latencies of all, or of the histogram that is asked for: of those of the benchmarks none is there.
+fn latencies(parameters: &str, facts: &Facts) -> String {
+    let wanted = parameter(parameters, "hist");
+    let found: Vec<_> =
+        facts.latencies.iter().filter(|latency| wanted.is_none_or(|name| latency.name == name)).map(latency).collect();
+    match wanted {
+        Some(name) if found.is_empty() && !name.contains("benchmarks-") => error(4, "bad hist name"),
+        _ => found.join(";"),
+    }
+}
+
+fn latency(of: &Latency) -> String {
+    let mut text = format!("{}:", of.name);
+    if let Some(values) = &of.values {
+        let _ = write!(text, "{},{:.1}", values.unit, values.per_sec);
+        values.over_pct.iter().for_each(|pct| _ = write!(text, ",{pct:.2}"));
+    }
+    text
+}

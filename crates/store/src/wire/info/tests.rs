@@ -1,0 +1,145 @@
+//! What the clients and asadm ask.
+
+use super::*;
+use crate::conf::Log;
+use crate::observe::tests::facts;
+use crate::observe::{LatencyValues, Peer};
+use sizing::info::cluster;
+
+/// Requests as the clients and asadm sent them.
+const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
+
+fn reply(request: &[u8], facts: &Facts) -> String {
+    let mut out = Vec::new();
+    put(&mut out, request, facts);
+    let (kind, body) = frame::take(&mut &out[..], 4 << 20).unwrap().unwrap();
+    assert_eq!(kind, Kind::Info);
+    String::from_utf8_lossy(body).into_owned()
+}
+
+#[test]
+fn everything_that_clients_and_asadm_ask_is_answered_in_order() {
+    let facts = facts();
+    for request in REQUESTS.lines().map(|line| line.replace("\\n", "\n")) {
+        let reply = reply(request.as_bytes(), &facts);
+        let names: Vec<_> = reply.lines().map(|line| line.split_once('\t').unwrap()).collect();
+        assert_eq!(names.iter().map(|(name, _)| *name).collect::<Vec<_>>(), request.lines().collect::<Vec<_>>());
+        for (name, value) in names {
+            let enterprise = matches!(name, "feature-key" | "rack-ids");
+            assert_eq!(
+                value.starts_with("ERROR"),
+                enterprise || name == "latencies:hist={test}-proxy",
+                "{name} {value}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_node_alone_answers_as_the_real_server_did() {
+    let facts = facts();
+    assert_eq!(
+        reply(b"node\npartition-generation\nbuild\n", &facts),
+        format!("node\t32C901000000FC02\npartition-generation\t0\nbuild\t{BUILD}\n")
+    );
+    assert_eq!(reply(b"peers-clear-std\n", &facts), "peers-clear-std\t0,3000,[]\n");
+    let all = format!("replicas\ttest:0,1,{}8=\n", "/".repeat(682));
+    assert_eq!(reply(b"replicas", &facts), all);
+    assert_eq!(reply(b"service\nservices\nlogs\n", &facts), "service\t127.0.0.1:3000\nservices\t\nlogs\t\n");
+    assert!(reply(b"", &facts).starts_with("node\t"));
+}
+
+#[test]
+fn two_nodes_tell_of_each_other_and_of_their_partitions() {
+    let mut facts = facts();
+    facts.config.namespaces[0].replication_factor = 2;
+    facts.node.peers = vec![
+        Peer { id: 0xB9, address: ("db2".to_owned(), 3_000) },
+        Peer { id: 0xC9, address: ("fe80::1".to_owned(), 3_100) },
+    ];
+    facts.node.peers_generation = 4;
+    let mut masters = [0; 512];
+    masters[0] = 0x80;
+    facts.node.partitions = vec![masters, [0xff; 512]];
+    let value = reply(b"peers-clear-std\n", &facts);
+    let peers = cluster::peers(value.trim_end().split_once('\t').unwrap().1).unwrap();
+    let hosts: Vec<_> = peers.iter().map(|peer| (peer.node.as_str(), peer.hosts[0].to_string())).collect();
+    assert_eq!(hosts, [("B9", "db2:3000".to_owned()), ("C9", "[fe80::1]:3100".to_owned())]);
+    assert_eq!(reply(b"services\n", &facts), "services\tdb2:3000;[fe80::1]:3100\n");
+    let first = format!("gA{}=", "A".repeat(681));
+    assert_eq!(reply(b"replicas\n", &facts), format!("replicas\ttest:0,2,{first},{}8=\n", "/".repeat(682)));
+    assert_eq!(reply(b"replicas-master\n", &facts), format!("replicas-master\ttest:{first}\n"));
+    assert!(reply(b"statistics\n", &facts).contains("cluster_size=3;"));
+    // Both nodes make the same key of what they see.
+    let key = reply(b"cluster-stable:\n", &facts);
+    std::mem::swap(&mut facts.node.id, &mut facts.node.peers[0].id);
+    assert_eq!(reply(b"cluster-stable:\n", &facts), key);
+}
+
+#[test]
+fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
+    let mut facts = facts();
+    let counts = crate::observe::NamespaceCounts::default();
+    facts.counts.namespaces = vec![counts];
+    let store = &mut facts.counts.namespaces[0].store;
+    store.objects = 7;
+    store.devices.resize_with(2, Default::default);
+    store.devices[1].writes = 11;
+    store.devices[1].free_wblocks = 500;
+    let values = LatencyValues { unit: "usec", per_sec: 1404.25, over_pct: [12.5; 17] };
+    facts.latencies.push(Latency { name: "{test}-read".to_owned(), values: Some(values) });
+    facts.latencies.push(Latency { name: "{test}-write".to_owned(), values: None });
+    let names = [
+        &b"namespace/test\nget-config:context=namespace;id=test\nlatencies:\nbuild\nnode\n"[..],
+        b"latencies:hist={test}-read",
+    ];
+    let file = format!("# 20261120T230225Z\n{}", reply(names[0], &facts));
+    let mut read = sizing::info::InfoReplies::default();
+    read.read("node.info", file.as_bytes()).unwrap();
+    let namespace = &read.namespaces["test"];
+    assert_eq!(namespace.devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>(), ["/dev/x", "/dev/y"]);
+    assert_eq!((namespace.samples[0].counters["objects"], namespace.samples[0].devices[1].writes), (7, Some(11)));
+    assert_eq!(namespace.samples[0].counters["data_avail_pct"], 25);
+    assert_eq!((namespace.write_block_bytes(read.build), namespace.defrag_lwm_pct()), (Some(128 << 10), Some(50)));
+    assert_eq!((namespace.post_write_blocks(read.build), namespace.benchmarks_storage()), (Some(256), Some(true)));
+    let read = format!("{{test}}-read:usec,1404.2{}", ",12.50".repeat(17));
+    assert_eq!(reply(names[1], &facts), format!("latencies:hist={{test}}-read\t{read}\n"));
+    assert_eq!(reply(b"latencies:\n", &facts), format!("latencies:\t{read};{{test}}-write:\n"));
+}
+
+#[test]
+fn a_file_is_told_as_one_and_logs_by_their_numbers() {
+    let mut facts = facts();
+    facts.config.namespaces[0].file_bytes = Some(1 << 30);
+    facts.config.logs = vec![Log { path: None, any: crate::conf::Level::Info, drv_ssd: None }];
+    let config = reply(b"get-config:context=namespace;namespace=test", &facts);
+    assert!(config.contains("storage-engine.file[1]=/dev/y;storage-engine.filesize=1073741824;"), "{config}");
+    assert_eq!(
+        reply(b"logs\nlog/0\nlog/1\n", &facts),
+        "logs\t0:stderr\nlog/0\tinfo:INFO;drv_ssd:INFO\nlog/1\tERROR:4:bad log id\n"
+    );
+}
+
+#[test]
+fn what_nobody_asks_gets_an_error_and_a_request_cannot_ask_for_a_gigabyte() {
+    let facts = facts();
+    for name in [
+        "no-such",
+        "namespace/other",
+        "get-config:context=nothing",
+        "latencies:hist=x",
+        "log/-1",
+        "log/99999999999999999999",
+    ] {
+        let reply = reply(name.as_bytes(), &facts);
+        assert!(reply.starts_with(&format!("{name}\tERROR:")), "{reply}");
+    }
+    assert_eq!(reply(b"\xff\xfe\n", &facts), "\u{fffd}\u{fffd}\tERROR:4:unrecognized command\n");
+    let reply = reply(&b"statistics\n".repeat(20_000), &facts);
+    assert!(
+        reply.len() < 2 << 20 && reply.ends_with("statistics\tERROR:4:too many names in one request\n"),
+        "{}",
+        reply.len()
+    );
+    assert_eq!(reply.lines().count(), 20_000);
+}
