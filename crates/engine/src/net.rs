@@ -36,6 +36,8 @@ pub struct Event {
     pub issued_ns: u64,
     /// When it was seen, on the engine's clock.
     pub seen_ns: u64,
+    /// How long before it can have come without being seen.
+    pub unseen_ns: u64,
 }
 
 /// Buffers for what arrives.
@@ -73,12 +75,18 @@ impl Net {
         let form = Network::new(Files::new(&files)?, arrivals.buffers, arrivals.bytes);
         let (ring, facts) = Ring::new(&files, form, in_flight_max + 1, memory_bytes, epoch_ns(epoch))?;
         let discards = ring.discards();
-        // How late a completion was seen is of no interest here, so nobody asks the kernel for it.
+        // How late a completion was seen is of no interest to a server, so nobody asks the kernel for it.
         let mut uring = Uring::on(ring, targets.clone(), in_flight_max + 1, discards, epoch, u64::MAX);
         let waker = Waker::new()?;
         // Its number is beyond those of the issuer.
         uring.queue(Op::Wake { token: in_flight_max as u32, waker: waker.clone() });
         Ok((Self { uring, waker, discards, refused: Vec::new(), targets }, facts))
+    }
+
+    /// For those who measure: a wait longer than this may have gone on without a CPU, which is then looked up.
+    pub fn with_harmless_gap(mut self, harmless_gap_ns: u64) -> Self {
+        self.uring.set_harmless_gap(harmless_gap_ns);
+        self
     }
 
     /// What ends this engine's [`IoEngine::reap`] from another thread.
@@ -88,7 +96,7 @@ impl Net {
 
     /// Gives back a buffer of [`Outcome::Received`].
     pub fn provide(&mut self, buf: Buf) {
-        self.uring.ring().form().provide(buf);
+        self.uring.ring().provide(buf);
     }
 
     /// Whether device or kernel cannot do it; the kernel would drop a placement in silence.
@@ -143,7 +151,7 @@ impl IoEngine for Net {
                         unseen_ns,
                     }));
                 }
-                (op, outcome) => out.push(Completion::Net(Event { token, outcome, op, issued_ns, seen_ns })),
+                (op, outcome) => out.push(Completion::Net(Event { token, outcome, op, issued_ns, seen_ns, unseen_ns })),
             }
         });
         if let Some(wake) = sleeps_on {

@@ -168,6 +168,10 @@ impl<F: Form> Uring<F> {
         self.looked_ns = seen_ns;
     }
 
+    pub(crate) fn set_harmless_gap(&mut self, harmless_gap_ns: u64) {
+        self.harmless_gap_ns = harmless_gap_ns;
+    }
+
     pub(crate) fn ring(&mut self) -> &mut Ring<F> {
         &mut self.ring
     }

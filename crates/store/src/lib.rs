@@ -23,6 +23,7 @@ pub mod object;
 pub mod observe;
 pub mod ops;
 mod record_store;
+pub mod server;
 #[cfg(test)]
 mod testing;
 mod transaction;

@@ -2,14 +2,14 @@
 //!
 //! Who owns what the kernel may touch: a socket stays open because the operation holds an `Arc` of it; the bytes of a send
 //! move into the operation and come back with it; and what is received goes into buffers that were given to the ring
-//! ([`Network::provide`]), of which the kernel chooses one for each arrival. That one comes out with its
+//! ([`Ring::provide`]), of which the kernel chooses one for each arrival. That one comes out with its
 //! completion, so a connection that is silent has no buffer at all.
 //!
 //! Accepting, receiving and being woken go on after a completion. Needs Linux 6.0 (multishot receive, buffer rings).
 
 use crate::buffer::{ALIGN, Buf, Pool};
 use crate::op;
-use crate::ring::{ENTRIES_MAX, Files, Form, sealed};
+use crate::ring::{ENTRIES_MAX, Files, Form, Ring, sealed};
 use io_uring::types::{BufRingEntry, Fd};
 use io_uring::{Submitter, cqueue, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
@@ -72,6 +72,13 @@ pub enum Op {
         /// What to send.
         bytes: Vec<u8>,
     },
+    /// Ends another operation, which then comes back with `ECANCELED`, if it has not ended by then.
+    Cancel {
+        /// Its number.
+        token: u32,
+        /// The other's.
+        of: u32,
+    },
     /// Is told of every [`Waker::wake`].
     Wake {
         /// Its number.
@@ -88,12 +95,14 @@ pub enum Outcome {
     Block(op::Outcome),
     /// A connection.
     Accepted(TcpStream),
-    /// Bytes that arrived: the first so many of a buffer, which goes back by [`Network::provide`].
+    /// Bytes that arrived: the first so many of a buffer, which goes back by [`Ring::provide`].
     Received(Buf, usize),
     /// All bytes were taken by the kernel.
     Sent,
     /// The other side sends no more.
     Closed,
+    /// The other operation was ended, or had ended.
+    Cancelled,
     /// Somebody woke the thread.
     Woken,
     /// The kernel's error number. `ENOBUFS`: bytes are there and no buffer for them.
@@ -130,8 +139,7 @@ impl Network {
         }
     }
 
-    /// Gives a buffer to the kernel for what arrives: one that came with [`Outcome::Received`].
-    pub fn provide(&mut self, mut buf: Buf) {
+    fn provide(&mut self, mut buf: Buf) {
         let Some(number) = self.free.pop() else { return };
         let at = usize::from(self.tail & (self.buffers - 1));
         let start = self.ring.address().cast::<BufRingEntry>();
@@ -149,30 +157,29 @@ impl Network {
         self.provided[usize::from(number)] = Some(buf);
     }
 
-    /// Buffers that the kernel has.
-    pub fn provided(&self) -> usize {
-        usize::from(self.buffers) - self.free.len()
-    }
-
     fn received(&mut self, flags: u32, bytes: i32) -> Outcome {
         let buf = cqueue::buffer_select(flags).and_then(|number| {
             let buf = self.provided[usize::from(number)].take()?;
             self.free.push(number);
             Some(buf)
         });
-        match (bytes, buf) {
-            (0, Some(buf)) => {
-                self.provide(buf);
-                Outcome::Closed
-            }
-            (0, None) => Outcome::Closed,
-            (bytes, Some(buf)) if bytes > 0 => Outcome::Received(buf, bytes as usize),
-            (errno, _) => Outcome::Errno(errno.checked_neg().unwrap_or(libc::EIO).max(1)),
+        match buf {
+            Some(buf) if bytes > 0 => return Outcome::Received(buf, bytes as usize),
+            Some(unused) => self.provide(unused),
+            None => {}
         }
+        if bytes == 0 { Outcome::Closed } else { Outcome::Errno(bytes.unsigned_abs() as i32) }
     }
 }
 
 impl Form for Network {}
+
+impl Ring<Network> {
+    /// Gives a buffer back to the kernel for what arrives: one that came with [`Outcome::Received`].
+    pub fn provide(&mut self, buf: Buf) {
+        self.form_mut().provide(buf);
+    }
+}
 
 impl sealed::Form for Network {
     type Entry = squeue::Entry;
@@ -212,9 +219,11 @@ impl sealed::Form for Network {
     fn token(op: &Op) -> u32 {
         match op {
             Op::Block(op) => op.token,
-            Op::Accept { token, .. } | Op::Receive { token, .. } | Op::Send { token, .. } | Op::Wake { token, .. } => {
-                *token
-            }
+            Op::Accept { token, .. }
+            | Op::Receive { token, .. }
+            | Op::Send { token, .. }
+            | Op::Cancel { token, .. }
+            | Op::Wake { token, .. } => *token,
         }
     }
 
@@ -231,6 +240,7 @@ impl sealed::Form for Network {
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
                 opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), len).flags(flags).build()
             }
+            Op::Cancel { of, .. } => opcode::AsyncCancel::new(u64::from(*of)).build(),
             Op::Wake { waker, .. } => {
                 opcode::PollAdd::new(Fd(waker.0.as_raw_fd()), libc::POLLIN as u32).multi(true).build()
             }
@@ -246,6 +256,7 @@ impl sealed::Form for Network {
         match op {
             Op::Block(op) => Outcome::Block(self.files.outcome(completion, op)),
             Op::Receive { .. } => self.received(completion.flags(), result),
+            Op::Cancel { .. } => Outcome::Cancelled,
             _ if result < 0 => Outcome::Errno(-result),
             // SAFETY: the kernel made this descriptor for us, and tells of it once.
             Op::Accept { .. } => Outcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into()),
@@ -268,7 +279,7 @@ impl sealed::Form for Network {
             Op::Block(op) => std::mem::forget(op.buf),
             Op::Send { bytes, .. } => std::mem::forget(bytes),
             // Sockets are the kernel's own: it holds them as long as it needs them.
-            Op::Accept { .. } | Op::Receive { .. } | Op::Wake { .. } => {}
+            Op::Accept { .. } | Op::Receive { .. } | Op::Cancel { .. } | Op::Wake { .. } => {}
         }
     }
 

@@ -13,6 +13,21 @@ pub fn sharpen_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
+/// Raises the process's limit of open files as far as it may. The limit then.
+pub fn raise_open_files() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes one such struct, which lives until it returns.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the call reads one such struct, which lives until it returns.
+    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(limit.rlim_cur),
+    }
+}
+
 /// Lets every other thread of ordinary priority go before the calling one.
 ///
 /// Source: setpriority(2); on Linux the value belongs to the thread. To go behind is always allowed.

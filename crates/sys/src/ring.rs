@@ -287,8 +287,7 @@ impl<F: Form> Ring<F> {
         self.absolute
     }
 
-    /// What the ring's operations look like.
-    pub fn form(&mut self) -> &mut F {
+    pub(crate) fn form_mut(&mut self) -> &mut F {
         &mut self.form
     }
 

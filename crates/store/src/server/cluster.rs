@@ -1,0 +1,209 @@
+//! Which node has which partition, and what nodes say to each other.
+//!
+//! The list of nodes never changes and is the same on each. Partitions go to nodes by rendezvous hashing: of all nodes the one
+//! with the highest hash of itself and the partition is the master, the next the replica.
+//!
+//! ```text
+//! u8 0xfb | u8 what | u16 namespace or result | u32 bytes of the body | u64 number | body      little-endian
+//! ```
+
+use crate::{Digest, PARTITIONS, ResultCode, digest};
+use sys::random::Random;
+use thiserror::Error;
+
+/// First byte of what nodes say to each other; frames of clients begin with the version, 2.
+pub(super) const MAGIC: u8 = 0xfb;
+
+/// Bytes before the body.
+const HEADER_BYTES: usize = 16;
+
+/// Longest body: a record and its digest.
+const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
+
+/// A node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its host, as clients reach it.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Its number, by which its partitions are found.
+    pub id: u64,
+}
+
+impl Node {
+    /// The node at `host` and `port`, whose number follows from them.
+    pub fn new(host: &str, port: u16) -> Self {
+        let hash = digest(b"node", 0, format!("{host}:{port}").as_bytes());
+        // Some clients take 0 for none.
+        let id = hash[..8].iter().fold(0, |id, byte| id << 8 | u64::from(*byte)).max(1);
+        Self { host: host.to_owned(), port, id }
+    }
+
+    /// Its number as the protocol writes it.
+    pub fn name(&self) -> String {
+        format!("{:016X}", self.id)
+    }
+}
+
+/// All nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    nodes: Vec<Node>,
+    own: usize,
+    /// Master and replica of each partition.
+    owners: Vec<[usize; 2]>,
+}
+
+impl Cluster {
+    /// A cluster of `nodes`, of which this is number `own`.
+    pub fn new(nodes: Vec<Node>, own: usize) -> Self {
+        let owners = (0..PARTITIONS).map(|partition| owners(&nodes, partition)).collect();
+        Self { nodes, own, owners }
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// This node.
+    pub fn own(&self) -> &Node {
+        &self.nodes[self.own]
+    }
+
+    /// The others, with their indices.
+    pub fn others(&self) -> impl Iterator<Item = (usize, &Node)> {
+        self.nodes.iter().enumerate().filter(|(at, _)| *at != self.own)
+    }
+
+    /// Whether this node is the master of `partition` (`place` 0) or its replica (1).
+    pub fn has(&self, partition: u16, place: usize) -> bool {
+        place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own
+    }
+
+    /// The other node that has what is written to `partition`, if there is one.
+    pub(super) fn replica(&self, partition: u16) -> Option<usize> {
+        let [master, replica] = self.owners[usize::from(partition)];
+        (master == self.own && replica != master).then_some(replica)
+    }
+}
+
+fn owners(nodes: &[Node], partition: u16) -> [usize; 2] {
+    let mut order: Vec<_> =
+        nodes.iter().enumerate().map(|(at, node)| (hash(node.id ^ hash(partition.into())), at)).collect();
+    order.sort_by(|a, b| b.cmp(a));
+    [order[0].1, order.get(1).unwrap_or(&order[0]).1]
+}
+
+fn hash(number: u64) -> u64 {
+    Random::new(number).next_u64()
+}
+
+/// What a node says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said<'a> {
+    /// Who it is, and its namespaces by name, a line each.
+    Hello { id: u64, namespaces: &'a [u8] },
+    /// What it wrote.
+    Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
+    /// How that ended.
+    Done { number: u64, result: ResultCode },
+}
+
+/// What is none of it: the connection is to be closed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("what a node of flashproof never says")]
+pub(super) struct NotSaid;
+
+impl Said<'_> {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        let (what, word, number, body): (u8, u16, u64, [&[u8]; 2]) = match self {
+            Said::Hello { id, namespaces } => (0, 0, *id, [namespaces, &[]]),
+            Said::Image { number, namespace, digest, image } => (1, *namespace, *number, [digest, image]),
+            Said::Done { number, result } => (2, result.0.into(), *number, [&[], &[]]),
+        };
+        out.extend_from_slice(&[MAGIC, what]);
+        out.extend_from_slice(&word.to_le_bytes());
+        out.extend_from_slice(&((body[0].len() + body[1].len()) as u32).to_le_bytes());
+        out.extend_from_slice(&number.to_le_bytes());
+        body.iter().for_each(|part| out.extend_from_slice(part));
+    }
+}
+
+/// Takes what is said first off `bytes`. `None`: it has not all arrived.
+pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid> {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let [magic, what, w0, w1, l0, l1, l2, l3, number @ ..] = *header;
+    let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    if magic != MAGIC || len > BODY_BYTES_MAX {
+        return Err(NotSaid);
+    }
+    let Some((body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
+    let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
+    let said = match what {
+        0 => Said::Hello { id: number, namespaces: body },
+        1 => {
+            let (digest, image) = body.split_first_chunk().ok_or(NotSaid)?;
+            Said::Image { number, namespace: word, digest: *digest, image }
+        }
+        2 => Said::Done { number, result: ResultCode(word as u8) },
+        _ => return Err(NotSaid),
+    };
+    *bytes = rest;
+    Ok(Some(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(nodes: u16, own: usize) -> Cluster {
+        Cluster::new((0..nodes).map(|at| Node::new("127.0.0.1", 3000 + at)).collect(), own)
+    }
+
+    #[test]
+    fn each_partition_has_one_master_and_one_replica_and_they_are_spread() {
+        let nodes: Vec<_> = (0..3).map(|own| cluster(3, own)).collect();
+        let mut masters = [0; 3];
+        for partition in 0..PARTITIONS {
+            let with = |place| (0..3).filter(|at| nodes[*at].has(partition, place)).collect::<Vec<_>>();
+            let (master, replica) = (with(0), with(1));
+            assert!(master.len() == 1 && replica.len() == 1 && master != replica);
+            assert_eq!(nodes[master[0]].replica(partition), Some(replica[0]));
+            assert_eq!(nodes[replica[0]].replica(partition), None);
+            masters[master[0]] += 1;
+        }
+        assert!(masters.iter().all(|count| (1200..1530).contains(count)), "{masters:?}");
+        let alone = cluster(1, 0);
+        assert!((0..PARTITIONS).all(|p| alone.has(p, 0) && !alone.has(p, 1) && alone.replica(p).is_none()));
+    }
+
+    #[test]
+    fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
+        let all = [
+            Said::Hello { id: 7, namespaces: b"a\nb" },
+            Said::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
+            Said::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
+        ];
+        let mut bytes = Vec::new();
+        all.iter().for_each(|said| said.put(&mut bytes));
+        let mut rest = &bytes[..];
+        for said in &all {
+            assert_eq!(take(&mut rest).unwrap().as_ref(), Some(said));
+        }
+        assert_eq!(take(&mut rest), Ok(None));
+        for cut in 0..HEADER_BYTES + 3 {
+            assert_eq!(take(&mut &bytes[..cut]), Ok(None));
+        }
+        let header = |what, len: u32| {
+            let mut header = vec![MAGIC, what, 0, 0];
+            header.extend_from_slice(&len.to_le_bytes());
+            header.resize(64, 0);
+            header
+        };
+        for wrong in [header(1, 19), header(9, 0), header(1, u32::MAX), vec![2; 64]] {
+            assert_eq!(take(&mut &wrong[..]), Err(NotSaid));
+        }
+    }
+}

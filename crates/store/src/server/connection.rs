@@ -1,0 +1,265 @@
+//! A connection: what arrived and is no whole frame yet, and replies in the order of their requests.
+
+use super::links::Link;
+use std::collections::VecDeque;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+
+/// Most requests of a connection that wait for their replies.
+const WAITING_MAX: usize = 512;
+
+/// What a reply is taken for before there was a larger one, bytes.
+const REPLY_BYTES: usize = 4 << 10;
+
+/// Bytes of replies that a client may leave unread before no more of its requests are taken.
+pub(super) const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// A buffer that grew larger for a record or a batch is not kept.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A client, or nothing has been said yet.
+    Client,
+    /// A node that sends what it wrote.
+    Inbound,
+    /// A node, by its index, that is sent what is written here.
+    Outbound(usize),
+}
+
+/// A connection of one shard.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: Arc<TcpStream>,
+    /// Tells it from an earlier one of the same number.
+    pub(super) serial: u32,
+    pub(super) role: Role,
+    /// What arrived and was not taken.
+    pub(super) input: Vec<u8>,
+    /// Since when there has been half a frame.
+    pub(super) half_since_ns: Option<u64>,
+    /// When something arrived last.
+    pub(super) arrived_ns: u64,
+    /// Whether the ring receives for it.
+    pub(super) receives: bool,
+    /// Of a connection to a node: how the thread that made it is told that it is lost.
+    pub(super) link: Option<Arc<Link>>,
+    /// Whether it was told to stop that.
+    pub(super) cancels: bool,
+    /// The other side sends no more.
+    pub(super) parts: bool,
+    /// It was closed here.
+    pub(super) ended: bool,
+    /// Number of the oldest request that is not answered.
+    first: u64,
+    /// Requests from there on, with the replies that came before their turn.
+    waiting: VecDeque<Option<Vec<u8>>>,
+    /// Batches among them, the oldest first.
+    pub(super) batches: VecDeque<u32>,
+    /// Bytes of the largest reply.
+    reply_bytes: usize,
+    /// Bytes of replies that came before their turn.
+    early_bytes: usize,
+    out: Vec<u8>,
+    /// An empty buffer that was sent.
+    spare: Vec<u8>,
+    /// Bytes that the kernel has to send.
+    sending: usize,
+    /// Since when.
+    pub(super) sending_since_ns: u64,
+    /// Whether it stands in the list of those that have something to send.
+    pub(super) is_listed: bool,
+}
+
+impl Connection {
+    pub(super) fn new(socket: Arc<TcpStream>, serial: u32, role: Role, now_ns: u64) -> Self {
+        Self {
+            socket,
+            serial,
+            role,
+            input: Vec::new(),
+            half_since_ns: None,
+            arrived_ns: now_ns,
+            receives: false,
+            link: None,
+            cancels: false,
+            parts: false,
+            ended: false,
+            first: 0,
+            waiting: VecDeque::new(),
+            batches: VecDeque::new(),
+            reply_bytes: REPLY_BYTES,
+            early_bytes: 0,
+            out: Vec::new(),
+            spare: Vec::new(),
+            sending: 0,
+            sending_since_ns: 0,
+            is_listed: false,
+        }
+    }
+
+    /// Numbers a request that is to be answered.
+    pub(super) fn ask(&mut self) -> u64 {
+        self.waiting.push_back(None);
+        self.first + self.waiting.len() as u64 - 1
+    }
+
+    /// Whether request `number` is the oldest that is not answered.
+    pub(super) fn is_first(&self, number: u64) -> bool {
+        self.first == number
+    }
+
+    /// Answers request `number` by what `write` appends, in its turn.
+    pub(super) fn answer(&mut self, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
+        if !self.is_first(number) {
+            let mut reply = Vec::new();
+            write(&mut reply);
+            let at = number.checked_sub(self.first).and_then(|at| self.waiting.get_mut(at as usize));
+            if let Some(place) = at {
+                self.early_bytes += reply.len();
+                self.reply_bytes = self.reply_bytes.max(reply.len());
+                *place = Some(reply);
+            }
+            return;
+        }
+        let before = self.out.len();
+        write(&mut self.out);
+        self.reply_bytes = self.reply_bytes.max(self.out.len() - before);
+        self.waiting.pop_front();
+        self.first += 1;
+        while let Some(Some(reply)) = self.waiting.front_mut() {
+            self.early_bytes -= reply.len();
+            self.out.append(reply);
+            self.waiting.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Where the reply to the oldest request may be begun, or what has no turn.
+    pub(super) fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Bytes that the client has not taken.
+    pub(super) fn unsent(&self) -> usize {
+        self.sending + self.out.len()
+    }
+
+    /// Whether another request may be taken: one always, more while their replies will not be too much either.
+    pub(super) fn may_take(&self) -> bool {
+        let expected = self.waiting.len() * self.reply_bytes;
+        self.unsent() < UNSENT_BYTES_MAX && self.waiting.len() < WAITING_MAX && expected < UNSENT_BYTES_MAX
+    }
+
+    /// Bytes of memory that are taken for it.
+    pub(super) fn held(&self) -> usize {
+        self.input.capacity() + self.early_bytes + self.unsent()
+    }
+
+    /// Whether all was answered and taken.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.unsent() == 0
+    }
+
+    /// What is to be sent now, if anything is and nothing is on its way.
+    pub(super) fn take_out(&mut self, now_ns: u64) -> Option<Vec<u8>> {
+        if self.sending > 0 || self.out.is_empty() || self.ended {
+            return None;
+        }
+        self.sending = self.out.len();
+        self.sending_since_ns = now_ns;
+        Some(std::mem::replace(&mut self.out, std::mem::take(&mut self.spare)))
+    }
+
+    /// Takes back the bytes that were sent.
+    pub(super) fn sent(&mut self, mut bytes: Vec<u8>) {
+        self.sending = 0;
+        if bytes.capacity() <= KEPT_BYTES {
+            bytes.clear();
+            self.spare = bytes;
+        }
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.sending > 0
+    }
+
+    /// Appends what arrived to what is there. Gives all of it.
+    pub(super) fn take_input(&mut self, arrived: &[u8]) -> Vec<u8> {
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(arrived);
+        input
+    }
+
+    /// Keeps the rest of `input`, of which `taken` bytes were taken.
+    pub(super) fn keep_input(&mut self, mut input: Vec<u8>, taken: usize) {
+        if taken == input.len() && input.capacity() > KEPT_BYTES {
+            input = Vec::new();
+        } else {
+            input.drain(..taken);
+        }
+        self.input = input;
+    }
+
+    /// Ends it: nothing more is taken or sent. What the ring has of it comes back by itself.
+    pub(super) fn end(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            (self.input, self.out, self.early_bytes) = (Vec::new(), Vec::new(), 0);
+            self.waiting.clear();
+            // It may be closed by the other side already.
+            let _ = self.socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn connection() -> Connection {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        Connection::new(Arc::new(socket), 0, Role::Client, 0)
+    }
+
+    #[test]
+    fn replies_leave_in_the_order_of_their_requests() {
+        let mut connection = connection();
+        let numbers: Vec<_> = (0..4).map(|_| connection.ask()).collect();
+        let answer = |connection: &mut Connection, at: usize| {
+            connection.answer(numbers[at], |out| out.push(at as u8));
+            connection.out().clone()
+        };
+        assert!(answer(&mut connection, 2).is_empty());
+        assert_eq!(answer(&mut connection, 0), [0]);
+        assert_eq!(answer(&mut connection, 1), [0, 1, 2]);
+        assert!(!connection.is_idle());
+        assert_eq!(connection.take_out(0), Some(vec![0, 1, 2]));
+        assert_eq!(answer(&mut connection, 3), [3]);
+        assert_eq!((connection.take_out(0), connection.unsent()), (None, 4));
+        connection.sent(vec![0, 1, 2]);
+        assert_eq!(connection.take_out(0), Some(vec![3]));
+        connection.sent(vec![3]);
+        assert!(connection.is_idle());
+    }
+
+    #[test]
+    fn who_reads_no_replies_is_not_asked_for_more_requests() {
+        let mut connection = connection();
+        let number = connection.ask();
+        connection.answer(number, |out| out.resize(UNSENT_BYTES_MAX, 0));
+        assert!(!connection.may_take());
+        let bytes = connection.take_out(0).unwrap();
+        assert!(!connection.may_take(), "the kernel has it, and the client has not");
+        connection.sent(bytes);
+        assert!(connection.may_take());
+        // As large as that one, two would be too much.
+        let number = connection.ask();
+        assert!(!connection.may_take());
+        connection.answer(number, |_| ());
+        assert!(connection.may_take());
+    }
+}

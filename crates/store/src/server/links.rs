@@ -1,0 +1,60 @@
+//! Connections to the other nodes: made, and made again, by a thread that does nothing else.
+
+use super::State;
+use super::shard::Message;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How long a node may take to be reached.
+const TRY: Duration = Duration::from_millis(500);
+
+/// How long until a node is tried again that was not reached, and one that was.
+const AGAIN: Duration = Duration::from_millis(100);
+const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
+
+/// Has each shard of `state` linked to each other node, for as long as the server runs.
+pub(super) fn start(state: &Arc<State>) {
+    for (node, _) in state.setup.cluster.others() {
+        for core in 0..state.mailboxes.len() {
+            let (weak, link) = (Arc::downgrade(state), Arc::new(Link::default()));
+            let run = move || keep(&weak, core, node, &link);
+            if let Err(error) = std::thread::Builder::new().name("link".to_owned()).spawn(run) {
+                state.log(format!("cannot start a thread for a link - {error}"));
+            }
+        }
+    }
+}
+
+/// Whether a link stands. Its shard says when it is lost.
+#[derive(Debug, Default)]
+pub(super) struct Link(AtomicBool);
+
+impl Link {
+    pub(super) fn lost(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+fn keep(state: &Weak<State>, core: usize, node: usize, link: &Arc<Link>) {
+    while let Some(state) = state.upgrade() {
+        let mut pause = AGAIN;
+        if state.quiet.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        if !link.0.load(Ordering::Acquire) {
+            let to = &state.setup.cluster.nodes()[node];
+            let addresses = (to.host.as_str(), to.port).to_socket_addrs().into_iter().flatten();
+            let connected = addresses.into_iter().find_map(|address| TcpStream::connect_timeout(&address, TRY).ok());
+            if let Some(socket) = connected {
+                link.0.store(true, Ordering::Release);
+                pause = AGAIN_AFTER_LOSS;
+                state.mailboxes[core].push(Message::Linked { node, socket, link: link.clone() });
+                state.mailboxes[core].wake();
+            }
+        }
+        drop(state);
+        std::thread::sleep(pause);
+    }
+}

@@ -1,0 +1,257 @@
+//! The server: a thread a core, each with a ring for its connections and devices and its part of every namespace.
+//!
+//! ```text
+//!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition
+//!                                                     -> Link: what a master wrote goes to its replica on another node
+//! ```
+//!
+//! Nothing is shared but mailboxes and what is told to observers. Partition p belongs to shard p modulo the number of shards,
+//! on any device, so the number of shards stands in the devices' headers.
+
+mod cluster;
+mod connection;
+mod links;
+mod mailbox;
+mod shard;
+mod slab;
+#[cfg(test)]
+mod tests;
+
+pub use cluster::{Cluster, Node};
+pub use shard::Report;
+
+use crate::{DeviceHeader, Namespace};
+use device::target::Target;
+use mailbox::Mailbox;
+use shard::{Message, Shard};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// A namespace and where it lies.
+#[derive(Debug)]
+pub struct Part {
+    /// Its settings, for all cores together.
+    pub namespace: Namespace,
+    /// Its devices, formatted and open for writing, with what their headers say.
+    pub devices: Vec<(Arc<Target>, DeviceHeader)>,
+    /// Copies of a record, 1 or 2.
+    pub replication_factor: u8,
+    /// Whether a write is answered before its replica has it.
+    pub answers_before_replica: bool,
+}
+
+/// What clients may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// `proto-fd-max`: connections.
+    pub connections: usize,
+    /// `proto-fd-idle-ms`: how long a connection may say nothing; 0: for ever.
+    pub idle_ms: u64,
+    /// How long the rest of a frame may take, and a reply to be read.
+    pub stalled_ms: u64,
+    /// Longest body of a frame, bytes.
+    pub frame_bytes: usize,
+    /// Bytes of all that has arrived and is not taken, or is to be sent. The connections that hold most are closed then.
+    pub memory_bytes: usize,
+    /// What a batch may ask for.
+    pub batch: crate::wire::Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 15_000,
+            idle_ms: 60_000,
+            stalled_ms: 60_000,
+            frame_bytes: 64 << 20,
+            memory_bytes: 1 << 30,
+            batch: crate::wire::Limits::default(),
+        }
+    }
+}
+
+/// See [`Setup::info`].
+pub type Info = dyn Fn(&State, &[u8], &mut Vec<u8>) + Send + Sync;
+
+/// What the server is made of.
+pub struct Setup {
+    /// Threads.
+    pub cores: u16,
+    /// Namespaces.
+    pub parts: Vec<Part>,
+    /// Where clients come in.
+    pub listeners: Vec<TcpListener>,
+    /// What they may do.
+    pub limits: Limits,
+    /// All nodes.
+    pub cluster: Cluster,
+    /// Answers an info request: the body of its frame, and where to append that of the answer.
+    pub info: Box<Info>,
+    /// Takes lines for the log.
+    pub log: Box<dyn Fn(String) + Send + Sync>,
+}
+
+/// What all threads know.
+pub struct State {
+    setup: Setup,
+    began: Instant,
+    mailboxes: Vec<Mailbox<Message>>,
+    reports: Vec<Mutex<Report>>,
+    connections: AtomicUsize,
+    /// Shards whose records are indexed.
+    ready: AtomicUsize,
+    /// Shards that take no more requests and have answered all.
+    quiet: AtomicUsize,
+    /// Whether a shard failed: no other waits for it then.
+    has_failed: AtomicBool,
+}
+
+impl State {
+    /// What the server was made of.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// What each shard told last, some milliseconds ago at most.
+    pub fn reports(&self) -> impl Iterator<Item = Report> {
+        self.reports.iter().map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Whether all records are indexed.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire) == usize::from(self.setup.cores)
+    }
+
+    /// Names of the namespaces, a line each.
+    fn namespaces(&self) -> Vec<u8> {
+        self.setup.parts.iter().flat_map(|part| [part.namespace.name.as_bytes(), b"\n"].concat()).collect()
+    }
+
+    fn log(&self, line: String) {
+        (self.setup.log)(line);
+    }
+
+    fn tell_all(&self, message: impl Fn() -> Message) {
+        for mailbox in &self.mailboxes {
+            mailbox.push(message());
+            mailbox.wake();
+        }
+    }
+}
+
+/// None can go on without the part of a shard that fails or panics.
+struct Failure<'a>(&'a State);
+
+impl Drop for Failure<'_> {
+    fn drop(&mut self) {
+        self.0.has_failed.store(true, Ordering::Release);
+        self.0.tell_all(|| Message::Stop);
+    }
+}
+
+/// A server that runs.
+pub struct Server {
+    state: Arc<State>,
+    threads: Vec<JoinHandle<Result<(), String>>>,
+}
+
+impl Server {
+    /// Starts the threads of a server. It serves when it [`State::is_ready`].
+    ///
+    /// Errors: a ring or a store that cannot be made, a sentence.
+    pub fn start(mut setup: Setup) -> Result<Self, String> {
+        for listener in &setup.listeners {
+            sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen - {error}"))?;
+        }
+        setup.cores = setup.cores.max(1);
+        let cores = usize::from(setup.cores);
+        // The first core accepts for all; its ring has them as long as it lasts.
+        let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
+        let state = Arc::new(State {
+            began: Instant::now(),
+            mailboxes: (0..cores).map(|_| Mailbox::new()).collect(),
+            reports: (0..cores).map(|_| Mutex::default()).collect(),
+            connections: AtomicUsize::new(0),
+            ready: AtomicUsize::new(0),
+            quiet: AtomicUsize::new(0),
+            has_failed: AtomicBool::new(false),
+            setup,
+        });
+        let wall_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+        let (tell, told) = mpsc::channel();
+        let thread = |core: usize, listeners| {
+            let (state, tell) = (state.clone(), tell.clone());
+            let run = move || {
+                let failure = Failure(&state);
+                let made = Shard::new(core, &state, listeners, wall_ms);
+                let _ = tell.send(made.as_ref().map(|_| ()).map_err(String::clone));
+                drop(tell);
+                made?.run()?;
+                std::mem::forget(failure);
+                Ok(())
+            };
+            std::thread::Builder::new().name(format!("shard-{core}")).spawn(run)
+        };
+        let mut server = Self { state: state.clone(), threads: Vec::new() };
+        for core in 0..cores {
+            let spawned = thread(core, std::mem::take(&mut listeners))
+                .map_err(|error| format!("cannot start a thread - {error}"))?;
+            server.threads.push(spawned);
+        }
+        for _ in 0..cores {
+            told.recv().unwrap_or_else(|_| Err("a thread ended".to_owned()))?;
+        }
+        links::start(&server.state);
+        Ok(server)
+    }
+
+    /// What is known of it.
+    pub fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    /// Waits for `limit` at most until it is ready. `false`: it is not.
+    pub fn wait_ready(&self, limit: Duration) -> bool {
+        let begin = Instant::now();
+        while !self.state.is_ready() && begin.elapsed() < limit && !self.has_ended() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.state.is_ready()
+    }
+
+    /// Whether a thread has ended, which it does by itself only when its ring fails.
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Answers what was asked, writes what is in memory, and ends. Errors: a ring failed, a sentence.
+    pub fn stop(mut self) -> Result<(), String> {
+        self.state.tell_all(|| Message::Stop);
+        let ended =
+            self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())));
+        ended.collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.state.tell_all(|| Message::Stop);
+        self.threads.drain(..).for_each(|thread| _ = thread.join());
+    }
+}

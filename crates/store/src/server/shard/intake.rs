@@ -1,0 +1,337 @@
+//! From bytes that arrived to requests, and replies to bytes that are sent.
+
+use super::super::cluster::{self, MAGIC, Said};
+use super::super::connection::{Connection, Role};
+use super::super::links::Link;
+use super::transactions::{Batch, Origin};
+use super::{CANCEL, MS, RECEIVE, SEND, Shard, State};
+use crate::wire::{self, Command, Fault, Kind, frame, reply};
+use crate::{Digest, Reply, ResultCode, Transaction, Work};
+use engine::IoEngine as _;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use sys::net::{Op, Outcome};
+
+/// Bytes that are none of the protocol.
+struct Malformed;
+
+fn hello(state: &State, out: &mut Vec<u8>) {
+    Said::Hello { id: state.setup.cluster.own().id, namespaces: &state.namespaces() }.put(out);
+}
+
+impl Shard {
+    /// Takes over a connection. Its number.
+    pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
+        // Or a reply would wait for the acknowledgement of the one before. It fails when the other side is gone already.
+        let _ = socket.set_nodelay(true);
+        self.serial = self.serial.wrapping_add(1);
+        let at = self.connections.insert(Connection::new(Arc::new(socket), self.serial, role, self.now_ns));
+        self.receive(at);
+        at
+    }
+
+    /// Has the ring receive for a connection, if it may send more.
+    fn receive(&mut self, at: u32) {
+        let token = self.token(at, RECEIVE);
+        let Some(connection) = self.connections.get(at) else { return };
+        if !connection.receives && !connection.parts && !connection.ended && connection.may_take() {
+            connection.receives = true;
+            self.net.submit(Op::Receive { token, socket: connection.socket.clone() });
+        }
+    }
+
+    pub(super) fn on_received(&mut self, at: u32, outcome: Outcome, ended: bool) {
+        let Some(connection) = self.connections.get(at) else { return };
+        connection.receives &= !ended;
+        match outcome {
+            Outcome::Received(buf, len) => {
+                connection.arrived_ns = self.now_ns;
+                self.arrived(at, &buf[..len]);
+                self.net.provide(buf);
+            }
+            // It may still read what it asked for.
+            Outcome::Closed => connection.parts = true,
+            Outcome::Errno(libc::ENOBUFS | libc::ECANCELED) => {}
+            _ => connection.end(),
+        }
+        self.receive(at);
+        self.finish(at);
+    }
+
+    /// Takes what can be taken of what arrived before and now.
+    fn arrived(&mut self, at: u32, bytes: &[u8]) {
+        let cancel = self.token(at, CANCEL);
+        let of = self.token(at, RECEIVE);
+        let Some(connection) = self.connections.get(at) else { return };
+        if connection.ended {
+            return;
+        }
+        let taken;
+        if connection.input.is_empty() {
+            taken = self.take(at, bytes);
+            let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return };
+            connection.input.extend_from_slice(&bytes[taken..]);
+        } else {
+            let input = connection.take_input(bytes);
+            taken = self.take(at, &input);
+            let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return };
+            connection.keep_input(input, taken);
+        }
+        self.moved(bytes.len());
+        let Some(connection) = self.connections.get(at) else { return };
+        let is_half = !connection.input.is_empty() && connection.may_take();
+        let since_ns = connection.half_since_ns.filter(|_| taken == 0).unwrap_or(self.now_ns);
+        connection.half_since_ns = is_half.then_some(since_ns);
+        if !connection.may_take() && connection.receives && !connection.cancels {
+            connection.cancels = true;
+            self.net.submit(Op::Cancel { token: cancel, of });
+        }
+    }
+
+    /// Takes whole frames off the begin of `bytes`. How many bytes they had.
+    fn take(&mut self, at: u32, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        loop {
+            let Some(connection) = self.connections.get(at) else { return bytes.len() };
+            if connection.ended || self.stops_ns.is_some() {
+                return bytes.len();
+            }
+            let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
+            if !connection.may_take() {
+                break;
+            }
+            let taken = if is_node { self.take_said(at, &mut rest) } else { self.take_frame(at, &mut rest) };
+            match taken {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Malformed) => {
+                    self.report.malformed += 1;
+                    if let Some(connection) = self.connections.get(at) {
+                        connection.end();
+                    }
+                    return bytes.len();
+                }
+            }
+        }
+        bytes.len() - rest.len()
+    }
+
+    /// Takes one frame and does what it says. `false`: it has not all arrived.
+    fn take_frame(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
+        let state = self.state.clone();
+        let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes).map_err(|_| Malformed)? else {
+            return Ok(false);
+        };
+        let Some(connection) = self.connections.get(at) else { return Ok(false) };
+        let request = connection.ask();
+        let namespace_of =
+            |name: &[u8]| state.setup.parts.iter().position(|part| part.namespace.name.as_bytes() == name);
+        let parsed = match kind {
+            Kind::Message => wire::parse(body, state.setup.limits.batch, namespace_of),
+            Kind::Info => {
+                connection.answer(request, |out| {
+                    let begin = frame::begin(out, Kind::Info);
+                    (state.setup.info)(&state, body, out);
+                    frame::end(out, begin);
+                });
+                self.list(at);
+                return Ok(true);
+            }
+            Kind::Security | Kind::Compressed => {
+                connection.answer(request, |out| reply::put_unsupported(out, kind));
+                self.list(at);
+                return Ok(true);
+            }
+        };
+        let serial = connection.serial;
+        let deadline_ns = |timeout_ms: u32| match timeout_ms {
+            0 => u64::MAX,
+            ms => self.now_ns + u64::from(ms) * MS,
+        };
+        match parsed {
+            Ok(Command::Single(single)) => {
+                let deadline_ns = deadline_ns(single.timeout_ms);
+                self.start(Origin::Single { connection: at, serial, request }, single.request, deadline_ns);
+            }
+            Ok(Command::Batch(batch)) => {
+                let deadline_ns = deadline_ns(batch.timeout_ms);
+                let batch = self.batches.insert(Batch::new(at, serial, request, batch.requests, deadline_ns));
+                connection.batches.push_back(batch);
+                self.pump(batch);
+            }
+            Err(Fault::Refused(code)) => {
+                connection.answer(request, |out| reply::put_refusal(out, body, code));
+                self.list(at);
+            }
+            Err(Fault::Malformed(_)) => return Err(Malformed),
+        }
+        Ok(true)
+    }
+
+    /// Takes what a node says and does it. `false`: it has not all arrived.
+    fn take_said(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
+        let Some(said) = cluster::take(rest).map_err(|_| Malformed)? else { return Ok(false) };
+        let state = self.state.clone();
+        let Some(connection) = self.connections.get(at) else { return Ok(false) };
+        match (said, connection.role) {
+            (Said::Hello { id, namespaces }, Role::Client) => {
+                let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
+                if !known || namespaces != state.namespaces() {
+                    if !std::mem::replace(&mut self.has_refused, true) {
+                        state.log(format!(
+                            "node {id:016X} was refused - it has other nodes or namespaces than this one"
+                        ));
+                    }
+                    return Err(Malformed);
+                }
+                connection.role = Role::Inbound;
+                hello(&state, connection.out());
+                self.list(at);
+            }
+            (Said::Hello { id, .. }, Role::Outbound(node)) if id == state.setup.cluster.nodes()[node].id => {
+                self.linked(at, node);
+            }
+            (Said::Image { number, namespace, digest, image }, Role::Inbound) => {
+                if usize::from(namespace) >= state.setup.parts.len() {
+                    return Err(Malformed);
+                }
+                let origin = Origin::Node { connection: at, serial: connection.serial, number };
+                let transaction = Transaction { digest, set: Box::default(), work: Work::Image(image.to_vec()) };
+                let request = wire::Request { namespace: namespace.into(), transaction };
+                self.start(origin, request, u64::MAX);
+            }
+            (Said::Done { number, result }, Role::Outbound(node)) => {
+                if self.links[node] == Some(at) {
+                    self.on_done(number, result);
+                }
+            }
+            _ => return Err(Malformed),
+        }
+        Ok(true)
+    }
+
+    /// Has a connection's replies sent at the end of this pass.
+    pub(super) fn list(&mut self, at: u32) {
+        if let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_listed) {
+            connection.is_listed = true;
+            self.listed.push(at);
+        }
+    }
+
+    /// Sends what there is to send.
+    pub(super) fn send(&mut self) {
+        let mut listed = std::mem::take(&mut self.listed);
+        for at in listed.drain(..) {
+            let token = self.token(at, SEND);
+            let Some(connection) = self.connections.get(at) else { continue };
+            connection.is_listed = false;
+            if let Some(bytes) = connection.take_out(self.now_ns) {
+                self.net.submit(Op::Send { token, socket: connection.socket.clone(), bytes });
+            }
+        }
+        self.listed = listed;
+    }
+
+    pub(super) fn on_sent(&mut self, at: u32, outcome: &Outcome, bytes: Vec<u8>) {
+        let Some(connection) = self.connections.get(at) else { return };
+        connection.sent(bytes);
+        match outcome {
+            Outcome::Sent => {}
+            _ => connection.end(),
+        }
+        if connection.unsent() > 0 {
+            self.list(at);
+        }
+        if let Some(batch) = self.connections.get(at).and_then(|connection| connection.batches.front().copied()) {
+            self.pump(batch);
+        }
+        if self.connections.get(at).is_some_and(|connection| !connection.input.is_empty() && connection.may_take()) {
+            self.arrived(at, &[]);
+        }
+        self.receive(at);
+        self.finish(at);
+    }
+
+    pub(super) fn on_cancelled(&mut self, at: u32) {
+        if let Some(connection) = self.connections.get(at) {
+            connection.cancels = false;
+        }
+        self.finish(at);
+    }
+
+    /// Forgets a connection that has ended, once the ring has nothing of it.
+    fn finish(&mut self, at: u32) {
+        let Some(connection) = self.connections.get(at) else { return };
+        if connection.parts && connection.is_idle() {
+            connection.end();
+        }
+        let is_held = connection.receives || connection.cancels || connection.is_sending();
+        if !connection.ended || is_held {
+            return;
+        }
+        let (role, link) = (connection.role, connection.link.take());
+        let batches = std::mem::take(&mut connection.batches);
+        self.connections.remove(at);
+        // They have nobody to answer.
+        batches.into_iter().for_each(|batch| self.pump(batch));
+        match role {
+            Role::Outbound(node) => self.lost(at, node),
+            Role::Client | Role::Inbound => _ = self.state.connections.fetch_sub(1, Ordering::Relaxed),
+        }
+        link.inspect(|link| link.lost());
+    }
+
+    /// Says who this is on a connection to a node.
+    pub(super) fn greet(&mut self, at: u32, link: Arc<Link>) {
+        let Some(connection) = self.connections.get(at) else { return };
+        connection.link = Some(link);
+        hello(&self.state, connection.out());
+        self.list(at);
+    }
+
+    /// A node has said who it is: there is a link.
+    fn linked(&mut self, at: u32, node: usize) {
+        self.links[node] = Some(at);
+        if self.core == 0 {
+            let to = &self.state.setup.cluster.nodes()[node];
+            self.state.log(format!("node {} at {}:{} is there", to.name(), to.host, to.port));
+        }
+    }
+
+    /// A link is gone: so is what waits for an answer on it.
+    fn lost(&mut self, at: u32, node: usize) {
+        if self.links[node].take_if(|current| *current == at).is_none() {
+            return;
+        }
+        if self.core == 0 {
+            let to = &self.state.setup.cluster.nodes()[node];
+            self.state.log(format!(
+                "node {} at {}:{} is gone - writes to records of which it has the other copy fail until it is back",
+                to.name(),
+                to.host,
+                to.port
+            ));
+        }
+        // Whether it has them nobody knows: to a client that is a transaction that took too long.
+        for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {
+            self.complete(number, Reply::of(ResultCode::TIMEOUT));
+        }
+    }
+
+    /// Sends a node what was written here; `number` comes back.
+    pub(super) fn send_image(
+        &mut self,
+        node: usize,
+        number: u64,
+        namespace: u16,
+        digest: Digest,
+        image: &[u8],
+    ) -> bool {
+        let Some(at) = self.links[node] else { return false };
+        let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return false };
+        Said::Image { number, namespace, digest, image }.put(connection.out());
+        self.list(at);
+        true
+    }
+}

@@ -1,0 +1,467 @@
+//! One core's thread: its ring, its connections and its part of every namespace.
+//!
+//! ```text
+//! loop: mail -> timers -> sleep in the ring until something comes -> what came -> replies go out, together
+//! ```
+//!
+//! Each pass makes one system call, however many requests it served. `intake` turns bytes into requests, `transactions`
+//! carries them out, here or on another core or node.
+
+mod intake;
+mod transactions;
+
+use super::connection::{Connection, Role};
+use super::links::Link;
+use super::slab::Slab;
+use super::{Part, State};
+use crate::{Disk, Namespace, Reply, Statistics, Store, Transaction};
+use engine::net::{Arrivals, Completion, Event, Net};
+use engine::{IoEngine, Wait};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use sys::buffer::Buf;
+use sys::net::{Op, Outcome};
+use sys::op;
+use transactions::{Batch, Pending};
+
+/// Buffers of a shard for what arrives.
+const ARRIVALS: Arrivals = Arrivals { buffers: 512, bytes: 8 << 10 };
+
+const MS: u64 = 1_000_000;
+
+/// Time between two looks at what has taken too long.
+const SWEEP_NS: u64 = 100 * MS;
+
+/// How old a [`Report`] may be while something happens.
+const REPORT_NS: u64 = 20 * MS;
+
+/// How long a listener rests when there are no more descriptors.
+const REST_NS: u64 = 100 * MS;
+
+/// How long replies may take to be read when the server ends.
+const PARTING_NS: u64 = 2_000 * MS;
+
+/// Numbers of a connection's operations.
+const TOKENS_EACH: u32 = 3;
+const RECEIVE: u32 = 0;
+const SEND: u32 = 1;
+const CANCEL: u32 = 2;
+
+/// What one thread is told by another.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// A connection is here.
+    Accepted(TcpStream),
+    /// So is one to a node.
+    Linked { node: usize, socket: TcpStream, link: Arc<Link> },
+    /// Is to be carried out here.
+    Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction },
+    /// That was carried out there.
+    Reply { number: u32, reply: Reply },
+    /// Takes no more requests, and ends when all are answered.
+    Stop,
+}
+
+/// What a shard tells of itself. Counters since the start.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Of its part of each namespace.
+    pub statistics: Vec<Statistics>,
+    /// Its connections now.
+    pub connections: usize,
+    /// Transactions that are under way now.
+    pub in_progress: usize,
+    /// Transactions of its clients that were answered.
+    pub transactions: u64,
+    /// Those that took longer than their client allowed.
+    pub timeouts: u64,
+    /// Writes that their replica said to have, or not.
+    pub images: u64,
+    /// Connections that were closed for what they sent.
+    pub malformed: u64,
+    /// Connections that were closed for what they did not send or read.
+    pub reaped: u64,
+}
+
+/// A ring as a store sees it.
+struct RingDisk<'a>(&'a mut Net);
+
+impl Disk for RingDisk<'_> {
+    fn now(&mut self) -> u64 {
+        self.0.now()
+    }
+
+    fn submit(&mut self, op: op::Op) {
+        self.0.submit(Op::Block(op));
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.0.buffer(len)
+    }
+}
+
+/// A core's thread.
+pub(super) struct Shard {
+    core: usize,
+    state: Arc<State>,
+    net: Net,
+    stores: Vec<(Store, Range<u32>)>,
+    /// Numbers of operations from here on are those of listeners, then of connections.
+    first_token: u32,
+    listeners: Vec<Arc<TcpListener>>,
+    /// Listeners that rest, with until when.
+    resting: Vec<(usize, u64)>,
+    /// The core that gets the next connection.
+    dealt: usize,
+    connections: Slab<Connection>,
+    serial: u32,
+    pending: Slab<Pending>,
+    batches: Slab<Batch>,
+    replies: Vec<(u64, Reply)>,
+    /// Connections that have something to send.
+    listed: Vec<u32>,
+    /// Cores that have mail from this pass.
+    mailed: Vec<bool>,
+    /// This shard's connection to each node.
+    links: Vec<Option<u32>>,
+    /// Whether it was said that a node was refused.
+    has_refused: bool,
+    /// Bytes that arrived or were answered since memory was looked at.
+    moved_bytes: usize,
+    now_ns: u64,
+    swept_ns: u64,
+    reported_ns: u64,
+    /// Whether something has happened since.
+    has_changed: bool,
+    report: Report,
+    is_ready: bool,
+    /// Since when it takes no more requests.
+    stops_ns: Option<u64>,
+    is_quiet: bool,
+}
+
+/// The share of one core in the settings of a namespace.
+fn share(namespace: &Namespace, cores: u16) -> Namespace {
+    let cores = u64::from(cores);
+    Namespace {
+        memory_bytes: namespace.memory_bytes / cores,
+        post_write_blocks: (u64::from(namespace.post_write_blocks) / cores) as u32,
+        max_write_cache_bytes: namespace.max_write_cache_bytes / cores,
+        ..namespace.clone()
+    }
+}
+
+impl Shard {
+    /// The shard of core `core`, whose thread this is.
+    pub(super) fn new(
+        core: usize,
+        state: &Arc<State>,
+        listeners: Vec<Arc<TcpListener>>,
+        wall_ms: u64,
+    ) -> Result<Self, String> {
+        let setup = &state.setup;
+        let (mut targets, mut plans) = (Vec::new(), Vec::new());
+        let (mut first_token, mut memory_bytes) = (0, 0);
+        for Part { namespace, devices, .. } in &setup.parts {
+            let mut spaces = Vec::new();
+            for (target, header) in devices {
+                let at = targets.len() as u16;
+                let space = header.space(target.size_bytes(), at, core as u16, target.min_io_bytes());
+                spaces.push(space.map_err(|error| format!("cannot open {} - {error}", target.name()))?);
+                targets.push(target.clone());
+            }
+            let namespace = share(namespace, setup.cores);
+            let (tokens, bytes) = (1024, if spaces.is_empty() { 0 } else { 128 << 20 });
+            let tokens = first_token..first_token + tokens;
+            (first_token, memory_bytes) = (tokens.end, memory_bytes + bytes);
+            plans.push((namespace, spaces, tokens));
+        }
+        let connections = setup.limits.connections + setup.cluster.nodes().len();
+        let tokens = first_token as usize + listeners.len() + connections * TOKENS_EACH as usize;
+        let (mut net, _) = Net::new(targets, tokens, memory_bytes, ARRIVALS, state.began)
+            .map_err(|error| format!("cannot make a ring - {error}{}", sys::remedy(&error, "")))?;
+        state.mailboxes[core].set_waker(net.waker().clone());
+        let open = |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
+            let seed = wall_ms << 8 | core as u64;
+            let store = Store::open(&namespace, &spaces, tokens.clone(), wall_ms, seed, &mut RingDisk(&mut net));
+            Ok((store.map_err(|error| format!("namespace {} - {error}", namespace.name))?, tokens))
+        };
+        let stores = plans.into_iter().map(open).collect::<Result<_, String>>()?;
+        Ok(Self {
+            core,
+            state: state.clone(),
+            net,
+            stores,
+            first_token,
+            listeners,
+            resting: Vec::new(),
+            dealt: 0,
+            connections: Slab::new(),
+            serial: 0,
+            pending: Slab::new(),
+            batches: Slab::new(),
+            replies: Vec::new(),
+            listed: Vec::new(),
+            mailed: vec![false; state.mailboxes.len()],
+            links: vec![None; setup.cluster.nodes().len()],
+            has_refused: false,
+            moved_bytes: 0,
+            now_ns: 0,
+            swept_ns: 0,
+            reported_ns: 0,
+            has_changed: false,
+            report: Report::default(),
+            is_ready: false,
+            stops_ns: None,
+            is_quiet: false,
+        })
+    }
+
+    /// Serves until it is told to stop. Errors: the ring fails, a sentence.
+    pub(super) fn run(mut self) -> Result<(), String> {
+        let mut completions = Vec::new();
+        let mut accepts = false;
+        loop {
+            self.now_ns = self.net.now();
+            while let Some(message) = self.state.mailboxes[self.core].take() {
+                self.on_message(message);
+            }
+            let due_ns = self.poll();
+            self.carry_on();
+            if !accepts && self.state.is_ready() {
+                accepts = true;
+                (0..self.listeners.len()).for_each(|at| self.accept(at));
+            }
+            self.send();
+            if self.has_ended() {
+                self.publish();
+                return Ok(());
+            }
+            self.wake_others();
+            let until_ns = if self.state.mailboxes[self.core].may_sleep() { due_ns } else { 0 };
+            let reaped = self.net.reap(Wait { until_ns, completions: 1 }, &mut completions);
+            self.state.mailboxes[self.core].is_awake();
+            reaped.map_err(|error| format!("the ring of core {} failed - {error}", self.core))?;
+            self.now_ns = self.net.now();
+            self.has_changed |= !completions.is_empty();
+            for completion in completions.drain(..) {
+                match completion {
+                    Completion::Block(completion) => self.on_block(completion),
+                    Completion::Net(event) => self.on_event(event),
+                }
+                self.carry_on();
+            }
+        }
+    }
+
+    fn on_message(&mut self, message: Message) {
+        self.has_changed = true;
+        match message {
+            Message::Accepted(socket) => _ = self.connect(socket, Role::Client),
+            Message::Linked { node, socket, link } => {
+                let at = self.connect(socket, Role::Outbound(node));
+                self.greet(at, link);
+            }
+            Message::Transaction { from, number, namespace, transaction } => {
+                self.execute_for(from, number, namespace, transaction);
+            }
+            Message::Reply { number, reply } => self.complete(number, reply),
+            Message::Stop => _ = self.stops_ns.get_or_insert(self.now_ns),
+        }
+        self.carry_on();
+    }
+
+    fn on_block(&mut self, completion: op::Completion) {
+        let of = self.stores.iter_mut().find(|(_, tokens)| tokens.contains(&completion.token));
+        if let Some((store, _)) = of {
+            store.on_completion(completion, &mut RingDisk(&mut self.net), &mut self.replies);
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let Event { token, outcome, op, .. } = event;
+        let number = token - self.first_token;
+        let listeners = self.listeners.len() as u32;
+        if number < listeners {
+            match outcome {
+                Outcome::Accepted(socket) => self.deal(socket),
+                Outcome::Errno(errno) if op.is_some() => {
+                    let error = std::io::Error::from_raw_os_error(errno);
+                    let what = sys::remedy(&error, "");
+                    self.state.log(format!("cannot accept a connection - {error}; {what}"));
+                    self.resting.push((number as usize, self.now_ns + REST_NS));
+                    return;
+                }
+                _ => {}
+            }
+            if op.is_some() {
+                self.accept(number as usize);
+            }
+            return;
+        }
+        let (at, what) = ((number - listeners) / TOKENS_EACH, (number - listeners) % TOKENS_EACH);
+        let ended = op.is_some();
+        match (what, outcome, op) {
+            (RECEIVE, outcome, _) => self.on_received(at, outcome, ended),
+            (SEND, outcome, Some(Op::Send { bytes, .. })) => self.on_sent(at, &outcome, bytes),
+            _ => self.on_cancelled(at),
+        }
+    }
+
+    fn token(&self, connection: u32, what: u32) -> u32 {
+        self.first_token + self.listeners.len() as u32 + connection * TOKENS_EACH + what
+    }
+
+    fn accept(&mut self, at: usize) {
+        let (token, listener) = (self.first_token + at as u32, self.listeners[at].clone());
+        self.net.submit(Op::Accept { token, listener });
+    }
+
+    /// Gives a connection to the core whose turn it is, if there may be one more.
+    fn deal(&mut self, socket: TcpStream) {
+        let state = self.state.clone();
+        if self.stops_ns.is_some() || state.connections.load(Ordering::Relaxed) >= state.setup.limits.connections {
+            self.report.reaped += 1;
+            return;
+        }
+        state.connections.fetch_add(1, Ordering::Relaxed);
+        let to = self.dealt;
+        self.dealt = (to + 1) % state.mailboxes.len();
+        if to == self.core {
+            let _at = self.connect(socket, Role::Client);
+        } else {
+            self.mail(to, Message::Accepted(socket));
+        }
+    }
+
+    fn mail(&mut self, to: usize, message: Message) {
+        self.state.mailboxes[to].push(message);
+        self.mailed[to] = true;
+    }
+
+    fn wake_others(&mut self) {
+        for (to, mailed) in self.mailed.iter_mut().enumerate().filter(|(_, mailed)| **mailed) {
+            *mailed = false;
+            self.state.mailboxes[to].wake();
+        }
+    }
+
+    /// Does what is due. When to be asked again.
+    fn poll(&mut self) -> u64 {
+        let mut due_ns = u64::MAX;
+        let mut ready = true;
+        for (store, _) in &mut self.stores {
+            due_ns = due_ns.min(store.poll(&mut RingDisk(&mut self.net), &mut self.replies));
+            ready &= store.is_ready();
+        }
+        if ready && !self.is_ready {
+            self.is_ready = true;
+            self.publish();
+            if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
+                // The listeners' core waits for this.
+                self.mailed[0] = true;
+            }
+        }
+        for at in 0..self.stores.len() {
+            while let Some(remark) = self.stores[at].0.take_remark() {
+                self.state.log(format!("{{{}}} {remark}", self.state.setup.parts[at].namespace.name));
+            }
+        }
+        for (at, _) in self.resting.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>() {
+            self.accept(at);
+        }
+        due_ns = self.resting.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
+        let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
+        if self.swept_ns + SWEEP_NS <= self.now_ns {
+            self.swept_ns = self.now_ns;
+            self.sweep();
+        }
+        if self.has_changed {
+            match self.reported_ns + REPORT_NS {
+                at_ns if at_ns <= self.now_ns => self.publish(),
+                at_ns => due_ns = due_ns.min(at_ns),
+            }
+        }
+        if busy { due_ns.min(self.now_ns + SWEEP_NS) } else { due_ns }
+    }
+
+    fn publish(&mut self) {
+        self.reported_ns = self.now_ns;
+        self.has_changed = false;
+        self.report.statistics.clear();
+        self.report.statistics.extend(self.stores.iter().map(|(store, _)| store.statistics().clone()));
+        self.report.connections = self.connections.len();
+        self.report.in_progress = self.pending.len();
+        self.state.reports[self.core].lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.report);
+    }
+
+    /// Counts bytes that may have to be held, and now and then looks how many are: the connections that hold most end first.
+    fn moved(&mut self, bytes: usize) {
+        self.moved_bytes += bytes;
+        let limit = self.state.setup.limits.memory_bytes / self.state.mailboxes.len();
+        if self.moved_bytes < limit / 16 {
+            return;
+        }
+        self.moved_bytes = 0;
+        let mut held: usize = self.connections.iter().map(|(_, connection)| connection.held()).sum();
+        while held > limit {
+            let Some((_, most)) = self.connections.iter().max_by_key(|(_, connection)| connection.held()) else {
+                return;
+            };
+            let bytes = most.held();
+            most.end();
+            // What the kernel sends stays until it has ended.
+            held -= bytes;
+            self.report.reaped += 1;
+            if bytes == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Ends connections and transactions that have taken too long.
+    fn sweep(&mut self) {
+        self.time_out();
+        let limits = &self.state.setup.limits;
+        let (idle_ns, stalled_ns) = (limits.idle_ms * MS, limits.stalled_ms * MS);
+        let now_ns = self.now_ns;
+        let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
+        let mut reaped = 0;
+        for (_, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
+            let stalls = connection.half_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
+                || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));
+            let idles = connection.role == Role::Client && connection.is_idle() && late(connection.arrived_ns, idle_ns);
+            if stalls || idles {
+                reaped += 1;
+                connection.end();
+            }
+        }
+        self.report.reaped += reaped;
+    }
+
+    /// Whether it was told to stop, and nothing is left to do.
+    fn has_ended(&mut self) -> bool {
+        let Some(since_ns) = self.stops_ns else { return false };
+        let parting = self.now_ns.saturating_sub(since_ns) < PARTING_NS;
+        let answered = self.pending.len() == 0 && self.connections.iter().all(|(_, of)| of.ended || of.is_idle());
+        if !self.is_quiet && (answered || !parting) {
+            self.is_quiet = true;
+            if self.state.quiet.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
+                self.mailed.fill(true);
+            }
+        }
+        let all_quiet = self.state.quiet.load(Ordering::Acquire) >= self.state.mailboxes.len();
+        if !all_quiet && !self.state.has_failed.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut idle = true;
+        // One that still reads what is there has written nothing.
+        for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
+            store.flush(&mut RingDisk(&mut self.net));
+            idle &= store.is_idle();
+        }
+        idle
+    }
+}

@@ -1,0 +1,271 @@
+//! Transactions under way: who asked, where they are carried out, who must have them before they are answered.
+
+use super::super::cluster::Said;
+use super::super::connection::UNSENT_BYTES_MAX;
+use super::{Message, RingDisk, Shard};
+use crate::wire::{Keyed, Kind, Request, frame, reply};
+use crate::{Digest, Reply, ResultCode, Transaction, Work, partition};
+
+/// Keys of a batch that are under way at once.
+const BATCH_IN_FLIGHT_MAX: usize = 64;
+
+/// Bytes of a batch's reply that go out before the rest is there.
+const BATCH_PART_BYTES: usize = 64 << 10;
+
+/// Bytes that may wait to be sent to a node before writes are refused.
+const LINK_BYTES_MAX: usize = 8 << 20;
+
+/// Stands for nobody's number.
+const NO_ANSWER: u64 = u64::MAX;
+
+/// Who asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A client.
+    Single { connection: u32, serial: u32, request: u64 },
+    /// A client, for one key of many.
+    Batch { batch: u32, index: u32 },
+    /// Another core, by its number.
+    Core { core: usize, number: u32 },
+    /// Another node, by its number.
+    Node { connection: u32, serial: u32, number: u64 },
+    /// Somebody who does not wait any more.
+    Nobody,
+}
+
+/// A transaction that is not answered.
+#[derive(Debug)]
+pub(super) struct Pending {
+    origin: Origin,
+    namespace: u16,
+    digest: Digest,
+    deadline_ns: u64,
+    /// The node that must have what is written.
+    replica: Option<usize>,
+    /// What to answer when it has.
+    reply: Option<Reply>,
+}
+
+impl Pending {
+    pub(super) fn waits_for(&self, node: usize) -> bool {
+        self.replica == Some(node) && self.reply.is_some()
+    }
+}
+
+/// A batch that is not answered.
+#[derive(Debug)]
+pub(super) struct Batch {
+    connection: u32,
+    serial: u32,
+    request: u64,
+    rest: std::vec::IntoIter<Keyed>,
+    in_flight: usize,
+    deadline_ns: u64,
+    /// A frame, begun at its first byte.
+    out: Vec<u8>,
+}
+
+impl Batch {
+    pub(super) fn new(connection: u32, serial: u32, request: u64, requests: Vec<Keyed>, deadline_ns: u64) -> Self {
+        let mut out = Vec::new();
+        frame::begin(&mut out, Kind::Message);
+        Self { connection, serial, request, rest: requests.into_iter(), in_flight: 0, deadline_ns, out }
+    }
+}
+
+impl Shard {
+    /// Begins a transaction, here or on the core that has its partition.
+    pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
+        let Request { namespace, transaction } = request;
+        let (digest, namespace) = (transaction.digest, namespace as u16);
+        let number =
+            self.pending.insert(Pending { origin, namespace, digest, deadline_ns, replica: None, reply: None });
+        let partition = partition(&digest);
+        let is_image = matches!(transaction.work, Work::Image(_));
+        if !is_image && !self.state.setup.cluster.has(partition, 0) {
+            return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
+        }
+        let to = usize::from(partition) % self.state.mailboxes.len();
+        if to == self.core {
+            self.execute(number, namespace, transaction);
+        } else {
+            self.mail(to, Message::Transaction { from: self.core, number, namespace, transaction });
+        }
+    }
+
+    /// Carries out a transaction of another core's client.
+    pub(super) fn execute_for(&mut self, core: usize, number: u32, namespace: u16, transaction: Transaction) {
+        let (origin, digest) = (Origin::Core { core, number }, transaction.digest);
+        let pending = Pending { origin, namespace, digest, deadline_ns: u64::MAX, replica: None, reply: None };
+        let number = self.pending.insert(pending);
+        self.execute(number, namespace, transaction);
+    }
+
+    fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction) {
+        let image = match &mut transaction.work {
+            Work::Write(write) => Some(&mut write.image),
+            Work::Delete(delete) => Some(&mut delete.image),
+            _ => None,
+        };
+        let is_replicated = self.state.setup.parts[usize::from(namespace)].replication_factor > 1;
+        if let Some(image) = image.filter(|_| is_replicated)
+            && let Some(node) = self.state.setup.cluster.replica(partition(&transaction.digest))
+        {
+            let link = self.links[node].and_then(|link| self.connections.get(link));
+            let refusal = match link {
+                None => Some(ResultCode::UNAVAILABLE),
+                Some(link) => (link.unsent() > LINK_BYTES_MAX).then_some(ResultCode::DEVICE_OVERLOAD),
+            };
+            if let Some(refusal) = refusal {
+                return self.replies.push((number.into(), Reply::of(refusal)));
+            }
+            *image = true;
+            if let Some(pending) = self.pending.get(number) {
+                pending.replica = Some(node);
+            }
+        }
+        let (store, _) = &mut self.stores[usize::from(namespace)];
+        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
+    }
+
+    /// Goes on with all that the stores have answered.
+    pub(super) fn carry_on(&mut self) {
+        while !self.replies.is_empty() {
+            let mut replies = std::mem::take(&mut self.replies);
+            replies.drain(..).for_each(|(number, reply)| self.stored(number as u32, reply));
+            if self.replies.is_empty() {
+                self.replies = replies;
+            }
+        }
+    }
+
+    /// A store has answered: what was written goes to its replica first.
+    fn stored(&mut self, number: u32, mut reply: Reply) {
+        let Some(pending) = self.pending.get(number) else { return };
+        if let (Some(node), Some(image)) = (pending.replica, reply.image.take()) {
+            let (namespace, digest) = (pending.namespace, pending.digest);
+            let asynchronous = self.state.setup.parts[usize::from(namespace)].answers_before_replica;
+            let answer = if asynchronous { NO_ANSWER } else { number.into() };
+            let is_sent = self.send_image(node, answer, namespace, digest, &image);
+            if !is_sent {
+                reply = Reply::of(ResultCode::TIMEOUT);
+            } else if !asynchronous && let Some(pending) = self.pending.get(number) {
+                pending.reply = Some(reply);
+                return;
+            }
+        }
+        self.complete(number, reply);
+    }
+
+    /// The replica has it, or cannot.
+    pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
+        let Ok(number) = u32::try_from(number) else { return };
+        let Some(mut reply) = self.pending.get(number).and_then(|pending| pending.reply.take()) else { return };
+        self.report.images += 1;
+        if result != ResultCode::OK {
+            reply = Reply::of(result);
+        }
+        self.complete(number, reply);
+    }
+
+    /// Answers a transaction.
+    pub(super) fn complete(&mut self, number: u32, reply: Reply) {
+        let Some(pending) = self.pending.remove(number) else { return };
+        self.answer(pending.origin, reply);
+    }
+
+    fn answer(&mut self, origin: Origin, reply: Reply) {
+        match origin {
+            Origin::Single { connection: at, serial, request } => {
+                self.report.transactions += 1;
+                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                    connection.answer(request, |out| reply::put(out, &reply));
+                    self.list(at);
+                    self.moved(reply.ops.len());
+                }
+            }
+            Origin::Batch { batch: at, index } => {
+                self.report.transactions += 1;
+                if let Some(batch) = self.batches.get(at) {
+                    batch.in_flight -= 1;
+                    reply::put_entry(&mut batch.out, index, &reply);
+                    self.pump(at);
+                }
+            }
+            Origin::Core { core, number } => self.mail(core, Message::Reply { number, reply }),
+            Origin::Node { connection: at, serial, number } => {
+                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                    if number != NO_ANSWER {
+                        Said::Done { number, result: reply.result }.put(connection.out());
+                    }
+                    self.list(at);
+                }
+            }
+            Origin::Nobody => {}
+        }
+    }
+
+    /// Answers those whose client waits no longer. They stay under way.
+    pub(super) fn time_out(&mut self) {
+        let now_ns = self.now_ns;
+        let late = |(_, pending): (u32, &mut Pending)| {
+            let is_late = pending.deadline_ns <= now_ns && pending.origin != Origin::Nobody;
+            is_late.then(|| std::mem::replace(&mut pending.origin, Origin::Nobody))
+        };
+        for origin in self.pending.iter().filter_map(late).collect::<Vec<_>>() {
+            self.report.timeouts += 1;
+            self.answer(origin, Reply::of(ResultCode::TIMEOUT));
+        }
+        self.carry_on();
+    }
+
+    /// Begins as many keys of a batch as may be under way, and hands out what there is of its reply.
+    pub(super) fn pump(&mut self, at: u32) {
+        loop {
+            let Some(batch) = self.batches.get(at) else { return };
+            let connection = self.connections.get(batch.connection);
+            let Some(connection) = connection.filter(|of| of.serial == batch.serial && !of.ended) else {
+                batch.rest = Vec::new().into_iter();
+                if batch.in_flight == 0 {
+                    self.batches.remove(at);
+                }
+                return;
+            };
+            if !connection.is_first(batch.request) {
+                // The replies before it are sent first, and then it is asked again.
+                return;
+            }
+            if batch.out.len() >= BATCH_PART_BYTES {
+                frame::end(&mut batch.out, 0);
+                connection.out().append(&mut batch.out);
+                frame::begin(&mut batch.out, Kind::Message);
+                let connection = batch.connection;
+                self.list(connection);
+                continue;
+            }
+            let unread = batch.out.len() + connection.unsent();
+            if batch.in_flight == BATCH_IN_FLIGHT_MAX || unread >= UNSENT_BYTES_MAX {
+                return;
+            }
+            match batch.rest.next() {
+                Some(Keyed { index, request: Ok(request) }) => {
+                    batch.in_flight += 1;
+                    let deadline_ns = batch.deadline_ns;
+                    self.start(Origin::Batch { batch: at, index }, request, deadline_ns);
+                }
+                Some(Keyed { index, request: Err(code) }) => reply::put_entry(&mut batch.out, index, &Reply::of(code)),
+                None if batch.in_flight > 0 => return,
+                None => {
+                    let Some(Batch { connection: to, request, mut out, .. }) = self.batches.remove(at) else { return };
+                    reply::put_last(&mut out, ResultCode::OK);
+                    frame::end(&mut out, 0);
+                    if let Some(connection) = self.connections.get(to) {
+                        connection.batches.pop_front();
+                        connection.answer(request, |replies| replies.append(&mut out));
+                    }
+                    return self.list(to);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+use super::*;
+use crate::ops::{self, Entry, operation, particle};
+use crate::wire::message::{self, Header, field, info1, info2, info3};
+use crate::wire::{Kind, frame};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// A server of namespace "test", in memory.
+struct Bench {
+    server: Option<Server>,
+    address: SocketAddr,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Bench {
+    fn new(cores: u16, limits: Limits) -> Option<Self> {
+        let listener = listener();
+        let port = listener.local_addr().unwrap().port();
+        Self::on(listener, cores, limits, Cluster::new(vec![Node::new("127.0.0.1", port)], 0))
+    }
+
+    fn on(listener: TcpListener, cores: u16, limits: Limits, cluster: Cluster) -> Option<Self> {
+        let address = listener.local_addr().unwrap();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = lines.clone();
+        let replication_factor = cluster.nodes().len() as u8;
+        let setup = Setup {
+            cores,
+            parts: vec![Part {
+                namespace: Namespace::new("test"),
+                devices: Vec::new(),
+                replication_factor,
+                answers_before_replica: false,
+            }],
+            listeners: vec![listener],
+            limits,
+            cluster,
+            info: Box::new(|_, body, out| out.extend(body.iter().rev())),
+            log: Box::new(move |line| log.lock().unwrap().push(line)),
+        };
+        match Server::start(setup) {
+            Ok(server) => {
+                assert!(server.wait_ready(LIMIT));
+                Some(Self { server: Some(server), address, lines })
+            }
+            Err(error) => {
+                println!("skipped: no io_uring with sockets: {error}");
+                None
+            }
+        }
+    }
+
+    fn client(&self) -> Client {
+        let socket = TcpStream::connect(self.address).unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        Client(socket)
+    }
+
+    fn sum(&self, of: impl Fn(&Report) -> u64) -> u64 {
+        self.server.as_ref().unwrap().state().reports().map(|report| of(&report)).sum()
+    }
+
+    /// Waits until it is so.
+    fn until(&self, what: &str, mut is: impl FnMut(&Self) -> bool) {
+        let begin = Instant::now();
+        while !is(self) {
+            assert!(begin.elapsed() < LIMIT, "{what}: {:?}", self.lines.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn stop(mut self) {
+        self.server.take().unwrap().stop().unwrap();
+    }
+}
+
+struct Client(TcpStream);
+
+impl Client {
+    fn reply(&mut self) -> io::Result<(Kind, Vec<u8>)> {
+        let mut header = [0; frame::HEADER_BYTES];
+        self.0.read_exact(&mut header)?;
+        let (kind, len) = frame::header(header, 1 << 30).unwrap();
+        let mut body = vec![0; len];
+        self.0.read_exact(&mut body)?;
+        Ok((kind, body))
+    }
+
+    /// Result, generation and the first value of the next reply.
+    fn result(&mut self) -> (u8, u32, Vec<u8>) {
+        let (kind, body) = self.reply().unwrap();
+        assert_eq!(kind, Kind::Message);
+        let mut rest = &body[..];
+        let header = Header::take(&mut rest).unwrap();
+        (header.result, header.generation, ops::entries(rest).next().map_or(Vec::new(), |op| op.value.to_vec()))
+    }
+
+    /// Whether the server has closed it.
+    fn is_closed(&mut self) -> bool {
+        match self.0.read(&mut [0; 64]) {
+            Ok(0) => true,
+            Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+            Ok(_) => false,
+        }
+    }
+
+    fn ask(&mut self, frames: &[u8]) -> (u8, u32, Vec<u8>) {
+        self.0.write_all(frames).unwrap();
+        self.result()
+    }
+}
+
+fn digest_of(key: u32) -> crate::Digest {
+    crate::digest(b"set", particle::INTEGER, &u64::from(key).to_be_bytes())
+}
+
+fn message(info: [u8; 4], key: u32, bins: &[Entry<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let begin = frame::begin(&mut out, Kind::Message);
+    Header { info, timeout: 1000, fields: 3, ops: bins.len() as u16, ..Header::default() }.put(&mut out);
+    message::put_field(&mut out, field::NAMESPACE, b"test");
+    message::put_field(&mut out, field::SET, b"set");
+    message::put_field(&mut out, field::DIGEST, &digest_of(key));
+    bins.iter().for_each(|bin| ops::put(&mut out, bin));
+    frame::end(&mut out, begin);
+    out
+}
+
+fn put(key: u32, value: &[u8]) -> Vec<u8> {
+    let bin = Entry { operation: operation::WRITE, particle: particle::BLOB, name: b"b", value };
+    message([0, info2::WRITE, 0, 0], key, &[bin])
+}
+
+fn get(key: u32) -> Vec<u8> {
+    message([info1::READ | info1::GET_ALL, 0, 0, 0], key, &[])
+}
+
+fn info(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let begin = frame::begin(&mut out, Kind::Info);
+    out.extend_from_slice(body);
+    frame::end(&mut out, begin);
+    out
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record() {
+    let Some(bench) = Bench::new(3, Limits::default()) else { return };
+    let mut client = bench.client();
+    let mut frames = Vec::new();
+    for key in 0..2_000 {
+        frames.extend(put(key, &key.to_be_bytes()));
+        frames.extend(get(key));
+        frames.extend(info(&key.to_be_bytes()));
+    }
+    let mut writer = client.0.try_clone().unwrap();
+    let thread = std::thread::spawn(move || writer.write_all(&frames).unwrap());
+    for key in 0..2_000_u32 {
+        assert_eq!(client.result(), (0, 1, Vec::new()));
+        assert_eq!(client.result(), (0, 1, key.to_be_bytes().to_vec()));
+        assert_eq!(client.reply().unwrap(), (Kind::Info, key.to_be_bytes().into_iter().rev().collect()));
+    }
+    thread.join().unwrap();
+    assert_eq!(client.ask(&get(2_000)).0, 2, "not found");
+    let objects = |report: &Report| report.statistics.iter().map(|of| of.objects).sum();
+    bench.until("all are counted", |bench| bench.sum(objects) == 2_000 && bench.sum(|of| of.transactions) == 4_001);
+    bench.stop();
+}
+
+#[test]
+fn a_frame_may_come_in_any_pieces() {
+    let Some(bench) = Bench::new(2, Limits::default()) else { return };
+    let mut client = bench.client();
+    let frames = [put(1, &[7; 300]), get(1)].concat();
+    for byte in &frames {
+        client.0.write_all(&[*byte]).unwrap();
+    }
+    assert_eq!((client.result(), client.result()), ((0, 1, Vec::new()), (0, 1, vec![7; 300])));
+    // Larger than a buffer of the ring, and the next request begins in the same piece.
+    let large = vec![9; 1_000_000];
+    client.0.write_all(&[put(2, &large), get(2), get(1)].concat()).unwrap();
+    assert_eq!(client.result(), (0, 1, Vec::new()));
+    assert_eq!(client.result(), (0, 1, large));
+    assert_eq!(client.result().2, [7; 300]);
+}
+
+#[test]
+fn what_is_no_frame_closes_its_connection_and_no_other() {
+    let Some(bench) = Bench::new(2, Limits { frame_bytes: 1 << 20, ..Limits::default() }) else { return };
+    let mut good = bench.client();
+    assert_eq!(good.ask(&put(1, b"x")), (0, 1, Vec::new()));
+    let mut cut = put(1, b"y");
+    cut[8] = 1;
+    let wrong = [
+        b"GET / HTTP/1.0\r\n\r\n".to_vec(),
+        vec![2, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+        vec![2, 3, 0, 0, 0, 0x20, 0, 0],
+        vec![2, 9, 0, 0, 0, 0, 0, 1, 0],
+        cut,
+        vec![cluster::MAGIC; 64],
+    ];
+    for (at, bytes) in (1..).zip(&wrong) {
+        let mut bad = bench.client();
+        bad.0.write_all(bytes).unwrap();
+        assert!(bad.is_closed(), "{bytes:?}");
+        bench.until("it is counted", |bench| bench.sum(|of| of.malformed) == at);
+    }
+    assert_eq!(good.ask(&get(1)), (0, 1, b"x".to_vec()));
+    // What is merely not done has its answer: a login.
+    good.0.write_all(&[2, 2, 0, 0, 0, 0, 0, 0]).unwrap();
+    assert_eq!(good.reply().unwrap().0, Kind::Security);
+    let mut other = put(3, b"z");
+    let at = other.windows(4).position(|bytes| bytes == b"test").unwrap();
+    other[at..at + 4].copy_from_slice(b"none");
+    assert_eq!(good.ask(&other).0, 20, "no such namespace");
+}
+
+#[test]
+fn half_a_frame_and_silence_are_not_waited_for() {
+    let limits = Limits { idle_ms: 300, stalled_ms: 300, ..Limits::default() };
+    let Some(bench) = Bench::new(1, limits) else { return };
+    let (mut half, mut silent) = (bench.client(), bench.client());
+    half.0.write_all(&put(1, b"x")[..20]).unwrap();
+    assert!(half.is_closed() && silent.is_closed());
+    bench.until("both are counted", |bench| bench.sum(|of| of.reaped) == 2);
+    let mut client = bench.client();
+    assert_eq!(client.ask(&put(1, b"x")), (0, 1, Vec::new()));
+}
+
+#[test]
+fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
+    let Some(bench) = Bench::new(2, Limits::default()) else { return };
+    let mut good = bench.client();
+    assert_eq!(good.ask(&put(1, &[5; 20_000])).0, 0);
+    let mut greedy = bench.client();
+    greedy.0.set_nonblocking(true).unwrap();
+    // Each request of 60 bytes asks for 100,000: what is taken of them is bounded, and so the kernel takes no more.
+    let requests = get(1).repeat(200);
+    let (mut asked, mut full) = (0, Instant::now());
+    while full.elapsed() < Duration::from_millis(300) {
+        match greedy.0.write(&requests[asked % requests.len()..]) {
+            Ok(bytes) => (asked, full) = (asked + bytes, Instant::now()),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+    assert_eq!(good.ask(&get(1)).2.len(), 20_000);
+    // 1 MiB and what waits, the kernel's buffers of the socket, and nothing like what was asked for.
+    let answered = bench.sum(|of| of.transactions) as usize * 20_000;
+    assert!(answered < 50 << 20 && answered < asked / get(1).len() * 20_000, "{answered}");
+    // Who reads then gets all that was asked for.
+    greedy.0.set_nonblocking(false).unwrap();
+    let rest = asked.next_multiple_of(get(1).len()) - asked;
+    let mut writer = greedy.0.try_clone().unwrap();
+    let torn = get(1)[get(1).len() - rest..].to_vec();
+    let thread = std::thread::spawn(move || writer.write_all(&torn).unwrap());
+    for _ in 0..(asked + rest) / get(1).len() {
+        assert_eq!(greedy.result().2.len(), 20_000);
+    }
+    thread.join().unwrap();
+    assert_eq!(good.ask(&get(1)).2.len(), 20_000);
+}
+
+#[test]
+fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
+    let Some(bench) = Bench::new(2, Limits { memory_bytes: 16 << 20, ..Limits::default() }) else { return };
+    let mut good = bench.client();
+    let mut greedy: Vec<_> = (0..10).map(|_| bench.client()).collect();
+    let part = [&[2, 3, 0, 0, 3, 0, 0, 0][..], &[22; 6 << 20]].concat();
+    // 60 MB of frames of 48 MiB; who is closed meanwhile cannot send all.
+    greedy.iter_mut().for_each(|client| _ = client.0.write_all(&part));
+    bench.until("those that hold most are closed", |bench| (6..10).contains(&bench.sum(|of| of.reaped)));
+    assert_eq!(good.ask(&put(1, b"x")), (0, 1, Vec::new()));
+}
+
+#[test]
+fn who_sends_no_more_still_gets_what_was_asked_for() {
+    let Some(bench) = Bench::new(2, Limits::default()) else { return };
+    let mut client = bench.client();
+    client.0.write_all(&[put(1, &[7; 500_000]), get(1), get(1)].concat()).unwrap();
+    client.0.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(client.result().0, 0);
+    (0..2).for_each(|_| assert_eq!(client.result().2, [7; 500_000]));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
+    let files = sys::process::raise_open_files().unwrap();
+    // Each has two ends here; 10,000 where so many files may be open.
+    let count = 10_000.min((files as usize).saturating_sub(500) / 2);
+    if count < 10_000 {
+        println!("skipped: 10,000 connections (only {count}: the limit of open files is {files})");
+    }
+    let Some(bench) = Bench::new(2, Limits { connections: count, ..Limits::default() }) else { return };
+    let mut clients: Vec<_> = (0..count).map(|_| bench.client()).collect();
+    for (key, client) in (0..).zip(&mut clients) {
+        client.0.write_all(&put(key, b"x")).unwrap();
+    }
+    for client in &mut clients {
+        assert_eq!(client.result(), (0, 1, Vec::new()));
+    }
+    assert_eq!(bench.server.as_ref().unwrap().state().connections(), count);
+    assert!(bench.client().is_closed());
+    clients.truncate(10);
+    bench.until("they are gone", |bench| bench.server.as_ref().unwrap().state().connections() == 10);
+    assert_eq!(bench.client().ask(&get(7)), (0, 1, b"x".to_vec()));
+}
+
+/// A batch of reads of `keys`.
+fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
+    let mut body = (keys.len() as u32).to_be_bytes().to_vec();
+    body.push(0);
+    for (index, key) in (0..).zip(keys) {
+        body.extend_from_slice(&u32::to_be_bytes(index));
+        body.extend_from_slice(&digest_of(key));
+        if index > 0 {
+            body.push(1);
+            continue;
+        }
+        body.extend_from_slice(&[0, info1::READ | info1::GET_ALL, 0, 2, 0, 0]);
+        message::put_field(&mut body, field::NAMESPACE, b"test");
+        message::put_field(&mut body, field::SET, b"set");
+    }
+    let mut out = Vec::new();
+    let begin = frame::begin(&mut out, Kind::Message);
+    Header { info: [info1::READ | info1::BATCH, 0, 0, 0], fields: 1, ..Header::default() }.put(&mut out);
+    message::put_field(&mut out, field::BATCH, &body);
+    frame::end(&mut out, begin);
+    out
+}
+
+#[test]
+fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
+    let Some(bench) = Bench::new(3, Limits::default()) else { return };
+    let mut client = bench.client();
+    for key in 0..500 {
+        assert_eq!(client.ask(&put(key, &vec![key as u8; 10_000])).0, 0);
+    }
+    // 5 MB, twice: more than is gathered for a client that does not read.
+    client.0.write_all(&[get(0), batch(0..501), batch(0..501), get(1)].concat()).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(client.result().2.len(), 10_000);
+    for _ in 0..2 {
+        let (mut found, mut missing, mut frames) = (Vec::new(), 0, 0);
+        'frames: loop {
+            let body = client.reply().unwrap().1;
+            frames += 1;
+            let mut rest = &body[..];
+            while !rest.is_empty() {
+                let header = Header::take(&mut rest).unwrap();
+                if header.info[2] & info3::LAST != 0 {
+                    assert!(rest.is_empty());
+                    break 'frames;
+                }
+                missing += usize::from(header.result == 2);
+                for _ in 0..header.ops {
+                    let value = ops::take(&mut rest).unwrap().value;
+                    assert_eq!(value, vec![header.timeout as u8; 10_000]);
+                    found.push(header.timeout);
+                }
+            }
+        }
+        found.sort_unstable();
+        assert_eq!((found, missing), ((0..500).collect(), 1));
+        assert!(frames > 1);
+    }
+    assert_eq!(client.result().2, vec![1; 10_000]);
+}
+
+#[test]
+fn the_end_answers_what_was_asked_and_leaves_the_port() {
+    let Some(bench) = Bench::new(2, Limits::default()) else { return };
+    let (mut client, address) = (bench.client(), bench.address);
+    assert_eq!(client.ask(&put(1, b"x")), (0, 1, Vec::new()));
+    bench.stop();
+    assert!(client.is_closed());
+    drop(client);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
+    let listeners = [listener(), listener()];
+    let nodes = listeners.each_ref().map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
+    let [first, second] = listeners;
+    let cluster = |own| Cluster::new(nodes.clone(), own);
+    let Some(a) = Bench::on(first, 2, Limits::default(), cluster(0)) else { return };
+    let b = Bench::on(second, 3, Limits::default(), cluster(1)).unwrap();
+    let is_linked = |of: &Bench| of.lines.lock().unwrap().iter().any(|line| line.ends_with("is there"));
+    a.until("linked", is_linked);
+    b.until("linked", is_linked);
+    let (mut to_a, mut to_b) = (a.client(), b.client());
+    let mut masters = [0, 0];
+    for key in 0..200 {
+        let a_has = cluster(0).has(crate::partition(&digest_of(key)), 0);
+        let [master, other] = if a_has { [&mut to_a, &mut to_b] } else { [&mut to_b, &mut to_a] };
+        assert_eq!(other.ask(&put(key, b"no")).0, 11, "not its partition");
+        masters[usize::from(a_has)] += 1;
+        let begin = Instant::now();
+        // The links of all cores stand a moment later than that of the first.
+        while master.ask(&put(key, b"x")).0 == 11 {
+            assert!(begin.elapsed() < LIMIT);
+        }
+    }
+    assert!(masters.iter().all(|count| *count > 50), "{masters:?}");
+    // A node that is gone is said; what needs it fails, what does not goes on.
+    b.stop();
+    a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.contains("is gone")));
+    let own = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
+    assert_eq!(to_a.ask(&get(own)).0, 0);
+    a.until("writes fail", |_| to_a.ask(&put(own, b"y")).0 == 11);
+}
