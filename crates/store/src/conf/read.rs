@@ -4,7 +4,7 @@ use super::blocks::{self, Directive, FILE_BYTES_MAX};
 use super::values::{bytes, flag, number, seconds, text};
 use super::{Config, Level, Log, NamespaceConfig, Parsed, Problem, Problems};
 use crate::Namespace;
-use results::units::quoted;
+use results::units::{printable, quoted};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -169,7 +169,7 @@ impl Reader {
             if !repeated.contains(&directive.name)
                 && let Some(first) = seen.insert(directive.name, directive.line)
             {
-                let text = format!("{} is there already, in line {first}", directive.name);
+                let text = format!("{} is there already, in line {first}", printable(directive.name));
                 self.problems.add(directive.line, text);
                 continue;
             }

@@ -131,6 +131,7 @@ fn hostile_files_are_refused_in_one_harmless_line() {
         problems("service {\n\u{1b}[2J\u{7} 1\n}\n").lines().next().unwrap(),
         r#"line 2: "\u001b[2J\u0007" is not known in service"#
     );
+    assert_eq!(problems("\u{1b}\n\u{1b}\n").lines().nth(1).unwrap(), r"line 2: \u001b is there already, in line 1");
     assert_eq!(parse(b"a\n\xff").unwrap_err().to_string(), "line 2: it is no text in UTF-8");
     let long = vec![b'a'; (1 << 20) + 1];
     assert!(parse(&long).unwrap_err().to_string().ends_with("bytes are no configuration: at most 1048576 are read"));

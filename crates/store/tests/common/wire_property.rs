@@ -1,0 +1,131 @@
+//! What must hold of everything that a client may send, whatever its bytes are.
+//!
+//! Shared by the fuzz target and its stand-in on stable Rust.
+
+use store::conf;
+use store::observe::{Counts, Facts, Node};
+use store::wire::frame::{self, Kind};
+use store::wire::message::{Header, info3};
+use store::wire::{Command, Fault, Limits, info, parse, reply};
+use store::{Reply, ResultCode, Work, ops};
+
+/// Longest body, and what a batch may ask for.
+const BODY_BYTES_MAX: usize = 1 << 16;
+const LIMITS: Limits = Limits { batch_requests: 100, batch_bytes: 1 << 12 };
+
+/// Takes frames off `bytes` as a server does, and answers each. Whether there was a message that it would carry out.
+pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
+    let facts = facts();
+    let mut is_valid = false;
+    while let Ok(Some((kind, body))) = frame::take(&mut bytes, BODY_BYTES_MAX) {
+        let mut out = Vec::new();
+        match kind {
+            Kind::Info => {
+                info::put(&mut out, body, &facts);
+                let names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).count();
+                let lines = out.iter().filter(|byte| **byte == b'\n').count();
+                assert!(names == 0 && lines > 0 || lines == names, "{names} names, {lines} lines");
+            }
+            Kind::Message => is_valid |= assert_message(body, &mut out),
+            kind => reply::put_unsupported(&mut out, kind),
+        }
+        assert_frames(&out);
+    }
+    is_valid
+}
+
+fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
+    match parse(body, LIMITS, |name| (name == b"test").then_some(0)) {
+        Ok(Command::Single(single)) => {
+            assert_work(&single.request.transaction.work);
+            reply::put(out, &Reply::of(ResultCode::OK));
+        }
+        Ok(Command::Batch(batch)) => {
+            assert!((1..=LIMITS.batch_requests as usize).contains(&batch.requests.len()));
+            let begin = frame::begin(out, Kind::Message);
+            let mut copied = 0;
+            for keyed in &batch.requests {
+                let result = match &keyed.request {
+                    Ok(request) => {
+                        copied += assert_work(&request.transaction.work);
+                        ResultCode::OK
+                    }
+                    Err(code) => *code,
+                };
+                reply::put_entry(out, keyed.index, &Reply::of(result));
+            }
+            assert!(copied <= LIMITS.batch_bytes, "{copied} bytes of operations");
+            reply::put_last(out, ResultCode::OK);
+            frame::end(out, begin);
+        }
+        Err(Fault::Refused(code)) => {
+            reply::put_refusal(out, body, code);
+            return false;
+        }
+        Err(Fault::Malformed(why)) => {
+            assert!(!why.to_string().contains('\n'));
+            return false;
+        }
+    }
+    true
+}
+
+/// Operations that a store gets are whole, and their names fit. Returns their bytes.
+fn assert_work(work: &Work) -> usize {
+    let bytes = match work {
+        Work::Read(bytes) => bytes,
+        Work::Write(write) => &write.ops,
+        _ => return 0,
+    };
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let entry = ops::take(&mut rest).expect("a whole operation");
+        assert!(entry.name.len() <= ops::NAME_BYTES_MAX);
+    }
+    bytes.len()
+}
+
+/// What is answered can be read by whoever follows the protocol.
+fn assert_frames(mut out: &[u8]) {
+    while !out.is_empty() {
+        let (kind, mut body) = frame::take(&mut out, usize::MAX).expect("a frame").expect("all of it");
+        if kind == Kind::Message {
+            let mut last = false;
+            while !body.is_empty() {
+                assert!(!last, "nothing follows the last reply");
+                last = Header::take(&mut body).expect("a header").info[2] & info3::LAST != 0;
+            }
+        }
+    }
+}
+
+fn facts() -> Facts {
+    let text = b"namespace test {\nstorage-engine device {\ndevice /dev/x\n}\n}\n";
+    Facts {
+        config: conf::parse(text).expect("a configuration").config,
+        node: Node::alone(1, ([127, 0, 0, 1].into(), 3_000)),
+        device_bytes: vec![vec![1 << 30]],
+        uptime_sec: 1,
+        wall_ms: 1,
+        counts: Counts::default(),
+        latencies: Vec::new(),
+    }
+}
+
+/// Reads `bytes` as a configuration of the server. Whether it is one.
+pub(crate) fn assert_configuration_property(bytes: &[u8]) -> bool {
+    match conf::parse(bytes) {
+        Ok(parsed) => {
+            assert!(parsed.notes.iter().all(|note| !note.to_string().contains('\n')));
+            let namespaces = &parsed.config.namespaces;
+            assert!(!namespaces.is_empty() && namespaces.iter().all(|namespace| !namespace.devices.is_empty()));
+            true
+        }
+        Err(problems) => {
+            assert!(!problems.0.is_empty());
+            let harmless = |c: char| !c.is_control();
+            assert!(problems.0.iter().all(|problem| problem.to_string().chars().all(harmless)), "{problems}");
+            false
+        }
+    }
+}
