@@ -113,7 +113,7 @@ pub struct Log {
 pub struct NamespaceConfig {
     /// What its stores are told.
     pub settings: Namespace,
-    /// `replication-factor`: nodes that have each record, at most 2.
+    /// `replication-factor`: nodes that have each record; 2 where there are nodes and it is left out.
     pub replication_factor: u8,
     /// `write-commit-level-override master`: a write is answered before the replica has it.
     pub answers_before_replica: bool,

@@ -211,6 +211,10 @@ impl Reader {
             }
             true
         });
+        // The server's default, as far as there are nodes.
+        let copies = if self.config.nodes.is_empty() { 1 } else { 2 };
+        let left_out = self.config.namespaces.iter_mut().filter(|namespace| namespace.replication_factor == 0);
+        left_out.for_each(|namespace| namespace.replication_factor = copies);
         if self.config.namespaces.is_empty() && self.problems.0.is_empty() {
             let text =
                 "it has no namespace: give namespace NAME { with storage-engine device { and a device".to_owned();
@@ -225,7 +229,7 @@ impl Reader {
                 "cluster-name" => reader.set(&mut config.cluster_name, d, name(d, 64).map(Some)),
                 "node-id" => reader.set(&mut config.node_id, d, node_id(d).map(Some)),
                 "service-threads" => reader.set(&mut config.service_threads, d, number(d, 1..=1_024).map(Some)),
-                "proto-fd-max" => reader.set(&mut config.proto_fd_max, d, number(d, 1..=2_147_483_647)),
+                "proto-fd-max" => reader.set(&mut config.proto_fd_max, d, number(d, 1..=1_000_000)),
                 "proto-fd-idle-ms" => reader.set(&mut config.proto_fd_idle_ms, d, number(d, 0..=86_400_000)),
                 "batch-max-requests" => reader.set(&mut config.batch_max_requests, d, number(d, 1..=1_000_000)),
                 "transaction-max-ms" => reader.set(&mut config.transaction_max_ms, d, number(d, 1..=60_000)),
@@ -349,7 +353,7 @@ impl Reader {
         }
         let mut namespace = NamespaceConfig {
             settings: Namespace::new(&name),
-            replication_factor: 1,
+            replication_factor: 0,
             answers_before_replica: false,
             devices: Vec::new(),
             file_bytes: None,

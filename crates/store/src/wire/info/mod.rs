@@ -16,7 +16,7 @@ use super::frame::{self, Kind};
 use crate::observe::{BUILD, Facts, Latency};
 use std::fmt::Write;
 
-/// Names of one request that are answered. The clients ask for up to three at once, asadm for one.
+/// Names of one request that are answered; what is beyond them is refused in one line. The clients ask for up to three at once, asadm for one.
 const NAMES_MAX: usize = 256;
 
 /// What a request without names asks for.
@@ -33,13 +33,15 @@ pub fn put(out: &mut Vec<u8>, body: &[u8], facts: &Facts) {
     if names.peek().is_none() {
         DEFAULT.iter().for_each(|name| put_value(out, name.as_bytes(), &answer(name, facts)));
     }
-    for (index, name) in names.enumerate() {
+    for name in names.by_ref().take(NAMES_MAX) {
         let value = match std::str::from_utf8(name) {
-            _ if index >= NAMES_MAX => error(4, "too many names in one request"),
             Ok(name) => answer(name, facts),
             Err(_) => unknown(),
         };
         put_value(out, name, &value);
+    }
+    if names.next().is_some() {
+        put_value(out, b"", &error(4, "too many names in one request"));
     }
     frame::end(out, begin);
 }
