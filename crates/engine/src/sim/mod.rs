@@ -4,9 +4,12 @@
 //! event to event, so a day passes in seconds, and the same seed gives the same run to the last
 //! nanosecond. Events of one instant happen in the order of the drives, and of one drive in that of its model.
 //!
-//! * `model`: what a model is; `queue`: the queueing model; `ftl`: that with flash and garbage collection inside; `drive`:
+//! A drive keeps no bytes unless the engine is made with [`Contents`]; then it has buffers, and reads bring what was written.
+//!
+//! * `contents`: the bytes; `model`: what a model is; `queue`: the queueing model; `ftl`: that with flash and garbage collection inside; `drive`:
 //!   a drive of either; `spec`: a drive's description as text
 
+mod contents;
 mod counted;
 mod drive;
 mod ftl;
@@ -15,6 +18,7 @@ mod queue;
 mod spec;
 
 pub use self::ftl::{Flash, FtlDrive, FtlModel};
+pub use contents::Contents;
 pub use drive::Drive;
 pub use model::{Done, DriveModel};
 pub use queue::QueueModel;
@@ -22,8 +26,8 @@ pub use spec::{DriveSpec, SIM_PREFIX, SpecError, size_bytes};
 
 use crate::{IoEngine, Wait};
 use std::io;
-use sys::buffer::Buf;
-use sys::op::{Completion, Op};
+use sys::buffer::{Buf, Pool};
+use sys::op::{Completion, Op, OpKind, TargetId};
 
 /// All simulated drives of a run and the one clock they share.
 #[derive(Debug)]
@@ -33,12 +37,39 @@ pub struct SimEngine<M = QueueModel> {
     /// When the next thing happens in each drive.
     next_ns: Vec<u64>,
     in_flight: usize,
+    /// The bytes of each drive, if they are kept.
+    contents: Vec<Contents>,
+    /// Then the operations in flight, by their tokens.
+    ops: Vec<Option<Op>>,
 }
 
 impl<M: DriveModel> SimEngine<M> {
     /// An engine of `drives` at instant 0.
     pub fn new(drives: Vec<M>) -> Self {
-        Self { now_ns: 0, next_ns: drives.iter().map(M::next_event_ns).collect(), drives, in_flight: 0 }
+        Self::holding(drives, Vec::new())
+    }
+
+    /// An engine of `drives` that hold `contents`, one each.
+    pub fn holding(drives: Vec<M>, contents: Vec<Contents>) -> Self {
+        let next_ns = drives.iter().map(M::next_event_ns).collect();
+        Self { now_ns: 0, next_ns, drives, in_flight: 0, contents, ops: Vec::new() }
+    }
+
+    /// What is on the drives when all ends at this instant: what is in flight is written in part, by chance, and if
+    /// `power_fails` so is what no flush followed.
+    pub fn stop(mut self, power_fails: bool) -> Vec<Contents> {
+        for op in self.ops.iter().flatten().filter(|op| op.kind == OpKind::Write) {
+            self.contents[usize::from(op.target)].tear(op);
+        }
+        if power_fails {
+            self.contents.iter_mut().for_each(Contents::lose_power);
+        }
+        self.contents
+    }
+
+    /// What is on a drive; none if its bytes are not kept.
+    pub fn contents_mut(&mut self, target: TargetId) -> Option<&mut Contents> {
+        self.contents.get_mut(usize::from(target))
     }
 
     /// The drive in which something happens next, and when; `u64::MAX` if nothing will.
@@ -64,7 +95,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
         self.now_ns
     }
 
-    /// The buffer of the operation is given up: [`Self::buffer`] made it, and it is empty.
+    /// The buffer of the operation is given up unless bytes are kept: [`Self::buffer`] made it, and it is empty.
     #[inline]
     fn submit(&mut self, op: Op) {
         let target = usize::from(op.target);
@@ -72,6 +103,13 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
         drive.submit(&op, self.now_ns);
         self.next_ns[target] = drive.next_event_ns();
         self.in_flight += 1;
+        if !self.contents.is_empty() {
+            let token = op.token as usize;
+            if self.ops.len() <= token {
+                self.ops.resize_with(token + 1, || None);
+            }
+            self.ops[token] = Some(op);
+        }
     }
 
     #[inline]
@@ -89,7 +127,12 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
             if let Some(Done { token, submitted_ns, outcome }) = done {
                 self.in_flight -= 1;
                 missing = missing.saturating_sub(1);
-                let (buf, completed_ns) = (Buf::empty(), self.now_ns);
+                let op = self.ops.get_mut(token as usize).and_then(Option::take);
+                let buf = op.map_or(Buf::empty(), |mut op| {
+                    self.contents[drive].apply(&mut op, outcome);
+                    op.buf
+                });
+                let completed_ns = self.now_ns;
                 out.push(Completion { token, buf, outcome, issued_ns: submitted_ns, completed_ns, unseen_ns: 0 });
             }
         }
@@ -104,8 +147,8 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
         self.in_flight
     }
 
-    fn buffer(&mut self, _len: usize) -> Option<Buf> {
-        Some(Buf::empty())
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        if self.contents.is_empty() { Some(Buf::empty()) } else { Pool::new(len).ok()?.cut(len) }
     }
 
     fn counters(&self, counters: &mut Vec<u64>) {
@@ -143,6 +186,48 @@ mod tests {
         let times: Vec<_> = done.iter().map(|c| c.completed_ns).collect();
         assert_eq!(times, [100_000, 100_000, 200_000]);
         assert_eq!(engine.now(), 200_000);
+    }
+
+    #[test]
+    fn a_drive_that_keeps_bytes_loses_what_was_not_on_the_medium() {
+        let write = |engine: &mut SimEngine, offset: u64, value: u8, sync: bool, token: u32| {
+            let mut buf = engine.buffer(8192).unwrap();
+            buf.fill(value);
+            engine.submit(Op { kind: OpKind::Write, len: 8192, sync, buf, ..read(offset, token) });
+        };
+        let mut kinds = [0; 3];
+        for seed in 0..200 {
+            let model = QueueModel::new(&"sim:capacity=1MiB".parse().unwrap(), 1);
+            let mut engine = SimEngine::holding(vec![model], vec![Contents::new(512, seed)]);
+            write(&mut engine, 512, 1, true, 0);
+            write(&mut engine, 65_536, 2, false, 1);
+            reap_all(&mut engine);
+            write(&mut engine, 131_072, 3, true, 2);
+            let buf = engine.buffer(8192).unwrap();
+            engine.submit(Op { buf, len: 8192, ..read(4096, 3) });
+            let mut out = Vec::new();
+            while !out.iter().any(|done: &Completion| done.token == 3) {
+                engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
+            }
+            let done = out.into_iter().find(|done| done.token == 3).unwrap();
+            assert!(done.buf[..4608].iter().all(|byte| *byte == 1) && done.buf[4608..].iter().all(|byte| *byte == 0));
+            write(&mut engine, 262_144, 4, true, 4);
+            let contents = engine.stop(seed % 2 == 0).remove(0);
+            let sectors = |offset: u64| {
+                let mut bytes = vec![0; 8192];
+                contents.read(offset, &mut bytes);
+                let whole = bytes.chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0]));
+                assert!(whole, "sectors are whole");
+                bytes.chunks(512).filter(|sector| sector[0] != 0).count()
+            };
+            assert_eq!(sectors(512), 16, "synchronous");
+            assert!(seed % 2 == 0 || sectors(65_536) == 16, "in a cache that has power");
+            kinds[0] += u32::from(seed % 2 == 0 && (1..16).contains(&sectors(65_536)));
+            let torn = sectors(262_144);
+            kinds[1] += u32::from(torn == 0 || torn == 16);
+            kinds[2] += u32::from((1..16).contains(&torn));
+        }
+        assert!(kinds.iter().all(|kind| *kind > 20), "{kinds:?}");
     }
 
     #[test]

@@ -1,0 +1,119 @@
+//! What is on a simulated drive, for whoever needs the bytes and not the times alone.
+//!
+//! Pages that were never written take no memory. A write that completed may be in the drive's volatile cache only, until a flush
+//! or unless it was synchronous; when the power fails, each sector of what was not on the medium is there or is not, by chance:
+//! writes are torn, lost and reordered.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use sys::op::{Op, OpKind, Outcome};
+use sys::random::Random;
+
+const PAGE: usize = 4096;
+
+/// The bytes of one drive.
+#[derive(Debug, Clone)]
+pub struct Contents {
+    sector: usize,
+    pages: HashMap<u64, Box<[u8; PAGE]>>,
+    /// What the medium holds at offsets of which the cache has something newer.
+    medium: HashMap<u64, Vec<u8>>,
+    random: Random,
+}
+
+/// The pages that `len` bytes at `offset` lie in: which, where in the page, and where of the bytes.
+fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let position = offset + at as u64;
+        let within = (position % PAGE as u64) as usize;
+        let end = len.min(at + PAGE - within);
+        let part = (at < len).then_some((position / PAGE as u64, within, at..end));
+        at = end;
+        part
+    })
+}
+
+impl Contents {
+    /// A drive full of zeros whose sectors of `sector_bytes`, a power of two from 512 to 4096, are written whole or not at
+    /// all. `seed` is that of its chances.
+    pub fn new(sector_bytes: u32, seed: u64) -> Self {
+        let sector = (sector_bytes as usize).next_power_of_two().clamp(512, PAGE);
+        Self { sector, pages: HashMap::new(), medium: HashMap::new(), random: Random::new(seed) }
+    }
+
+    /// Copies what is at `offset`.
+    pub fn read(&self, offset: u64, out: &mut [u8]) {
+        for (page, within, range) in parts(offset, out.len()) {
+            let out = &mut out[range];
+            match self.pages.get(&page) {
+                Some(bytes) => out.copy_from_slice(&bytes[within..within + out.len()]),
+                None => out.fill(0),
+            }
+        }
+    }
+
+    /// Changes what is at `offset`.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        for (page, within, range) in parts(offset, bytes.len()) {
+            let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
+            page[within..within + range.len()].copy_from_slice(&bytes[range]);
+        }
+    }
+
+    /// Does what an operation that ended so has done.
+    pub(super) fn apply(&mut self, op: &mut Op, outcome: Outcome) {
+        let len = op.buf.len().min(op.len as usize);
+        match op.kind {
+            OpKind::Read if outcome.is_done() => self.read(op.offset, &mut op.buf[..len]),
+            OpKind::Read => {}
+            OpKind::Write if outcome.is_done() => self.write_sectors(op.offset, &op.buf[..len], op.sync),
+            // Which sectors were written of a write that failed is chance.
+            OpKind::Write => self.tear(op),
+            OpKind::Flush if outcome.is_done() => self.medium.clear(),
+            OpKind::Flush => {}
+            OpKind::Deallocate if outcome.is_done() => {
+                let zeros = vec![0; op.len as usize];
+                self.write_sectors(op.offset, &zeros, false);
+            }
+            OpKind::Deallocate => {}
+        }
+    }
+
+    fn write_sectors(&mut self, offset: u64, bytes: &[u8], sync: bool) {
+        for (number, new) in bytes.chunks(self.sector).enumerate() {
+            let at = offset + (number * self.sector) as u64;
+            if sync {
+                self.medium.remove(&at);
+            } else if !self.medium.contains_key(&at) {
+                let mut old = vec![0; new.len()];
+                self.read(at, &mut old);
+                self.medium.insert(at, old);
+            }
+        }
+        self.write(offset, bytes);
+    }
+
+    /// Writes each sector of a write or does not.
+    pub(super) fn tear(&mut self, op: &Op) {
+        let len = op.buf.len().min(op.len as usize);
+        // All, none, or each by chance: a drive that writes in order would else hardly ever be met.
+        let share = [0.0, 1.0, 0.5, 0.9][self.random.below(4) as usize];
+        for (number, sector) in op.buf[..len].chunks(self.sector).enumerate() {
+            if self.random.unit() < share {
+                self.write_sectors(op.offset + (number * self.sector) as u64, sector, op.sync);
+            }
+        }
+    }
+
+    /// Loses by chance what is in the cache only.
+    pub(super) fn lose_power(&mut self) {
+        let mut lost: Vec<_> = std::mem::take(&mut self.medium).into_iter().collect();
+        lost.sort_unstable();
+        for (offset, old) in lost {
+            if self.random.below(2) == 0 {
+                self.write(offset, &old);
+            }
+        }
+    }
+}
