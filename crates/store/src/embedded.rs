@@ -105,7 +105,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     /// What the store counted.
-    pub fn statistics(&self) -> &Statistics {
+    pub fn statistics(&self) -> Statistics {
         self.store.statistics()
     }
 
@@ -340,7 +340,7 @@ mod tests {
     use super::*;
     use crate::object::Value;
     use crate::testing::all;
-    use engine::sim::{QueueModel, SimEngine};
+    use engine::sim::{Contents, QueueModel, SimEngine};
     use sys::op::{OpKind, Outcome};
 
     const KEYS: u64 = 500;
@@ -354,7 +354,7 @@ mod tests {
             replace: true,
             began_sec: 1_700_000_000,
         };
-        let space = Space { target: 0, range: 8 << 20..512 << 20, min_io_bytes: 512, id: 7 };
+        let space = Space { target: 0, range: 8 << 20..40 << 20, min_io_bytes: 512, id: 7 };
         Embedding {
             namespace: Namespace { single_bin: true, ..Namespace::new("test") },
             spaces: vec![space],
@@ -367,7 +367,7 @@ mod tests {
     }
 
     fn drive() -> SimEngine {
-        SimEngine::new(vec![QueueModel::new(&"sim:capacity=1GiB".parse().unwrap(), 1)])
+        SimEngine::holding(vec![QueueModel::new(&"sim:capacity=1GiB".parse().unwrap(), 1)], vec![Contents::new(512, 1)])
     }
 
     #[test]

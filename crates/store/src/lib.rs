@@ -12,25 +12,30 @@
 
 #![forbid(unsafe_code)]
 
+mod bins;
 pub mod client;
 pub mod conf;
 mod device_header;
 mod digest;
 pub mod embedded;
+mod index;
+mod io;
 mod issuer;
 mod namespace;
 pub mod object;
 pub mod observe;
 pub mod ops;
+mod record;
 mod record_store;
 pub mod server;
 #[cfg(test)]
 mod testing;
 mod transaction;
+mod volume;
 pub mod wire;
 
 pub use device_header::{DEVICE_HEADER_BYTES, DeviceHeader, Plan, WRITTEN_BYTES};
 pub use digest::{Digest, PARTITIONS, digest, partition};
-pub use namespace::{Buckets, Disk, Namespace, Space, Statistics};
+pub use namespace::{Buckets, DeviceStatistics, Disk, Namespace, Space, Statistics};
 pub use record_store::Store;
 pub use transaction::{Delete, Exists, Generation, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write};

@@ -1,0 +1,259 @@
+//! What operations make of a record's bins. Pure: bytes in, bytes out.
+
+use crate::ResultCode;
+use crate::ops::{self, Entry, NAME_BYTES_MAX, operation, particle};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Most bytes of a reply: an operation of 8 bytes can ask for a whole record, and a message holds 65,535 of them.
+const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// Records of fewer bins are searched from the first on.
+const FEW: usize = 16;
+
+struct Bin<'a> {
+    name: &'a [u8],
+    /// [`particle::NULL`]: it was removed.
+    particle: u8,
+    value: Cow<'a, [u8]>,
+}
+
+/// What operations made of a record.
+#[derive(Debug, Default)]
+pub(crate) struct Applied {
+    /// The record's bins now.
+    pub(crate) bins: Vec<u8>,
+    /// Whether an operation changed or touched it.
+    pub(crate) written: bool,
+    /// How many bins the reply brings, and they.
+    pub(crate) replied: u16,
+    pub(crate) reply: Vec<u8>,
+}
+
+/// A record's bins in use.
+struct Bins<'a> {
+    list: Vec<Bin<'a>>,
+    /// Of each name its place in the list, once there are many.
+    places: HashMap<&'a [u8], usize>,
+}
+
+impl<'a> Bins<'a> {
+    fn find(&mut self, name: &[u8]) -> Option<usize> {
+        if self.list.len() <= FEW {
+            return self.list.iter().position(|bin| bin.name == name);
+        }
+        for at in self.places.len()..self.list.len() {
+            self.places.insert(self.list[at].name, at);
+        }
+        self.places.get(name).copied()
+    }
+
+    /// The bin of this name, made if there is none.
+    fn bin(&mut self, name: &'a [u8]) -> &mut Bin<'a> {
+        let at = self.find(name).unwrap_or_else(|| {
+            self.list.push(Bin { name, particle: particle::NULL, value: Cow::Borrowed(&[]) });
+            self.list.len() - 1
+        });
+        &mut self.list[at]
+    }
+}
+
+/// Does `operations` to a record of the bins `old`, of a namespace that may be `single_bin`. With `answers_each` each has an
+/// answer.
+pub(crate) fn apply(
+    old: &[u8],
+    operations: &[u8],
+    single_bin: bool,
+    answers_each: bool,
+) -> Result<Applied, ResultCode> {
+    let list = ops::entries(old).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
+    let mut bins = Bins { list: list.collect(), places: HashMap::new() };
+    let mut applied = Applied::default();
+    let mut operations = operations;
+    while !operations.is_empty() {
+        let op = ops::take(&mut operations).ok_or(ResultCode::PARAMETER)?;
+        if op.name.len() > NAME_BYTES_MAX || single_bin && !op.name.is_empty() {
+            return Err(ResultCode::BIN_NAME);
+        }
+        applied.written |= op.operation != operation::READ;
+        match op.operation {
+            operation::READ => {
+                read(&mut bins, &op, single_bin, answers_each, &mut applied)?;
+                continue;
+            }
+            operation::WRITE => {
+                check(&op)?;
+                let bin = bins.bin(op.name);
+                (bin.particle, bin.value) = (op.particle, op.value.into());
+            }
+            operation::ADD | operation::APPEND | operation::PREPEND => change(bins.bin(op.name), &op)?,
+            operation::TOUCH => {}
+            operation::DELETE => bins.list.iter_mut().for_each(|bin| bin.particle = particle::NULL),
+            _ => return Err(ResultCode::UNSUPPORTED),
+        }
+        if answers_each {
+            answer(&mut applied, op.name, particle::NULL, &[])?;
+        }
+    }
+    for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
+        let entry = Entry { operation: operation::READ, particle: bin.particle, name: bin.name, value: &bin.value };
+        ops::put(&mut applied.bins, &entry);
+    }
+    Ok(applied)
+}
+
+fn read(
+    bins: &mut Bins<'_>,
+    op: &Entry<'_>,
+    single_bin: bool,
+    answers_each: bool,
+    applied: &mut Applied,
+) -> Result<(), ResultCode> {
+    if op.name.is_empty() && !single_bin {
+        for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
+            answer(applied, bin.name, bin.particle, &bin.value)?;
+        }
+        return Ok(());
+    }
+    match bins.find(op.name).map(|at| &bins.list[at]).filter(|bin| bin.particle != particle::NULL) {
+        Some(bin) => answer(applied, bin.name, bin.particle, &bin.value),
+        None if answers_each => answer(applied, op.name, particle::NULL, &[]),
+        None => Ok(()),
+    }
+}
+
+fn answer(applied: &mut Applied, name: &[u8], particle: u8, value: &[u8]) -> Result<(), ResultCode> {
+    ops::put(&mut applied.reply, &Entry { operation: operation::READ, particle, name, value });
+    applied.replied = applied.replied.checked_add(1).ok_or(ResultCode::PARAMETER)?;
+    if applied.reply.len() > REPLY_BYTES_MAX { Err(ResultCode::TOO_BIG) } else { Ok(()) }
+}
+
+/// Numbers are of 8 bytes.
+fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
+    let is_number = matches!(op.particle, particle::INTEGER | particle::FLOAT);
+    if is_number && op.value.len() != 8 { Err(ResultCode::PARAMETER) } else { Ok(()) }
+}
+
+/// Adds to a bin, or makes it of what would be added if there is none.
+fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
+    check(op)?;
+    let adds = op.operation == operation::ADD;
+    let fits = match op.particle {
+        particle::INTEGER | particle::FLOAT => adds,
+        particle::STRING | particle::BLOB => !adds,
+        _ => false,
+    };
+    if !fits {
+        return Err(ResultCode::OP_NOT_APPLICABLE);
+    }
+    if bin.particle == particle::NULL {
+        (bin.particle, bin.value) = (op.particle, op.value.to_vec().into());
+        return Ok(());
+    }
+    if bin.particle != op.particle {
+        return Err(ResultCode::BIN_TYPE);
+    }
+    if adds {
+        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).map_err(|_| ResultCode::BIN_TYPE);
+        let (old, by) = (number(&bin.value)?, number(op.value)?);
+        let sum = match op.particle {
+            particle::FLOAT => (f64::from_bits(old) + f64::from_bits(by)).to_bits(),
+            _ => old.wrapping_add(by),
+        };
+        bin.value = sum.to_be_bytes().to_vec().into();
+    } else if op.operation == operation::APPEND {
+        bin.value.to_mut().extend_from_slice(op.value);
+    } else {
+        bin.value = [op.value, &bin.value].concat().into();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(operation: u8, particle: u8, name: &str, value: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        ops::put(&mut out, &Entry { operation, particle, name: name.as_bytes(), value });
+        out
+    }
+
+    fn write(name: &str, value: &str) -> Vec<u8> {
+        op(operation::WRITE, particle::STRING, name, value.as_bytes())
+    }
+
+    /// Bins of strings as `name=value`.
+    fn text(bytes: &[u8]) -> String {
+        let bin = |bin: Entry<'_>| format!("{}={}", str::from_utf8(bin.name).unwrap(), value(&bin));
+        ops::entries(bytes).map(bin).collect::<Vec<_>>().join(" ")
+    }
+
+    fn value(bin: &Entry<'_>) -> String {
+        match bin.particle {
+            particle::INTEGER => i64::from_be_bytes(bin.value.try_into().unwrap()).to_string(),
+            particle::FLOAT => f64::from_be_bytes(bin.value.try_into().unwrap()).to_string(),
+            particle::NULL => "-".to_owned(),
+            _ => str::from_utf8(bin.value).unwrap().to_owned(),
+        }
+    }
+
+    #[test]
+    fn operations_are_done_in_their_order() {
+        let old = [write("a", "1"), write("b", "2")].concat();
+        let integer = |by: i64| op(operation::ADD, particle::INTEGER, "n", &by.to_be_bytes());
+        let float = |by: f64| op(operation::ADD, particle::FLOAT, "f", &by.to_be_bytes());
+        let operations = [
+            write("b", "3"),
+            op(operation::READ, 0, "b", b""),
+            op(operation::APPEND, particle::STRING, "b", b"4"),
+            op(operation::PREPEND, particle::STRING, "b", b"2"),
+            op(operation::READ, 0, "b", b""),
+            op(operation::READ, 0, "none", b""),
+            op(operation::WRITE, particle::NULL, "a", b""),
+            integer(5),
+            integer(-7),
+            float(0.5),
+            float(0.25),
+            op(operation::READ, 0, "", b""),
+        ]
+        .concat();
+        let applied = apply(&old, &operations, false, false).unwrap();
+        assert_eq!(text(&applied.bins), "b=234 n=-2 f=0.75");
+        assert_eq!((text(&applied.reply), applied.replied), ("b=3 b=234 b=234 n=-2 f=0.75".to_owned(), 5));
+        let applied = apply(&old, &operations, false, true).unwrap();
+        assert_eq!(text(&applied.reply), "b=- b=3 b=- b=- b=234 none=- a=- n=- n=- f=- f=- b=234 n=-2 f=0.75");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let old = [write("s", "x"), op(operation::WRITE, particle::INTEGER, "n", &[0; 8])].concat();
+        let code = |operations: &[u8]| apply(&old, operations, false, false).map(|_| ()).unwrap_err();
+        assert_eq!(code(&op(operation::ADD, particle::INTEGER, "s", &[0; 8])), ResultCode::BIN_TYPE);
+        assert_eq!(code(&op(operation::ADD, particle::FLOAT, "n", &[0; 8])), ResultCode::BIN_TYPE);
+        assert_eq!(code(&op(operation::ADD, particle::STRING, "s", b"x")), ResultCode::OP_NOT_APPLICABLE);
+        assert_eq!(code(&op(operation::APPEND, particle::INTEGER, "n", &[0; 8])), ResultCode::OP_NOT_APPLICABLE);
+        assert_eq!(code(&op(operation::ADD, particle::INTEGER, "n", &[0; 7])), ResultCode::PARAMETER);
+        assert_eq!(code(&op(99, particle::STRING, "s", b"x")), ResultCode::UNSUPPORTED);
+        assert_eq!(code(&write("sixteen-letters-", "x")), ResultCode::BIN_NAME);
+        assert_eq!(code(&write("a", "x")[..9]), ResultCode::PARAMETER, "torn");
+        assert_eq!(apply(b"", &write("a", "x"), true, false).unwrap_err(), ResultCode::BIN_NAME);
+        // 2,000 times a bin of 64 KiB.
+        let old = write("a", &"x".repeat(65_536));
+        let operations = op(operation::READ, 0, "a", b"").repeat(2_000);
+        assert_eq!(apply(&old, &operations, false, false).unwrap_err(), ResultCode::TOO_BIG);
+    }
+
+    #[test]
+    fn a_record_of_many_bins_is_not_searched_from_its_first() {
+        let names: Vec<_> = (0..60_000).map(|n| n.to_string()).collect();
+        let operations: Vec<u8> = names.iter().flat_map(|name| write(name, "x")).collect();
+        let once = apply(b"", &operations, false, false).unwrap();
+        assert_eq!(ops::entries(&once.bins).count(), 60_000);
+        let gone: Vec<u8> = names[1..].iter().flat_map(|name| op(operation::WRITE, 0, name, b"")).collect();
+        let applied = apply(&once.bins, &gone, false, false).unwrap();
+        assert_eq!(text(&applied.bins), "0=x");
+        assert!(applied.written);
+        assert_eq!(text(&apply(&once.bins, &op(operation::DELETE, 0, "", b""), false, false).unwrap().bins), "");
+    }
+}

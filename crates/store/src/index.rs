@@ -1,0 +1,305 @@
+//! The index: 64 bytes for each record, all in memory, found by digest.
+//!
+//! Entries lie in an arena of chunks and are chained by their numbers. The buckets grow by linear hashing (Litwin 1980): each
+//! insertion splits at most one bucket, so nothing is ever copied as a whole and no insertion waits for a table to double.
+
+use crate::Digest;
+use sys::random::Random;
+
+/// Where a record is on its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Write block of the volume.
+    pub(crate) block: u32,
+    /// From the begin of the block, in units of 16 bytes.
+    pub(crate) offset: u32,
+    /// Its length, in units of 16 bytes.
+    pub(crate) units: u32,
+    /// The volume.
+    pub(crate) volume: u8,
+}
+
+/// What memory knows of a record.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Entry {
+    pub(crate) digest: Digest,
+    /// The next in its bucket, or the next unused one.
+    next: u32,
+    /// Microseconds since 1970 of its last write, or one more than that of the write before.
+    pub(crate) version: u64,
+    pub(crate) place: Place,
+    /// Seconds since 2010; 0: never.
+    pub(crate) void_time: u32,
+    pub(crate) generation: u16,
+    flags: u8,
+}
+
+/// So that a record costs what sizing says it does.
+const _: () = assert!(size_of::<Entry>() == 64);
+
+const TOMBSTONE: u8 = 1;
+const HAS_KEY: u8 = 2;
+const UNUSED: u8 = 4;
+
+impl Entry {
+    pub(crate) fn new(digest: Digest, version: u64, place: Place, void_time: u32, generation: u16) -> Self {
+        Self { digest, next: NONE, version, place, void_time, generation, flags: 0 }
+    }
+
+    pub(crate) fn with(self, tombstone: bool, has_key: bool) -> Self {
+        let flags = if tombstone { TOMBSTONE } else { 0 } | if has_key { HAS_KEY } else { 0 };
+        Self { flags, ..self }
+    }
+
+    /// Whether it stands for a record that was deleted.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.flags & TOMBSTONE != 0
+    }
+
+    /// Whether the record holds its key.
+    pub(crate) fn has_key(&self) -> bool {
+        self.flags & HAS_KEY != 0
+    }
+}
+
+const NONE: u32 = u32::MAX;
+const CHUNK: usize = 1 << 14;
+const SEGMENT: usize = 1 << 12;
+
+/// All entries of a store.
+#[derive(Debug)]
+pub(crate) struct Index {
+    /// Full but the last, so that memory is touched only where it is used.
+    chunks: Vec<Vec<Entry>>,
+    unused: u32,
+    len: u64,
+    segments: Vec<Box<[u32]>>,
+    buckets: usize,
+    /// The greatest power of two that is not above `buckets`.
+    base: usize,
+    /// Keys of the hash: digests come from clients, who could choose those of one bucket.
+    keys: [u64; 2],
+    bytes_max: u64,
+}
+
+impl Index {
+    pub(crate) fn new(bytes_max: u64, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        Self {
+            chunks: Vec::new(),
+            unused: NONE,
+            len: 0,
+            segments: vec![vec![NONE; SEGMENT].into()],
+            buckets: SEGMENT,
+            base: SEGMENT,
+            keys: [random.next_u64(), random.next_u64()],
+            bytes_max,
+        }
+    }
+
+    /// Entries, tombstones among them.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes that entries and buckets take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.len * size_of::<Entry>() as u64 + (self.buckets * size_of::<u32>()) as u64
+    }
+
+    /// Whether the memory that it may take is used up.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes() >= self.bytes_max
+    }
+
+    fn hash(&self, digest: &Digest) -> usize {
+        let word = |at: usize| u64::from_le_bytes(digest[at..at + 8].try_into().expect("8 bytes"));
+        let product = u128::from(word(4) ^ self.keys[0]) * u128::from(word(12) ^ self.keys[1]);
+        (product as u64 ^ (product >> 64) as u64) as usize
+    }
+
+    fn bucket(&self, digest: &Digest) -> usize {
+        let hash = self.hash(digest);
+        let bucket = hash & (2 * self.base - 1);
+        if bucket < self.buckets { bucket } else { hash & (self.base - 1) }
+    }
+
+    fn head(&mut self, bucket: usize) -> &mut u32 {
+        &mut self.segments[bucket / SEGMENT][bucket % SEGMENT]
+    }
+
+    fn at(&self, number: u32) -> &Entry {
+        &self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+    }
+
+    fn at_mut(&mut self, number: u32) -> &mut Entry {
+        &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+    }
+
+    fn find(&self, digest: &Digest) -> Option<u32> {
+        let bucket = self.bucket(digest);
+        let mut number = self.segments[bucket / SEGMENT][bucket % SEGMENT];
+        while number != NONE {
+            let entry = self.at(number);
+            if entry.digest == *digest {
+                return Some(number);
+            }
+            number = entry.next;
+        }
+        None
+    }
+
+    pub(crate) fn get(&self, digest: &Digest) -> Option<&Entry> {
+        self.find(digest).map(|number| self.at(number))
+    }
+
+    /// The record of this digest is at another place.
+    pub(crate) fn move_to(&mut self, digest: &Digest, place: Place) {
+        if let Some(number) = self.find(digest) {
+            self.at_mut(number).place = place;
+        }
+    }
+
+    /// Puts an entry in, or in the place of that of its digest, which comes back.
+    pub(crate) fn put(&mut self, entry: Entry) -> Option<Entry> {
+        if let Some(number) = self.find(&entry.digest) {
+            let slot = self.at_mut(number);
+            let old = *slot;
+            *slot = Entry { next: old.next, ..entry };
+            return Some(old);
+        }
+        let bucket = self.bucket(&entry.digest);
+        let entry = Entry { next: *self.head(bucket), ..entry };
+        let number = self.store(entry);
+        *self.head(bucket) = number;
+        self.len += 1;
+        if self.len > self.buckets as u64 {
+            self.split();
+        }
+        None
+    }
+
+    fn store(&mut self, entry: Entry) -> u32 {
+        if self.unused != NONE {
+            let number = self.unused;
+            self.unused = self.at(number).next;
+            *self.at_mut(number) = entry;
+            return number;
+        }
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let before = (self.chunks.len() - 1) * CHUNK;
+        let chunk = self.chunks.last_mut().expect("one was pushed");
+        chunk.push(entry);
+        (before + chunk.len() - 1) as u32
+    }
+
+    pub(crate) fn remove(&mut self, digest: &Digest) -> Option<Entry> {
+        let bucket = self.bucket(digest);
+        let (mut before, mut number) = (NONE, *self.head(bucket));
+        while number != NONE && self.at(number).digest != *digest {
+            (before, number) = (number, self.at(number).next);
+        }
+        if number == NONE {
+            return None;
+        }
+        let entry = *self.at(number);
+        match before {
+            NONE => *self.head(bucket) = entry.next,
+            before => self.at_mut(before).next = entry.next,
+        }
+        let unused = self.unused;
+        (self.at_mut(number).flags, self.at_mut(number).next) = (UNUSED, unused);
+        self.unused = number;
+        self.len -= 1;
+        Some(entry)
+    }
+
+    /// Adds a bucket, which takes its part of another's entries.
+    fn split(&mut self) {
+        let (from, to) = (self.buckets - self.base, self.buckets);
+        if to % SEGMENT == 0 {
+            self.segments.push(vec![NONE; SEGMENT].into());
+        }
+        let mut heads = [NONE; 2];
+        let mut number = *self.head(from);
+        while number != NONE {
+            let goes = self.hash(&self.at(number).digest) & (2 * self.base - 1) == to;
+            let entry = self.at_mut(number);
+            let next = std::mem::replace(&mut entry.next, heads[usize::from(goes)]);
+            heads[usize::from(goes)] = number;
+            number = next;
+        }
+        [*self.head(from), *self.head(to)] = heads;
+        self.buckets += 1;
+        if self.buckets == 2 * self.base {
+            self.base *= 2;
+        }
+    }
+
+    /// One past the greatest number of an entry.
+    pub(crate) fn end(&self) -> u32 {
+        self.chunks.last().map_or(0, |chunk| (self.chunks.len() - 1) * CHUNK + chunk.len()) as u32
+    }
+
+    /// The entry of this number, if one is there.
+    pub(crate) fn nth(&self, number: u32) -> Option<&Entry> {
+        let entry = self.chunks.get(number as usize / CHUNK)?.get(number as usize % CHUNK)?;
+        (entry.flags & UNUSED == 0).then_some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn digest(key: u64) -> Digest {
+        crate::digest(b"set", 1, &key.to_be_bytes())
+    }
+
+    #[test]
+    fn it_is_a_map() {
+        let mut random = Random::new(5);
+        let (mut index, mut map) = (Index::new(u64::MAX, 5), HashMap::new());
+        for version in 0..60_000 {
+            let digest = digest(random.below(20_000));
+            if random.below(3) == 0 {
+                assert_eq!(index.remove(&digest).map(|entry| entry.version), map.remove(&digest));
+            } else {
+                let place = Place { block: 1, offset: 2, units: 3, volume: 0 };
+                let old = index.put(Entry::new(digest, version, place, 0, 1));
+                assert_eq!(old.map(|entry| entry.version), map.insert(digest, version));
+            }
+            assert_eq!(index.len(), map.len() as u64);
+        }
+        assert!(index.buckets > SEGMENT, "it grew");
+        for (digest, version) in &map {
+            assert_eq!(index.get(digest).map(|entry| entry.version), Some(*version));
+        }
+        let mut all: Vec<_> = (0..index.end()).filter_map(|n| index.nth(n)).map(|entry| entry.version).collect();
+        let mut wanted: Vec<_> = map.values().copied().collect();
+        all.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(all, wanted);
+    }
+
+    #[test]
+    fn a_record_takes_68_bytes_and_chains_stay_short() {
+        let mut index = Index::new(64 * 100_000, 1);
+        let place = Place { block: 1, offset: 2, units: 3, volume: 0 };
+        let mut key = 0;
+        while !index.is_full() {
+            index.put(Entry::new(digest(key), 0, place, 0, 1));
+            key += 1;
+        }
+        assert!((93_000..95_000).contains(&key), "{key}");
+        let longest = (0..index.buckets).map(|bucket| {
+            let mut number = *index.head(bucket);
+            std::iter::from_fn(|| (number != NONE).then(|| number = index.at(number).next)).count()
+        });
+        assert!(longest.max().unwrap() < 16);
+    }
+}

@@ -1,0 +1,113 @@
+//! What a store has in flight: the numbers of its operations, what each is for, and their buffers.
+
+use crate::record::UNIT;
+use crate::{Disk, Transaction, index::Place};
+use std::ops::Range;
+use sys::buffer::{ALIGN, Buf};
+use sys::op::{Op, OpKind, TargetId};
+
+/// What an operation is for.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// A transaction that needs the record which was at `place`, in a block of this seed.
+    Record { number: u64, transaction: Transaction, place: Place, seed: u32, skip: u32 },
+    /// A write buffer of a volume, up to this byte.
+    Write { volume: u8, buffer: u32 },
+    /// The block that a volume collects.
+    Collect { volume: u8 },
+    /// Blocks of a volume at a cold start, and how often they were tried before.
+    Scan { volume: u8, blocks: Range<u32>, tries: u32 },
+    /// What ends a cold start.
+    Flush { volume: u8 },
+}
+
+/// Numbers that reads of records leave to the rest.
+const RESERVED: usize = 8;
+
+/// Fewest numbers of a store.
+pub(crate) const TOKENS_MIN: u32 = 16;
+
+/// The operations of a store.
+#[derive(Debug)]
+pub(crate) struct Io {
+    first: u32,
+    pending: Vec<Option<Pending>>,
+    unused: Vec<u32>,
+    /// Buffers that are not in use, by the power of two that is their length.
+    buffers: Vec<Vec<Buf>>,
+}
+
+impl Io {
+    pub(crate) fn new(tokens: Range<u32>) -> Self {
+        Self {
+            first: tokens.start,
+            pending: tokens.clone().map(|_| None).collect(),
+            unused: (0..tokens.len() as u32).rev().collect(),
+            buffers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.pending.len() - self.unused.len()
+    }
+
+    /// Whether a read of a record may begin.
+    pub(crate) fn may_read(&self) -> bool {
+        self.unused.len() > RESERVED
+    }
+
+    pub(crate) fn may_begin(&self) -> bool {
+        !self.unused.is_empty()
+    }
+
+    /// A buffer of at least `len` bytes; none when the engine has no memory left and none of that length is unused.
+    pub(crate) fn buffer(&mut self, len: usize, disk: &mut impl Disk) -> Option<Buf> {
+        let class = len.max(ALIGN).next_power_of_two().ilog2() as usize;
+        if self.buffers.len() <= class {
+            self.buffers.resize_with(class + 1, Vec::new);
+        }
+        if let Some(buf) = self.buffers[class].pop() {
+            return Some(buf);
+        }
+        let larger = |io: &mut Self| io.buffers[class..].iter_mut().find_map(Vec::pop);
+        disk.buffer(1 << class).or_else(|| larger(self))
+    }
+
+    /// Takes back a buffer.
+    pub(crate) fn recycle(&mut self, buf: Buf) {
+        if let Some(class) = buf.len().checked_ilog2() {
+            self.buffers[class as usize].push(buf);
+        }
+    }
+
+    /// Begins an operation. There must be a number for it.
+    pub(crate) fn submit(
+        &mut self,
+        pending: Pending,
+        (target, kind): (TargetId, OpKind),
+        bytes: Range<u64>,
+        buf: Buf,
+        disk: &mut impl Disk,
+    ) {
+        let Some(slot) = self.unused.pop() else { return };
+        self.pending[slot as usize] = Some(pending);
+        let (offset, len, sync) = (bytes.start, (bytes.end - bytes.start) as u32, kind == OpKind::Write);
+        disk.submit(Op { target, kind, offset, len, sync, placement: None, buf, token: self.first + slot });
+    }
+
+    /// What the operation of this number was for.
+    pub(crate) fn take(&mut self, token: u32) -> Option<Pending> {
+        let slot = token.checked_sub(self.first)?;
+        let pending = self.pending.get_mut(slot as usize)?.take()?;
+        self.unused.push(slot);
+        Some(pending)
+    }
+}
+
+/// The bytes that must be read of a device for those of a record, and how many of them come before it.
+pub(crate) fn read_range(begin: u64, place: Place, min_io: u64) -> (Range<u64>, u32) {
+    let start = begin + u64::from(place.offset) * UNIT as u64;
+    let end = start + u64::from(place.units) * UNIT as u64;
+    let aligned = start / min_io * min_io..end.next_multiple_of(min_io);
+    (aligned.clone(), (start - aligned.start) as u32)
+}

@@ -1,0 +1,167 @@
+//! Defragmentation: what is live in a block of which little is live is appended again, and the block is free.
+//!
+//! A record keeps its version. A tombstone is dropped when no block on the device, used or free, can hold anything older of its
+//! record: it notes the first sequence number that was given after it was written. All blocks of that number or a greater one
+//! were begun when the record's older copies were dead, and the dead are not appended again. So once every block that a cold
+//! start would read is of such a number, nothing is left that the tombstone could hide.
+
+use super::Store;
+use crate::Disk;
+use crate::index::Place;
+use crate::io::Pending;
+use crate::record::{Found, UNIT, Walk};
+use sys::buffer::Buf;
+use sys::op::{Completion, OpKind};
+
+/// Bytes that are appended before others have their turn.
+const SLICE: usize = 256 << 10;
+
+/// How often a block is read before it is left as it is.
+const TRIES: u32 = 3;
+
+/// Until it is tried again what there was no room for.
+const PAUSE_NS: u64 = 1_000_000;
+
+/// What collects the blocks of one volume.
+#[derive(Debug, Default)]
+pub(super) struct Collector {
+    stage: Stage,
+    /// When the next block may be read.
+    next_ns: u64,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Idle,
+    Reading {
+        block: u32,
+        tries: u32,
+    },
+    Moving {
+        block: u32,
+        buf: Buf,
+        walk: Walk,
+    },
+}
+
+impl Store {
+    /// Goes on collecting. Tells when there will be something to do, if nothing happens before.
+    pub(super) fn collect(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
+        match std::mem::take(&mut self.collectors[number].stage) {
+            Stage::Idle => self.collect_next(number, disk),
+            Stage::Moving { block, buf, .. } if self.draining => {
+                self.volumes[number].blocks.put_back(block);
+                self.io.recycle(buf);
+                u64::MAX
+            }
+            Stage::Moving { block, buf, walk } => self.move_records(number, block, buf, walk, disk),
+            reading @ Stage::Reading { .. } => {
+                self.collectors[number].stage = reading;
+                u64::MAX
+            }
+        }
+    }
+
+    fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
+        let (now, volume) = (disk.now(), &mut self.volumes[number]);
+        if self.draining || volume.blocks.queued() == 0 {
+            return u64::MAX;
+        }
+        if now < self.collectors[number].next_ns {
+            return self.collectors[number].next_ns;
+        }
+        if volume.is_overloaded() || !self.io.may_begin() {
+            return now + PAUSE_NS;
+        }
+        let Some(block) = volume.blocks.next_to_collect() else { return u64::MAX };
+        let Some(buf) = self.io.buffer(volume.block_bytes(), disk) else {
+            volume.blocks.put_back(block);
+            return now + PAUSE_NS;
+        };
+        self.read_block(number, block, 0, buf, disk);
+        u64::MAX
+    }
+
+    fn read_block(&mut self, number: usize, block: u32, tries: u32, buf: Buf, disk: &mut impl Disk) {
+        let volume = &self.volumes[number];
+        let (target, bytes) = (volume.space().target, volume.bytes_of(block..block + 1));
+        self.collectors[number].stage = Stage::Reading { block, tries };
+        self.io.submit(Pending::Collect { volume: number as u8 }, (target, OpKind::Read), bytes, buf, disk);
+    }
+
+    pub(super) fn on_block_read(&mut self, number: usize, done: Completion, disk: &mut impl Disk) {
+        let Stage::Reading { block, tries } = std::mem::take(&mut self.collectors[number].stage) else { return };
+        let volume = &mut self.volumes[number];
+        volume.counted.large_block_read_us.record((done.completed_ns - done.issued_ns) / 1_000);
+        if done.outcome.is_done() {
+            let walk = Walk::new(volume.block_bytes(), volume.blocks.get(block).seed);
+            self.collectors[number].stage = Stage::Moving { block, buf: done.buf, walk };
+            return;
+        }
+        volume.counted.errors += 1;
+        if tries < TRIES {
+            return self.read_block(number, block, tries + 1, done.buf, disk);
+        }
+        self.io.recycle(done.buf);
+        self.leave(number, block, &done.outcome.to_string(), disk.now());
+    }
+
+    /// Ends with a block.
+    fn leave(&mut self, number: usize, block: u32, why: &str, now: u64) {
+        let volume = &mut self.volumes[number];
+        volume.blocks.collected(block);
+        let (live, target) = (volume.blocks.get(block).live, volume.space().target);
+        self.collectors[number].next_ns = now + u64::from(self.namespace.defrag_sleep_us) * 1_000;
+        if live > 0 {
+            let bytes = live as usize * UNIT;
+            self.remark(format!(
+                "device {target}: {bytes} bytes of records in write block {block} were not moved - {why}"
+            ));
+        }
+    }
+
+    fn move_records(&mut self, number: usize, block: u32, buf: Buf, mut walk: Walk, disk: &mut impl Disk) -> u64 {
+        let (now, bytes) = (disk.now(), self.volumes[number].block_bytes());
+        let mut moved = 0;
+        while moved < SLICE && self.volumes[number].blocks.get(block).live > 0 {
+            let before = walk;
+            let Found::Record(record, at, len) = walk.next(&buf[..bytes]) else {
+                self.io.recycle(buf);
+                self.leave(number, block, "they are damaged", now);
+                return self.collect_next(number, disk);
+            };
+            let units = (len / UNIT) as u32;
+            let place = Place { block, offset: (at / UNIT) as u32, units, volume: number as u8 };
+            if self.index.get(&record.digest).is_none_or(|entry| entry.place != place) {
+                continue;
+            }
+            let volume = &mut self.volumes[number];
+            if record.tombstone && hides_nothing(record.body, volume.blocks.oldest()) {
+                let old = self.index.remove(&record.digest);
+                volume.blocks.remove(block, units);
+                self.count(old.as_ref(), None);
+                continue;
+            }
+            let Ok(place) = volume.append_copy(&buf[at..at + len], now) else {
+                self.collectors[number].stage = Stage::Moving { block, buf, walk: before };
+                return now + PAUSE_NS;
+            };
+            volume.blocks.remove(block, units);
+            self.index.move_to(&record.digest, place);
+            moved += len;
+        }
+        if self.volumes[number].blocks.get(block).live > 0 {
+            self.collectors[number].stage = Stage::Moving { block, buf, walk };
+            return now;
+        }
+        self.io.recycle(buf);
+        self.leave(number, block, "", now);
+        self.collect_next(number, disk)
+    }
+}
+
+/// Whether nothing on the device can be older than a tombstone of this body.
+fn hides_nothing(body: &[u8], oldest: u64) -> bool {
+    body.try_into().is_ok_and(|first| oldest >= u64::from_le_bytes(first))
+}

@@ -1,0 +1,196 @@
+//! The cold start: every write block is read, and of each record the greatest version is indexed.
+//!
+//! Blocks are read in large chunks, several at once, in whatever order they come. A block whose header is not of this device is
+//! unused. Blocks are taken from the first on, so the search ends where more unused ones follow than can have been begun and not
+//! written. A flush ends it: what was read may have been in the drive's cache only.
+
+use super::Store;
+use crate::Disk;
+use crate::index::{Entry, Place};
+use crate::io::Pending;
+use crate::record::{Found, Record, UNIT, Walk};
+use crate::volume::block_header::BlockHeader;
+use crate::volume::unwritten_max;
+use std::ops::Range;
+use sys::buffer::Buf;
+use sys::op::{Completion, OpKind};
+
+/// Chunks of one volume that are read at once.
+pub(super) const DEPTH: usize = 8;
+
+/// How often blocks are read that cannot be.
+const TRIES: u32 = 5;
+
+/// Bytes that are read at once.
+pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
+    block_bytes.max(1 << 20)
+}
+
+/// A cold start under way.
+#[derive(Debug)]
+pub(super) struct Scan {
+    volumes: Vec<Progress>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Progress {
+    /// The next block to read.
+    next: u32,
+    /// One past the last that is used.
+    used: u32,
+    /// What could not be read, and how often that was tried.
+    again: Vec<(Range<u32>, u32)>,
+    flying: usize,
+    damaged: u64,
+    is_sorted: bool,
+    is_done: bool,
+}
+
+impl Scan {
+    pub(super) fn new(volumes: usize) -> Self {
+        Self { volumes: vec![Progress::default(); volumes] }
+    }
+}
+
+impl Store {
+    /// Reads on. Nothing is due by time.
+    pub(super) fn drive_scan(&mut self, disk: &mut impl Disk) -> u64 {
+        for number in 0..self.volumes.len() {
+            while self.read_chunk(number, disk) {}
+        }
+        if self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(|progress| progress.is_done)) {
+            self.scan = None;
+            if self.index.is_full() {
+                self.remark(format!(
+                    "{} records take all of memory-size - no new ones are written; raise it",
+                    self.index.len()
+                ));
+            }
+        }
+        u64::MAX
+    }
+
+    /// Begins the next read of a volume, or ends its scan.
+    fn read_chunk(&mut self, number: usize, disk: &mut impl Disk) -> bool {
+        let Some(scan) = &mut self.scan else { return false };
+        let (progress, volume) = (&mut scan.volumes[number], &mut self.volumes[number]);
+        if progress.is_sorted || progress.flying >= DEPTH || !self.io.may_begin() {
+            return false;
+        }
+        let behind = progress.used.saturating_add(unwritten_max(volume.block_bytes()) + 1);
+        let end = behind.min(volume.blocks.len() as u32);
+        let chunk = (chunk_bytes(volume.block_bytes()) / volume.block_bytes()) as u32;
+        let (mut blocks, tries) = match progress.again.pop() {
+            Some(again) => again,
+            None if progress.next < end => (progress.next..end.min(progress.next + chunk), 0),
+            None if progress.flying > 0 => return false,
+            None => {
+                progress.is_sorted = true;
+                volume.blocks.start(progress.used);
+                let (target, damaged) = (volume.space().target, progress.damaged);
+                let pending = Pending::Flush { volume: number as u8 };
+                self.io.submit(pending, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
+                if damaged > 0 {
+                    self.remark(format!(
+                        "device {target}: {damaged} write blocks hold damaged records, which were skipped"
+                    ));
+                }
+                return false;
+            }
+        };
+        let mut buf = self.io.buffer(blocks.len() * volume.block_bytes(), disk);
+        if buf.is_none() {
+            buf = self.io.buffer(volume.block_bytes(), disk);
+            if blocks.len() > 1 && buf.is_some() && tries > 0 {
+                progress.again.push((blocks.start + 1..blocks.end, tries));
+            }
+            blocks.end = blocks.start + 1;
+        }
+        let Some(buf) = buf else {
+            if tries > 0 {
+                progress.again.push((blocks, tries));
+            }
+            return false;
+        };
+        progress.next = progress.next.max(blocks.end);
+        progress.flying += 1;
+        let (target, bytes) = (volume.space().target, volume.bytes_of(blocks.clone()));
+        self.io.submit(Pending::Scan { volume: number as u8, blocks, tries }, (target, OpKind::Read), bytes, buf, disk);
+        true
+    }
+
+    pub(super) fn on_scanned(&mut self, number: usize, blocks: Range<u32>, tries: u32, done: Completion) {
+        let Some(mut scan) = self.scan.take() else { return };
+        let progress = &mut scan.volumes[number];
+        progress.flying -= 1;
+        if done.outcome.is_done() {
+            let bytes = self.volumes[number].block_bytes();
+            for (block, bytes) in blocks.zip(done.buf.chunks_exact(bytes)) {
+                self.take_block(number, block, bytes, progress);
+            }
+        } else {
+            self.volumes[number].counted.errors += 1;
+            if tries < TRIES {
+                progress.again.extend(blocks.map(|block| (block..block + 1, tries + 1)));
+            } else {
+                for block in blocks {
+                    self.volumes[number].blocks.bad(block);
+                    progress.used = progress.used.max(block + 1);
+                    let target = self.volumes[number].space().target;
+                    self.remark(format!(
+                        "device {target}: write block {block} could not be read - {} - skipped",
+                        done.outcome
+                    ));
+                }
+            }
+        }
+        self.io.recycle(done.buf);
+        self.scan = Some(scan);
+    }
+
+    /// Indexes what is in a block.
+    fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress) {
+        let volume = &mut self.volumes[number];
+        let Some(header) = BlockHeader::read(bytes, volume.space().id, block) else { return };
+        progress.used = progress.used.max(block + 1);
+        volume.sequence = volume.sequence.max(header.sequence);
+        volume.blocks.found(block, header.sequence, header.seed());
+        let mut walk = Walk::new(bytes.len(), header.seed());
+        loop {
+            match walk.next(bytes) {
+                Found::Record(record, at, len) if self.volume_of(&record.digest) == number => {
+                    let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
+                    self.take_record(&record, Place { block, offset, units, volume: number as u8 }, header.sequence);
+                }
+                Found::Record(..) => progress.damaged += 1,
+                Found::End { damaged } => return progress.damaged += u64::from(damaged),
+            }
+        }
+    }
+
+    fn take_record(&mut self, record: &Record<'_>, place: Place, sequence: u64) {
+        let blocks = &mut self.volumes[usize::from(place.volume)].blocks;
+        let known = self.index.get(&record.digest).copied();
+        // One that was moved is in two blocks as the same version; the later block is the one that stays.
+        let is_newer =
+            |known: &Entry| (record.version, sequence) > (known.version, blocks.get(known.place.block).sequence);
+        if !known.as_ref().is_none_or(is_newer) {
+            return;
+        }
+        self.version = self.version.max(record.version);
+        let entry = Entry::new(record.digest, record.version, place, record.void_time, record.generation);
+        let entry = entry.with(record.tombstone, !record.key.is_empty());
+        self.index.put(entry);
+        blocks.add(place.block, place.units);
+        if let Some(known) = &known {
+            blocks.remove(known.place.block, known.place.units);
+        }
+        self.count(known.as_ref(), Some(&entry));
+    }
+
+    pub(super) fn on_scan_flushed(&mut self, number: usize) {
+        if let Some(scan) = &mut self.scan {
+            scan.volumes[number].is_done = true;
+        }
+    }
+}

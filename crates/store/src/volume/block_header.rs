@@ -1,0 +1,78 @@
+//! The first sector of a write block: whose it is, and which life of the block this is.
+//!
+//! ```text
+//! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32                     little-endian
+//! ```
+
+use crc32fast::Hasher;
+
+const MAGIC: u32 = 0xf1a5_b10c;
+const BYTES: usize = 36;
+
+/// Where records can begin. The first does at the end of the sector, however long that is.
+pub(crate) const FIRST_BYTE: usize = 48;
+
+/// A write block's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockHeader {
+    /// The device's number.
+    pub(crate) id: u64,
+    /// Grows with each block that is begun in the space.
+    pub(crate) sequence: u64,
+    /// A random number of the store that began it. A sequence number that was lost in a crash is given again, and this
+    /// tells the two lives apart.
+    pub(crate) opening: u64,
+    /// Its number in the space.
+    pub(crate) block: u32,
+}
+
+impl BlockHeader {
+    /// With what the checksums of its records begin.
+    pub(crate) fn seed(&self) -> u32 {
+        let mut hasher = Hasher::new();
+        [self.id, self.sequence, self.opening].iter().for_each(|number| hasher.update(&number.to_le_bytes()));
+        hasher.finalize()
+    }
+
+    pub(crate) fn write(&self, out: &mut [u8]) {
+        out.fill(0);
+        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        for (at, number) in [(8, self.id), (16, self.sequence), (24, self.opening)] {
+            out[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        out[32..36].copy_from_slice(&self.block.to_le_bytes());
+        let sum = crc32fast::hash(&out[8..BYTES]);
+        out[4..8].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// The header of block `block` of the device `id`, if `bytes` begin with one.
+    pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Option<Self> {
+        let header = bytes.first_chunk::<BYTES>()?;
+        let u32_at = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let found = Self { id: u64_at(8), sequence: u64_at(16), opening: u64_at(24), block: u32_at(32) };
+        let is_whole = u32_at(0) == MAGIC && u32_at(4) == crc32fast::hash(&header[8..]);
+        (is_whole && found.id == id && found.block == block).then_some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written_where_it_was_written() {
+        let header = BlockHeader { id: 1, sequence: 1 << 40, opening: 3, block: 7 };
+        let mut bytes = vec![0xff; 512];
+        header.write(&mut bytes);
+        assert_eq!(BlockHeader::read(&bytes, 1, 7), Some(header));
+        assert_eq!(BlockHeader::read(&bytes, 2, 7), None, "another device's");
+        assert_eq!(BlockHeader::read(&bytes, 1, 8), None, "another block's");
+        for bit in 0..BYTES * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(BlockHeader::read(&bytes, 1, 7), None, "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_ne!(header.seed(), BlockHeader { opening: 4, ..header }.seed());
+    }
+}

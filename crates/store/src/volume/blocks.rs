@@ -1,0 +1,309 @@
+//! Which write block is free, used, or to be collected; how much of each is live; which comes next.
+//!
+//! ```text
+//! pristine, free -> open -> used -> (live below the low-water mark) queued -> collecting -> freed -> free
+//!                             \-> (nothing live) -----------------------------------------> freed
+//! ```
+//!
+//! Freed is not free yet: a block may be overwritten only when everything that made its records old is on the device, or a crash
+//! would lose the new records and the old. Records that are appended are numbered; a freed block notes the last number and is
+//! free when all up to it are durable. So whatever was durable of a record last is on the device until something newer of it is,
+//! and the greatest version that a cold start finds is never older than that: blocks that are free need not be told from used ones.
+
+use std::collections::VecDeque;
+
+/// No buffer.
+pub(crate) const NO_BUFFER: u32 = u32::MAX;
+
+/// Nothing on the device that a cold start would read as ours.
+const NOTHING: u64 = u64::MAX;
+
+/// Blocks that are looked at for each that is allocated, to know the oldest.
+const SWEPT: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Pristine,
+    Free,
+    Open,
+    Used,
+    Queued,
+    Collecting,
+    /// Collected, but for records that could not be read.
+    Stuck,
+    /// Could not be read at the cold start: never used.
+    Bad,
+}
+
+/// What memory knows of a write block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block {
+    /// Of the header that is on the device, for certain or until a write ends.
+    pub(crate) sequence: u64,
+    /// Of its records' checksums.
+    pub(crate) seed: u32,
+    /// Units of live records.
+    pub(crate) live: u32,
+    /// Its bytes in memory, if they are.
+    pub(crate) buffer: u32,
+    pub(crate) state: State,
+}
+
+/// Of each kind how many blocks went which way, since the start.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Flows {
+    pub(crate) queued: u64,
+    pub(crate) skipped: u64,
+    pub(crate) direct: u64,
+}
+
+/// All write blocks of a space.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    blocks: Vec<Block>,
+    free: VecDeque<u32>,
+    /// With the number of the last record that must be durable before.
+    freed: VecDeque<(u64, u32)>,
+    /// The first that was never used; all after it were not either.
+    pristine: u32,
+    queue: VecDeque<u32>,
+    /// Units of which less must be live for a block to be collected.
+    low_water: u32,
+    live: u64,
+    /// The last record's number.
+    pub(crate) appended: u64,
+    pub(crate) flows: Flows,
+    sweep: usize,
+    sweep_min: u64,
+    oldest: u64,
+}
+
+impl Blocks {
+    pub(crate) fn new(count: usize, low_water: u32) -> Self {
+        let block = Block { sequence: NOTHING, seed: 0, live: 0, buffer: NO_BUFFER, state: State::Pristine };
+        Self {
+            blocks: vec![block; count],
+            free: VecDeque::new(),
+            freed: VecDeque::new(),
+            pristine: 0,
+            queue: VecDeque::new(),
+            low_water,
+            live: 0,
+            appended: 0,
+            flows: Flows::default(),
+            sweep: 0,
+            sweep_min: 0,
+            oldest: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    pub(crate) fn get(&self, block: u32) -> &Block {
+        &self.blocks[block as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, block: u32) -> &mut Block {
+        &mut self.blocks[block as usize]
+    }
+
+    /// Blocks never used.
+    pub(crate) fn pristine(&self) -> usize {
+        self.blocks.len() - self.pristine as usize
+    }
+
+    /// Blocks that can be allocated now.
+    pub(crate) fn available(&self) -> usize {
+        self.free.len() + self.pristine()
+    }
+
+    /// Those, and those that can be when what is in memory is durable.
+    pub(crate) fn free(&self) -> usize {
+        self.available() + self.freed.len()
+    }
+
+    pub(crate) fn has_freed(&self) -> bool {
+        !self.freed.is_empty()
+    }
+
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn live_units(&self) -> u64 {
+        self.live
+    }
+
+    /// Takes a free block: the one that has been free longest, then pristine ones from the first on. Its new header will have
+    /// this sequence number.
+    pub(crate) fn allocate(&mut self, sequence: u64) -> Option<u32> {
+        let block = self.free.pop_front().or_else(|| {
+            let next = self.pristine;
+            ((next as usize) < self.blocks.len()).then(|| self.pristine += 1)?;
+            Some(next)
+        })?;
+        self.look_for_oldest(sequence);
+        let of = self.get_mut(block);
+        (of.state, of.sequence) = (State::Open, of.sequence.min(sequence));
+        Some(block)
+    }
+
+    /// Looks at a few blocks more. Sequence numbers only grow, so the least of one pass bounds all from below.
+    fn look_for_oldest(&mut self, sequence: u64) {
+        let count = self.blocks.len();
+        for _ in 0..SWEPT.min(count) {
+            if self.sweep == 0 {
+                self.sweep_min = sequence;
+            }
+            self.sweep_min = self.sweep_min.min(self.blocks[self.sweep].sequence);
+            self.sweep += 1;
+            if self.sweep == count {
+                (self.oldest, self.sweep) = (self.sweep_min, 0);
+            }
+        }
+    }
+
+    /// No block on the device that a cold start would read has a sequence number below this.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    /// A record of `units` is in the block.
+    pub(crate) fn add(&mut self, block: u32, units: u32) {
+        self.get_mut(block).live += units;
+        self.live += u64::from(units);
+    }
+
+    /// A record of `units` in the block is old.
+    pub(crate) fn remove(&mut self, block: u32, units: u32) {
+        let of = self.get_mut(block);
+        of.live -= units;
+        self.live -= u64::from(units);
+        self.look_at(block);
+    }
+
+    /// All of an open block is written.
+    pub(crate) fn close(&mut self, block: u32) {
+        self.get_mut(block).state = State::Used;
+        self.look_at(block);
+    }
+
+    fn look_at(&mut self, block: u32) {
+        let Block { live, state, .. } = *self.get(block);
+        match state {
+            State::Used if live == 0 => {
+                self.flows.direct += 1;
+                self.release(block);
+            }
+            State::Used if live < self.low_water => self.enqueue(block),
+            State::Stuck if live == 0 => self.release(block),
+            _ => {}
+        }
+    }
+
+    fn enqueue(&mut self, block: u32) {
+        self.flows.queued += 1;
+        self.get_mut(block).state = State::Queued;
+        self.queue.push_back(block);
+    }
+
+    fn release(&mut self, block: u32) {
+        self.get_mut(block).state = State::Free;
+        self.freed.push_back((self.appended, block));
+    }
+
+    /// All records up to number `durable` are on the device.
+    pub(crate) fn settle(&mut self, durable: u64) {
+        while let Some((_, block)) = self.freed.front().filter(|(appended, _)| *appended <= durable) {
+            self.free.push_back(*block);
+            self.freed.pop_front();
+        }
+    }
+
+    /// The next block to collect. Those in which nothing is live any more are free without it.
+    pub(crate) fn next_to_collect(&mut self) -> Option<u32> {
+        while let Some(block) = self.queue.pop_front() {
+            if self.get(block).live > 0 {
+                self.get_mut(block).state = State::Collecting;
+                return Some(block);
+            }
+            self.flows.skipped += 1;
+            self.release(block);
+        }
+        None
+    }
+
+    /// The block that was collected holds nothing live, or what could not be moved.
+    pub(crate) fn collected(&mut self, block: u32) {
+        self.get_mut(block).state = State::Stuck;
+        self.look_at(block);
+    }
+
+    /// Puts a block back that was to be collected.
+    pub(crate) fn put_back(&mut self, block: u32) {
+        self.get_mut(block).state = State::Queued;
+        self.queue.push_front(block);
+    }
+
+    /// A block that the cold start found, whose header says so.
+    pub(crate) fn found(&mut self, block: u32, sequence: u64, seed: u32) {
+        let of = self.get_mut(block);
+        (of.sequence, of.seed, of.state) = (sequence, seed, State::Open);
+    }
+
+    /// A block that the cold start could not read.
+    pub(crate) fn bad(&mut self, block: u32) {
+        let of = self.get_mut(block);
+        (of.sequence, of.state) = (0, State::Bad);
+    }
+
+    /// Sorts the blocks of which the cold start has read those before `end`.
+    pub(crate) fn start(&mut self, end: u32) {
+        self.pristine = end;
+        let mut free: Vec<u32> = Vec::new();
+        for block in 0..end {
+            let Block { live, state, .. } = *self.get(block);
+            match state {
+                State::Bad => {}
+                State::Open if live > 0 => {
+                    self.get_mut(block).state = State::Used;
+                    if live < self.low_water {
+                        self.enqueue(block);
+                    }
+                }
+                _ => {
+                    self.get_mut(block).state = State::Free;
+                    free.push(block);
+                }
+            }
+        }
+        // Those without a header of ours first, then as they were begun.
+        free.sort_by_key(|block| self.get(*block).sequence.wrapping_add(1));
+        self.free = free.into();
+    }
+
+    /// Counts again what is kept as running totals. Errors: what differs, a sentence.
+    pub(crate) fn check(&self, live: impl Fn(u32) -> u32) -> Result<(), String> {
+        let mut total = 0;
+        for (number, block) in self.blocks.iter().enumerate() {
+            let number = number as u32;
+            if block.live != live(number) {
+                return Err(format!("block {number} has {} live units, {} are indexed", block.live, live(number)));
+            }
+            total += u64::from(block.live);
+            let is_pristine = number >= self.pristine;
+            let is_free = is_pristine || block.state == State::Free;
+            if is_free && block.live > 0 || is_pristine != (block.state == State::Pristine) {
+                return Err(format!("block {number} is {:?} with {} live units", block.state, block.live));
+            }
+        }
+        let state = |state| self.blocks.iter().filter(|block| block.state == state).count();
+        let (free, queued) = (self.free.len() + self.freed.len(), self.queue.len());
+        if total != self.live || free != state(State::Free) || queued != state(State::Queued) {
+            return Err(format!("{} live units of {total}, {free} free blocks, {queued} queued", self.live));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,494 @@
+//! A log on one device: records are appended to write buffers, and these are written when they are full, old or asked for.
+//!
+//! ```text
+//! append -> current buffer (one for clients, one for what is collected) -> writes -> on the device, and a while in memory
+//! ```
+//!
+//! A buffer is memory of its own, from which records are read until it is no longer kept; what is written is copied. A write
+//! takes what is new since the last, in whole sectors, and the next record begins on a sector: no sector that is on the device
+//! is written again while it holds something.
+//!
+//! * `blocks`: which block is what; `block_header`: how a cold start knows it
+
+pub(crate) mod block_header;
+pub(crate) mod blocks;
+
+use crate::io::{Io, Pending};
+use crate::namespace::DeviceStatistics;
+use crate::record::{Record, UNIT};
+use crate::{Disk, Namespace, Reply, ResultCode, Space, index::Place};
+use block_header::BlockHeader;
+use blocks::{Blocks, NO_BUFFER};
+use std::collections::VecDeque;
+use std::ops::Range;
+use sys::op::{Completion, OpKind};
+
+/// Writes under way at once.
+const WRITES_MAX: usize = 4;
+
+/// Failures of one write after which clients are told.
+const TRIES: u32 = 5;
+
+/// Time until a write that failed is tried again, times its failures.
+const RETRY_NS: u64 = 10_000_000;
+
+/// Blocks that clients' records leave to deletions, and these to collecting.
+const RESERVED: [usize; 2] = [4, 2];
+
+/// Blocks of so many bytes that are begun and not written at once, at most: a cold start that finds more unused ones in a
+/// row has seen all.
+pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
+    ((512 << 20) / block_bytes).max(64) as u32
+}
+
+/// Who fills a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client's record.
+    Record,
+    /// A tombstone, in the buffer of clients.
+    Tombstone,
+    /// A record that was in a block to be collected.
+    Collected,
+}
+
+/// A write block in memory.
+#[derive(Debug)]
+struct Buffer {
+    block: u32,
+    header: BlockHeader,
+    purpose: Purpose,
+    bytes: Box<[u8]>,
+    /// Bytes that are taken.
+    filled: usize,
+    /// Bytes that are on the device.
+    written: usize,
+    /// Bytes that will be when the write under way is done.
+    flying: Option<usize>,
+    closed: bool,
+    /// Waits to be written.
+    queued: bool,
+    /// Numbers of the first record that is in no write, and of the first in the write under way.
+    first: Option<u64>,
+    flying_first: Option<u64>,
+    /// When the first record came that is in no write.
+    since_ns: u64,
+    /// Who is answered when so many bytes are on the device.
+    waiting: VecDeque<(usize, u64, Reply)>,
+    failures: u32,
+    retry_ns: u64,
+}
+
+/// One space's log.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    number: u8,
+    space: Space,
+    sector: usize,
+    block_bytes: usize,
+    flush_max_ns: u64,
+    post_write_blocks: usize,
+    write_cache_blocks: usize,
+    opening: u64,
+    /// Of the block that was begun last.
+    pub(crate) sequence: u64,
+    pub(crate) blocks: Blocks,
+    buffers: Vec<Option<Buffer>>,
+    unused: Vec<u32>,
+    spare: Vec<Box<[u8]>>,
+    /// Those being filled: clients' and collected.
+    current: [Option<u32>; 2],
+    /// Those with something that is not on the device.
+    active: Vec<u32>,
+    queue: VecDeque<u32>,
+    /// On the device and kept, oldest first.
+    kept: VecDeque<u32>,
+    closed: usize,
+    flying: usize,
+    /// The last write failed often: the device takes none.
+    failing: bool,
+    /// What is not counted elsewhere.
+    pub(crate) counted: DeviceStatistics,
+}
+
+/// A record's new place, and its room there.
+pub(crate) struct Appended<'a> {
+    pub(crate) place: Place,
+    pub(crate) room: &'a mut [u8],
+    pub(crate) seed: u32,
+}
+
+impl Volume {
+    pub(crate) fn new(number: u8, space: &Space, namespace: &Namespace, opening: u64) -> Self {
+        let block_bytes = namespace.write_block_bytes as usize;
+        let blocks = ((space.range.end - space.range.start) / block_bytes as u64) as usize;
+        let low_water = (block_bytes / UNIT) as u64 * u64::from(namespace.defrag_lwm_pct) / 100;
+        Self {
+            number,
+            sector: space.min_io_bytes.max(512) as usize,
+            block_bytes,
+            flush_max_ns: match namespace.flush_max_ms {
+                0 => u64::MAX,
+                ms => u64::from(ms) * 1_000_000,
+            },
+            post_write_blocks: namespace.post_write_blocks as usize,
+            // Fewer than a cold start reads on behind the last block that it finds.
+            write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
+                .clamp(1, unwritten_max(block_bytes) as usize / 2),
+            opening,
+            sequence: 0,
+            blocks: Blocks::new(blocks, low_water as u32),
+            space: space.clone(),
+            buffers: Vec::new(),
+            unused: Vec::new(),
+            spare: Vec::new(),
+            current: [None; 2],
+            active: Vec::new(),
+            queue: VecDeque::new(),
+            kept: VecDeque::new(),
+            closed: 0,
+            flying: 0,
+            failing: false,
+            counted: DeviceStatistics::default(),
+        }
+    }
+
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    /// Bytes that the longest record can have.
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        self.block_bytes - self.sector
+    }
+
+    /// Bytes of the device that `blocks` are.
+    pub(crate) fn bytes_of(&self, blocks: Range<u32>) -> Range<u64> {
+        let at = |block: u32| self.space.range.start + u64::from(block) * self.block_bytes as u64;
+        at(blocks.start)..at(blocks.end)
+    }
+
+    /// What it counts, as of now.
+    pub(crate) fn statistics(&self) -> DeviceStatistics {
+        let blocks = &self.blocks;
+        DeviceStatistics {
+            used_bytes: blocks.live_units() * UNIT as u64,
+            free_wblocks: blocks.free() as u64,
+            pristine_wblocks: blocks.pristine() as u64,
+            write_q: self.closed as u64,
+            defrag_q: blocks.queued() as u64,
+            defrag_reads: blocks.flows.queued,
+            defrag_io_skips: blocks.flows.skipped,
+            direct_frees: blocks.flows.direct,
+            ..self.counted.clone()
+        }
+    }
+
+    /// Whether more waits to be written than may.
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.closed >= self.write_cache_blocks
+    }
+
+    /// Whether writes are due.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether something is not on the device.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// Room for a record of so many units. Errors: what a client is answered.
+    pub(crate) fn append(&mut self, purpose: Purpose, units: u32, now: u64) -> Result<Appended<'_>, ResultCode> {
+        let len = units as usize * UNIT;
+        let which = usize::from(purpose == Purpose::Collected);
+        let fits = |buffer: &Buffer| buffer.filled + len <= buffer.bytes.len();
+        let current = self.current[which].filter(|number| self.buffers[*number as usize].as_ref().is_some_and(fits));
+        let number = match current {
+            Some(number) => number,
+            None => self.begin(purpose, which)?,
+        };
+        self.blocks.appended += 1;
+        let Some(buffer) = &mut self.buffers[number as usize] else { return Err(ResultCode::SERVER_ERROR) };
+        if buffer.first.is_none() {
+            (buffer.first, buffer.since_ns) = (Some(self.blocks.appended), now);
+            if buffer.flying_first.is_none() {
+                self.active.push(number);
+            }
+        }
+        let at = buffer.filled;
+        buffer.filled += len;
+        let offset = (at / UNIT) as u32;
+        let place = Place { block: buffer.block, offset, units, volume: self.number };
+        self.blocks.add(buffer.block, units);
+        Ok(Appended { place, room: &mut buffer.bytes[at..at + len], seed: buffer.header.seed() })
+    }
+
+    /// Takes a new block for a current buffer, and has the one before written.
+    fn begin(&mut self, purpose: Purpose, which: usize) -> Result<u32, ResultCode> {
+        if self.failing {
+            return Err(ResultCode::SERVER_ERROR);
+        }
+        if purpose != Purpose::Collected && self.is_overloaded() {
+            return Err(ResultCode::DEVICE_OVERLOAD);
+        }
+        let reserved = match purpose {
+            Purpose::Record => RESERVED[0],
+            Purpose::Tombstone => RESERVED[1],
+            Purpose::Collected => 0,
+        };
+        if self.blocks.available() <= reserved {
+            // What was freed is free when what is in memory is written.
+            if self.blocks.has_freed() {
+                self.flush();
+            }
+            return Err(ResultCode::OUT_OF_SPACE);
+        }
+        if let Some(number) = self.current[which].take() {
+            self.close(number);
+        }
+        let Some(block) = self.blocks.allocate(self.sequence + 1) else { return Err(ResultCode::OUT_OF_SPACE) };
+        self.forget(block);
+        self.sequence += 1;
+        let header = BlockHeader { id: self.space.id, sequence: self.sequence, opening: self.opening, block };
+        let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; self.block_bytes].into());
+        header.write(&mut bytes[..self.sector]);
+        let buffer = Buffer {
+            block,
+            header,
+            purpose,
+            bytes,
+            filled: self.sector,
+            written: 0,
+            flying: None,
+            closed: false,
+            queued: false,
+            first: None,
+            flying_first: None,
+            since_ns: 0,
+            waiting: VecDeque::new(),
+            failures: 0,
+            retry_ns: 0,
+        };
+        let number = self.unused.pop().unwrap_or_else(|| {
+            self.buffers.push(None);
+            self.buffers.len() as u32 - 1
+        });
+        let of = self.blocks.get_mut(block);
+        (of.buffer, of.seed) = (number, header.seed());
+        self.buffers[number as usize] = Some(buffer);
+        self.current[which] = Some(number);
+        Ok(number)
+    }
+
+    /// Nothing more comes into this buffer.
+    fn close(&mut self, number: u32) {
+        let Some(buffer) = &mut self.buffers[number as usize] else { return };
+        buffer.bytes[buffer.filled..].fill(0);
+        buffer.filled = buffer.bytes.len();
+        buffer.closed = true;
+        self.closed += 1;
+        self.enqueue(number);
+    }
+
+    fn enqueue(&mut self, number: u32) {
+        let Some(buffer) = &mut self.buffers[number as usize] else { return };
+        if !buffer.queued && buffer.flying.is_none() {
+            buffer.queued = true;
+            self.queue.push_back(number);
+        }
+    }
+
+    /// Has what is in memory written.
+    pub(crate) fn flush(&mut self) {
+        for number in self.current.into_iter().flatten() {
+            if self.buffers[number as usize].as_ref().is_some_and(|buffer| buffer.first.is_some()) {
+                self.enqueue(number);
+            }
+        }
+    }
+
+    /// Answers when the record at `place` is on the device, and has it written.
+    pub(crate) fn answer_when_durable(&mut self, place: Place, number: u64, reply: Reply) {
+        let index = self.blocks.get(place.block).buffer;
+        let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        buffer.waiting.push_back(((place.offset + place.units) as usize * UNIT, number, reply));
+        self.enqueue(index);
+    }
+
+    /// The bytes of a record that is in memory.
+    pub(crate) fn in_memory(&self, place: Place) -> Option<&[u8]> {
+        let buffer = self.buffers.get(self.blocks.get(place.block).buffer as usize)?.as_ref()?;
+        buffer.bytes.get(place.offset as usize * UNIT..(place.offset + place.units) as usize * UNIT)
+    }
+
+    /// Does what is due: flushes by time, writes what waits. Tells when something will be due again.
+    pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
+        let now = disk.now();
+        let mut next = u64::MAX;
+        for number in self.current.into_iter().flatten() {
+            let Some(buffer) = &self.buffers[number as usize] else { continue };
+            if buffer.first.is_some() && !buffer.queued && buffer.flying.is_none() {
+                let due = buffer.since_ns.saturating_add(self.flush_max_ns);
+                if due <= now {
+                    self.enqueue(number);
+                } else {
+                    next = next.min(due);
+                }
+            }
+        }
+        next.min(self.write(now, io, disk))
+    }
+
+    /// Begins writes.
+    fn write(&mut self, now: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
+        let mut next = u64::MAX;
+        for _ in 0..self.queue.len() {
+            if self.flying >= WRITES_MAX || !io.may_begin() {
+                break;
+            }
+            let Some(number) = self.queue.pop_front() else { break };
+            let Some(buffer) = &mut self.buffers[number as usize] else { continue };
+            if buffer.retry_ns > now {
+                next = next.min(buffer.retry_ns);
+                self.queue.push_back(number);
+                continue;
+            }
+            let end = buffer.filled.next_multiple_of(self.sector);
+            let len = end - buffer.written;
+            let Some(mut buf) = io.buffer(len, disk) else {
+                self.queue.push_front(number);
+                break;
+            };
+            buffer.bytes[buffer.filled..end].fill(0);
+            buffer.filled = end;
+            buf[..len].copy_from_slice(&buffer.bytes[buffer.written..end]);
+            (buffer.queued, buffer.flying, buffer.flying_first) = (false, Some(end), buffer.first.take());
+            self.flying += 1;
+            self.counted.partial_writes += u64::from(!buffer.closed);
+            let begin = self.space.range.start + u64::from(buffer.block) * self.block_bytes as u64;
+            let pending = Pending::Write { volume: self.number, buffer: number };
+            let bytes = begin + buffer.written as u64..begin + end as u64;
+            io.submit(pending, (self.space.target, OpKind::Write), bytes, buf, disk);
+        }
+        next
+    }
+
+    /// A write ended. Tells what is wrong, if something is that was not before.
+    pub(crate) fn on_written(
+        &mut self,
+        number: u32,
+        done: &Completion,
+        replies: &mut Vec<(u64, Reply)>,
+    ) -> Option<String> {
+        self.flying -= 1;
+        let buffer = self.buffers.get_mut(number as usize)?.as_mut()?;
+        let end = buffer.flying.take()?;
+        self.counted.write_us.record((done.completed_ns - done.issued_ns) / 1_000);
+        if !done.outcome.is_done() {
+            self.counted.errors += 1;
+            buffer.failures += 1;
+            buffer.first = buffer.flying_first.take();
+            buffer.retry_ns = done.completed_ns + RETRY_NS * u64::from(buffer.failures.min(100));
+            let failing = buffer.failures >= TRIES;
+            if failing {
+                replies.extend(
+                    buffer.waiting.drain(..).map(|(_, number, _)| (number, Reply::of(ResultCode::SERVER_ERROR))),
+                );
+            }
+            let remark = (failing && !self.failing).then(|| {
+                format!(
+                    "write block {} could not be written - {} - writes are refused until it is",
+                    buffer.block, done.outcome
+                )
+            });
+            self.failing |= failing;
+            self.enqueue(number);
+            return remark;
+        }
+        (buffer.written, buffer.flying_first, buffer.failures) = (end, None, 0);
+        self.failing = false;
+        let durable = buffer.waiting.partition_point(|(wanted, ..)| *wanted <= end);
+        replies.extend(buffer.waiting.drain(..durable).map(|(_, number, reply)| (number, reply)));
+        let (block, purpose, is_full) = (buffer.block, buffer.purpose, buffer.closed && end == buffer.bytes.len());
+        let more = buffer.closed && !is_full || !buffer.waiting.is_empty();
+        let clean = buffer.first.is_none();
+        self.blocks.get_mut(block).sequence = buffer.header.sequence;
+        if clean {
+            self.active.retain(|active| *active != number);
+        }
+        if more {
+            self.enqueue(number);
+        }
+        self.blocks.settle(self.durable());
+        if is_full {
+            self.closed -= 1;
+            match purpose {
+                Purpose::Collected => self.counted.defrag_writes += 1,
+                _ => self.counted.writes += 1,
+            }
+            self.keep(number, purpose);
+            self.blocks.close(block);
+        }
+        None
+    }
+
+    /// Number of the record up to which all are on the device.
+    fn durable(&self) -> u64 {
+        let firsts = self.active.iter().filter_map(|number| self.buffers[*number as usize].as_ref());
+        let first = firsts.filter_map(|buffer| buffer.flying_first.or(buffer.first)).min();
+        first.map_or(self.blocks.appended, |first| first - 1)
+    }
+
+    /// Keeps what clients wrote in memory for a while.
+    fn keep(&mut self, number: u32, purpose: Purpose) {
+        if purpose == Purpose::Collected {
+            return self.drop_buffer(number);
+        }
+        self.kept.push_back(number);
+        if self.kept.len() > self.post_write_blocks
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.drop_buffer(oldest);
+        }
+    }
+
+    /// Drops what memory holds of a block that will be another.
+    fn forget(&mut self, block: u32) {
+        let number = self.blocks.get(block).buffer;
+        if number != NO_BUFFER {
+            self.kept.retain(|kept| *kept != number);
+            self.drop_buffer(number);
+        }
+    }
+
+    fn drop_buffer(&mut self, number: u32) {
+        let Some(buffer) = self.buffers[number as usize].take() else { return };
+        self.blocks.get_mut(buffer.block).buffer = NO_BUFFER;
+        self.unused.push(number);
+        if self.spare.len() < 2 * WRITES_MAX {
+            self.spare.push(buffer.bytes);
+        }
+    }
+
+    /// Moves a record into another block. Its bytes are as they are on the device.
+    pub(crate) fn append_copy(&mut self, bytes: &[u8], now: u64) -> Result<Place, ResultCode> {
+        let Appended { place, room, seed } = self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now)?;
+        room.copy_from_slice(bytes);
+        crate::record::seal(room, seed);
+        Ok(place)
+    }
+
+    /// Appends a record.
+    pub(crate) fn append_record(&mut self, record: &Record<'_>, now: u64) -> Result<Place, ResultCode> {
+        let purpose = if record.tombstone { Purpose::Tombstone } else { Purpose::Record };
+        let Appended { place, room, seed } = self.append(purpose, record.units(), now)?;
+        record.write(room, seed);
+        Ok(place)
+    }
+}
