@@ -2,6 +2,7 @@
 
 mod align;
 mod certify;
+mod client;
 mod cluster;
 mod compare;
 mod config;
@@ -23,6 +24,7 @@ mod waf;
 
 pub use align::AlignArgs;
 pub use certify::CertifyArgs;
+pub use client::{ClientArgs, RecordArgs};
 pub use cluster::{AccessArgs, Auth, ClusterArgs, ClusterCommand, CollectArgs, RestoreArgs};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
@@ -56,6 +58,7 @@ impl Task {
             Self::Test(_, args) => args.quiet,
             Self::Replay(args) => args.test.quiet,
             Self::Tenants(args) => args.test.quiet,
+            Self::Client(args) => args.record.quiet,
             Self::Prep(args) => args.quiet,
             Self::Certify(args) => args.series.quiet,
             Self::Rate(args) => args.series.quiet,
@@ -81,6 +84,8 @@ pub enum Task {
     Replay(Box<StorageArgs>),
     /// `flashproof tenants`
     Tenants(Box<TenantsArgs>),
+    /// `flashproof client`
+    Client(Box<ClientArgs>),
     /// `flashproof prep`, `act_prep`
     Prep(PrepArgs),
     /// `flashproof latency`, `act_latency.py`
@@ -138,6 +143,8 @@ enum Command {
     Index(TestArgs),
     /// Run log-structured record stores that share a drive, with a verdict for each; ERASES what they write on
     Tenants(Box<TenantsArgs>),
+    /// Read and write records of a database, Aerospike's or our own, with a verdict; WRITES to its namespace
+    Client(Box<ClientArgs>),
     /// Show which share of operations took longer than what, from the logs of ACT or of runs
     Latency(LatencyArgs),
     /// Show a histogram of a server's log by slices of time, as asloglatency does
@@ -298,6 +305,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("storage", |command| replay::beside(with_options(command, Test::Storage)))
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("tenants", tenants::beside)
+        .mut_subcommand("client", |client| client.after_help(help::laid_out(client::EXAMPLES)))
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("loglatency", |command| command.after_help(help::laid_out(loglatency::EXAMPLES)))
         .mut_subcommand("prep", |prep| prep.after_help(help::laid_out(prep::EXAMPLES)))
@@ -321,6 +329,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Storage(args) => Task::Test(Test::Storage, args.test),
         Command::Index(args) => Task::Test(Test::Index, args),
         Command::Tenants(args) => Task::Tenants(args),
+        Command::Client(args) => Task::Client(args),
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Loglatency(args) => Task::LogLatency(args),
         Command::Prep(args) => Task::Prep(args),

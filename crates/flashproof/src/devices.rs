@@ -36,6 +36,8 @@ pub enum Devices {
     Real(Vec<Arc<Target>>),
     /// Simulated drives with their names.
     Simulated(Vec<(String, DriveSpec)>),
+    /// A namespace of a database, by its name and what is known of its nodes.
+    Namespace(String, Value),
 }
 
 impl Devices {
@@ -70,6 +72,7 @@ impl Devices {
         match self {
             Self::Real(targets) => (0..).zip(targets).map(|(place, target)| shape_of_target(place, target)).collect(),
             Self::Simulated(drives) => (0..).zip(drives).map(|(place, drive)| shape_of_drive(place, drive)).collect(),
+            Self::Namespace(name, _) => vec![shape_of_namespace(name)],
         }
     }
 
@@ -78,6 +81,7 @@ impl Devices {
         match self {
             Self::Real(targets) => targets.iter().map(|target| facts_of_target(target)).collect(),
             Self::Simulated(drives) => drives.iter().map(|(name, drive)| facts_of_drive(name, drive)).collect(),
+            Self::Namespace(_, facts) => vec![facts.clone()],
         }
     }
 
@@ -100,7 +104,7 @@ impl Devices {
     pub fn numbers(&self) -> Vec<DeviceNumber> {
         match self {
             Self::Real(targets) => targets.iter().filter_map(|target| number(target.facts())).collect(),
-            Self::Simulated(_) => Vec::new(),
+            Self::Simulated(_) | Self::Namespace(..) => Vec::new(),
         }
     }
 
@@ -108,7 +112,7 @@ impl Devices {
     pub fn real_facts(&self) -> Vec<(&str, &DeviceFacts)> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| (target.name(), target.facts())).collect(),
-            Self::Simulated(_) => Vec::new(),
+            Self::Simulated(_) | Self::Namespace(..) => Vec::new(),
         }
     }
 }
@@ -220,6 +224,18 @@ fn shape_of_drive(place: u16, (name, drive): &(String, DriveSpec)) -> DeviceShap
         target: place,
         size_bytes: drive.capacity_bytes,
         min_io_bytes: drive.min_io_bytes,
+        queue_requests: None,
+        stamp_key: 0,
+    }
+}
+
+/// Whatever its records lie on, a key is a place and has no sectors.
+fn shape_of_namespace(name: &str) -> DeviceShape {
+    DeviceShape {
+        name: name.to_owned(),
+        target: 0,
+        size_bytes: u64::MAX,
+        min_io_bytes: 1,
         queue_requests: None,
         stamp_key: 0,
     }

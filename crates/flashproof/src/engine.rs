@@ -3,6 +3,7 @@
 use crate::console;
 use crate::devices::Devices;
 use crate::failure::{Failure, all};
+use crate::in_process::InProcess;
 use crate::placement::{self, Carrier};
 use device::generic::Generic;
 use device::target::Target;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use store::client::{Client, ClientSettings};
 use sys::op::Placement;
 use sys::process;
 use sys::ring::RingFacts;
@@ -68,6 +70,8 @@ pub struct Engine {
     kind: Kind,
     /// By what writes name their placement, if they do.
     placement: Option<Carrier>,
+    /// A store between the operations, which are transactions then, and the devices.
+    store: Option<InProcess>,
 }
 
 /// One that carries placement handles, an issuer's own.
@@ -88,6 +92,8 @@ enum Kind {
     Threads(Option<String>),
     /// The event queue of simulated drives.
     Simulated,
+    /// A database's own protocol.
+    Client(Box<ClientSettings>),
 }
 
 impl Engine {
@@ -100,7 +106,7 @@ impl Engine {
             if wanted != Wanted::Auto {
                 console::warning(&format!("engine: {wanted} has no effect on simulated drives"));
             }
-            return Ok(Self { kind: Kind::Simulated, placement: None });
+            return Ok(Self { kind: Kind::Simulated, placement: None, store: None });
         };
         if wanted == Wanted::Passthrough
             || (wanted == Wanted::Auto && placement::needs_passthrough(&demand.placements, targets))
@@ -115,14 +121,31 @@ impl Engine {
             Kind::Threads(_) => placement::by_hint(&demand.placements, targets)?,
             _ => placement::by_streams(&demand.placements, targets)?,
         };
-        Ok(Self { kind, placement })
+        Ok(Self { kind, placement, store: None })
+    }
+
+    /// A client of a database, whose operations are transactions.
+    pub fn client(settings: ClientSettings) -> Self {
+        Self { kind: Kind::Client(Box::new(settings)), placement: None, store: None }
+    }
+
+    /// The same for transactions, which go to a store in this process.
+    #[allow(dead_code)]
+    pub fn with_store(self, store: InProcess) -> Self {
+        Self { store: Some(store), ..self }
+    }
+
+    /// That store.
+    #[allow(dead_code)]
+    pub fn store(&self) -> Option<&InProcess> {
+        self.store.as_ref()
     }
 
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
         let generics = all(targets.iter().map(|target| Generic::open(target).map(Arc::new)), Failure::environment)?;
         let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
-            Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement }),
+            Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement, store: None }),
             Err(why) => {
                 let (whose, or) = match demand.engine {
                     Wanted::Passthrough => ("as engine: passthrough demands", "; or say engine: auto"),
@@ -173,7 +196,14 @@ impl Engine {
             }
             Kind::Threads(why) => json!({"engine": "threads", "why": why}),
             Kind::Simulated => json!({"engine": "simulated"}),
+            Kind::Client(settings) => {
+                let ClientSettings { timeout_ms, pipeline, verify, .. } = **settings;
+                json!({"engine": "client", "timeout_ms": timeout_ms, "pipeline": pipeline, "verify": verify})
+            }
         };
+        if self.store.is_some() {
+            value["store"] = "in this process".into();
+        }
         if let Some(placement) = self.placement {
             value["placement"] = placement.to_string().into();
         }
@@ -195,18 +225,46 @@ impl Engine {
         let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
         match (&self.kind, devices) {
+            (Kind::Client(settings), _) => {
+                let engine =
+                    |_, plan: &Plan<_>| Client::new((**settings).clone(), plan.in_flight_max(), epoch, harmless_gap_ns);
+                run(what, plans, engine, sink)
+            }
             (_, Devices::Simulated(drives)) => {
-                run(what, plans, |_, _: &Plan<_>| Ok(SimEngine::new(Devices::drives(drives, seed)?)), sink)
+                let engine = || Ok(SimEngine::new(Devices::drives(drives, seed)?));
+                match &self.store {
+                    None => run(what, plans, |_, _: &Plan<_>| engine(), sink),
+                    Some(store) => {
+                        let engine = || Ok(SimEngine::holding(Devices::drives(drives, seed)?, vec![store.contents()]));
+                        run(what, plans, |shard, _: &Plan<_>| store.keep(shard, engine), sink)
+                    }
+                }
             }
             (Kind::Passthrough(generics), Devices::Real(targets)) => {
                 let engine = |_, plan: &Plan<_>| passthrough(targets, generics, plan, epoch, harmless_gap_ns, facts);
                 run(what, plans, engine, sink)
             }
-            (Kind::Threads(_), Devices::Real(targets)) => {
-                run(what, plans, |_, plan: &Plan<_>| threads(targets, plan, epoch, harmless_gap_ns), sink)
-            }
+            (Kind::Threads(_), Devices::Real(targets)) => match &self.store {
+                None => run(what, plans, |_, plan: &Plan<_>| threads(targets, plan, epoch, harmless_gap_ns), sink),
+                Some(store) => {
+                    let (slots, bytes) = store.needs();
+                    let engine = || Threads::new(WORKERS_MAX, targets, slots, bytes, epoch, harmless_gap_ns);
+                    run(what, plans, |shard, _: &Plan<_>| store.open(shard, engine()?), sink)
+                }
+            },
+            (_, Devices::Namespace(..)) => unreachable!("a namespace has a client"),
             (_, Devices::Real(targets)) => {
-                run(what, plans, |_, plan: &Plan<_>| uring(targets, plan, epoch, harmless_gap_ns, facts), sink)
+                let engine = |slots, bytes| uring(targets, slots, bytes, epoch, harmless_gap_ns, facts);
+                match &self.store {
+                    None => {
+                        let engine = |_, plan: &Plan<_>| engine(plan.in_flight_max(), plan.buffer_bytes());
+                        run(what, plans, engine, sink)
+                    }
+                    Some(store) => {
+                        let (slots, bytes) = store.needs();
+                        run(what, plans, |shard, _: &Plan<_>| store.open(shard, engine(slots, bytes)?), sink)
+                    }
+                }
             }
         }
     }
@@ -237,14 +295,14 @@ fn threads<S: Stream>(
     Threads::new(WORKERS_MAX, targets, plan.in_flight_max(), plan.buffer_bytes(), epoch, harmless_gap_ns)
 }
 
-fn uring<S: Stream>(
+fn uring(
     targets: &[Arc<Target>],
-    plan: &Plan<S>,
+    slots: usize,
+    bytes: usize,
     epoch: Instant,
     harmless_gap_ns: u64,
     facts: &EngineFacts,
 ) -> io::Result<Uring> {
-    let (slots, bytes) = (plan.in_flight_max(), plan.buffer_bytes());
     let (engine, ring) = Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns)?;
     facts.keep(ring);
     Ok(engine)

@@ -14,6 +14,7 @@ mod console;
 mod devices;
 mod engine;
 mod failure;
+mod in_process;
 mod input;
 mod leave;
 mod output_file;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Task::Test(test, args) => commands::test::run(test, &args, manner),
         Task::Replay(args) => commands::replay::run(&args),
         Task::Tenants(args) => commands::tenants::run(&args),
+        Task::Client(args) => commands::client::run(&args),
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
         Task::LogLatency(args) => commands::loglatency::run(&args, manner),

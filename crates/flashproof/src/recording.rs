@@ -11,6 +11,7 @@ use crate::signals;
 use crate::tracing::{self, Tracing};
 use device::observe::telemetry::{Row, Sampler};
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
+use load::workload::records::TRANSACTIONS;
 use results::cell::Interval;
 use results::judge::{End, Judge, Verdict};
 use results::run_dir::{self, Manifest, Writer};
@@ -215,7 +216,7 @@ impl Sink for Recording<'_> {
         // A clock before 1970 is no reason not to test a drive.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.manifest.started_unix_ms = since_1970.as_millis() as u64;
-        if matches!(self.devices, Devices::Real(_)) {
+        if !matches!(self.devices, Devices::Simulated(_)) {
             let sampler = Sampler::new(&self.devices.numbers());
             self.sampler =
                 sampler.inspect_err(|error| console::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
@@ -255,7 +256,7 @@ impl Sink for Recording<'_> {
         if let Some(writer) = &mut self.writer {
             writer.write_interval(interval, &telemetry)?;
             print_act(self.act_log, writer)?;
-            if matches!(self.devices, Devices::Real(_)) {
+            if !matches!(self.devices, Devices::Simulated(_)) {
                 writer.sync()?;
             }
         }
@@ -271,7 +272,10 @@ impl Sink for Recording<'_> {
     fn failure(&mut self, failure: &FailedOp) {
         let FailedOp { device, kind, offset, len, error } = failure;
         let name = &self.manifest.devices[*device];
-        let line = format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}");
+        let line = match self.manifest.kind().as_str() {
+            TRANSACTIONS => format!("{kind} of the record with key {offset} of {name} failed: {error}"),
+            _ => format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}"),
+        };
         self.act_error(&line);
         if self.failures.len() < FAILURES_TOLD_MAX {
             let is_last = self.failures.len() + 1 == FAILURES_TOLD_MAX;

@@ -39,6 +39,8 @@ pub struct RunRequest<'a, W> {
     pub dir: PathBuf,
     /// What the user allows to be written to.
     pub consents: Consents<'a>,
+    /// Devices and what carries operations to them, where they are open already.
+    pub opened: Option<&'a Opened>,
     /// The limits.
     pub sla: Sla,
     /// Length of a slice as wanted, seconds.
@@ -55,6 +57,14 @@ pub struct RunRequest<'a, W> {
     pub act_log: bool,
     /// Sample the block layer's tracepoints, where that can be done.
     pub trace: bool,
+}
+
+/// Devices that are open, and what carries operations to them.
+pub struct Opened {
+    /// They.
+    pub devices: Devices,
+    /// It.
+    pub engine: Engine,
 }
 
 /// A workload of a run.
@@ -108,6 +118,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         workloads,
         dir,
         consents,
+        opened,
         sla,
         slice_sec,
         round_sec: round,
@@ -123,12 +134,20 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = part.findings.unwrap_or_else(|| findings(&spec, &dir));
-    let devices = Devices::open(&spec, workloads.iter().map(|named| &named.workload), &consents)?;
-    let demand = Demand::of(&spec, workloads.iter().map(|named| &named.workload));
-    let engine = Engine::choose(&demand, &devices)?;
-    let (plan, records) = plan(workloads, &specs, &engine, &devices, seed, &sla)?;
+    let opened_here;
+    let Opened { devices, engine } = match opened {
+        Some(opened) => opened,
+        None => {
+            let devices = Devices::open(&spec, workloads.iter().map(|named| &named.workload), &consents)?;
+            let demand = Demand::of(&spec, workloads.iter().map(|named| &named.workload));
+            let engine = Engine::choose(&demand, &devices)?;
+            opened_here = Opened { devices, engine };
+            &opened_here
+        }
+    };
+    let (plan, records) = plan(workloads, &specs, engine, devices, seed, &sla)?;
     let iops = plan.layout.streams.iter().map(|stream| stream.offered_iops).sum();
-    let facts = EngineFacts::new(&engine, &spec, plan.shards.len(), iops);
+    let facts = EngineFacts::new(engine, &spec, plan.shards.len(), iops);
     let control = Arc::new(Control::default());
 
     let slice_sec = whole_slice_sec(slice_sec, spec.duration_sec, spec.report_interval_sec);
@@ -156,8 +175,8 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let what = Run { layout: plan.layout, settings, interval_ns, control: control.clone() };
     let _armed = switch.arm(vec![control.clone()]);
     let options = Options { quiet, heading: part.heading, act_log, trace, settings };
-    let mut recording = Recording::new(dir, manifest, &devices, &facts, control, options, watch);
-    match engine.run(&what, plan.shards, &devices, seed, &facts, &mut recording) {
+    let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, watch);
+    match engine.run(&what, plan.shards, devices, seed, &facts, &mut recording) {
         Ok(()) => {
             let end = recording.end();
             Ok(Ended::Recorded(Box::new(recording.finish(end)?)))
@@ -214,18 +233,20 @@ fn share_queues(shapes: &mut [DeviceShape], specs: &[RunSpec]) {
 
 /// What the doctor finds about the host and the devices of `spec`; nothing where they are simulated.
 pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
-    if spec.is_simulated() {
-        return Vec::new();
-    }
-    let findings = device::doctor::examine(Path::new("/"), &spec.names(), Some(dir));
+    if spec.is_simulated() { Vec::new() } else { findings_about(&spec.names(), dir) }
+}
+
+/// What the doctor finds about the host and these devices.
+pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
+    let findings = device::doctor::examine(Path::new("/"), devices, Some(dir));
     let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count() as u64;
     let (problems, warnings) = (of(Level::Problem), of(Level::Warning));
     if problems + warnings > 0 {
         console::note(&format!(
-            "doctor: {}, {} that may spoil the result - \"flashproof doctor {}\" shows them, and so does the report",
+            "doctor: {}, {} that may spoil the result - \"{}\" shows them, and so does the report",
             units::count(problems, "problem"),
             units::count(warnings, "warning"),
-            spec.names().join(" ")
+            format!("flashproof doctor {}", devices.join(" ")).trim_end()
         ));
     }
     findings

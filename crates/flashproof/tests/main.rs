@@ -8,6 +8,7 @@ mod bad_config;
 mod bad_devices;
 mod blame;
 mod certify;
+mod client;
 mod cluster;
 mod compare;
 mod config;

@@ -11,6 +11,7 @@ use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
 use results::judge::Verdict;
 use results::run_dir::{self, HlogKind, RunDirError, each_window};
+use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -46,6 +47,10 @@ pub struct Quantiles {
     pub p9999_ns: u64,
     /// The longest.
     pub max_ns: u64,
+    /// The mean.
+    pub mean_ns: u64,
+    /// Standard deviation.
+    pub stddev_ns: u64,
 }
 
 impl StreamLatencies {
@@ -65,17 +70,20 @@ impl From<&Histogram> for Quantiles {
             p999_ns: histogram.value_at_quantile(0.999),
             p9999_ns: histogram.value_at_quantile(0.9999),
             max_ns: histogram.max(),
+            mean_ns: histogram.mean() as u64,
+            stddev_ns: histogram.stdev() as u64,
         }
     }
 }
 
 /// The names of [`Quantiles::all_ns`].
-pub const QUANTILES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
+pub const QUANTILES: [&str; 8] = ["p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "std dev"];
 
 impl Quantiles {
-    /// From the median to the longest.
-    pub fn all_ns(&self) -> [u64; 6] {
-        [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.p9999_ns, self.max_ns]
+    /// From the median to the longest, the mean, and how far durations are from it.
+    pub fn all_ns(&self) -> [u64; 8] {
+        let Self { p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns, mean_ns, stddev_ns, .. } = *self;
+        [p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns, mean_ns, stddev_ns]
     }
 }
 
@@ -121,13 +129,40 @@ pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, shown: &[
     table.widths([name_width, 8, 9, 9, 9, 9, 9, 9]).rows(rows)
 }
 
-/// The table as it stands below a verdict.
-pub(crate) fn below_verdict(streams: &[StreamLatencies]) -> String {
+/// What reports on databases tell of reads and writes: which shares were below each threshold, from when each was wanted and
+/// with what failed, as the verdict counts them; and how far service times were from their mean.
+pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) -> Table {
+    let rows = verdict.groups.iter().map(|group| {
+        let service = streams.iter().find(|stream| stream.stream == group.stream).map(|stream| stream.service);
+        let times = service.map_or([0; 2], |service| [service.mean_ns, service.stddev_ns]);
+        let wanted = group.slices.iter().map(|slice| slice.wanted).sum::<u64>().max(1);
+        let under = (0..verdict.thresholds_ns.len()).map(move |limit| {
+            let over: u64 = group.slices.iter().filter_map(|slice| slice.judged_over.get(limit)).sum();
+            units::percent(1.0 - over as f64 / wanted as f64)
+        });
+        let times = times.map(|ns| format!("{:.3}", ns as f64 / 1e6));
+        [group.stream.clone(), String::new()].into_iter().chain(times).chain(under)
+    });
+    let under = verdict.thresholds_ns.iter().map(|ns| format!("< {}", units::duration(*ns)));
+    let table =
+        Table::new("").text(["transactions", ""]).numbers(["mean, ms".to_owned(), "std dev".to_owned()]).numbers(under);
+    table.widths([20, 8, 9, 9, 9, 9, 9]).rows(rows)
+}
+
+/// The tables as they stand below a verdict.
+pub(crate) fn below_verdict(verdict: &Verdict, streams: &[StreamLatencies], are_transactions: bool) -> String {
     match streams {
         [] => String::new(),
-        streams => format!("\n{}", in_milliseconds(streams, 20, &["p50", "p99", "p99.9", "max"])),
+        streams => {
+            let more =
+                if are_transactions { format!("\n{}", of_transactions(verdict, streams)) } else { String::new() };
+            format!("\n{}{more}", in_milliseconds(streams, 20, &["p50", "p99", "p99.9", "max"]))
+        }
     }
 }
+
+/// The kind of workload whose operations are transactions on records.
+pub(crate) const TRANSACTIONS: &str = "transactions";
 
 /// A run in one page.
 #[derive(Debug, Clone, Serialize)]
@@ -144,6 +179,9 @@ pub struct Summary {
     pub latencies: Vec<StreamLatencies>,
     /// Write amplification of each drive that counts what its media take.
     pub device_waf: Vec<DeviceWaf>,
+    /// Whether its operations are transactions on records.
+    #[serde(skip)]
+    are_transactions: bool,
 }
 
 impl Summary {
@@ -159,14 +197,17 @@ impl Summary {
         let complete = run.is_complete();
         let timeline = Timeline::read(dir, &run.manifest, Detail::of_runs(1))?;
         let device_waf = device_waf(&changes(&timeline));
-        Ok(Self { tool: run.manifest.tool, complete, remarks, verdict: run.verdict, latencies, device_waf })
+        let are_transactions = run.manifest.kind() == TRANSACTIONS;
+        let tool = run.manifest.tool;
+        Ok(Self { tool, complete, remarks, verdict: run.verdict, latencies, device_waf, are_transactions })
     }
 }
 
 impl fmt::Display for Summary {
     /// The page for a terminal, without the remarks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.verdict, below_verdict(&self.latencies), waf_lines(&self.device_waf))
+        let below = below_verdict(&self.verdict, &self.latencies, self.are_transactions);
+        write!(f, "{}{below}{}", self.verdict, waf_lines(&self.device_waf))
     }
 }
 
@@ -223,7 +264,10 @@ mod tests {
         near(streams[0].service.max_ns, 5_000_000, 1);
         near(streams[0].lag.p50_ns, 50_000, 10);
         near(streams[1].wait.p99_ns, 2_000_000, 10);
-        let table = below_verdict(&streams);
+        // 59 of 1 ms and one of 5 ms.
+        near(streams[0].service.mean_ns, 64_000_000 / 60, 2);
+        near(streams[0].service.stddev_ns, 512_000, 2);
+        let table = below_verdict(&verdict, &streams, false);
         assert_eq!(table.lines().count(), 8, "{table}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::charts::counters::waf_lines;
 use crate::document::{Document, Report, RunReport, SeriesReport};
-use crate::latencies::below_verdict;
+use crate::latencies::{TRANSACTIONS, below_verdict};
 use crate::table::Table;
 use crate::words;
 use results::judge::Outcome;
@@ -39,7 +39,9 @@ fn text(document: &Document) -> String {
 
 fn run_page(run: &RunReport) -> String {
     let damage: String = run.damage.iter().map(|damage| format!("DAMAGED: {damage}\n")).collect();
-    format!("{damage}{}{}{}", run.verdict, below_verdict(&run.latencies), waf_lines(&run.device_waf))
+    let are_transactions = run.workloads.iter().any(|workload| workload.kind == TRANSACTIONS);
+    let below = below_verdict(&run.verdict, &run.latencies, are_transactions);
+    format!("{damage}{}{below}{}", run.verdict, waf_lines(&run.device_waf))
 }
 
 fn series_page(report: &SeriesReport) -> String {

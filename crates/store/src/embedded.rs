@@ -13,6 +13,7 @@ use crate::object::Object;
 use crate::{Disk, Namespace, Reply, Space, Statistics, Store, Transaction};
 use engine::{BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +41,7 @@ impl<E: BlockEngine> Disk for OnEngine<'_, E> {
 }
 
 /// A store on an engine that it has for itself.
+#[derive(Debug)]
 pub struct Embedded<E> {
     engine: E,
     store: Store,
@@ -168,9 +170,9 @@ impl<E: BlockEngine> Embedded<E> {
         let core_ns = self.core.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
         let until_ns = until_ns.min(self.poll_ns).min(core_ns);
         self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.blocks)?;
-        let mut unseen_ns = 0;
+        let mut unseen_ns: u64 = 0;
         for completion in self.blocks.drain(..) {
-            unseen_ns = completion.unseen_ns;
+            unseen_ns = completion.unseen_ns.max(unseen_ns);
             self.store.on_completion(completion, &mut OnEngine(&mut self.engine), &mut self.replies);
             self.poll_ns = 0;
         }
@@ -237,8 +239,13 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
 }
 
 /// Where the engines of a series of runs are between two of them, by number: one inserts what the next reads.
-#[derive(Debug)]
 pub struct Pool<E>(Mutex<Vec<Option<E>>>);
+
+impl<E> fmt::Debug for Pool<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pool").field(&self.engines().len()).finish()
+    }
+}
 
 impl<E> Default for Pool<E> {
     fn default() -> Self {
@@ -352,7 +359,7 @@ mod tests {
             value: Value::Blob(1_000),
             single_bin: true,
             replace: true,
-            began_sec: 1_700_000_000,
+            began: 170_000_000_000,
         };
         let space = Space { target: 0, range: 8 << 20..40 << 20, min_io_bytes: 512, id: 7 };
         Embedding {

@@ -54,6 +54,17 @@ impl Namespace {
             memory_bytes: 4 << 30,
         }
     }
+
+    /// The share of one of `cores` in it.
+    pub fn share(&self, cores: u16) -> Self {
+        let cores = u64::from(cores.max(1));
+        Self {
+            memory_bytes: self.memory_bytes / cores,
+            post_write_blocks: (u64::from(self.post_write_blocks) / cores) as u32,
+            max_write_cache_bytes: self.max_write_cache_bytes / cores,
+            ..self.clone()
+        }
+    }
 }
 
 /// A store's space on one device: the blocks of one core. The device's header is before the first.

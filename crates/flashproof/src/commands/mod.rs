@@ -2,6 +2,7 @@
 
 pub mod align;
 pub mod certify;
+pub mod client;
 pub mod cluster;
 pub mod compare;
 pub mod config;

@@ -11,7 +11,7 @@ use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::leave;
 use crate::recording::Unwatched;
-use crate::runner::{Ended, Named, RunRequest, SeriesContext, run as run_request};
+use crate::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request};
 use crate::signals::Switch;
 use load::workload::Workload;
 use load::workload::act::dialect::line_of;
@@ -61,17 +61,30 @@ pub fn record<W: Workload>(
     args: &TestArgs,
     manner: Manner,
 ) -> Result<ExitCode, Failure> {
+    record_on(what, workloads, args, manner, None, SeriesContext::default())
+}
+
+/// The same as `part` of something, on what is open already if that is given.
+pub fn record_on<W: Workload>(
+    what: &str,
+    workloads: Vec<Named<W>>,
+    args: &TestArgs,
+    manner: Manner,
+    opened: Option<&Opened>,
+    part: SeriesContext,
+) -> Result<ExitCode, Failure> {
     let place = Place::of(what, args.out.as_deref(), manner)?;
     let dir = place.dir().to_owned();
     let request = RunRequest {
         workloads,
         dir: dir.clone(),
         consents: Consents { erase: &args.erase, others: &[], shared: args.shared },
+        opened,
         sla: args.sla.clone(),
         slice_sec: args.slice.into(),
         round_sec: None,
         max_errors: args.max_errors,
-        part: SeriesContext::default(),
+        part,
         // Among the reports of ACT's log a line of progress would be in the way.
         quiet: args.quiet || (manner == Manner::Act && !is_shown_beside_log()),
         act_log: manner == Manner::Act,

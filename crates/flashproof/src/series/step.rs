@@ -52,6 +52,7 @@ impl Kept {
             workloads: Named::alone(load.workload, load.text),
             dir: self.dir.join(&step.dir),
             consents: Consents { erase: &options.erase, others, shared: false },
+            opened: None,
             sla: sla.clone(),
             slice_sec,
             round_sec,

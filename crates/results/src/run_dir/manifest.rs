@@ -167,9 +167,9 @@ impl Manifest {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
-    /// Whether its load is that of a configuration; a replay's is that of a trace.
+    /// Whether its load is that of a configuration; a replay's is that of a trace, one of transactions that of options.
     pub fn has_keys(&self) -> bool {
-        self.workloads.iter().any(|workload| workload.kind != "replay")
+        self.workloads.iter().any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))
     }
 
     /// A judge of the run that has seen nothing.

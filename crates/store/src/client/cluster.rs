@@ -21,6 +21,9 @@ use sys::net::Waker;
 /// Time between two questions to all nodes.
 const TEND: Duration = Duration::from_secs(1);
 
+/// Before they are asked again because one has not what it said.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
 /// For a connection, and for each reply to a question about the cluster.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -68,6 +71,11 @@ impl Map {
         self.masters[usize::from(partition(digest))].map(usize::from)
     }
 
+    /// Partitions that a node has.
+    pub fn owned(&self, node: usize) -> usize {
+        self.masters.iter().filter(|master| master.map(usize::from) == Some(node)).count()
+    }
+
     /// Partitions that no node has.
     pub fn unowned(&self) -> usize {
         self.masters.iter().filter(|master| master.is_none()).count()
@@ -78,6 +86,7 @@ impl Map {
 #[derive(Debug)]
 pub struct Cluster {
     map: Arc<Mutex<Arc<Map>>>,
+    has_single_bins: bool,
     connect: Sender<Connect>,
     /// Its end ends the thread; a message has it ask at once.
     ask: Sender<()>,
@@ -119,6 +128,8 @@ impl Cluster {
                 quoted(namespace)
             )));
         }
+        let settings = asker.settings();
+        let has_single_bins = settings.split(';').any(|pair| pair == "single-bin=true");
         let map = Arc::new(Mutex::new(Arc::new(map)));
         let (ask, asked) = channel();
         let (connect, wanted) = channel();
@@ -129,12 +140,17 @@ impl Cluster {
         };
         spawn("tend", Box::new(move || tend(asker, &shared, &asked)))?;
         spawn("connect", Box::new(move || connect_all(&wanted)))?;
-        Ok(Arc::new(Self { map, connect, ask }))
+        Ok(Arc::new(Self { map, has_single_bins, connect, ask }))
     }
 
     /// The map that was made last.
     pub fn map(&self) -> Arc<Map> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether records of the namespace have one bin without a name, as servers before 7.0 can be told.
+    pub fn has_single_bins(&self) -> bool {
+        self.has_single_bins
     }
 
     /// Has the nodes be asked now: what they said does not hold any more.
@@ -167,7 +183,11 @@ fn tend(mut asker: Asker, map: &Mutex<Arc<Map>>, asked: &Receiver<()>) {
     loop {
         match asked.recv_timeout(TEND) {
             Err(RecvTimeoutError::Disconnected) => return,
-            Ok(()) => while asked.try_recv().is_ok() {},
+            Ok(()) => {
+                // All that is asked for meanwhile is one question: what is measured must not be disturbed.
+                thread::sleep(ASK_AGAIN);
+                while asked.try_recv().is_ok() {}
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
         let new = asker.ask();
@@ -263,6 +283,13 @@ impl Asker {
         Map { nodes: nodes.collect(), masters }
     }
 
+    /// What a node says of the namespace; empty if it says nothing.
+    fn settings(&mut self) -> String {
+        let question = format!("namespace/{}", self.namespace);
+        let asked = self.nodes.values_mut().find_map(|asked| asked.ask(&[&question]).ok());
+        asked.and_then(|mut replies| replies.remove(&question)).unwrap_or_default()
+    }
+
     fn namespaces(&mut self) -> Option<Vec<String>> {
         let asked = self.nodes.values_mut().next()?;
         let replies = asked.ask(&["namespaces"]).ok()?;
@@ -283,7 +310,7 @@ impl Asked {
 /// What a node answers to `names`.
 ///
 /// Errors: it does not answer in time, or not by the protocol.
-pub fn ask(socket: &mut TcpStream, names: &[&str]) -> io::Result<BTreeMap<String, String>> {
+fn ask(socket: &mut TcpStream, names: &[&str]) -> io::Result<BTreeMap<String, String>> {
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     let mut request = Vec::new();

@@ -119,7 +119,7 @@ mod tests {
     fn a_server_understands_what_is_asked() {
         for (set, replace) in [(&b""[..], false), (b"users", true)] {
             let object =
-                Object { set: set.into(), bins: 3, value: Value::String(20), single_bin: false, replace, began_sec: 9 };
+                Object { set: set.into(), bins: 3, value: Value::String(20), single_bin: false, replace, began: 9 };
             for kind in [OpKind::Read, OpKind::Write] {
                 let asked = object.transaction(kind, 77, 1);
                 let mut bytes = Vec::new();
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_reply_that_is_torn_or_lies_is_no_reply() {
         let object =
-            Object { set: [].into(), bins: 2, value: Value::Blob(9), single_bin: false, replace: false, began_sec: 9 };
+            Object { set: [].into(), bins: 2, value: Value::Blob(9), single_bin: false, replace: false, began: 9 };
         let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else { panic!() };
         let mut bytes = Vec::new();
         let begin = frame::begin(&mut bytes, Kind::Message);

@@ -120,15 +120,14 @@ pub struct Client {
     listed: Vec<usize>,
     made: Receiver<(usize, io::Result<TcpStream>)>,
     tell_made: Sender<(usize, io::Result<TcpStream>)>,
-    /// When completions were last looked at.
-    looked_ns: u64,
 }
 
 impl Client {
-    /// A client with at most `depth` transactions out. Connects as far as that many need. `epoch` is instant 0 of its clock.
+    /// A client with at most `depth` transactions out. Connects as far as that many need. `epoch` is instant 0 of its clock;
+    /// a reply may lie unseen for `harmless_gap_ns` without raising a doubt.
     ///
     /// Errors: a node refuses; no io_uring.
-    pub fn new(settings: ClientSettings, depth: usize, epoch: Instant) -> io::Result<Self> {
+    pub fn new(settings: ClientSettings, depth: usize, epoch: Instant, harmless_gap_ns: u64) -> io::Result<Self> {
         let map = settings.cluster.map();
         let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);
         let slots_max = slots_each * (map.nodes.len() + NODES_SPARE);
@@ -137,7 +136,7 @@ impl Client {
         let (net, _) = Net::new(Vec::new(), 2 * slots_max, 0, arrivals, epoch)?;
         let (tell_made, made) = channel();
         let mut client = Self {
-            net,
+            net: net.with_harmless_gap(harmless_gap_ns),
             issuer: Issuer::new(settings.object.clone(), settings.verify),
             settings,
             map_ns: 0,
@@ -154,7 +153,6 @@ impl Client {
             listed: Vec::new(),
             made,
             tell_made,
-            looked_ns: 0,
             map,
         };
         client.nodes.resize_with(client.map.nodes.len(), ToNode::default);
@@ -303,8 +301,8 @@ impl Client {
         }
     }
 
-    fn event(&mut self, event: Event, unseen_ns: u64) {
-        let Event { token, outcome, op, seen_ns, .. } = event;
+    fn event(&mut self, event: Event) {
+        let Event { token, outcome, op, seen_ns, unseen_ns, .. } = event;
         let slot = token as usize / 2;
         let seen = Seen { at_ns: seen_ns, unseen_ns };
         match op {
@@ -456,7 +454,9 @@ impl Client {
             return;
         }
         let pipeline = self.settings.pipeline.max(1) as usize;
-        while self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
+        // One that did not answer is tried by one at a time: each may take long, and others wait behind it.
+        let most = if self.nodes[node].errno.is_some() { 1 } else { usize::MAX };
+        while self.nodes[node].wanted < most && self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
             let Some(slot) = self.slot(node) else { return };
             self.connections[slot].is_wanted = true;
             self.nodes[node].wanted += 1;
@@ -535,13 +535,9 @@ impl IoEngine for Client {
             let mut events = std::mem::take(&mut self.events);
             self.net.reap(Wait { until_ns, ..wait }, &mut events)?;
             let seen_ns = self.net.now();
-            // Whoever slept until the first came saw it at once.
-            let is_woken = wait.completions == 1 && until_ns > now_ns;
-            let unseen_ns = if is_woken { 0 } else { seen_ns.saturating_sub(self.looked_ns) };
-            self.looked_ns = seen_ns;
             for completion in events.drain(..) {
                 if let NetCompletion::Net(event) = completion {
-                    self.event(event, unseen_ns);
+                    self.event(event);
                 }
             }
             self.events = events;

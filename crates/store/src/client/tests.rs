@@ -94,7 +94,7 @@ impl Server {
             value: Value::Blob(300),
             single_bin: false,
             replace: false,
-            began_sec: 1_700_000_000,
+            began: 170_000_000_000,
         };
         let settings = ClientSettings {
             cluster,
@@ -104,7 +104,7 @@ impl Server {
             timeout_ms,
             pipeline,
         };
-        Client::new(settings, 8, Instant::now()).unwrap()
+        Client::new(settings, 8, Instant::now(), 0).unwrap()
     }
 }
 

@@ -269,6 +269,7 @@ impl<'a> Bursts<'a> {
             workloads: Named::alone(workload, load::workload::act::echo::to_text(&config)),
             dir,
             consents: Consents { erase: &self.args.erase, others: &[], shared: false },
+            opened: None,
             sla: Sla::default(),
             slice_sec: u64::from(seconds),
             round_sec: None,

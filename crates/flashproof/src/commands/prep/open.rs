@@ -32,7 +32,7 @@ impl Drive {
     pub fn job(self, args: &PrepArgs, engine: Arc<Engine>) -> Job {
         let target = match &self.devices {
             Devices::Real(targets) => targets.first().cloned(),
-            Devices::Simulated(_) => None,
+            Devices::Simulated(_) | Devices::Namespace(..) => None,
         };
         Job {
             name: self.name,

@@ -154,6 +154,7 @@ impl Measured<'_> {
             workloads: named.collect(),
             dir: self.dir.to_owned(),
             consents: self.consents(),
+            opened: None,
             sla: Sla::default(),
             slice_sec: 3600,
             round_sec: None,

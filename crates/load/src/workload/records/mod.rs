@@ -107,6 +107,8 @@ impl std::str::FromStr for Mix {
     }
 }
 
+/// The kind of the workload.
+pub const TRANSACTIONS: &str = "transactions";
 /// The stream of reads, and that of writes.
 pub const READS: &str = "reads";
 /// See [`READS`].
@@ -182,7 +184,7 @@ impl Workload for Records {
     type Stream = Transactions;
 
     fn kind(&self) -> &'static str {
-        "transactions"
+        TRANSACTIONS
     }
 
     fn spec(&self) -> RunSpec {

@@ -142,17 +142,6 @@ pub(super) struct Shard {
     is_quiet: bool,
 }
 
-/// The share of one core in the settings of a namespace.
-fn share(namespace: &Namespace, cores: u16) -> Namespace {
-    let cores = u64::from(cores);
-    Namespace {
-        memory_bytes: namespace.memory_bytes / cores,
-        post_write_blocks: (u64::from(namespace.post_write_blocks) / cores) as u32,
-        max_write_cache_bytes: namespace.max_write_cache_bytes / cores,
-        ..namespace.clone()
-    }
-}
-
 impl Shard {
     /// The shard of core `core`, whose thread this is.
     pub(super) fn new(
@@ -172,7 +161,7 @@ impl Shard {
                 spaces.push(space.map_err(|error| format!("cannot open {} - {error}", target.name()))?);
                 targets.push(target.clone());
             }
-            let namespace = share(namespace, setup.cores);
+            let namespace = namespace.share(setup.cores);
             let (tokens, bytes) = (1024, if spaces.is_empty() { 0 } else { 128 << 20 });
             let tokens = first_token..first_token + tokens;
             (first_token, memory_bytes) = (tokens.end, memory_bytes + bytes);

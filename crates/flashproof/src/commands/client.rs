@@ -1,0 +1,189 @@
+//! `flashproof client`: transactions on the records of a database, recorded and judged as operations of a device are.
+
+use crate::args::{ClientArgs, RecordArgs, TestArgs};
+use crate::commands::Manner;
+use crate::commands::test::{default_dir, record_on};
+use crate::console;
+use crate::devices::Devices;
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::in_process::began;
+use crate::runner::{Named, Opened, SeriesContext, findings_about};
+use engine::DeviceName;
+use load::keys::Keys;
+use load::rate::Rate;
+use load::workload::records::{Mix, Records};
+use results::units::{self, printable, quoted};
+use serde_json::json;
+use std::process::ExitCode;
+use std::sync::Arc;
+use store::client::ClientSettings;
+use store::client::cluster::{Cluster, Map};
+use store::object::Object;
+use sys::process;
+
+/// Length of a run, seconds, unless asked for.
+const DURATION_SEC: u64 = 60;
+
+/// Until all keys are written: longer than anybody waits.
+const INSERT_SEC: u64 = 30 * 86_400;
+
+/// Transactions at once for which one issuing thread is taken.
+const THREAD_TRANSACTIONS: u32 = 64;
+
+/// Finds the cluster, and runs the transactions on it.
+pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
+    let seeds = seeds(args)?;
+    let value = args.object;
+    let began = began(false);
+    let mut object = Object {
+        set: args.set.as_bytes().into(),
+        bins: args.bins,
+        value,
+        single_bin: false,
+        replace: args.replace,
+        began,
+    };
+    if args.verify && !object.can_be_verified() {
+        return Err(Failure::usage(format!(
+            "cannot verify values of {value} - the number of its write must stand in each: take I, S:16, B:8 or more"
+        )));
+    }
+    check_open_files(args.connections.div_ceil(args.pipeline))?;
+    let cluster = Cluster::find(&seeds, &args.namespace).map_err(Failure::environment)?;
+    let map = cluster.map();
+    console::note(&about(&map, args.debug));
+    object.single_bin = cluster.has_single_bins();
+    if object.single_bin && object.bins > 1 {
+        return Err(Failure::usage(format!(
+            "cannot write {} bins - records of namespace {} have a single one - leave out -b",
+            object.bins,
+            quoted(&args.namespace)
+        )));
+    }
+    let name = format!("{}@{}", args.namespace, map.nodes[0].address);
+    let object = Arc::new(object);
+    let workload = Records {
+        target: DeviceName::Path(name.clone()),
+        file_size_bytes: None,
+        device_bytes_min: 0,
+        keys: args.keys,
+        first_key: args.start_key.into(),
+        mix: args.workload,
+        next_key: args.zipfian.map_or(Keys::Uniform, |theta| Keys::Zipfian { theta }),
+        record_bytes: object.bytes(),
+        depth: args.connections,
+        rate: args.rate.map(Rate::per_sec),
+        threads: args.threads.unwrap_or_else(|| threads(args.connections)),
+        duration_sec: match (args.duration, args.workload) {
+            (Some(seconds), _) => seconds.into(),
+            (None, Mix::Insert) => INSERT_SEC,
+            (None, Mix::ReadUpdate { .. }) => DURATION_SEC,
+        },
+        seed: args.seed,
+    };
+    let settings = ClientSettings {
+        cluster,
+        namespace: args.namespace.clone(),
+        object,
+        verify: args.verify,
+        timeout_ms: args.timeout,
+        pipeline: pipeline(args.pipeline, &map),
+    };
+    let facts = json!({
+        "path": name, "kind": "namespace", "namespace": args.namespace,
+        "nodes": map.nodes.iter().map(|node| json!({
+            "name": node.name, "address": node.address.to_string(), "build": node.build, "pipelines": node.pipelines,
+        })).collect::<Vec<_>>(),
+    });
+    let opened = Opened { devices: Devices::Namespace(name, facts), engine: Engine::client(settings) };
+    let dir = args.record.out.clone().unwrap_or_else(|| default_dir("client"));
+    // Of the host alone: the devices are others' business.
+    let part = SeriesContext { findings: Some(findings_about(&[], &dir)), ..SeriesContext::default() };
+    let text = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let named = Named::alone(workload, text);
+    record_on("client", named, &test_args(&args.record, dir), Manner::Own, Some(&opened), part)
+}
+
+/// The options of a test that records into `dir`.
+pub fn test_args(args: &RecordArgs, dir: std::path::PathBuf) -> TestArgs {
+    TestArgs {
+        configs: Vec::new(),
+        out: Some(dir),
+        erase: Vec::new(),
+        shared: false,
+        sla: args.sla.clone(),
+        slice: args.slice,
+        max_errors: args.max_errors,
+        as_act: false,
+        no_trace: false,
+        dry_run: false,
+        quiet: args.quiet,
+    }
+}
+
+/// Has room made for so many connections. Errors: the system does not allow as many.
+fn check_open_files(connections: u32) -> Result<(), Failure> {
+    // Those of the run directory, its samples, and what asks the cluster.
+    let wanted = u64::from(connections) + 100;
+    match process::raise_open_files() {
+        Ok(most) if most < wanted => Err(Failure::environment(format!(
+            "cannot open {connections} connections - a process may have {most} files open, {wanted} are needed - raise the limit \
+             (ulimit -Hn), lower -z, or take several transactions on each connection (--pipeline)"
+        ))),
+        // Without an answer it is tried.
+        _ => Ok(()),
+    }
+}
+
+fn seeds(args: &ClientArgs) -> Result<Vec<(String, u16)>, Failure> {
+    let seed = |text: &String| match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+        // An address of IPv6 has colons of its own, and its port behind brackets.
+        Some((host, Ok(port))) if !host.contains(':') || host.ends_with(']') => {
+            Ok((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
+        }
+        Some((host, Err(_))) if !host.contains(':') => {
+            Err(Failure::usage(format!("cannot use host {} - its port is none - give HOST or HOST:PORT", quoted(text))))
+        }
+        _ => Ok((text.clone(), args.port)),
+    };
+    args.host.iter().map(seed).collect()
+}
+
+fn threads(at_once: u32) -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    at_once.div_ceil(THREAD_TRANSACTIONS).min(cpus / 2).max(1)
+}
+
+/// As many at once on a connection as wanted, if all nodes take several.
+fn pipeline(wanted: u32, map: &Map) -> u32 {
+    match map.nodes.iter().find(|node| wanted > 1 && !node.pipelines) {
+        None => wanted,
+        Some(node) => {
+            console::warning(&format!(
+                "--pipeline {wanted} has no effect: node {} does not say that it takes several transactions on a connection",
+                printable(&node.name)
+            ));
+            1
+        }
+    }
+}
+
+/// The nodes that were found, in a line; with `debug` each in one of its own.
+fn about(map: &Map, debug: bool) -> String {
+    let mut text = format!("cluster of {}", units::count(map.nodes.len() as u64, "node"));
+    if map.unowned() > 0 {
+        text += &format!(", {} without a node", units::count(map.unowned() as u64, "partition"));
+    }
+    for node in map.nodes.iter().filter(|_| debug) {
+        text += &format!(
+            "\n  {} at {}, build {}, {}{}",
+            printable(&node.name),
+            node.address,
+            printable(&node.build),
+            units::count(map.owned(node.number) as u64, "partition"),
+            if node.pipelines { ", takes several transactions on a connection" } else { "" }
+        );
+    }
+    text
+}

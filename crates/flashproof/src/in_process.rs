@@ -1,0 +1,92 @@
+//! A store in this process, between transactions and the devices: how each issuing thread gets its part of it.
+
+use engine::BlockEngine;
+use engine::sim::{Contents, Drive, SimEngine};
+use load::workload::DeviceShape;
+use std::io;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use store::embedded::{Embedded, Embedding, Pool, Pooled};
+use store::object::Object;
+use store::{DeviceHeader, Namespace, Statistics, Store};
+
+/// The time at which simulated runs begin, ms since 1970: the same for all, so that they end alike.
+const SIMULATED_MS: u64 = 1_700_000_000_000;
+
+/// Of a real run it is now.
+fn wall_ms(is_simulated: bool) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    if is_simulated { SIMULATED_MS } else { since_1970.as_millis() as u64 }
+}
+
+/// When a run begins, as its records have it: 10 ms since 1970.
+pub fn began(is_simulated: bool) -> u64 {
+    wall_ms(is_simulated) / 10
+}
+
+/// A store that is opened by each issuing thread, a core of it.
+#[derive(Debug)]
+pub struct InProcess {
+    /// Its settings, of all cores together.
+    pub namespace: Namespace,
+    /// What stands at the begin of its device.
+    pub header: DeviceHeader,
+    /// The device.
+    pub device: DeviceShape,
+    /// What the records are.
+    pub object: Arc<Object>,
+    /// Looks at all that is read.
+    pub verify: bool,
+    /// Of its choices.
+    pub seed: u64,
+    /// Those of simulated drives, which a later run goes on with.
+    pub pool: Arc<Pool<Embedded<SimEngine<Drive>>>>,
+}
+
+impl InProcess {
+    /// Operations of a core on the device at once, and bytes of buffers for them.
+    pub fn needs(&self) -> (usize, usize) {
+        let (operations, bytes) = Store::needs(&self.namespace, 1);
+        (operations as usize, bytes)
+    }
+
+    /// What a simulated drive holds at first.
+    pub fn contents(&self) -> Contents {
+        Contents::new(self.device.min_io_bytes, self.seed)
+    }
+
+    fn embedding(&self, core: usize, is_simulated: bool) -> io::Result<Embedding> {
+        let DeviceShape { size_bytes, target, min_io_bytes, .. } = self.device;
+        let space = self.header.space(size_bytes, target, core as u16, min_io_bytes).map_err(io::Error::other)?;
+        Ok(Embedding {
+            namespace: self.namespace.share(self.header.cores),
+            spaces: vec![space],
+            operations: self.needs().0 as u32,
+            object: self.object.clone(),
+            verify: self.verify,
+            wall_ms: wall_ms(is_simulated),
+            seed: self.seed.wrapping_add(core as u64),
+        })
+    }
+
+    /// The part of `core` on a real engine, with what is on the device.
+    pub fn open<E: BlockEngine>(&self, core: usize, engine: E) -> io::Result<Embedded<E>> {
+        Embedded::open(engine, self.embedding(core, false)?)
+    }
+
+    /// The part of `core` on simulated drives, as the run before left it.
+    pub fn keep(
+        &self,
+        core: usize,
+        engine: impl FnOnce() -> io::Result<SimEngine<Drive>>,
+    ) -> io::Result<Pooled<Embedded<SimEngine<Drive>>>> {
+        self.pool.lend(core, || Embedded::open(engine()?, self.embedding(core, true)?))
+    }
+
+    /// What the stores of simulated drives counted.
+    #[allow(dead_code)]
+    pub fn statistics(&self, look: impl FnMut(Statistics)) {
+        let mut look = look;
+        self.pool.each(|engine| look(engine.statistics()));
+    }
+}
