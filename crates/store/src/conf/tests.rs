@@ -19,7 +19,7 @@ fn the_example_says_what_it_seems_to() {
     assert_eq!(logs, &[Log { path: None, any: Level::Info, drv_ssd: Some(Level::Detail) }]);
     let [namespace] = &namespaces[..] else { panic!("{namespaces:?}") };
     let expected = Namespace { memory_bytes: 1 << 30, nsup_period_sec: 0, ..Namespace::new("test") };
-    assert_eq!(namespace.settings, expected);
+    assert_eq!((&namespace.settings, namespace.replication_factor), (&expected, 1));
     assert_eq!(
         (&namespace.devices[..], namespace.file_bytes),
         (&["/tmp/flashproof.dat".to_owned()][..], Some(4 << 30))
