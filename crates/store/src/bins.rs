@@ -8,6 +8,12 @@ use std::collections::HashMap;
 /// Most bytes of a reply: an operation of 8 bytes can ask for a whole record, and a message holds 65,535 of them.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
+/// Most bins of a record, as the server has it.
+const BINS_MAX: usize = 32_767;
+
+/// Most bytes that are moved to put bytes before others: each operation moves the whole value.
+const MOVED_BYTES_MAX: usize = 64 << 20;
+
 /// Records of fewer bins are searched from the first on.
 const FEW: usize = 16;
 
@@ -68,7 +74,7 @@ pub(crate) fn apply(
 ) -> Result<Applied, ResultCode> {
     let list = ops::entries(old).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
     let mut bins = Bins { list: list.collect(), places: HashMap::new() };
-    let mut applied = Applied::default();
+    let (mut applied, mut moved) = (Applied::default(), 0);
     let mut operations = operations;
     while !operations.is_empty() {
         let op = ops::take(&mut operations).ok_or(ResultCode::PARAMETER)?;
@@ -86,7 +92,14 @@ pub(crate) fn apply(
                 let bin = bins.bin(op.name);
                 (bin.particle, bin.value) = (op.particle, op.value.into());
             }
-            operation::ADD | operation::APPEND | operation::PREPEND => change(bins.bin(op.name), &op)?,
+            operation::ADD | operation::APPEND | operation::PREPEND => {
+                let bin = bins.bin(op.name);
+                moved += if op.operation == operation::PREPEND { bin.value.len() + op.value.len() } else { 0 };
+                if moved > MOVED_BYTES_MAX {
+                    return Err(ResultCode::TOO_BIG);
+                }
+                change(bin, &op)?;
+            }
             operation::TOUCH => {}
             operation::DELETE => bins.list.iter_mut().for_each(|bin| bin.particle = particle::NULL),
             _ => return Err(ResultCode::UNSUPPORTED),
@@ -94,6 +107,9 @@ pub(crate) fn apply(
         if answers_each {
             answer(&mut applied, op.name, particle::NULL, &[])?;
         }
+    }
+    if bins.list.iter().filter(|bin| bin.particle != particle::NULL).count() > BINS_MAX {
+        return Err(ResultCode::PARAMETER);
     }
     for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
         let entry = Entry { operation: operation::READ, particle: bin.particle, name: bin.name, value: &bin.value };
@@ -242,17 +258,20 @@ mod tests {
         let old = write("a", &"x".repeat(65_536));
         let operations = op(operation::READ, 0, "a", b"").repeat(2_000);
         assert_eq!(apply(&old, &operations, false, false).unwrap_err(), ResultCode::TOO_BIG);
+        let operations = op(operation::PREPEND, particle::STRING, "a", b"x").repeat(2_000);
+        assert_eq!(apply(&old, &operations, false, false).unwrap_err(), ResultCode::TOO_BIG, "bytes moved");
     }
 
     #[test]
     fn a_record_of_many_bins_is_not_searched_from_its_first() {
-        let names: Vec<_> = (0..60_000).map(|n| n.to_string()).collect();
-        let operations: Vec<u8> = names.iter().flat_map(|name| write(name, "x")).collect();
+        let names: Vec<_> = (0..BINS_MAX + 1).map(|n| n.to_string()).collect();
+        let operations: Vec<u8> = names[1..].iter().flat_map(|name| write(name, "x")).collect();
         let once = apply(b"", &operations, false, false).unwrap();
-        assert_eq!(ops::entries(&once.bins).count(), 60_000);
-        let gone: Vec<u8> = names[1..].iter().flat_map(|name| op(operation::WRITE, 0, name, b"")).collect();
+        assert_eq!(ops::entries(&once.bins).count(), BINS_MAX);
+        assert_eq!(apply(&once.bins, &write("0", "x"), false, false).unwrap_err(), ResultCode::PARAMETER);
+        let gone: Vec<u8> = names[2..].iter().flat_map(|name| op(operation::WRITE, 0, name, b"")).collect();
         let applied = apply(&once.bins, &gone, false, false).unwrap();
-        assert_eq!(text(&applied.bins), "0=x");
+        assert_eq!(text(&applied.bins), "1=x");
         assert!(applied.written);
         assert_eq!(text(&apply(&once.bins, &op(operation::DELETE, 0, "", b""), false, false).unwrap().bins), "");
     }

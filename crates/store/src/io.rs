@@ -18,7 +18,7 @@ pub(crate) enum Pending {
     /// Blocks of a volume at a cold start, and how often they were tried before.
     Scan { volume: u8, blocks: Range<u32>, tries: u32 },
     /// What ends a cold start.
-    Flush { volume: u8 },
+    Flush { volume: u8, tries: u32 },
 }
 
 /// Numbers that reads of records leave to the rest.

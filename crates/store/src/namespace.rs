@@ -74,7 +74,7 @@ pub struct Space {
     pub target: TargetId,
     /// Bytes of the device that are the store's.
     pub range: Range<u64>,
-    /// The device's smallest direct I/O, bytes.
+    /// The device's smallest direct I/O, bytes, or its physical block if that is larger: what it writes as a whole.
     pub min_io_bytes: u32,
     /// The number that the device was given when it was formatted: what was written under another is no record.
     pub id: u64,

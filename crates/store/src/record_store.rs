@@ -312,7 +312,7 @@ impl Store {
                 if is_too_long || write.key.len() > KEY_BYTES_MAX {
                     return refuse(ResultCode::PARAMETER);
                 }
-                if let Some(code) = self.refusal(&transaction.digest, entry.is_none()) {
+                if let Some(code) = self.refusal(&transaction.digest) {
                     return refuse(code);
                 }
                 let keeps_key = |entry: &&Entry| entry.has_key() && write.key.is_empty();
@@ -325,8 +325,8 @@ impl Store {
     }
 
     /// Why no record can be written.
-    fn refusal(&self, digest: &Digest, is_new: bool) -> Option<ResultCode> {
-        if self.stops_writes() || is_new && self.index.is_full() {
+    fn refusal(&self, digest: &Digest) -> Option<ResultCode> {
+        if self.stops_writes() || self.index.is_full() && self.index.get(digest).is_none() {
             return Some(ResultCode::OUT_OF_SPACE);
         }
         self.volumes[self.volume_of(digest)].is_overloaded().then_some(ResultCode::DEVICE_OVERLOAD)
@@ -373,6 +373,8 @@ impl Store {
     ) -> Answer {
         let digest = transaction.digest;
         let entry = self.living(&digest, now);
+        // Its time can have come while it was read.
+        let old = old.filter(|_| entry.is_some());
         let bins = old.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
         let applied = bins::apply(bins, &write.ops, self.namespace.single_bin, write.answers_each)?;
         let mut reply = Reply { bins: applied.replied, ops: applied.reply, ..Reply::of(ResultCode::OK) };
@@ -442,7 +444,7 @@ impl Store {
         if entry.is_some_and(|entry| entry.version >= record.version) {
             return Ok(Some(Reply::of(ResultCode::OK)));
         }
-        if let Some(code) = self.refusal(digest, entry.is_none()).filter(|_| !record.tombstone) {
+        if let Some(code) = self.refusal(digest).filter(|_| !record.tombstone) {
             return Err(code);
         }
         self.version = self.version.max(record.version);
@@ -512,7 +514,7 @@ impl Store {
             }
             Some(Pending::Collect { volume }) => self.on_block_read(volume.into(), done, disk),
             Some(Pending::Scan { volume, blocks, tries }) => self.on_scanned(volume.into(), blocks, tries, done),
-            Some(Pending::Flush { volume }) => self.on_scan_flushed(volume.into()),
+            Some(Pending::Flush { volume, tries }) => self.on_scan_flushed(volume.into(), tries, &done, disk),
             None => {}
         }
         self.go_on(disk, replies);
@@ -594,7 +596,8 @@ impl Store {
         if self.scan.is_some() {
             return next;
         }
-        next.min(self.expire(disk))
+        let (before, again) = (self.statistics.expired, self.expire(disk));
+        if self.statistics.expired == before { next.min(again) } else { again.min(self.go_on(disk, replies)) }
     }
 
     /// Has it write what it has in memory, and collect nothing more until the next transaction; [`Self::is_idle`] when that

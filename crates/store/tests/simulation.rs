@@ -107,6 +107,9 @@ struct Seen {
     tombstones: u64,
     expired: u64,
     errors: u64,
+    /// Stories that ended on a device with flipped bits, and records that were lost by that.
+    flipped: u64,
+    damaged: u64,
 }
 
 struct Story<'a> {
@@ -119,10 +122,15 @@ struct Story<'a> {
     /// Time before this life of the store.
     past_ns: u64,
     keys: Vec<Key>,
-    next_value: u64,
+    /// Of which key each write was, by its number.
+    writes: Vec<usize>,
     next_number: u64,
     flying: HashMap<u64, (usize, bool, u64)>,
     seen: &'a mut Seen,
+}
+
+fn digest_of(key: usize) -> store::Digest {
+    digest(b"set", 1, &(key as u64).to_be_bytes())
 }
 
 fn new_engine(spec: &str, seed: u64, contents: Vec<Contents>) -> SimEngine {
@@ -181,7 +189,7 @@ impl<'a> Story<'a> {
             store,
             past_ns: 0,
             keys: vec![Key::new(); keys as usize],
-            next_value: 0,
+            writes: vec![usize::MAX],
             next_number: 0,
             flying: HashMap::new(),
             seen,
@@ -249,8 +257,7 @@ impl<'a> Story<'a> {
         self.next_number += 1;
         let now_ns = self.now_ns();
         self.flying.insert(number, (key, is_read, now_ns));
-        let digest = digest(b"set", 1, &(key as u64).to_be_bytes());
-        let transaction = Transaction { digest, set: (*b"set").into(), work };
+        let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work };
         let mut replies = Vec::new();
         self.store.execute(number, transaction, &mut SimDisk(&mut self.engine), &mut replies);
         self.take(&mut replies);
@@ -262,19 +269,27 @@ impl<'a> Story<'a> {
         if kind < 30 || self.keys[key].pending.is_some() || self.keys[key].in_doubt {
             return self.submit(key, Work::ReadAll);
         }
-        let now_sec = self.now_sec();
-        let current = self.keys[key].current().clone().filter(|value| value.void_time == 0);
-        let ttl = if self.random.below(8) == 0 { 1 + self.random.below(3) as u32 } else { 0 };
         if kind < 45 {
             self.keys[key].pending = Some(None);
             return self.submit(key, Work::Delete(Delete::default()));
         }
-        self.next_value += 1;
-        let append = kind < 60 && current.is_some();
-        let mut bytes = self.next_value.to_be_bytes().to_vec();
+        let ttl = if self.random.below(8) == 0 { 1 + self.random.below(3) as u32 } else { 0 };
+        let len = [8, 100, 600, 2_000, 8_000][self.random.below(5) as usize];
+        let append = kind < 60;
+        let len = if append { 0 } else { 8 + self.random.below(len) };
+        self.write(key, len as usize, ttl);
+    }
+
+    /// Writes so many bytes, or appends some if that is none.
+    fn write(&mut self, key: usize, len: usize, ttl: u32) {
+        let now_sec = self.now_sec();
+        let current = self.keys[key].current().clone().filter(|value| value.void_time == 0);
+        let write = self.writes.len() as u64;
+        self.writes.push(key);
+        let append = len == 0 && current.is_some();
+        let mut bytes = write.to_be_bytes().to_vec();
         if !append {
-            let len = [8, 100, 600, 2_000, 8_000][self.random.below(5) as usize];
-            bytes.resize(8 + self.random.below(len) as usize, self.next_value as u8);
+            bytes.resize(len.max(8), write as u8);
         }
         let (operation, exists) = match append {
             true => (ops::operation::APPEND, Exists::Any),
@@ -374,6 +389,20 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// Reads a key when nothing else is asked for.
+    fn read_alone(&mut self, key: usize) -> Reply {
+        let (mut replies, mut done) = (Vec::new(), Vec::new());
+        let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work: Work::ReadAll };
+        self.store.execute(0, transaction, &mut SimDisk(&mut self.engine), &mut replies);
+        while replies.is_empty() {
+            self.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+            for done in done.drain(..) {
+                self.store.on_completion(done, &mut SimDisk(&mut self.engine), &mut replies);
+            }
+        }
+        replies.remove(0).1
+    }
+
     /// Ends the store's life and begins another. What each key is then must be one of the states since the last that was
     /// durable, and is durable from then on.
     fn restart(&mut self, crash: bool, power_fails: bool) {
@@ -382,6 +411,10 @@ impl<'a> Story<'a> {
         self.seen.tombstones += before.tombstones;
         self.seen.expired += before.expired;
         self.seen.crashes += u64::from(crash);
+        if crash && self.random.below(2) == 0 {
+            // In the middle of writes.
+            self.store.flush(&mut SimDisk(&mut self.engine));
+        }
         self.past_ns += self.engine.now();
         let spare = SimEngine::new(Vec::new());
         let contents = std::mem::replace(&mut self.engine, spare).stop(power_fails);
@@ -393,23 +426,10 @@ impl<'a> Story<'a> {
         self.flying.clear();
         let nothing = ResultCode::NOT_FOUND;
         for key in 0..self.keys.len() {
-            let mut replies = Vec::new();
-            let digest = digest(b"set", 1, &(key as u64).to_be_bytes());
-            let reply = loop {
-                let transaction = Transaction { digest, set: (*b"set").into(), work: Work::ReadAll };
-                self.store.execute(0, transaction, &mut SimDisk(&mut self.engine), &mut replies);
-                let mut done = Vec::new();
-                while replies.is_empty() {
-                    self.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
-                    for done in done.drain(..) {
-                        self.store.on_completion(done, &mut SimDisk(&mut self.engine), &mut replies);
-                    }
-                }
-                let (_, reply) = replies.remove(0);
-                if reply.result != ResultCode::SERVER_ERROR {
-                    break reply;
-                }
-            };
+            let mut reply = self.read_alone(key);
+            while reply.result == ResultCode::SERVER_ERROR {
+                reply = self.read_alone(key);
+            }
             let (now_ns, now_sec) = (self.now_ns(), self.now_sec());
             let of = &mut self.keys[key];
             let durable = std::mem::take(&mut of.durable);
@@ -446,10 +466,88 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// A store that was full is not any more when all is deleted.
+    fn comes_back(&mut self) {
+        for key in 0..self.keys.len() {
+            for _ in 0..100 {
+                self.run_until_answered();
+                if self.keys[key].current().is_none() {
+                    break;
+                }
+                self.keys[key].pending = Some(None);
+                self.submit(key, Work::Delete(Delete::default()));
+                self.run(10_000_000);
+                // Of a record whose time is over a deletion finds nothing.
+                if self.keys[key].current().as_ref().is_some_and(|value| value.void_time != 0) {
+                    self.run(1_000_000_000);
+                    self.keys[key].history.push((u64::MAX, None));
+                }
+            }
+        }
+        let before = self.seen.done;
+        for _ in 0..100 {
+            self.run(100_000_000);
+            self.write(0, 100, 0);
+            self.run_until_answered();
+            if self.seen.done > before + 10 {
+                return;
+            }
+        }
+        panic!("all is deleted, and nothing can be written: {:?}", self.store.statistics());
+    }
+
+    /// Flipped bits anywhere: what is found then is something that was written to that key.
+    fn flip(&mut self) {
+        let mut contents = std::mem::replace(&mut self.engine, SimEngine::new(Vec::new())).stop(false);
+        let flips = [1, 10, 1_000][self.random.below(3) as usize];
+        for _ in 0..flips {
+            let drive = self.random.below(contents.len() as u64) as usize;
+            let offset = HEADER + self.random.below(self.spaces[drive].range.end - HEADER);
+            let mut byte = [0];
+            contents[drive].read(offset, &mut byte);
+            contents[drive].write(offset, &[byte[0] ^ 1 << self.random.below(8)]);
+        }
+        let seed = self.random.next_u64();
+        self.engine = new_engine(&self.spec, seed, contents);
+        self.past_ns += self.engine.now();
+        let wall_ms = WALL_MS + self.past_ns / 1_000_000;
+        self.store = open(&self.namespace, &self.spaces, wall_ms, seed, &mut self.engine);
+        self.seen.flipped += 1;
+        self.check();
+        self.flying.clear();
+        let keys = std::mem::take(&mut self.keys);
+        for (key, known) in keys.iter().enumerate() {
+            let reply = self.read_alone(key);
+            let write = ops::entries(&reply.ops).next().and_then(|bin| bin.value.first_chunk().copied());
+            match write.map(u64::from_be_bytes) {
+                Some(write) => assert_eq!(self.writes.get(write as usize), Some(&key)),
+                None => self.seen.damaged += u64::from(known.current().as_ref().is_some_and(|now| now.void_time == 0)),
+            }
+        }
+        // And it goes on.
+        for key in 0..keys.len() {
+            self.read_alone(key);
+            let work = Work::Delete(Delete::default());
+            let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work };
+            self.store.execute(0, transaction, &mut SimDisk(&mut self.engine), &mut Vec::new());
+        }
+        let mut done = Vec::new();
+        for _ in 0..300 {
+            self.store.poll(&mut SimDisk(&mut self.engine), &mut Vec::new());
+            let until_ns = self.engine.now() + 1_000_000;
+            self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
+            for done in done.drain(..) {
+                self.store.on_completion(done, &mut SimDisk(&mut self.engine), &mut Vec::new());
+            }
+        }
+        self.check();
+    }
+
     fn tell(mut self) {
-        let lives = 2 + self.random.below(3);
+        // Many short lives find what follows from a crash after a crash.
+        let (lives, longest) = if self.random.below(4) == 0 { (12, 12) } else { (2 + self.random.below(3), 400) };
         for _ in 0..lives {
-            let steps = self.random.below(400);
+            let steps = self.random.below(longest);
             for _ in 0..steps {
                 self.transact();
                 let pace = [0, 0, 0, 20_000, 300_000, 3_000_000][self.random.below(6) as usize];
@@ -491,6 +589,13 @@ impl<'a> Story<'a> {
                 _ => self.restart(true, true),
             }
         }
+        let is_good = self.spec.ends_with("=0");
+        match self.random.below(3) {
+            // Tombstones may fill a small index.
+            0 if is_good && self.namespace.memory_bytes > 1 << 20 => self.comes_back(),
+            1 => self.flip(),
+            _ => {}
+        }
     }
 }
 
@@ -511,7 +616,7 @@ fn what_was_durable_is_there_and_nothing_older() {
         }
     }
     println!("{seen:?}");
-    let Seen { done, refused, lost, crashes, collected, tombstones, expired, .. } = seen;
-    let all = [done, refused, lost, crashes, collected, tombstones, expired];
+    let Seen { done, refused, lost, crashes, collected, tombstones, expired, errors, flipped, damaged } = seen;
+    let all = [done, refused, lost, crashes, collected, tombstones, expired, errors, flipped, damaged];
     assert!(!many || all.iter().all(|count| *count > 50), "{all:?}");
 }

@@ -9,7 +9,7 @@ use crate::Disk;
 use crate::index::{Entry, Place};
 use crate::io::Pending;
 use crate::record::{Found, Record, UNIT, Walk};
-use crate::volume::block_header::BlockHeader;
+use crate::volume::block_header::{BlockHeader, Header};
 use crate::volume::unwritten_max;
 use std::ops::Range;
 use sys::buffer::Buf;
@@ -88,11 +88,10 @@ impl Store {
                 progress.is_sorted = true;
                 volume.blocks.start(progress.used);
                 let (target, damaged) = (volume.space().target, progress.damaged);
-                let pending = Pending::Flush { volume: number as u8 };
-                self.io.submit(pending, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
+                self.flush_device(number, 0, disk);
                 if damaged > 0 {
                     self.remark(format!(
-                        "device {target}: {damaged} write blocks hold damaged records, which were skipped"
+                        "device {target}: {damaged} write blocks are damaged - what could not be read was skipped"
                     ));
                 }
                 return false;
@@ -151,7 +150,15 @@ impl Store {
     /// Indexes what is in a block.
     fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress) {
         let volume = &mut self.volumes[number];
-        let Some(header) = BlockHeader::read(bytes, volume.space().id, block) else { return };
+        let header = match BlockHeader::read(bytes, volume.space().id, block) {
+            Header::None => return,
+            Header::Damaged => {
+                progress.used = progress.used.max(block + 1);
+                progress.damaged += 1;
+                return volume.blocks.damaged(block);
+            }
+            Header::Whole(header) => header,
+        };
         progress.used = progress.used.max(block + 1);
         volume.sequence = volume.sequence.max(header.sequence);
         volume.blocks.found(block, header.sequence, header.seed());
@@ -188,7 +195,22 @@ impl Store {
         self.count(known.as_ref(), Some(&entry));
     }
 
-    pub(super) fn on_scan_flushed(&mut self, number: usize) {
+    fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {
+        let target = self.volumes[number].space().target;
+        let pending = Pending::Flush { volume: number as u8, tries };
+        self.io.submit(pending, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
+    }
+
+    pub(super) fn on_scan_flushed(&mut self, number: usize, tries: u32, done: &Completion, disk: &mut impl Disk) {
+        if !done.outcome.is_done() {
+            self.volumes[number].counted.errors += 1;
+            if tries < TRIES {
+                return self.flush_device(number, tries + 1, disk);
+            }
+            self.volumes[number].refuse_writes();
+            let target = self.volumes[number].space().target;
+            self.remark(format!("device {target} could not be flushed - {} - writes are refused", done.outcome));
+        }
         if let Some(scan) = &mut self.scan {
             scan.volumes[number].is_done = true;
         }

@@ -26,6 +26,16 @@ pub(crate) struct BlockHeader {
     pub(crate) block: u32,
 }
 
+/// What a write block begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Header {
+    /// Nothing of this device's.
+    None,
+    /// What was a header of it.
+    Damaged,
+    Whole(BlockHeader),
+}
+
 impl BlockHeader {
     /// With what the checksums of its records begin.
     pub(crate) fn seed(&self) -> u32 {
@@ -45,14 +55,20 @@ impl BlockHeader {
         out[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The header of block `block` of the device `id`, if `bytes` begin with one.
-    pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Option<Self> {
-        let header = bytes.first_chunk::<BYTES>()?;
+    /// The header of block `block` of the device `id`, if `bytes` begin with one, whole or damaged.
+    pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Header {
+        let Some(header) = bytes.first_chunk::<BYTES>() else { return Header::None };
         let u32_at = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         let found = Self { id: u64_at(8), sequence: u64_at(16), opening: u64_at(24), block: u32_at(32) };
         let is_whole = u32_at(0) == MAGIC && u32_at(4) == crc32fast::hash(&header[8..]);
-        (is_whole && found.id == id && found.block == block).then_some(found)
+        match (found.id == id, found.block == block) {
+            (true, true) if is_whole => Header::Whole(found),
+            // A bit of any field, or more of most.
+            (true, _) if !is_whole => Header::Damaged,
+            (_, true) if !is_whole && u32_at(0) == MAGIC && (found.id ^ id).count_ones() < 4 => Header::Damaged,
+            _ => Header::None,
+        }
     }
 }
 
@@ -65,12 +81,12 @@ mod tests {
         let header = BlockHeader { id: 1, sequence: 1 << 40, opening: 3, block: 7 };
         let mut bytes = vec![0xff; 512];
         header.write(&mut bytes);
-        assert_eq!(BlockHeader::read(&bytes, 1, 7), Some(header));
-        assert_eq!(BlockHeader::read(&bytes, 2, 7), None, "another device's");
-        assert_eq!(BlockHeader::read(&bytes, 1, 8), None, "another block's");
+        assert_eq!(BlockHeader::read(&bytes, 1, 7), Header::Whole(header));
+        assert_eq!(BlockHeader::read(&bytes, 2, 7), Header::None, "another device's");
+        assert_eq!(BlockHeader::read(&bytes, 1, 8), Header::None, "another block's");
         for bit in 0..BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(BlockHeader::read(&bytes, 1, 7), None, "bit {bit}");
+            assert_eq!(BlockHeader::read(&bytes, 1, 7), Header::Damaged, "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         assert_ne!(header.seed(), BlockHeader { opening: 4, ..header }.seed());

@@ -19,7 +19,7 @@ pub(crate) const NO_BUFFER: u32 = u32::MAX;
 const NOTHING: u64 = u64::MAX;
 
 /// Blocks that are looked at for each that is allocated, to know the oldest.
-const SWEPT: usize = 64;
+const SWEPT: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
@@ -122,10 +122,6 @@ impl Blocks {
     /// Those, and those that can be when what is in memory is durable.
     pub(crate) fn free(&self) -> usize {
         self.available() + self.freed.len()
-    }
-
-    pub(crate) fn has_freed(&self) -> bool {
-        !self.freed.is_empty()
     }
 
     pub(crate) fn queued(&self) -> usize {
@@ -253,6 +249,11 @@ impl Blocks {
         (of.sequence, of.seed, of.state) = (sequence, seed, State::Open);
     }
 
+    /// A block whose header is damaged: nothing in it can be read, and it is used again after all others.
+    pub(crate) fn damaged(&mut self, block: u32) {
+        self.get_mut(block).state = State::Stuck;
+    }
+
     /// A block that the cold start could not read.
     pub(crate) fn bad(&mut self, block: u32) {
         let of = self.get_mut(block);
@@ -262,7 +263,7 @@ impl Blocks {
     /// Sorts the blocks of which the cold start has read those before `end`.
     pub(crate) fn start(&mut self, end: u32) {
         self.pristine = end;
-        let mut free: Vec<u32> = Vec::new();
+        let mut free = Vec::new();
         for block in 0..end {
             let Block { live, state, .. } = *self.get(block);
             match state {
@@ -275,13 +276,13 @@ impl Blocks {
                 }
                 _ => {
                     self.get_mut(block).state = State::Free;
-                    free.push(block);
+                    free.push((state == State::Stuck, self.get(block).sequence.wrapping_add(1), block));
                 }
             }
         }
         // Those without a header of ours first, then as they were begun.
-        free.sort_by_key(|block| self.get(*block).sequence.wrapping_add(1));
-        self.free = free.into();
+        free.sort_unstable();
+        self.free = free.into_iter().map(|(.., block)| block).collect();
     }
 
     /// Counts again what is kept as running totals. Errors: what differs, a sentence.
@@ -305,5 +306,42 @@ impl Blocks {
             return Err(format!("{} live units of {total}, {free} free blocks, {queued} queued", self.live));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sys::random::Random;
+
+    #[test]
+    fn no_block_on_the_device_is_older_than_the_oldest() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let count = 1 + random.below(40) as usize;
+            let mut blocks = Blocks::new(count, 0);
+            // Of each block what a cold start may find: before and after a write that is under way.
+            let mut device = vec![[NOTHING; 2]; count];
+            let (mut sequence, mut open, mut risen) = (0, Vec::new(), 0);
+            for _ in 0..2_000 {
+                if random.below(2) == 0
+                    && let Some(block) = blocks.allocate(sequence + 1)
+                {
+                    sequence += 1;
+                    device[block as usize][1] = sequence;
+                    open.push((block, sequence));
+                } else if !open.is_empty() {
+                    let (block, sequence) = open.swap_remove(random.below(open.len() as u64) as usize);
+                    device[block as usize] = [sequence; 2];
+                    blocks.get_mut(block).sequence = sequence;
+                    blocks.close(block);
+                    blocks.settle(0);
+                }
+                let least = device.iter().flatten().min().unwrap();
+                assert!(blocks.oldest() <= sequence.min(*least), "seed {seed}: {} of {least}", blocks.oldest());
+                risen = risen.max(blocks.oldest());
+            }
+            assert!(count == 1 || risen > sequence / 2, "seed {seed}: {risen} of {sequence}");
+        }
     }
 }

@@ -193,6 +193,11 @@ impl Volume {
         self.closed >= self.write_cache_blocks
     }
 
+    /// Refuses writes for good.
+    pub(crate) fn refuse_writes(&mut self) {
+        self.failing = true;
+    }
+
     /// Whether writes are due.
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
@@ -242,12 +247,12 @@ impl Volume {
             Purpose::Tombstone => RESERVED[1],
             Purpose::Collected => 0,
         };
+        self.blocks.settle(self.durable());
         if self.blocks.available() <= reserved {
             // What was freed is free when what is in memory is written.
-            if self.blocks.has_freed() {
-                self.flush();
-            }
-            return Err(ResultCode::OUT_OF_SPACE);
+            self.flush();
+            let is_passing = self.blocks.free() > reserved;
+            return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { ResultCode::OUT_OF_SPACE });
         }
         if let Some(number) = self.current[which].take() {
             self.close(number);
