@@ -13,6 +13,8 @@
 mod collect;
 mod expire;
 mod scan;
+#[cfg(test)]
+mod tests;
 
 use crate::bins;
 use crate::index::{Entry, Index, Place};

@@ -42,6 +42,7 @@ struct Progress {
     again: Vec<(Range<u32>, u32)>,
     flying: usize,
     damaged: u64,
+    is_misplaced: bool,
     is_sorted: bool,
     is_done: bool,
 }
@@ -156,6 +157,19 @@ impl Store {
                 progress.used = progress.used.max(block + 1);
                 progress.damaged += 1;
                 return volume.blocks.damaged(block);
+            }
+            Header::Misplaced(is) => {
+                progress.used = progress.used.max(block + 1);
+                if !progress.is_misplaced {
+                    progress.is_misplaced = true;
+                    volume.refuse_writes();
+                    let target = volume.space().target;
+                    self.remark(format!(
+                        "device {target}: where write block {block} should be is block {is} - the device was formatted with \
+                         another size - writes are refused, so that nothing is lost: give it that size again"
+                    ));
+                }
+                return;
             }
             Header::Whole(header) => header,
         };

@@ -1,0 +1,277 @@
+//! Of a store on simulated drives what the simulation does not ask for.
+
+use super::*;
+use crate::{Buckets, Policy};
+use engine::sim::{Contents, QueueModel, SimEngine};
+use engine::{IoEngine, Wait};
+use sys::buffer::Buf;
+use sys::op::Op;
+
+struct OnSim<'a>(&'a mut SimEngine);
+
+impl Disk for OnSim<'_> {
+    fn now(&mut self) -> u64 {
+        self.0.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        self.0.submit(op);
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.0.buffer(len)
+    }
+}
+
+const WALL_MS: u64 = 1_700_000_000_000;
+const BLOCK: u64 = 32 << 10;
+
+struct Bench {
+    engine: SimEngine,
+    store: Store,
+    replies: Vec<(u64, Reply)>,
+}
+
+impl Bench {
+    fn on(namespace: &Namespace, spaces: &[Space], mut engine: SimEngine) -> Self {
+        let store = Store::open(namespace, spaces, 0..64, WALL_MS, 1, &mut OnSim(&mut engine)).unwrap();
+        let mut bench = Self { engine, store, replies: Vec::new() };
+        while !bench.store.is_ready() {
+            bench.step(u64::MAX);
+        }
+        bench
+    }
+
+    fn new(change: impl FnOnce(&mut Namespace), blocks: u64) -> Self {
+        let mut namespace =
+            Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
+        change(&mut namespace);
+        let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
+        let engine = SimEngine::holding(vec![model], vec![Contents::new(512, 1)]);
+        Self::on(&namespace, &[Space { target: 0, range: 0..blocks * BLOCK, min_io_bytes: 512, id: 9 }], engine)
+    }
+
+    fn step(&mut self, until_ns: u64) {
+        let mut done = Vec::new();
+        self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
+        for done in done {
+            self.store.on_completion(done, &mut OnSim(&mut self.engine), &mut self.replies);
+        }
+        self.store.poll(&mut OnSim(&mut self.engine), &mut self.replies);
+    }
+
+    fn run(&mut self, ms: u64) {
+        let until_ns = self.engine.now() + ms * 1_000_000;
+        while self.engine.now() < until_ns {
+            let next_ns = self.store.poll(&mut OnSim(&mut self.engine), &mut self.replies);
+            let next_ns = next_ns.max(self.engine.now() + 1);
+            self.step(until_ns.min(next_ns));
+        }
+    }
+
+    fn submit(&mut self, number: u64, key: u64, work: Work) {
+        let digest = crate::digest(b"s", 1, &key.to_be_bytes());
+        let transaction = Transaction { digest, set: (*b"s").into(), work };
+        self.store.execute(number, transaction, &mut OnSim(&mut self.engine), &mut self.replies);
+    }
+
+    fn ask(&mut self, key: u64, work: Work) -> Reply {
+        self.submit(77, key, work);
+        loop {
+            if let Some(at) = self.replies.iter().position(|(number, _)| *number == 77) {
+                return self.replies.remove(at).1;
+            }
+            let until_ns = self.engine.now() + 1_000_000;
+            self.step(until_ns);
+        }
+    }
+
+    /// Writes what memory holds, so that records are read from the device.
+    fn write_out(&mut self) {
+        self.store.flush(&mut OnSim(&mut self.engine));
+        while !self.store.is_idle() {
+            let until_ns = self.engine.now() + 1_000_000;
+            self.step(until_ns);
+        }
+    }
+}
+
+fn entry(operation: u8, value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    ops::put(&mut out, &ops::Entry { operation, particle: ops::particle::BLOB, name: b"b", value });
+    out
+}
+
+fn write(value: &[u8], exists: Exists) -> Write {
+    let policy = Policy { exists, ..Policy::default() };
+    Write { policy, ops: entry(ops::operation::WRITE, value), ..Write::default() }
+}
+
+fn value(reply: &Reply) -> Vec<u8> {
+    ops::entries(&reply.ops).next().map_or(Vec::new(), |bin| bin.value.to_vec())
+}
+
+/// Fills blocks until a record is not in memory.
+fn push_out(bench: &mut Bench) {
+    for key in 1_000..1_040 {
+        bench.submit(key, key, Work::Write(write(&[1; 2_000], Exists::CreateOrReplace)));
+    }
+    bench.run(2_000);
+    bench.replies.clear();
+}
+
+#[test]
+fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
+    let mut bench = Bench::new(|_| {}, 64);
+    assert_eq!(bench.ask(1, Work::Write(write(b"0", Exists::Any))).result, ResultCode::OK);
+    push_out(&mut bench);
+    for number in 0..PENDING_MAX as u64 + 3 {
+        let ops = entry(ops::operation::APPEND, &[b'a' + number as u8]);
+        bench.submit(number, 1, Work::Write(Write { ops, ..Write::default() }));
+    }
+    assert_eq!(bench.replies.len(), 2, "beyond the one that reads and those that wait");
+    assert!(bench.replies.iter().all(|(_, reply)| reply.result == ResultCode::KEY_BUSY));
+    bench.replies.clear();
+    bench.run(100);
+    let numbers: Vec<_> = bench.replies.drain(..).map(|(number, reply)| (number, reply.generation)).collect();
+    let wanted: Vec<_> = (0..=PENDING_MAX as u64).map(|number| (number, number as u16 + 2)).collect();
+    assert_eq!(numbers, wanted, "in their order");
+    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"0abcdefghijklmnopqrstu");
+}
+
+#[test]
+fn conditions_are_checked_before_anything_is_done() {
+    let mut bench = Bench::new(|_| {}, 64);
+    let mut code = |key, work| bench.ask(key, work).result;
+    assert_eq!(code(1, Work::Write(write(b"x", Exists::UpdateOnly))), ResultCode::NOT_FOUND);
+    assert_eq!(code(1, Work::Write(write(b"x", Exists::CreateOnly))), ResultCode::OK);
+    assert_eq!(code(1, Work::Write(write(b"y", Exists::CreateOnly))), ResultCode::EXISTS);
+    let policy = |generation, ttl| Policy { generation, ttl, ..Policy::default() };
+    let with = |policy| Work::Write(Write { policy, ..write(b"z", Exists::Any) });
+    assert_eq!(code(1, with(policy(Generation::Equal(2), Ttl::Default))), ResultCode::GENERATION);
+    assert_eq!(code(1, with(policy(Generation::Less(1), Ttl::Default))), ResultCode::GENERATION);
+    assert_eq!(code(1, with(policy(Generation::Any, Ttl::Seconds(u32::MAX)))), ResultCode::PARAMETER);
+    assert_eq!(code(1, Work::Write(write(&[0; 40_000], Exists::Any))), ResultCode::TOO_BIG);
+    let delete = |generation| Work::Delete(Delete { generation, image: false });
+    assert_eq!(code(1, delete(Generation::Equal(9))), ResultCode::GENERATION);
+    assert_eq!(code(1, with(policy(Generation::Equal(1), Ttl::Default))), ResultCode::OK);
+    let reply = bench.ask(1, Work::ReadAll);
+    assert_eq!((value(&reply), reply.generation), (b"z".to_vec(), 2));
+    assert_eq!(bench.ask(1, delete(Generation::Equal(2))).result, ResultCode::OK);
+    assert_eq!(bench.ask(1, delete(Generation::Any)).result, ResultCode::NOT_FOUND);
+}
+
+#[test]
+fn a_replica_takes_what_is_newer_and_nothing_else() {
+    let (mut master, mut replica) = (Bench::new(|_| {}, 64), Bench::new(|_| {}, 64));
+    let mut images = Vec::new();
+    for text in [&b"one"[..], b"two"] {
+        let reply = master.ask(5, Work::Write(Write { image: true, ..write(text, Exists::Any) }));
+        images.push(reply.image.unwrap());
+    }
+    images.push(master.ask(5, Work::Delete(Delete { image: true, ..Delete::default() })).image.unwrap());
+    let mut show = |image: usize| {
+        assert_eq!(replica.ask(5, Work::Image(images[image].clone())).result, ResultCode::OK);
+        let reply = replica.ask(5, Work::ReadAll);
+        (reply.result, value(&reply), reply.generation)
+    };
+    assert_eq!(show(1), (ResultCode::OK, b"two".to_vec(), 2));
+    assert_eq!(show(0), (ResultCode::OK, b"two".to_vec(), 2), "an older one comes late");
+    assert_eq!(show(2), (ResultCode::NOT_FOUND, Vec::new(), 0));
+    assert_eq!(show(1).0, ResultCode::NOT_FOUND, "it was deleted after that");
+    let mut damaged = images[0].clone();
+    damaged[50] ^= 1;
+    for image in [damaged, images[0][..20].to_vec(), Vec::new()] {
+        assert_eq!(replica.ask(5, Work::Image(image)).result, ResultCode::PARAMETER);
+    }
+    assert_eq!(replica.ask(6, Work::Image(images[0].clone())).result, ResultCode::PARAMETER, "of another key");
+}
+
+#[test]
+fn what_blocks_become_balances_with_what_is_written() {
+    let mut bench = Bench::new(|namespace| namespace.defrag_sleep_us = 8_000, 64);
+    let mut random = Random::new(4);
+    for round in 0..4_000 {
+        // In turns of records that are soon written again and of many, so that blocks die in all ways.
+        let keys = if round / 200 % 2 == 0 { 3 } else { 200 };
+        bench.submit(round, random.below(keys), Work::Write(write(&[7; 3_000], Exists::CreateOrReplace)));
+        bench.run(1);
+    }
+    assert!(bench.replies.iter().all(|(_, reply)| reply.result == ResultCode::OK));
+    bench.write_out();
+    bench.store.check().unwrap();
+    let statistics = bench.store.statistics();
+    let device = &statistics.devices[0];
+    assert!(device.defrag_reads > 100 && device.direct_frees > 0 && device.defrag_io_skips > 0, "{device:?}");
+    let used = 64 - device.free_wblocks;
+    let open =
+        used + device.defrag_reads + device.direct_frees - device.writes - device.defrag_writes - device.defrag_q;
+    assert!(open <= 2, "blocks that are still open: {open} of {device:?}");
+    let count = |buckets: &Buckets| buckets.counts().iter().sum::<u64>();
+    assert_eq!(count(&device.large_block_read_us), device.defrag_reads - device.defrag_io_skips - device.defrag_q);
+    assert!(count(&device.write_us) >= device.writes + device.defrag_writes + device.partial_writes);
+    assert_eq!(count(&statistics.write_bytes), 4_000);
+    assert_eq!((statistics.objects, statistics.write_bytes.counts()[12]), (200, 4_000), "3,072 bytes each");
+}
+
+#[test]
+fn a_block_that_is_free_needs_no_write_to_be_used() {
+    let mut bench = Bench::new(|namespace| (namespace.min_avail_pct, namespace.defrag_sleep_us) = (0, 2_000_000), 8);
+    // Full but for what is reserved.
+    let mut code = ResultCode::OK;
+    for number in 0..1_000 {
+        code = bench.ask(number, Work::Write(write(&[1; 10_000], Exists::CreateOnly))).result;
+        if code != ResultCode::OK {
+            break;
+        }
+    }
+    assert_eq!(code, ResultCode::OUT_OF_SPACE);
+    bench.write_out();
+    for key in 0..12 {
+        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
+    }
+    bench.write_out();
+    // The store collects again with a transaction, and nothing is dirty when a block turns out to be empty.
+    assert_eq!(bench.ask(0, Work::Exists).result, ResultCode::NOT_FOUND);
+    bench.run(20_000);
+    assert!(bench.store.statistics().devices[0].defrag_io_skips > 0);
+    for key in 500..506 {
+        assert_eq!(bench.ask(key, Work::Write(write(&[1; 10_000], Exists::Any))).result, ResultCode::OK);
+    }
+}
+
+#[test]
+fn a_device_of_another_size_is_not_written_over() {
+    let mut bench = Bench::new(|_| {}, 64);
+    push_out(&mut bench);
+    bench.write_out();
+    let namespace = bench.store.namespace.clone();
+    let contents = bench.engine.stop(false);
+    let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
+    // As the second core's part of a device that grew.
+    let space = Space { target: 0, range: BLOCK..65 * BLOCK, min_io_bytes: 512, id: 9 };
+    let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], contents));
+    assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::SERVER_ERROR);
+    assert!(
+        bench
+            .store
+            .take_remark()
+            .unwrap()
+            .contains("should be is block 1 - the device was formatted with another size")
+    );
+}
+
+#[test]
+fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
+    let namespace = Namespace { write_block_bytes: BLOCK as u32, commit_to_device: true, ..Namespace::new("test") };
+    let model = QueueModel::new(&"sim:capacity=64MiB+gone-at-s=1".parse().unwrap(), 1);
+    let engine = SimEngine::holding(vec![model], vec![Contents::new(512, 1)]);
+    let space = Space { target: 0, range: 0..1 << 20, min_io_bytes: 512, id: 9 };
+    let mut bench = Bench::on(&namespace, &[space], engine);
+    assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
+    bench.run(1_000);
+    assert_eq!(bench.ask(2, Work::Write(write(b"y", Exists::Any))).result, ResultCode::SERVER_ERROR);
+    let remark = bench.store.take_remark().unwrap();
+    assert!(remark.starts_with("device 0: write block 0 could not be written - "), "{remark}");
+    assert_eq!(bench.store.statistics().devices[0].errors, 5);
+}
