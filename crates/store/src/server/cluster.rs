@@ -7,6 +7,7 @@
 //! u8 0xfb | u8 what | u16 namespace or result | u32 bytes of the body | u64 number | body      little-endian
 //! ```
 
+use crate::observe::Bitmap;
 use crate::{Digest, PARTITIONS, ResultCode, digest};
 use sys::random::Random;
 use thiserror::Error;
@@ -80,6 +81,15 @@ impl Cluster {
     /// Whether this node is the master of `partition` (`place` 0) or its replica (1).
     pub fn has(&self, partition: u16, place: usize) -> bool {
         place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own
+    }
+
+    /// The partitions that this node has in `place`.
+    pub(super) fn bitmap(&self, place: usize) -> Bitmap {
+        let mut bitmap = [0; PARTITIONS as usize / 8];
+        for partition in (0..PARTITIONS).filter(|partition| self.has(*partition, place)) {
+            bitmap[usize::from(partition / 8)] |= 0x80 >> (partition % 8);
+        }
+        bitmap
     }
 
     /// The other node that has what is written to `partition`, if there is one.

@@ -21,7 +21,7 @@ pub(super) fn start(state: &Arc<State>) {
             let (weak, link) = (Arc::downgrade(state), Arc::new(Link::default()));
             let run = move || keep(&weak, core, node, &link);
             if let Err(error) = std::thread::Builder::new().name("link".to_owned()).spawn(run) {
-                state.log(format!("cannot start a thread for a link - {error}"));
+                state.warn("hb", "hb.c", format!("cannot start a thread for a link - {error}"));
             }
         }
     }

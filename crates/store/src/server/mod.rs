@@ -18,33 +18,24 @@ mod slab;
 mod tests;
 
 pub use cluster::{Cluster, Node};
-pub use shard::Report;
 
-use crate::{DeviceHeader, Namespace};
+use crate::DeviceHeader;
+use crate::conf::Config;
+use crate::observe::{self, Counts, Facts, Line, Peer};
 use device::target::Target;
 use mailbox::Mailbox;
 use shard::{Message, Shard};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// A namespace and where it lies.
-#[derive(Debug)]
-pub struct Part {
-    /// Its settings, for all cores together.
-    pub namespace: Namespace,
-    /// Its devices, formatted and open for writing, with what their headers say.
-    pub devices: Vec<(Arc<Target>, DeviceHeader)>,
-    /// Copies of a record, 1 or 2.
-    pub replication_factor: u8,
-    /// Whether a write is answered before its replica has it.
-    pub answers_before_replica: bool,
-}
+/// How old facts may be that an info request is answered from.
+const FACTS_AGE: Duration = Duration::from_millis(5);
 
 /// What clients may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +58,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 15_000,
-            idle_ms: 60_000,
+            idle_ms: 0,
             stalled_ms: 60_000,
             frame_bytes: 64 << 20,
             memory_bytes: 1 << 30,
@@ -76,25 +67,22 @@ impl Default for Limits {
     }
 }
 
-/// See [`Setup::info`].
-pub type Info = dyn Fn(&State, &[u8], &mut Vec<u8>) + Send + Sync;
-
 /// What the server is made of.
 pub struct Setup {
-    /// Threads.
-    pub cores: u16,
-    /// Namespaces.
-    pub parts: Vec<Part>,
+    /// What it was told.
+    pub config: Config,
+    /// Devices of each namespace, formatted and open for writing, with what their headers say.
+    pub devices: Vec<Vec<(Arc<Target>, DeviceHeader)>>,
     /// Where clients come in.
     pub listeners: Vec<TcpListener>,
+    /// Where they are told to come in.
+    pub address: (IpAddr, u16),
     /// What they may do.
     pub limits: Limits,
     /// All nodes.
     pub cluster: Cluster,
-    /// Answers an info request: the body of its frame, and where to append that of the answer.
-    pub info: Box<Info>,
     /// Takes lines for the log.
-    pub log: Box<dyn Fn(String) + Send + Sync>,
+    pub log: Box<dyn Fn(Line) + Send + Sync>,
 }
 
 /// What all threads know.
@@ -102,7 +90,10 @@ pub struct State {
     setup: Setup,
     began: Instant,
     mailboxes: Vec<Mailbox<Message>>,
-    reports: Vec<Mutex<Report>>,
+    /// What each shard counted, some milliseconds ago at most.
+    counts: Vec<Mutex<Counts>>,
+    /// What was made of that, and when.
+    facts: Mutex<(Facts, Instant)>,
     connections: AtomicUsize,
     /// Shards whose records are indexed.
     ready: AtomicUsize,
@@ -112,20 +103,57 @@ pub struct State {
     has_failed: AtomicBool,
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl State {
-    /// What the server was made of.
-    pub fn setup(&self) -> &Setup {
-        &self.setup
+    fn new(setup: Setup, cores: usize) -> Self {
+        let cluster = &setup.cluster;
+        let is_alone = cluster.nodes().len() == 1;
+        let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
+        let facts = Facts {
+            config: setup.config.clone(),
+            node: observe::Node {
+                peers: cluster.others().map(peer).collect(),
+                partitions: (0..if is_alone { 1 } else { 2 }).map(|place| cluster.bitmap(place)).collect(),
+                ..observe::Node::alone(cluster.own().id, setup.address)
+            },
+            device_bytes: setup
+                .devices
+                .iter()
+                .map(|of| of.iter().map(|(device, _)| device.size_bytes()).collect())
+                .collect(),
+            uptime_sec: 0,
+            wall_ms: 0,
+            counts: Counts::default(),
+            latencies: Vec::new(),
+        };
+        let began = Instant::now();
+        Self {
+            began,
+            mailboxes: (0..cores).map(|_| Mailbox::new()).collect(),
+            counts: (0..cores).map(|_| Mutex::default()).collect(),
+            facts: Mutex::new((facts, began)),
+            connections: AtomicUsize::new(0),
+            ready: AtomicUsize::new(0),
+            quiet: AtomicUsize::new(0),
+            has_failed: AtomicBool::new(false),
+            setup,
+        }
     }
 
-    /// When it began.
-    pub fn began(&self) -> Instant {
-        self.began
-    }
-
-    /// What each shard told last, some milliseconds ago at most.
-    pub fn reports(&self) -> impl Iterator<Item = Report> {
-        self.reports.iter().map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    /// Has `read` see what is known now; what it changes stays.
+    pub fn facts<T>(&self, read: impl FnOnce(&mut Facts) -> T) -> T {
+        let (facts, at) = &mut *lock(&self.facts);
+        if facts.wall_ms == 0 || at.elapsed() >= FACTS_AGE {
+            *at = Instant::now();
+            facts.uptime_sec = self.began.elapsed().as_secs();
+            facts.wall_ms = wall_ms();
+            facts.counts = Counts::default();
+            self.counts.iter().for_each(|counts| facts.counts.merge(&lock(counts)));
+        }
+        read(facts)
     }
 
     /// Connections now.
@@ -135,16 +163,20 @@ impl State {
 
     /// Whether all records are indexed.
     pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire) == usize::from(self.setup.cores)
+        self.ready.load(Ordering::Acquire) == self.mailboxes.len()
     }
 
     /// Names of the namespaces, a line each.
     fn namespaces(&self) -> Vec<u8> {
-        self.setup.parts.iter().flat_map(|part| [part.namespace.name.as_bytes(), b"\n"].concat()).collect()
+        self.setup.config.namespaces.iter().flat_map(|of| [of.settings.name.as_bytes(), b"\n"].concat()).collect()
     }
 
-    fn log(&self, line: String) {
-        (self.setup.log)(line);
+    fn inform(&self, context: &'static str, source: &'static str, text: String) {
+        (self.setup.log)(Line::info(context, source, text));
+    }
+
+    fn warn(&self, context: &'static str, source: &'static str, text: String) {
+        (self.setup.log)(Line::warning(context, source, text));
     }
 
     fn tell_all(&self, message: impl Fn() -> Message) {
@@ -153,6 +185,17 @@ impl State {
             mailbox.wake();
         }
     }
+}
+
+/// Cores that serve by `config`, which their devices' headers say, too.
+pub fn cores(config: &Config) -> u16 {
+    let all = || std::thread::available_parallelism().map_or(1, |all| all.get().min(u16::MAX.into()) as u16);
+    config.service_threads.unwrap_or_else(all).max(1)
+}
+
+/// Time since 1970, ms.
+fn wall_ms() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 /// None can go on without the part of a shard that fails or panics.
@@ -179,21 +222,11 @@ impl Server {
         for listener in &setup.listeners {
             sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen - {error}"))?;
         }
-        setup.cores = setup.cores.max(1);
-        let cores = usize::from(setup.cores);
+        let cores = usize::from(cores(&setup.config));
         // The first core accepts for all; its ring has them as long as it lasts.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
-        let state = Arc::new(State {
-            began: Instant::now(),
-            mailboxes: (0..cores).map(|_| Mailbox::new()).collect(),
-            reports: (0..cores).map(|_| Mutex::default()).collect(),
-            connections: AtomicUsize::new(0),
-            ready: AtomicUsize::new(0),
-            quiet: AtomicUsize::new(0),
-            has_failed: AtomicBool::new(false),
-            setup,
-        });
-        let wall_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+        let state = Arc::new(State::new(setup, cores));
+        let wall_ms = wall_ms();
         let (tell, told) = mpsc::channel();
         let thread = |core: usize, listeners| {
             let (state, tell) = (state.clone(), tell.clone());

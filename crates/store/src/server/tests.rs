@@ -1,4 +1,5 @@
 use super::*;
+use crate::observe::NamespaceCounts;
 use crate::ops::{self, Entry, operation, particle};
 use crate::wire::message::{self, Header, field, info1, info2, info3};
 use crate::wire::{Kind, frame};
@@ -29,20 +30,18 @@ impl Bench {
         let address = listener.local_addr().unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let log = lines.clone();
-        let replication_factor = cluster.nodes().len() as u8;
+        let text = format!(
+            "service {{\n service-threads {cores}\n}}\nnamespace test {{\n replication-factor {}\n storage-engine device {{\n file /nowhere\n filesize 1G\n }}\n}}",
+            cluster.nodes().len()
+        );
         let setup = Setup {
-            cores,
-            parts: vec![Part {
-                namespace: Namespace::new("test"),
-                devices: Vec::new(),
-                replication_factor,
-                answers_before_replica: false,
-            }],
+            config: crate::conf::parse(text.as_bytes()).unwrap().config,
+            devices: vec![Vec::new()],
             listeners: vec![listener],
+            address: (address.ip(), address.port()),
             limits,
             cluster,
-            info: Box::new(|_, body, out| out.extend(body.iter().rev())),
-            log: Box::new(move |line| log.lock().unwrap().push(line)),
+            log: Box::new(move |line| log.lock().unwrap().push(line.text)),
         };
         match Server::start(setup) {
             Ok(server) => {
@@ -63,8 +62,8 @@ impl Bench {
         Client(socket)
     }
 
-    fn sum(&self, of: impl Fn(&Report) -> u64) -> u64 {
-        self.server.as_ref().unwrap().state().reports().map(|report| of(&report)).sum()
+    fn counted(&self, of: impl Fn(&Counts) -> u64) -> u64 {
+        self.server.as_ref().unwrap().state().facts(|facts| of(&facts.counts))
     }
 
     /// Waits until it is so.
@@ -158,19 +157,24 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
     for key in 0..2_000 {
         frames.extend(put(key, &key.to_be_bytes()));
         frames.extend(get(key));
-        frames.extend(info(&key.to_be_bytes()));
+        frames.extend(info(format!("x{key}\n").as_bytes()));
     }
     let mut writer = client.0.try_clone().unwrap();
     let thread = std::thread::spawn(move || writer.write_all(&frames).unwrap());
     for key in 0..2_000_u32 {
         assert_eq!(client.result(), (0, 1, Vec::new()));
         assert_eq!(client.result(), (0, 1, key.to_be_bytes().to_vec()));
-        assert_eq!(client.reply().unwrap(), (Kind::Info, key.to_be_bytes().into_iter().rev().collect()));
+        let (kind, text) = client.reply().unwrap();
+        assert_eq!((kind, text.starts_with(format!("x{key}\tERROR").as_bytes())), (Kind::Info, true));
     }
     thread.join().unwrap();
     assert_eq!(client.ask(&get(2_000)).0, 2, "not found");
-    let objects = |report: &Report| report.statistics.iter().map(|of| of.objects).sum();
-    bench.until("all are counted", |bench| bench.sum(objects) == 2_000 && bench.sum(|of| of.transactions) == 4_001);
+    let counts = |of: &Counts| {
+        let NamespaceCounts { client, store, .. } = &of.namespaces[0];
+        (store.objects, client.write.success, client.read.success, client.read.not_found, of.info_requests)
+    };
+    let all = (2_000, 2_000, 2_000, 1, 2_000);
+    bench.until("all are counted", |bench| bench.counted(|of| u64::from(counts(of) == all)) == 1);
     bench.stop();
 }
 
@@ -210,7 +214,7 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
         let mut bad = bench.client();
         bad.0.write_all(bytes).unwrap();
         assert!(bad.is_closed(), "{bytes:?}");
-        bench.until("it is counted", |bench| bench.sum(|of| of.malformed) == at);
+        bench.until("it is counted", |bench| bench.counted(|of| of.malformed) == at);
     }
     assert_eq!(good.ask(&get(1)), (0, 1, b"x".to_vec()));
     // What is merely not done has its answer: a login.
@@ -229,7 +233,7 @@ fn half_a_frame_and_silence_are_not_waited_for() {
     let (mut half, mut silent) = (bench.client(), bench.client());
     half.0.write_all(&put(1, b"x")[..20]).unwrap();
     assert!(half.is_closed() && silent.is_closed());
-    bench.until("both are counted", |bench| bench.sum(|of| of.reaped) == 2);
+    bench.until("both are counted", |bench| bench.counted(|of| of.connections_reaped) == 2);
     let mut client = bench.client();
     assert_eq!(client.ask(&put(1, b"x")), (0, 1, Vec::new()));
 }
@@ -252,7 +256,7 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
     }
     assert_eq!(good.ask(&get(1)).2.len(), 20_000);
     // 1 MiB and what waits, the kernel's buffers of the socket, and nothing like what was asked for.
-    let answered = bench.sum(|of| of.transactions) as usize * 20_000;
+    let answered = bench.counted(|of| of.namespaces[0].client.read.success) as usize * 20_000;
     assert!(answered < 50 << 20 && answered < asked / get(1).len() * 20_000, "{answered}");
     // Who reads then gets all that was asked for.
     greedy.0.set_nonblocking(false).unwrap();
@@ -275,7 +279,8 @@ fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
     let part = [&[2, 3, 0, 0, 3, 0, 0, 0][..], &[22; 6 << 20]].concat();
     // 60 MB of frames of 48 MiB; who is closed meanwhile cannot send all.
     greedy.iter_mut().for_each(|client| _ = client.0.write_all(&part));
-    bench.until("those that hold most are closed", |bench| (6..10).contains(&bench.sum(|of| of.reaped)));
+    bench
+        .until("those that hold most are closed", |bench| (6..10).contains(&bench.counted(|of| of.connections_reaped)));
     assert_eq!(good.ask(&put(1, b"x")), (0, 1, Vec::new()));
 }
 

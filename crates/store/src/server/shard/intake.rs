@@ -26,6 +26,7 @@ impl Shard {
         // Or a reply would wait for the acknowledgement of the one before. It fails when the other side is gone already.
         let _ = socket.set_nodelay(true);
         self.serial = self.serial.wrapping_add(1);
+        self.counts.connections_opened += u64::from(role == Role::Client);
         let at = self.connections.insert(Connection::new(Arc::new(socket), self.serial, role, self.now_ns));
         self.receive(at);
         at
@@ -106,7 +107,7 @@ impl Shard {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(Malformed) => {
-                    self.report.malformed += 1;
+                    self.counts.malformed += 1;
                     if let Some(connection) = self.connections.get(at) {
                         connection.end();
                     }
@@ -126,15 +127,12 @@ impl Shard {
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
         let request = connection.ask();
         let namespace_of =
-            |name: &[u8]| state.setup.parts.iter().position(|part| part.namespace.name.as_bytes() == name);
+            |name: &[u8]| state.setup.config.namespaces.iter().position(|of| of.settings.name.as_bytes() == name);
         let parsed = match kind {
             Kind::Message => wire::parse(body, state.setup.limits.batch, namespace_of),
             Kind::Info => {
-                connection.answer(request, |out| {
-                    let begin = frame::begin(out, Kind::Info);
-                    (state.setup.info)(&state, body, out);
-                    frame::end(out, begin);
-                });
+                connection.answer(request, |out| state.facts(|facts| wire::info::put(out, body, facts)));
+                self.counts.info_requests += 1;
                 self.list(at);
                 return Ok(true);
             }
@@ -179,13 +177,15 @@ impl Shard {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !known || namespaces != state.namespaces() {
                     if !std::mem::replace(&mut self.has_refused, true) {
-                        state.log(format!(
-                            "node {id:016X} was refused - it has other nodes or namespaces than this one"
-                        ));
+                        let what =
+                            format!("node {id:016X} was refused - it has other nodes or namespaces than this one");
+                        state.warn("hb", "hb.c", what);
                     }
                     return Err(Malformed);
                 }
                 connection.role = Role::Inbound;
+                // It is counted as none of a client.
+                self.counts.connections_opened -= 1;
                 hello(&state, connection.out());
                 self.list(at);
             }
@@ -193,7 +193,7 @@ impl Shard {
                 self.linked(at, node);
             }
             (Said::Image { number, namespace, digest, image }, Role::Inbound) => {
-                if usize::from(namespace) >= state.setup.parts.len() {
+                if usize::from(namespace) >= self.stores.len() {
                     return Err(Malformed);
                 }
                 let origin = Origin::Node { connection: at, serial: connection.serial, number };
@@ -273,6 +273,7 @@ impl Shard {
         let (role, link) = (connection.role, connection.link.take());
         let batches = std::mem::take(&mut connection.batches);
         self.connections.remove(at);
+        self.counts.connections_closed += u64::from(role == Role::Client);
         // They have nobody to answer.
         batches.into_iter().for_each(|batch| self.pump(batch));
         match role {
@@ -295,7 +296,7 @@ impl Shard {
         self.links[node] = Some(at);
         if self.core == 0 {
             let to = &self.state.setup.cluster.nodes()[node];
-            self.state.log(format!("node {} at {}:{} is there", to.name(), to.host, to.port));
+            self.state.inform("hb", "hb.c", format!("node {} at {}:{} is there", to.name(), to.host, to.port));
         }
     }
 
@@ -306,12 +307,9 @@ impl Shard {
         }
         if self.core == 0 {
             let to = &self.state.setup.cluster.nodes()[node];
-            self.state.log(format!(
-                "node {} at {}:{} is gone - writes to records of which it has the other copy fail until it is back",
-                to.name(),
-                to.host,
-                to.port
-            ));
+            let (name, host, port) = (to.name(), &to.host, to.port);
+            let what = "is gone - writes to records of which it has the other copy fail until it is back";
+            self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}"));
         }
         // Whether it has them nobody knows: to a client that is a transaction that took too long.
         for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {

@@ -13,14 +13,16 @@ mod transactions;
 use super::connection::{Connection, Role};
 use super::links::Link;
 use super::slab::Slab;
-use super::{Part, State};
-use crate::{Disk, Namespace, Reply, Statistics, Store, Transaction};
+use super::{State, lock};
+use crate::conf::NamespaceConfig;
+use crate::observe::{Counts, NamespaceCounts};
+use crate::{Disk, Namespace, Reply, Store, Transaction};
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use sys::buffer::Buf;
 use sys::net::{Op, Outcome};
 use sys::op;
@@ -34,7 +36,7 @@ const MS: u64 = 1_000_000;
 /// Time between two looks at what has taken too long.
 const SWEEP_NS: u64 = 100 * MS;
 
-/// How old a [`Report`] may be while something happens.
+/// How old [`State::counts`] may be while something happens.
 const REPORT_NS: u64 = 20 * MS;
 
 /// How long a listener rests when there are no more descriptors.
@@ -62,27 +64,6 @@ pub(super) enum Message {
     Reply { number: u32, reply: Reply },
     /// Takes no more requests, and ends when all are answered.
     Stop,
-}
-
-/// What a shard tells of itself. Counters since the start.
-#[derive(Debug, Clone, Default)]
-pub struct Report {
-    /// Of its part of each namespace.
-    pub statistics: Vec<Statistics>,
-    /// Its connections now.
-    pub connections: usize,
-    /// Transactions that are under way now.
-    pub in_progress: usize,
-    /// Transactions of its clients that were answered.
-    pub transactions: u64,
-    /// Those that took longer than their client allowed.
-    pub timeouts: u64,
-    /// Writes that their replica said to have, or not.
-    pub images: u64,
-    /// Connections that were closed for what they sent.
-    pub malformed: u64,
-    /// Connections that were closed for what they did not send or read.
-    pub reaped: u64,
 }
 
 /// A ring as a store sees it.
@@ -135,7 +116,7 @@ pub(super) struct Shard {
     reported_ns: u64,
     /// Whether something has happened since.
     has_changed: bool,
-    report: Report,
+    counts: Counts,
     is_ready: bool,
     /// Since when it takes no more requests.
     stops_ns: Option<u64>,
@@ -153,7 +134,9 @@ impl Shard {
         let setup = &state.setup;
         let (mut targets, mut plans) = (Vec::new(), Vec::new());
         let (mut first_token, mut memory_bytes) = (0, 0);
-        for Part { namespace, devices, .. } in &setup.parts {
+        let cores = state.mailboxes.len() as u16;
+        for (NamespaceConfig { settings: namespace, .. }, devices) in setup.config.namespaces.iter().zip(&setup.devices)
+        {
             let mut spaces = Vec::new();
             for (target, header) in devices {
                 let at = targets.len() as u16;
@@ -161,7 +144,7 @@ impl Shard {
                 spaces.push(space.map_err(|error| format!("cannot open {} - {error}", target.name()))?);
                 targets.push(target.clone());
             }
-            let namespace = namespace.share(setup.cores);
+            let namespace = namespace.share(cores);
             let (tokens, bytes) = (1024, if spaces.is_empty() { 0 } else { 128 << 20 });
             let tokens = first_token..first_token + tokens;
             (first_token, memory_bytes) = (tokens.end, memory_bytes + bytes);
@@ -201,7 +184,10 @@ impl Shard {
             swept_ns: 0,
             reported_ns: 0,
             has_changed: false,
-            report: Report::default(),
+            counts: Counts {
+                namespaces: vec![NamespaceCounts::default(); setup.config.namespaces.len()],
+                ..Counts::default()
+            },
             is_ready: false,
             stops_ns: None,
             is_quiet: false,
@@ -279,7 +265,7 @@ impl Shard {
                 Outcome::Errno(errno) if op.is_some() => {
                     let error = std::io::Error::from_raw_os_error(errno);
                     let what = sys::remedy(&error, "");
-                    self.state.log(format!("cannot accept a connection - {error}; {what}"));
+                    self.state.warn("service", "service.c", format!("cannot accept a connection - {error} - {what}"));
                     self.resting.push((number as usize, self.now_ns + REST_NS));
                     return;
                 }
@@ -312,7 +298,6 @@ impl Shard {
     fn deal(&mut self, socket: TcpStream) {
         let state = self.state.clone();
         if self.stops_ns.is_some() || state.connections.load(Ordering::Relaxed) >= state.setup.limits.connections {
-            self.report.reaped += 1;
             return;
         }
         state.connections.fetch_add(1, Ordering::Relaxed);
@@ -355,7 +340,8 @@ impl Shard {
         }
         for at in 0..self.stores.len() {
             while let Some(remark) = self.stores[at].0.take_remark() {
-                self.state.log(format!("{{{}}} {remark}", self.state.setup.parts[at].namespace.name));
+                let name = &self.state.setup.config.namespaces[at].settings.name;
+                self.state.warn("drv_ssd", "drv_ssd.c", format!("{{{name}}} {remark}"));
             }
         }
         for (at, _) in self.resting.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>() {
@@ -379,11 +365,11 @@ impl Shard {
     fn publish(&mut self) {
         self.reported_ns = self.now_ns;
         self.has_changed = false;
-        self.report.statistics.clear();
-        self.report.statistics.extend(self.stores.iter().map(|(store, _)| store.statistics().clone()));
-        self.report.connections = self.connections.len();
-        self.report.in_progress = self.pending.len();
-        self.state.reports[self.core].lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.report);
+        for (counts, (store, _)) in self.counts.namespaces.iter_mut().zip(&self.stores) {
+            counts.store.clone_from(store.statistics());
+        }
+        self.counts.in_progress = self.pending.len() as u64;
+        lock(&self.state.counts[self.core]).clone_from(&self.counts);
     }
 
     /// Counts bytes that may have to be held, and now and then looks how many are: the connections that hold most end first.
@@ -403,7 +389,7 @@ impl Shard {
             most.end();
             // What the kernel sends stays until it has ended.
             held -= bytes;
-            self.report.reaped += 1;
+            self.counts.connections_reaped += 1;
             if bytes == 0 {
                 return;
             }
@@ -427,7 +413,7 @@ impl Shard {
                 connection.end();
             }
         }
-        self.report.reaped += reaped;
+        self.counts.connections_reaped += reaped;
     }
 
     /// Whether it was told to stop, and nothing is left to do.

@@ -2,8 +2,9 @@
 
 use super::super::cluster::Said;
 use super::super::connection::UNSENT_BYTES_MAX;
-use super::{Message, RingDisk, Shard};
-use crate::wire::{Keyed, Kind, Request, frame, reply};
+use super::{MS, Message, RingDisk, Shard};
+use crate::observe::{self, Kind};
+use crate::wire::{self, Keyed, Request, frame, reply};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, partition};
 
 /// Keys of a batch that are under way at once.
@@ -38,6 +39,9 @@ pub(super) enum Origin {
 pub(super) struct Pending {
     origin: Origin,
     namespace: u16,
+    /// `None`: what another node wrote, or what another core counts.
+    kind: Option<Kind>,
+    began_ns: u64,
     digest: Digest,
     deadline_ns: u64,
     /// The node that must have what is written.
@@ -68,7 +72,7 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn new(connection: u32, serial: u32, request: u64, requests: Vec<Keyed>, deadline_ns: u64) -> Self {
         let mut out = Vec::new();
-        frame::begin(&mut out, Kind::Message);
+        frame::begin(&mut out, wire::Kind::Message);
         Self { connection, serial, request, rest: requests.into_iter(), in_flight: 0, deadline_ns, out }
     }
 }
@@ -78,8 +82,9 @@ impl Shard {
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
         let Request { namespace, transaction } = request;
         let (digest, namespace) = (transaction.digest, namespace as u16);
-        let number =
-            self.pending.insert(Pending { origin, namespace, digest, deadline_ns, replica: None, reply: None });
+        let (kind, began_ns) = (Kind::of(&transaction.work), self.now_ns);
+        let pending = Pending { origin, namespace, kind, began_ns, digest, deadline_ns, replica: None, reply: None };
+        let number = self.pending.insert(pending);
         let partition = partition(&digest);
         let is_image = matches!(transaction.work, Work::Image(_));
         if !is_image && !self.state.setup.cluster.has(partition, 0) {
@@ -96,7 +101,8 @@ impl Shard {
     /// Carries out a transaction of another core's client.
     pub(super) fn execute_for(&mut self, core: usize, number: u32, namespace: u16, transaction: Transaction) {
         let (origin, digest) = (Origin::Core { core, number }, transaction.digest);
-        let pending = Pending { origin, namespace, digest, deadline_ns: u64::MAX, replica: None, reply: None };
+        let (kind, began_ns, deadline_ns) = (None, self.now_ns, u64::MAX);
+        let pending = Pending { origin, namespace, kind, began_ns, digest, deadline_ns, replica: None, reply: None };
         let number = self.pending.insert(pending);
         self.execute(number, namespace, transaction);
     }
@@ -107,7 +113,7 @@ impl Shard {
             Work::Delete(delete) => Some(&mut delete.image),
             _ => None,
         };
-        let is_replicated = self.state.setup.parts[usize::from(namespace)].replication_factor > 1;
+        let is_replicated = self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1;
         if let Some(image) = image.filter(|_| is_replicated)
             && let Some(node) = self.state.setup.cluster.replica(partition(&transaction.digest))
         {
@@ -144,7 +150,7 @@ impl Shard {
         let Some(pending) = self.pending.get(number) else { return };
         if let (Some(node), Some(image)) = (pending.replica, reply.image.take()) {
             let (namespace, digest) = (pending.namespace, pending.digest);
-            let asynchronous = self.state.setup.parts[usize::from(namespace)].answers_before_replica;
+            let asynchronous = self.state.setup.config.namespaces[usize::from(namespace)].answers_before_replica;
             let answer = if asynchronous { NO_ANSWER } else { number.into() };
             let is_sent = self.send_image(node, answer, namespace, digest, &image);
             if !is_sent {
@@ -161,7 +167,7 @@ impl Shard {
     pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
         let Ok(number) = u32::try_from(number) else { return };
         let Some(mut reply) = self.pending.get(number).and_then(|pending| pending.reply.take()) else { return };
-        self.report.images += 1;
+
         if result != ResultCode::OK {
             reply = Reply::of(result);
         }
@@ -171,13 +177,25 @@ impl Shard {
     /// Answers a transaction.
     pub(super) fn complete(&mut self, number: u32, reply: Reply) {
         let Some(pending) = self.pending.remove(number) else { return };
+        self.count(&pending, reply.result);
         self.answer(pending.origin, reply);
+    }
+
+    fn count(&mut self, pending: &Pending, result: ResultCode) {
+        let from = match pending.origin {
+            Origin::Single { .. } => observe::Origin::Client,
+            Origin::Batch { .. } => observe::Origin::Batch,
+            Origin::Core { .. } | Origin::Node { .. } | Origin::Nobody => return,
+        };
+        let Some(kind) = pending.kind else { return };
+        let took_ns = self.now_ns - pending.began_ns;
+        let time = took_ns / if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
+        self.counts.namespaces[usize::from(pending.namespace)].record(from, kind, result, time);
     }
 
     fn answer(&mut self, origin: Origin, reply: Reply) {
         match origin {
             Origin::Single { connection: at, serial, request } => {
-                self.report.transactions += 1;
                 if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
                     connection.answer(request, |out| reply::put(out, &reply));
                     self.list(at);
@@ -185,7 +203,6 @@ impl Shard {
                 }
             }
             Origin::Batch { batch: at, index } => {
-                self.report.transactions += 1;
                 if let Some(batch) = self.batches.get(at) {
                     batch.in_flight -= 1;
                     reply::put_entry(&mut batch.out, index, &reply);
@@ -208,13 +225,14 @@ impl Shard {
     /// Answers those whose client waits no longer. They stay under way.
     pub(super) fn time_out(&mut self) {
         let now_ns = self.now_ns;
-        let late = |(_, pending): (u32, &mut Pending)| {
-            let is_late = pending.deadline_ns <= now_ns && pending.origin != Origin::Nobody;
-            is_late.then(|| std::mem::replace(&mut pending.origin, Origin::Nobody))
-        };
-        for origin in self.pending.iter().filter_map(late).collect::<Vec<_>>() {
-            self.report.timeouts += 1;
-            self.answer(origin, Reply::of(ResultCode::TIMEOUT));
+        let is_late = |of: &Pending| of.deadline_ns <= now_ns && of.origin != Origin::Nobody;
+        let late: Vec<_> = self.pending.iter().filter(|(_, of)| is_late(of)).map(|(number, _)| number).collect();
+        for number in late {
+            let Some(pending) = self.pending.get(number) else { continue };
+            let nobody = Pending { origin: Origin::Nobody, reply: pending.reply.take(), ..*pending };
+            let pending = std::mem::replace(pending, nobody);
+            self.count(&pending, ResultCode::TIMEOUT);
+            self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));
         }
         self.carry_on();
     }
@@ -238,7 +256,7 @@ impl Shard {
             if batch.out.len() >= BATCH_PART_BYTES {
                 frame::end(&mut batch.out, 0);
                 connection.out().append(&mut batch.out);
-                frame::begin(&mut batch.out, Kind::Message);
+                frame::begin(&mut batch.out, wire::Kind::Message);
                 let connection = batch.connection;
                 self.list(connection);
                 continue;
@@ -258,6 +276,7 @@ impl Shard {
                 None => {
                     let Some(Batch { connection: to, request, mut out, .. }) = self.batches.remove(at) else { return };
                     reply::put_last(&mut out, ResultCode::OK);
+                    self.counts.batches.success += 1;
                     frame::end(&mut out, 0);
                     if let Some(connection) = self.connections.get(to) {
                         connection.batches.pop_front();
