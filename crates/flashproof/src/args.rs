@@ -16,6 +16,7 @@ mod replay;
 mod report;
 mod select;
 mod series;
+mod serve;
 mod size;
 mod status;
 mod tenants;
@@ -37,6 +38,7 @@ pub use replay::StorageArgs;
 pub use report::ReportArgs;
 pub use select::SelectArgs;
 pub use series::SeriesArgs;
+pub use serve::ServeArgs;
 pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
 pub use tenants::TenantsArgs;
@@ -120,6 +122,8 @@ pub enum Task {
     Trace(TraceArgs),
     /// `flashproof waf`
     Waf(Box<WafArgs>),
+    /// `flashproof serve`
+    Serve(ServeArgs),
 }
 
 #[derive(Parser)]
@@ -179,6 +183,8 @@ enum Command {
     Trace(TraceArgs),
     /// Show the write amplification and latencies of tenants with a drive each, on one drive, and with placement handles
     Waf(Box<WafArgs>),
+    /// Serve records to clients of Aerospike: a record engine on a drive; ERASES what else is on it
+    Serve(ServeArgs),
 }
 
 #[derive(Parser)]
@@ -322,7 +328,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("cluster", cluster::with_examples)
         .mut_subcommand("devices", |command| command.after_help(help::laid_out(doctor::DEVICES_EXAMPLES)))
         .mut_subcommand("trace", |command| command.after_help(help::laid_out(trace::EXAMPLES)))
-        .mut_subcommand("waf", |command| command.after_help(help::laid_out(waf::EXAMPLES)));
+        .mut_subcommand("waf", |command| command.after_help(help::laid_out(waf::EXAMPLES)))
+        .mut_subcommand("serve", |command| command.after_help(help::laid_out(serve::EXAMPLES)));
     let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
     match cli.command {
         Command::Storage(args) if args.replay.replay.is_some() => Task::Replay(Box::new(args)),
@@ -347,6 +354,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Cluster(args) => Task::Cluster(args),
         Command::Trace(args) => Task::Trace(args),
         Command::Waf(args) => Task::Waf(args),
+        Command::Serve(args) => Task::Serve(args),
     }
 }
 

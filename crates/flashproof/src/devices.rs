@@ -197,7 +197,8 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
 
 /// Says what is about to be erased.
 fn told(consent: WriteConsent) -> WriteConsent {
-    if !consent.erases().is_empty() {
+    // A store that is opened stays.
+    if !consent.erases().is_empty() && !consent.keeps_store() {
         let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
         console::notice(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
     }

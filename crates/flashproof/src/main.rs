@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         Task::Cluster(args) => commands::cluster::run(&args),
         Task::Trace(args) => commands::trace::run(&args),
         Task::Waf(args) => commands::waf::run(&args),
+        Task::Serve(args) => commands::serve::run(&args),
         Task::Report(args) => commands::report::run(&args),
     };
     let code = ended.unwrap_or_else(|failure| {

@@ -24,6 +24,7 @@ pub struct WriteConsent {
     stamp_key: u64,
     key_recorded: bool,
     erases: Vec<Evidence>,
+    keeps_store: bool,
     /// Whether the file was made for this consent.
     pub(super) created: bool,
 }
@@ -68,6 +69,11 @@ impl WriteConsent {
     /// What was found on it and may be erased; empty when all of it was zeros or our own.
     pub fn erases(&self) -> &[Evidence] {
         &self.erases
+    }
+
+    /// Whether it is for the record store on it, see [`Request::keeps_store`].
+    pub fn keeps_store(&self) -> bool {
+        self.keeps_store
     }
 
     /// What falls short and is to be said aloud, in words.
@@ -128,7 +134,8 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
         let (stamp_key, key_recorded) = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
         let opened =
             Opened { _claims: claims, ..finish(file, found.facts, used_bytes, direct, request.odsync, notes)? };
-        Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, created })
+        let keeps_store = request.keeps_store && evidence.iter().any(Evidence::is_record_store);
+        Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, keeps_store, created })
     };
     rest().map_err(|reason| {
         if created {

@@ -46,6 +46,11 @@ pub enum Evidence {
         /// The namespace whose records are on it.
         namespace: Option<String>,
     },
+    /// A device of flashproof's own record engine.
+    RecordStore {
+        /// The namespace whose records are on it.
+        namespace: Option<String>,
+    },
     /// Data that is not zero and that no record explains.
     Data {
         /// Samples with such data.
@@ -74,9 +79,17 @@ impl Evidence {
     /// Whether it says whose data it is: a file system's, a volume's, a database's.
     pub(super) fn has_owner(&self) -> bool {
         match self {
-            Self::PartitionTable { .. } | Self::Signature { .. } | Self::Aerospike { .. } => true,
+            Self::PartitionTable { .. }
+            | Self::Signature { .. }
+            | Self::Aerospike { .. }
+            | Self::RecordStore { .. } => true,
             Self::Data { .. } | Self::Unreadable { .. } => false,
         }
+    }
+
+    /// Whether it is a store of flashproof's own record engine.
+    pub fn is_record_store(&self) -> bool {
+        matches!(self, Self::RecordStore { .. })
     }
 }
 
@@ -89,6 +102,10 @@ impl fmt::Display for Evidence {
             Self::Aerospike { namespace: None } => f.write_str("an Aerospike device header"),
             Self::Aerospike { namespace: Some(name) } => {
                 write!(f, "an Aerospike device header of namespace \"{name}\"")
+            }
+            Self::RecordStore { namespace: None } => f.write_str("records of flashproof serve"),
+            Self::RecordStore { namespace: Some(name) } => {
+                write!(f, "records of flashproof serve, of namespace \"{name}\"")
             }
             Self::Data { samples, of, first_at, why } => {
                 write!(f, "data in {samples} of {of} samples, first at byte {first_at} ({why})")
@@ -335,7 +352,8 @@ const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
 
 /// Everything with a name that `look` finds.
 pub(super) fn find(look: &Look) -> Vec<Evidence> {
-    let mut found: Vec<Evidence> = aerospike(look).into_iter().chain(partition_table(look)).collect();
+    let stores = aerospike(look).into_iter().chain(record_store(look));
+    let mut found: Vec<Evidence> = stores.chain(partition_table(look)).collect();
     for Magic { name, at, magic } in MAGICS {
         let at = at.iter().find(|at| look.foreign(**at, magic.len()) == Some(magic));
         found.extend(at.map(|at| Evidence::Signature { name, at: *at }));
@@ -358,6 +376,15 @@ fn aerospike(look: &Look) -> Option<Evidence> {
         _ => return None,
     };
     Some(Evidence::Aerospike { namespace })
+}
+
+/// The header that `store::DeviceHeader` writes: its length of the name at 42, the name at 44.
+fn record_store(look: &Look) -> Option<Evidence> {
+    look.foreign(0, 16).filter(|magic| magic == b"flashproof store")?;
+    let length = look.foreign(42, 2).map_or(0, |length| u16::from_le_bytes([length[0], length[1]]));
+    let name = look.foreign(44, length.min(128).into()).unwrap_or_default();
+    let name = Some(String::from_utf8_lossy(name).into_owned());
+    Some(Evidence::RecordStore { namespace: name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) })
 }
 
 fn partition_table(look: &Look) -> Option<Evidence> {
@@ -569,6 +596,17 @@ mod tests {
         header.extend(b"users\0");
         assert_eq!(on_device(0, &header), ["an Aerospike device header of namespace \"users\""]);
         assert_eq!(on_device(0, &0x4349_7472_7573_0707_u64.to_le_bytes()), ["an Aerospike device header"]);
+    }
+
+    #[test]
+    fn a_store_of_our_own_is_named_as_one() {
+        let mut header = b"flashproof store".to_vec();
+        header.resize(42, 1);
+        header.extend([4, 0]);
+        header.extend(b"test");
+        assert_eq!(on_device(0, &header), ["records of flashproof serve, of namespace \"test\""]);
+        header[43] = 255;
+        assert!(on_device(0, &header)[0].starts_with("records of flashproof serve"));
     }
 
     #[test]

@@ -81,6 +81,9 @@ pub struct Request {
     pub shared: bool,
     /// Whether every write is to be on the medium when it completes (`O_DSYNC`).
     pub odsync: bool,
+    /// Whether it is wanted for the record store that is on it, which stays: nobody is asked then. Its settings are for
+    /// whoever opens it to compare, before and after.
+    pub keeps_store: bool,
     /// What for, in words; kept in the record.
     pub purpose: String,
 }
@@ -95,6 +98,7 @@ impl Request {
             whole: false,
             shared: false,
             odsync: true,
+            keeps_store: false,
             purpose: purpose.into(),
         }
     }
@@ -204,7 +208,11 @@ fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refuse
 /// collected; a person who said no once is asked nothing more.
 fn ask(examined: &[Examined], answers: &mut Answers<'_>, roots: &Roots) -> Result<(), Refused> {
     let mut refusals = Vec::new();
-    for Examined { request, found, evidence, .. } in examined.iter().filter(|examined| !examined.evidence.is_empty()) {
+    let is_asked = |examined: &&Examined| {
+        let keeps = examined.request.keeps_store && examined.evidence.iter().any(Evidence::is_record_store);
+        !examined.evidence.is_empty() && !keeps
+    };
+    for Examined { request, found, evidence, .. } in examined.iter().filter(is_asked) {
         let question = Question { name: &request.path, facts: &found.facts, evidence };
         if let Err(reason) = answers.decide(&question, roots) {
             refusals.push(Refusal { device: request.path.clone(), reasons: vec![reason] });

@@ -15,6 +15,7 @@ pub mod rate;
 pub mod replay;
 pub mod report;
 pub mod select;
+pub mod serve;
 pub mod size;
 pub mod status;
 pub mod tenants;

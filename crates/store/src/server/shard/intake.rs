@@ -143,7 +143,8 @@ impl Shard {
             }
         };
         let serial = connection.serial;
-        let deadline_ns = |timeout_ms: u32| match timeout_ms {
+        let default_ms = state.setup.config.transaction_max_ms;
+        let deadline_ns = |timeout_ms: u32| match if timeout_ms > 0 { timeout_ms } else { default_ms } {
             0 => u64::MAX,
             ms => self.now_ns + u64::from(ms) * MS,
         };

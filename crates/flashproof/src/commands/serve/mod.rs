@@ -1,0 +1,200 @@
+//! `flashproof serve CONFIG`: the record engine as a server, until a signal ends it.
+
+mod devices;
+
+use crate::args::ServeArgs;
+use crate::console;
+use crate::failure::Failure;
+use crate::signals::Ending;
+use jiff::Timestamp;
+use results::files::{self, Links};
+use results::units::quoted;
+use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use store::conf::{self, Config, Parsed};
+use store::observe::{Line, Logs, Ticker, start_lines};
+use store::server::{Cluster, Limits, Node, Server, Setup, State, cores};
+use store::wire;
+
+/// No configuration is larger.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Descriptors that are no clients'.
+const OWN_FILES: u64 = 64;
+
+/// Time between two looks at what is due for the log.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let (config, text) = read(args)?;
+    if args.dry_run {
+        console::result(&described(&config))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    check_files(&config);
+    let ending = Ending::listen("what was not written yet is lost".to_owned())?;
+    let listeners = listen(&config)?;
+    let address = address(&config, &listeners)?;
+    let cluster = cluster(&config, address)?;
+    let logs = Logs::open(&config).map_err(|(path, error)| {
+        Failure::environment(format!(
+            "cannot write the log {} - {error} - check the path, or log to the console",
+            quoted(&path)
+        ))
+    })?;
+    let logs = Arc::new(Mutex::new(logs));
+    let devices = devices::open(&config, &args.erase)?;
+    let (limits, to) = (limits(&config), logs.clone());
+    let log = Box::new(move |line| write(&to, &[line]));
+    let address = (address.ip(), address.port());
+    let setup = Setup { config, devices, listeners, address, limits, cluster, log };
+    let server = Server::start(setup).map_err(Failure::environment)?;
+    let lines = server.state().facts(|facts| start_lines(facts, &text));
+    write(&logs, &lines);
+    serve(&server, &logs, &ending, SocketAddr::from(address));
+    server.stop().map_err(Failure::environment)?;
+    write(&logs, &[Line::info("as", "as.c", "finished clean shutdown - exiting".to_owned())]);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end, and writes the log meanwhile.
+fn serve(server: &Server, logs: &Mutex<Logs>, ending: &Ending, address: SocketAddr) {
+    let (state, begin) = (server.state(), Instant::now());
+    let mut ticker: Option<Ticker> = None;
+    let now_ms = || begin.elapsed().as_millis() as u64;
+    while ending.wait(if ticker.is_some() { LOOK } else { LOOK / 20 }).is_none() && !server.has_ended() {
+        match &mut ticker {
+            None if state.is_ready() => {
+                ticker = Some(Ticker::new(now_ms()));
+                let objects =
+                    state.facts(|facts| facts.counts.namespaces.iter().map(|of| of.store.objects).sum::<u64>());
+                let seconds = begin.elapsed().as_secs_f64();
+                let text = format!("service ready: {objects} records, indexed in {seconds:.1} s");
+                write(logs, &[Line::info("as", "as.c", text)]);
+                console::note(&format!("serving on {address}; SIGTERM or SIGINT (Ctrl-C) ends it"));
+            }
+            None => {}
+            Some(ticker) => tick(state, ticker, now_ms(), logs),
+        }
+    }
+}
+
+fn tick(state: &State, ticker: &mut Ticker, now_ms: u64, logs: &Mutex<Logs>) {
+    let lines = state.facts(|facts| {
+        let is_due = now_ms >= ticker.next_ms(facts);
+        if is_due { ticker.tick(now_ms, facts) } else { Vec::new() }
+    });
+    if !lines.is_empty() {
+        write(logs, &lines);
+    }
+}
+
+/// Writes lines to the log. Nobody can be told when that fails but the console, and not each time.
+fn write(logs: &Mutex<Logs>, lines: &[Line]) {
+    let mut logs = logs.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = logs.write(Timestamp::now(), lines);
+}
+
+fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
+    let name = quoted(&args.config.display().to_string());
+    let bytes = files::read(&args.config, Links::Followed, BYTES_MAX)
+        .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
+    let Parsed { config, notes } = conf::parse(&bytes).map_err(|problems| {
+        let lines: Vec<_> = problems.0.iter().map(|problem| format!("{name}, {problem}")).collect();
+        Failure::usage(lines.join("\n"))
+    })?;
+    notes.iter().for_each(|note| console::warning(&format!("{name}, {note}")));
+    Ok((config, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// What a configuration comes to.
+fn described(config: &Config) -> String {
+    let mut text = format!("{} cores; clients on {}\n", cores(config), places(config).join(", "));
+    for namespace in &config.namespaces {
+        let (settings, devices) = (&namespace.settings, namespace.devices.join(", "));
+        text += &format!(
+            "namespace {}: write blocks of {} bytes on {devices}; {} of each record\n",
+            settings.name,
+            settings.write_block_bytes,
+            if namespace.replication_factor > 1 { "two copies" } else { "one copy" }
+        );
+    }
+    text
+}
+
+fn places(config: &Config) -> Vec<String> {
+    config.listen.addresses.iter().map(|address| SocketAddr::from((*address, config.listen.port)).to_string()).collect()
+}
+
+/// Raises the limit of open files, and says when it is too low for as many clients as the configuration allows.
+fn check_files(config: &Config) {
+    let wanted = u64::from(config.proto_fd_max) + OWN_FILES;
+    match sys::process::raise_open_files() {
+        Ok(limit) if limit < wanted => console::warning(&format!(
+            "only {} clients can be connected at once, and proto-fd-max allows {}: the limit of open files is {limit} - raise it \
+             (ulimit -Hn, LimitNOFILE=)",
+            limit.saturating_sub(OWN_FILES),
+            config.proto_fd_max
+        )),
+        Ok(_) => {}
+        Err(error) => console::warning(&format!("the limit of open files is not known - {error}")),
+    }
+}
+
+fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
+    let bind = |address: &_| {
+        let at = SocketAddr::from((*address, config.listen.port));
+        TcpListener::bind(at).map_err(|error| {
+            let advice = match error.kind() {
+                std::io::ErrorKind::AddrInUse => {
+                    "another program has the port (ss -ltnp); end it, or give another port"
+                }
+                std::io::ErrorKind::AddrNotAvailable => "it is no address of this machine",
+                std::io::ErrorKind::PermissionDenied => "ports below 1024 are root's",
+                _ => sys::remedy(&error, "give another address or port"),
+            };
+            Failure::environment(format!("cannot listen on {at} - {error} - {advice}"))
+        })
+    };
+    config.listen.addresses.iter().map(bind).collect()
+}
+
+/// Where clients are told to come in.
+fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
+    let unknown = |error| Failure::environment(format!("cannot learn the port that was given - {error}"));
+    let own = listeners[0].local_addr().map_err(unknown)?;
+    Ok(config.access.map_or(own, SocketAddr::from))
+}
+
+fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
+    let node = |(host, port): &(String, u16)| Node::new(host, *port);
+    let mut nodes: Vec<_> = config.nodes.iter().map(node).collect();
+    let is_own = |node: &Node| {
+        let at = node.host.parse().ok();
+        node.port == address.port() && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
+    };
+    if nodes.is_empty() {
+        nodes.push(Node::new(&address.ip().to_string(), address.port()));
+    }
+    let Some(own) = nodes.iter().position(is_own) else {
+        return Err(Failure::usage(format!(
+            "cannot be a node of the cluster - none of its mesh-seed-address-port lines is {} {}, where clients reach this one - \
+             give the same lines on each node, this one's among them",
+            address.ip(),
+            address.port()
+        )));
+    };
+    if let Some(id) = config.node_id.filter(|_| nodes.len() == 1) {
+        nodes[own].id = id;
+    }
+    Ok(Cluster::new(nodes, own))
+}
+
+fn limits(config: &Config) -> Limits {
+    let batch = wire::Limits { batch_requests: config.batch_max_requests, ..wire::Limits::default() };
+    let (connections, idle_ms) = (config.proto_fd_max as usize, config.proto_fd_idle_ms.into());
+    Limits { connections, idle_ms, batch, ..Limits::default() }
+}
