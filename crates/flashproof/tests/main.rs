@@ -29,6 +29,7 @@ mod rate;
 mod real;
 mod replay;
 mod select;
+mod serve;
 mod simulated;
 mod simulated_ftl;
 mod size;

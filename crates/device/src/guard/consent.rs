@@ -134,7 +134,7 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
         let (stamp_key, key_recorded) = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
         let opened =
             Opened { _claims: claims, ..finish(file, found.facts, used_bytes, direct, request.odsync, notes)? };
-        let keeps_store = request.keeps_store && evidence.iter().any(Evidence::is_record_store);
+        let keeps_store = request.keeps_store && Evidence::is_store_alone(&evidence);
         Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, keeps_store, created })
     };
     rest().map_err(|reason| {

@@ -87,9 +87,11 @@ impl Evidence {
         }
     }
 
-    /// Whether it is a store of flashproof's own record engine.
-    pub fn is_record_store(&self) -> bool {
-        matches!(self, Self::RecordStore { .. })
+    /// Whether there is a store of flashproof's own record engine, its data, and nothing that is somebody else's: its header
+    /// can survive under what was made on the device later.
+    pub(super) fn is_store_alone(found: &[Self]) -> bool {
+        found.iter().any(|one| matches!(one, Self::RecordStore { .. }))
+            && found.iter().all(|one| matches!(one, Self::RecordStore { .. }) || !one.has_owner())
     }
 }
 
@@ -607,6 +609,11 @@ mod tests {
         assert_eq!(on_device(0, &header), ["records of flashproof serve, of namespace \"test\""]);
         header[43] = 255;
         assert!(on_device(0, &header)[0].starts_with("records of flashproof serve"));
+        // An array that was made later left the header alone.
+        let store = Evidence::RecordStore { namespace: None };
+        let data = Evidence::Data { samples: 1, of: 2, first_at: 0, why: String::new() };
+        assert!(Evidence::is_store_alone(&[store.clone(), data.clone()]) && !Evidence::is_store_alone(&[data]));
+        assert!(!Evidence::is_store_alone(&[store, Evidence::Signature { name: "a software RAID member", at: 4096 }]));
     }
 
     #[test]

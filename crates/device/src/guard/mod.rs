@@ -209,8 +209,8 @@ fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refuse
 fn ask(examined: &[Examined], answers: &mut Answers<'_>, roots: &Roots) -> Result<(), Refused> {
     let mut refusals = Vec::new();
     let is_asked = |examined: &&Examined| {
-        let keeps = examined.request.keeps_store && examined.evidence.iter().any(Evidence::is_record_store);
-        !examined.evidence.is_empty() && !keeps
+        let keeps = examined.request.keeps_store && Evidence::is_store_alone(&examined.evidence);
+        !keeps && !examined.evidence.is_empty()
     };
     for Examined { request, found, evidence, .. } in examined.iter().filter(is_asked) {
         let question = Question { name: &request.path, facts: &found.facts, evidence };

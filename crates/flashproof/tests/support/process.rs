@@ -33,6 +33,11 @@ impl Running {
         self.child.id()
     }
 
+    /// What it has said on stderr until now.
+    pub fn said(&self) -> String {
+        text(&self.stderr.try_clone().unwrap())
+    }
+
     /// Sends a signal by its name (`INT`).
     pub fn signal(&self, name: &str) {
         // The builtin of the shell: the program is not installed everywhere.

@@ -55,8 +55,8 @@ pub(super) struct Connection {
     first: u64,
     /// Requests from there on, with the replies that came before their turn.
     waiting: VecDeque<Option<Vec<u8>>>,
-    /// Batches among them, the oldest first.
-    pub(super) batches: VecDeque<u32>,
+    /// The batch among them, the last, and about how many bytes it takes.
+    pub(super) batch: Option<(u32, usize)>,
     /// Bytes of the largest reply.
     reply_bytes: usize,
     /// Bytes of replies that came before their turn.
@@ -88,7 +88,7 @@ impl Connection {
             ended: false,
             first: 0,
             waiting: VecDeque::new(),
-            batches: VecDeque::new(),
+            batch: None,
             reply_bytes: REPLY_BYTES,
             early_bytes: 0,
             out: Vec::new(),
@@ -149,12 +149,16 @@ impl Connection {
     /// Whether another request may be taken: one always, more while their replies will not be too much either.
     pub(super) fn may_take(&self) -> bool {
         let expected = self.waiting.len() * self.reply_bytes;
-        self.unsent() < UNSENT_BYTES_MAX && self.waiting.len() < WAITING_MAX && expected < UNSENT_BYTES_MAX
+        // A batch may be a hundred times as large in memory as its frame.
+        self.batch.is_none()
+            && self.unsent() < UNSENT_BYTES_MAX
+            && self.waiting.len() < WAITING_MAX
+            && expected < UNSENT_BYTES_MAX
     }
 
     /// Bytes of memory that are taken for it.
     pub(super) fn held(&self) -> usize {
-        self.input.capacity() + self.early_bytes + self.unsent()
+        self.input.capacity() + self.early_bytes + self.unsent() + self.batch.map_or(0, |(_, bytes)| bytes)
     }
 
     /// Whether all was answered and taken.

@@ -67,12 +67,15 @@ impl Default for Limits {
     }
 }
 
+/// A device, formatted and open for writing, with what its header says.
+pub type Device = (Arc<Target>, DeviceHeader);
+
 /// What the server is made of.
 pub struct Setup {
     /// What it was told.
     pub config: Config,
-    /// Devices of each namespace, formatted and open for writing, with what their headers say.
-    pub devices: Vec<Vec<(Arc<Target>, DeviceHeader)>>,
+    /// Devices of each namespace.
+    pub devices: Vec<Vec<Device>>,
     /// Where clients come in.
     pub listeners: Vec<TcpListener>,
     /// Where they are told to come in.

@@ -17,12 +17,15 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::conf::{Config, NamespaceConfig};
-use store::server::cores;
-use store::{DeviceHeader, Plan, WRITTEN_BYTES};
+use store::server::{Device, cores};
+use store::{DEVICE_HEADER_BYTES, DeviceHeader, Plan, WRITTEN_BYTES};
 use sys::op::{Op, OpKind};
 
 /// How long a device may take for its header.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Bytes at the end of a device that are cleared with the header's.
+const TAIL_BYTES: u64 = 1 << 20;
 
 /// A device of a namespace: where it is, and what its header must say.
 struct Wanted<'a> {
@@ -34,7 +37,7 @@ struct Wanted<'a> {
 /// Opens the devices of all namespaces of `config`. `erase` names those that may be erased.
 ///
 /// Errors: what the guard refuses; a device that other settings wrote, whose header is damaged, or that is too small.
-pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<(Arc<Target>, DeviceHeader)>>, Failure> {
+pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
     let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
     let kept = all(wanted.iter().map(before), Failure::environment)?;
     check_mixed(&wanted, &kept)?;
@@ -145,7 +148,7 @@ fn open_or_format(
 ) -> Result<DeviceHeader, String> {
     let failed = |what: &str, error: io::Error| format!("cannot {what} {} - {error}", wanted.name);
     let mut bytes = vec![0; WRITTEN_BYTES];
-    transfer(target, OpKind::Read, &mut bytes).map_err(|error| failed("read the header of", error))?;
+    transfer(target, OpKind::Read, 0, &mut bytes).map_err(|error| failed("read the header of", error))?;
     let now = match kept {
         // What was there before was nobody's, or was given up.
         None => None,
@@ -157,22 +160,30 @@ fn open_or_format(
     match now {
         Some(header) => Ok(header),
         None => {
-            let mut bytes = wanted.header.to_bytes();
-            transfer(target, OpKind::Write, &mut bytes).map_err(|error| failed("format", error))?;
+            format(target, &wanted.header).map_err(|error| failed("format", error))?;
             console::note(&format!("{}: formatted for namespace {}", wanted.name, wanted.header.namespace));
             Ok(wanted.header.clone())
         }
     }
 }
 
-/// Reads or writes the first bytes of a device.
-fn transfer(target: &Arc<Target>, kind: OpKind, bytes: &mut [u8]) -> io::Result<()> {
+/// Clears both ends, where file systems, arrays and partition tables have what they are known by, and writes the header.
+fn format(target: &Arc<Target>, header: &DeviceHeader) -> io::Result<()> {
+    let tail_at =
+        (target.size_bytes() - TAIL_BYTES) / u64::from(target.min_io_bytes()) * u64::from(target.min_io_bytes());
+    transfer(target, OpKind::Write, tail_at, &mut vec![0; TAIL_BYTES as usize])?;
+    transfer(target, OpKind::Write, 0, &mut vec![0; DEVICE_HEADER_BYTES as usize])?;
+    transfer(target, OpKind::Write, 0, &mut header.to_bytes())
+}
+
+/// Reads or writes bytes of a device.
+fn transfer(target: &Arc<Target>, kind: OpKind, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
     let begin = Instant::now();
     let (mut engine, _) = Uring::new(vec![target.clone()], 1, bytes.len(), begin, 0)?;
     let mut buf = engine.buffer(bytes.len()).ok_or(io::ErrorKind::OutOfMemory)?;
     buf.copy_from_slice(bytes);
     let len = bytes.len() as u32;
-    engine.submit(Op { target: 0, kind, offset: 0, len, sync: true, placement: None, buf, token: 0 });
+    engine.submit(Op { target: 0, kind, offset, len, sync: true, placement: None, buf, token: 0 });
     let (mut out, until_ns) = (Vec::new(), LIMIT.as_nanos() as u64);
     engine.reap(Wait { until_ns, completions: 1 }, &mut out)?;
     match out.pop() {

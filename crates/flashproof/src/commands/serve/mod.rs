@@ -11,7 +11,7 @@ use results::files::{self, Links};
 use results::units::quoted;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use store::conf::{self, Config, Parsed};
 use store::observe::{Line, Logs, Ticker, start_lines};
@@ -23,6 +23,9 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// Descriptors that are no clients'.
 const OWN_FILES: u64 = 64;
+
+/// Lines that wait to be written; more are lost.
+const LINES_MAX: usize = 10_000;
 
 /// Time between two looks at what is due for the log.
 const LOOK: Duration = Duration::from_millis(100);
@@ -39,33 +42,38 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let listeners = listen(&config)?;
     let address = address(&config, &listeners)?;
     let cluster = cluster(&config, address)?;
-    let logs = Logs::open(&config).map_err(|(path, error)| {
+    let mut logs = Logs::open(&config).map_err(|(path, error)| {
         Failure::environment(format!(
             "cannot write the log {} - {error} - check the path, or log to the console",
             quoted(&path)
         ))
     })?;
-    let logs = Arc::new(Mutex::new(logs));
+
     let devices = devices::open(&config, &args.erase)?;
-    let (limits, to) = (limits(&config), logs.clone());
-    let log = Box::new(move |line| write(&to, &[line]));
+    let limits = limits(&config);
+    // Who reads the log may be slow, and the threads that serve wait for nobody.
+    let (sender, lines) = mpsc::sync_channel(LINES_MAX);
+    let log = Box::new(move |line| _ = sender.try_send(line));
     let address = (address.ip(), address.port());
     let setup = Setup { config, devices, listeners, address, limits, cluster, log };
     let server = Server::start(setup).map_err(Failure::environment)?;
-    let lines = server.state().facts(|facts| start_lines(facts, &text));
-    write(&logs, &lines);
-    serve(&server, &logs, &ending, SocketAddr::from(address));
-    server.stop().map_err(Failure::environment)?;
-    write(&logs, &[Line::info("as", "as.c", "finished clean shutdown - exiting".to_owned())]);
+    let started = server.state().facts(|facts| start_lines(facts, &text));
+    write(&mut logs, &started);
+    serve(&server, &mut logs, &lines, &ending, SocketAddr::from(address));
+    let stopped = server.stop();
+    write(&mut logs, &lines.try_iter().collect::<Vec<_>>());
+    stopped.map_err(Failure::environment)?;
+    write(&mut logs, &[Line::info("as", "as.c", "finished clean shutdown - exiting".to_owned())]);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Waits for the end, and writes the log meanwhile.
-fn serve(server: &Server, logs: &Mutex<Logs>, ending: &Ending, address: SocketAddr) {
+fn serve(server: &Server, logs: &mut Logs, lines: &Receiver<Line>, ending: &Ending, address: SocketAddr) {
     let (state, begin) = (server.state(), Instant::now());
     let mut ticker: Option<Ticker> = None;
     let now_ms = || begin.elapsed().as_millis() as u64;
     while ending.wait(if ticker.is_some() { LOOK } else { LOOK / 20 }).is_none() && !server.has_ended() {
+        write(logs, &lines.try_iter().collect::<Vec<_>>());
         match &mut ticker {
             None if state.is_ready() => {
                 ticker = Some(Ticker::new(now_ms()));
@@ -74,7 +82,7 @@ fn serve(server: &Server, logs: &Mutex<Logs>, ending: &Ending, address: SocketAd
                 let seconds = begin.elapsed().as_secs_f64();
                 let text = format!("service ready: {objects} records, indexed in {seconds:.1} s");
                 write(logs, &[Line::info("as", "as.c", text)]);
-                console::note(&format!("serving on {address}; SIGTERM or SIGINT (Ctrl-C) ends it"));
+                console::note(&format!("listening on {address}; SIGTERM or SIGINT (Ctrl-C) ends it"));
             }
             None => {}
             Some(ticker) => tick(state, ticker, now_ms(), logs),
@@ -82,20 +90,19 @@ fn serve(server: &Server, logs: &Mutex<Logs>, ending: &Ending, address: SocketAd
     }
 }
 
-fn tick(state: &State, ticker: &mut Ticker, now_ms: u64, logs: &Mutex<Logs>) {
+fn tick(state: &State, ticker: &mut Ticker, now_ms: u64, logs: &mut Logs) {
     let lines = state.facts(|facts| {
         let is_due = now_ms >= ticker.next_ms(facts);
         if is_due { ticker.tick(now_ms, facts) } else { Vec::new() }
     });
-    if !lines.is_empty() {
-        write(logs, &lines);
-    }
+    write(logs, &lines);
 }
 
-/// Writes lines to the log. Nobody can be told when that fails but the console, and not each time.
-fn write(logs: &Mutex<Logs>, lines: &[Line]) {
-    let mut logs = logs.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = logs.write(Timestamp::now(), lines);
+/// Writes lines to the log. A log that cannot be written ends no service: its lines are lost.
+fn write(logs: &mut Logs, lines: &[Line]) {
+    if !lines.is_empty() {
+        let _ = logs.write(Timestamp::now(), lines);
+    }
 }
 
 fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
@@ -164,6 +171,13 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
 
 /// Where clients are told to come in.
 fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
+    if let Some(any) =
+        config.listen.addresses.iter().find(|address| address.is_unspecified() && config.access.is_none())
+    {
+        return Err(Failure::usage(format!(
+            "cannot tell clients where to come in - the address {any} is any of this machine - give one, or access-address beside it"
+        )));
+    }
     let unknown = |error| Failure::environment(format!("cannot learn the port that was given - {error}"));
     let own = listeners[0].local_addr().map_err(unknown)?;
     Ok(config.access.map_or(own, SocketAddr::from))

@@ -13,6 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use sys::net::{Op, Outcome};
 
+/// Bytes of requests that may wait for those before them, until no more are received.
+const UNTAKEN_BYTES_MAX: usize = 64 << 10;
+
 /// Bytes that are none of the protocol.
 struct Malformed;
 
@@ -27,6 +30,7 @@ impl Shard {
         let _ = socket.set_nodelay(true);
         self.serial = self.serial.wrapping_add(1);
         self.counts.connections_opened += u64::from(role == Role::Client);
+
         let at = self.connections.insert(Connection::new(Arc::new(socket), self.serial, role, self.now_ns));
         self.receive(at);
         at
@@ -84,7 +88,8 @@ impl Shard {
         let is_half = !connection.input.is_empty() && connection.may_take();
         let since_ns = connection.half_since_ns.filter(|_| taken == 0).unwrap_or(self.now_ns);
         connection.half_since_ns = is_half.then_some(since_ns);
-        if !connection.may_take() && connection.receives && !connection.cancels {
+        let is_much = connection.input.len() > UNTAKEN_BYTES_MAX && !connection.may_take();
+        if is_much && connection.receives && !connection.cancels {
             connection.cancels = true;
             self.net.submit(Op::Cancel { token: cancel, of });
         }
@@ -155,8 +160,11 @@ impl Shard {
             }
             Ok(Command::Batch(batch)) => {
                 let deadline_ns = deadline_ns(batch.timeout_ms);
-                let batch = self.batches.insert(Batch::new(at, serial, request, batch.requests, deadline_ns));
-                connection.batches.push_back(batch);
+                let batch = Batch::new(at, serial, request, batch.requests, deadline_ns);
+                let held = batch.held();
+                let batch = self.batches.insert(batch);
+                connection.batch = Some((batch, held));
+                self.moved(held);
                 self.pump(batch);
             }
             Err(Fault::Refused(code)) => {
@@ -185,8 +193,6 @@ impl Shard {
                     return Err(Malformed);
                 }
                 connection.role = Role::Inbound;
-                // It is counted as none of a client.
-                self.counts.connections_opened -= 1;
                 hello(&state, connection.out());
                 self.list(at);
             }
@@ -244,7 +250,7 @@ impl Shard {
         if connection.unsent() > 0 {
             self.list(at);
         }
-        if let Some(batch) = self.connections.get(at).and_then(|connection| connection.batches.front().copied()) {
+        if let Some((batch, _)) = self.connections.get(at).and_then(|connection| connection.batch) {
             self.pump(batch);
         }
         if self.connections.get(at).is_some_and(|connection| !connection.input.is_empty() && connection.may_take()) {
@@ -272,11 +278,13 @@ impl Shard {
             return;
         }
         let (role, link) = (connection.role, connection.link.take());
-        let batches = std::mem::take(&mut connection.batches);
+        let batch = connection.batch.take();
         self.connections.remove(at);
-        self.counts.connections_closed += u64::from(role == Role::Client);
-        // They have nobody to answer.
-        batches.into_iter().for_each(|batch| self.pump(batch));
+        self.counts.connections_closed += u64::from(!matches!(role, Role::Outbound(_)));
+        if let Some((batch, _)) = batch {
+            // It has nobody to answer.
+            self.pump(batch);
+        }
         match role {
             Role::Outbound(node) => self.lost(at, node),
             Role::Client | Role::Inbound => _ = self.state.connections.fetch_sub(1, Ordering::Relaxed),

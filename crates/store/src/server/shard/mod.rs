@@ -13,7 +13,7 @@ mod transactions;
 use super::connection::{Connection, Role};
 use super::links::Link;
 use super::slab::Slab;
-use super::{State, lock};
+use super::{State, Target, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
 use crate::{Disk, Namespace, Reply, Store, Transaction};
@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use sys::buffer::Buf;
 use sys::net::{Op, Outcome};
 use sys::op;
-use transactions::{Batch, Pending};
+use transactions::{Answered, Batch, Pending};
 
 /// Buffers of a shard for what arrives.
 const ARRIVALS: Arrivals = Arrivals { buffers: 512, bytes: 8 << 10 };
@@ -41,6 +41,12 @@ const REPORT_NS: u64 = 20 * MS;
 
 /// How long a listener rests when there are no more descriptors.
 const REST_NS: u64 = 100 * MS;
+
+/// How long a node may take to say who it is.
+const GREETING_NS: u64 = 5_000 * MS;
+
+/// How long what is in memory may take to be written when the server ends.
+const FLUSH_NS: u64 = 30_000 * MS;
 
 /// How long replies may take to be read when the server ends.
 const PARTING_NS: u64 = 2_000 * MS;
@@ -101,6 +107,8 @@ pub(super) struct Shard {
     pending: Slab<Pending>,
     batches: Slab<Batch>,
     replies: Vec<(u64, Reply)>,
+    /// Transactions that were answered in this pass.
+    answered: Vec<Answered>,
     /// Connections that have something to send.
     listed: Vec<u32>,
     /// Cores that have mail from this pass.
@@ -123,6 +131,11 @@ pub(super) struct Shard {
     is_quiet: bool,
 }
 
+/// What a device writes at once, bytes: less would be read, changed and written by the drive.
+fn unit(target: &Target) -> u32 {
+    target.min_io_bytes().max(target.facts().physical_sector_bytes.unwrap_or(0)).min(4096)
+}
+
 impl Shard {
     /// The shard of core `core`, whose thread this is.
     pub(super) fn new(
@@ -140,12 +153,12 @@ impl Shard {
             let mut spaces = Vec::new();
             for (target, header) in devices {
                 let at = targets.len() as u16;
-                let space = header.space(target.size_bytes(), at, core as u16, target.min_io_bytes());
+                let space = header.space(target.size_bytes(), at, core as u16, unit(target));
                 spaces.push(space.map_err(|error| format!("cannot open {} - {error}", target.name()))?);
                 targets.push(target.clone());
             }
             let namespace = namespace.share(cores);
-            let (tokens, bytes) = (1024, if spaces.is_empty() { 0 } else { 128 << 20 });
+            let (tokens, bytes) = Store::needs(&namespace, spaces.len());
             let tokens = first_token..first_token + tokens;
             (first_token, memory_bytes) = (tokens.end, memory_bytes + bytes);
             plans.push((namespace, spaces, tokens));
@@ -175,6 +188,7 @@ impl Shard {
             pending: Slab::new(),
             batches: Slab::new(),
             replies: Vec::new(),
+            answered: Vec::new(),
             listed: Vec::new(),
             mailed: vec![false; state.mailboxes.len()],
             links: vec![None; setup.cluster.nodes().len()],
@@ -210,6 +224,7 @@ impl Shard {
                 (0..self.listeners.len()).for_each(|at| self.accept(at));
             }
             self.send();
+            self.count_answered();
             if self.has_ended() {
                 self.publish();
                 return Ok(());
@@ -366,7 +381,7 @@ impl Shard {
         self.reported_ns = self.now_ns;
         self.has_changed = false;
         for (counts, (store, _)) in self.counts.namespaces.iter_mut().zip(&self.stores) {
-            counts.store.clone_from(store.statistics());
+            counts.store = store.statistics();
         }
         self.counts.in_progress = self.pending.len() as u64;
         lock(&self.state.counts[self.core]).clone_from(&self.counts);
@@ -405,10 +420,13 @@ impl Shard {
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let mut reaped = 0;
         for (_, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
+            // Another program than a server, or one that hangs.
+            let is_deaf = matches!(connection.role, Role::Outbound(node) if self.links[node].is_none())
+                && late(connection.arrived_ns, GREETING_NS);
             let stalls = connection.half_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
                 || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));
             let idles = connection.role == Role::Client && connection.is_idle() && late(connection.arrived_ns, idle_ns);
-            if stalls || idles {
+            if stalls || idles || is_deaf {
                 reaped += 1;
                 connection.end();
             }
@@ -436,6 +454,12 @@ impl Shard {
         for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
             store.flush(&mut RingDisk(&mut self.net));
             idle &= store.is_idle();
+        }
+        if !idle && self.now_ns.saturating_sub(since_ns) > FLUSH_NS {
+            let what =
+                "what is in memory was not written in 30 s - the device fails or hangs; what was not written is lost";
+            self.state.warn("drv_ssd", "drv_ssd.c", format!("core {}: {what}", self.core));
+            return true;
         }
         idle
     }

@@ -6,6 +6,7 @@ use super::{MS, Message, RingDisk, Shard};
 use crate::observe::{self, Kind};
 use crate::wire::{self, Keyed, Request, frame, reply};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, partition};
+use engine::IoEngine as _;
 
 /// Keys of a batch that are under way at once.
 const BATCH_IN_FLIGHT_MAX: usize = 64;
@@ -56,6 +57,16 @@ impl Pending {
     }
 }
 
+/// A transaction that was answered.
+#[derive(Debug)]
+pub(super) struct Answered {
+    namespace: u16,
+    from: observe::Origin,
+    kind: Kind,
+    result: ResultCode,
+    began_ns: u64,
+}
+
 /// A batch that is not answered.
 #[derive(Debug)]
 pub(super) struct Batch {
@@ -67,14 +78,34 @@ pub(super) struct Batch {
     deadline_ns: u64,
     /// A frame, begun at its first byte.
     out: Vec<u8>,
+    /// Bytes of its requests.
+    bytes: usize,
+}
+
+impl Batch {
+    /// Bytes of memory that are taken for it.
+    pub(super) fn held(&self) -> usize {
+        self.out.capacity() + self.bytes
+    }
 }
 
 impl Batch {
     pub(super) fn new(connection: u32, serial: u32, request: u64, requests: Vec<Keyed>, deadline_ns: u64) -> Self {
+        let bytes = requests.iter().map(held).sum();
         let mut out = Vec::new();
         frame::begin(&mut out, wire::Kind::Message);
-        Self { connection, serial, request, rest: requests.into_iter(), in_flight: 0, deadline_ns, out }
+        Self { connection, serial, request, rest: requests.into_iter(), in_flight: 0, deadline_ns, out, bytes }
     }
+}
+
+/// Bytes of memory that one key of a batch takes.
+fn held(keyed: &Keyed) -> usize {
+    let ops = match keyed.request.as_ref().map(|request| &request.transaction.work) {
+        Ok(Work::Write(write)) => write.ops.len() + write.key.len(),
+        Ok(Work::Read(ops)) => ops.len(),
+        _ => 0,
+    };
+    size_of::<Keyed>() + ops
 }
 
 impl Shard {
@@ -187,10 +218,21 @@ impl Shard {
             Origin::Batch { .. } => observe::Origin::Batch,
             Origin::Core { .. } | Origin::Node { .. } | Origin::Nobody => return,
         };
-        let Some(kind) = pending.kind else { return };
-        let took_ns = self.now_ns - pending.began_ns;
-        let time = took_ns / if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
-        self.counts.namespaces[usize::from(pending.namespace)].record(from, kind, result, time);
+        let (Some(kind), namespace) = (pending.kind, pending.namespace) else { return };
+        self.answered.push(Answered { namespace, from, kind, result, began_ns: pending.began_ns });
+    }
+
+    /// Counts what was answered in this pass, once its replies are with the kernel.
+    pub(super) fn count_answered(&mut self) {
+        if self.answered.is_empty() {
+            return;
+        }
+        let now_ns = self.net.now();
+        let unit_ns = if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
+        for Answered { namespace, from, kind, result, began_ns } in self.answered.drain(..) {
+            let time = now_ns.saturating_sub(began_ns) / unit_ns;
+            self.counts.namespaces[usize::from(namespace)].record(from, kind, result, time);
+        }
     }
 
     fn answer(&mut self, origin: Origin, reply: Reply) {
@@ -279,7 +321,7 @@ impl Shard {
                     self.counts.batches.success += 1;
                     frame::end(&mut out, 0);
                     if let Some(connection) = self.connections.get(to) {
-                        connection.batches.pop_front();
+                        connection.batch = None;
                         connection.answer(request, |replies| replies.append(&mut out));
                     }
                     return self.list(to);
