@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! magic "flashproof store" 16 | version u32 | checksum u32 | id u64 | write-block size u32 | devices u16 | index of this one u16 |
-//! cores u16 | length of name u16 | name of the namespace                                                     little-endian
+//! cores u16 | length of name u16 | name of the namespace, and at byte 4088 the device's size, bytes, u64              little-endian
 //! ```
 //!
 //! Written once, when the device is formatted. The rest of the 8 MiB stays as it was.
@@ -24,6 +24,7 @@ const BLOCKS_MIN: u64 = 8;
 const MAGIC: &[u8; 16] = b"flashproof store";
 const FORMAT: u32 = 1;
 const NAME_AT: usize = 44;
+const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
 
 /// What a device's header says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct DeviceHeader {
     pub cores: u16,
     /// The device's random number.
     pub id: u64,
+    /// Bytes of the device when it was formatted: where each core's part is follows from it.
+    pub device_bytes: u64,
 }
 
 /// What is to be done with a device before it can be used.
@@ -56,10 +59,16 @@ pub enum Plan {
 }
 
 impl DeviceHeader {
-    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `id` is random.
+    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `id` is random. To be formatted or planned it
+    /// needs the device's size, see [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, id: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
-        Self { namespace, write_block_bytes, devices, index, cores, id }
+        Self { namespace, write_block_bytes, devices, index, cores, id, device_bytes: 0 }
+    }
+
+    /// The same for a device of so many bytes.
+    pub fn sized(self, device_bytes: u64) -> Self {
+        Self { device_bytes, ..self }
     }
 
     /// Its bytes, for the begin of the device.
@@ -74,7 +83,8 @@ impl DeviceHeader {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(self.namespace.as_bytes());
-        bytes.resize(WRITTEN_BYTES, 0);
+        bytes.resize(DEVICE_BYTES_AT, 0);
+        bytes.extend_from_slice(&self.device_bytes.to_le_bytes());
         let sum = checksum(&bytes);
         bytes[20..24].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -88,6 +98,7 @@ impl DeviceHeader {
         };
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         let name = bytes.get(NAME_AT..NAME_AT + usize::from(u16_at(42))).and_then(|name| str::from_utf8(name).ok());
         let Some(name) = name.filter(|_| u32_at(20) == checksum(bytes)) else { return Plan::Damaged };
         let found = Self {
@@ -96,7 +107,8 @@ impl DeviceHeader {
             devices: u16_at(36),
             index: u16_at(38),
             cores: u16_at(40),
-            id: u64::from(u32_at(24)) | u64::from(u32_at(28)) << 32,
+            id: u64_at(24),
+            device_bytes: u64_at(DEVICE_BYTES_AT),
         };
         let rows = [
             ("format", u32_at(16).to_string(), FORMAT.to_string()),
@@ -105,6 +117,7 @@ impl DeviceHeader {
             ("devices", found.devices.to_string(), self.devices.to_string()),
             ("index of the device", found.index.to_string(), self.index.to_string()),
             ("cores", found.cores.to_string(), self.cores.to_string()),
+            ("bytes of the device", found.device_bytes.to_string(), self.device_bytes.to_string()),
         ];
         let differences: Vec<_> = rows
             .into_iter()
@@ -146,7 +159,7 @@ mod tests {
     use super::*;
 
     fn header() -> DeviceHeader {
-        DeviceHeader::new(&Namespace::new("test"), 2, 1, 4, 77)
+        DeviceHeader::new(&Namespace::new("test"), 2, 1, 4, 77).sized(1 << 40)
     }
 
     #[test]
@@ -165,8 +178,12 @@ mod tests {
 
     #[test]
     fn other_settings_are_named_with_both_values() {
-        let wanted = DeviceHeader { namespace: "other".to_owned(), cores: 2, ..header() };
-        let differences = ["namespace is \"test\" there and \"other\" here", "cores is \"4\" there and \"2\" here"];
+        let wanted = DeviceHeader { namespace: "other".to_owned(), cores: 2, ..header() }.sized(5);
+        let differences = [
+            "namespace is \"test\" there and \"other\" here",
+            "cores is \"4\" there and \"2\" here",
+            "bytes of the device is \"1099511627776\" there and \"5\" here",
+        ];
         assert_eq!(wanted.plan(&header().to_bytes()), Plan::Differs(differences.map(str::to_owned).to_vec()));
     }
 

@@ -687,6 +687,14 @@ fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, Res
             }
             Ok(Reply { bins: applied.replied, ops: applied.reply, ..reply })
         }
-        _ => Ok(Reply { bins: ops::entries(record.body).count() as u16, ops: record.body.to_vec(), ..reply }),
+        _ => {
+            // A peer or a device may have brought what is no bins.
+            let (mut rest, mut bins) = (record.body, 0_u16);
+            while !rest.is_empty() {
+                ops::take(&mut rest).ok_or(ResultCode::SERVER_ERROR)?;
+                bins = bins.checked_add(1).ok_or(ResultCode::SERVER_ERROR)?;
+            }
+            Ok(Reply { bins, ops: record.body.to_vec(), ..reply })
+        }
     }
 }

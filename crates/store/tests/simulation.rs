@@ -426,18 +426,19 @@ impl<'a> Story<'a> {
         self.flying.clear();
         let nothing = ResultCode::NOT_FOUND;
         for key in 0..self.keys.len() {
+            let from_sec = self.now_sec();
             let mut reply = self.read_alone(key);
             while reply.result == ResultCode::SERVER_ERROR {
                 reply = self.read_alone(key);
             }
-            let (now_ns, now_sec) = (self.now_ns(), self.now_sec());
+            let (now_ns, to_sec) = (self.now_ns(), self.now_sec());
             let of = &mut self.keys[key];
             let durable = std::mem::take(&mut of.durable);
             let mut states: Vec<_> = of.history.drain(..).skip(durable).map(|(_, state)| state).collect();
             let last = states.len() - 1;
             states.extend(of.pending.take());
             of.in_doubt = false;
-            let found = states.iter().rposition(|state| Self::shows(state, &reply, now_sec, now_sec));
+            let found = states.iter().rposition(|state| Self::shows(state, &reply, from_sec, to_sec));
             let Some(found) = found else {
                 panic!(
                     "key {key} is {:?} {} after a restart and must be one of {states:?}",

@@ -21,6 +21,9 @@ pub(super) const DEPTH: usize = 8;
 /// How often blocks are read that cannot be.
 const TRIES: u32 = 5;
 
+/// Versions and sequence numbers are below this.
+const NUMBER_MAX: u64 = 1 << 62;
+
 /// Bytes that are read at once.
 pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
     block_bytes.max(1 << 20)
@@ -171,6 +174,12 @@ impl Store {
                 }
                 return;
             }
+            // Numbers that no store reaches: bytes made to look like a block.
+            Header::Whole(header) if header.sequence >= NUMBER_MAX => {
+                progress.used = progress.used.max(block + 1);
+                progress.damaged += 1;
+                return volume.blocks.damaged(block);
+            }
             Header::Whole(header) => header,
         };
         progress.used = progress.used.max(block + 1);
@@ -179,7 +188,9 @@ impl Store {
         let mut walk = Walk::new(bytes.len(), header.seed());
         loop {
             match walk.next(bytes) {
-                Found::Record(record, at, len) if self.volume_of(&record.digest) == number => {
+                Found::Record(record, at, len)
+                    if self.volume_of(&record.digest) == number && record.version < NUMBER_MAX =>
+                {
                     let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
                     self.take_record(&record, Place { block, offset, units, volume: number as u8 }, header.sequence);
                 }

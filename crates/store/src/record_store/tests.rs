@@ -1,6 +1,7 @@
 //! Of a store on simulated drives what the simulation does not ask for.
 
 use super::*;
+use crate::volume::block_header::BlockHeader;
 use crate::{Buckets, Policy};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
@@ -259,6 +260,59 @@ fn a_device_of_another_size_is_not_written_over() {
             .unwrap()
             .contains("should be is block 1 - the device was formatted with another size")
     );
+}
+
+#[test]
+fn a_device_of_made_up_blocks_is_opened_and_used() {
+    for seed in 0..150 {
+        let mut random = Random::new(seed);
+        let mut contents = Contents::new(512, seed);
+        for block in 0..16 {
+            let extreme = |random: &mut Random| [random.below(50), u64::MAX, 1 << 61, 0][random.below(4) as usize];
+            let header = BlockHeader { id: 9, sequence: extreme(&mut random), opening: 1, block };
+            let mut bytes: Vec<u8> = (0..BLOCK).map(|_| random.next_u64() as u8).collect();
+            header.write(&mut bytes[..512]);
+            let mut at = 512;
+            while at + 3_000 < bytes.len() {
+                let mut part = |most: u64| -> Vec<u8> { (0..random.below(most)).map(|n| n as u8).collect() };
+                let (set, key, body) = (part(256), part(600), part(1_500));
+                let mut digest = [0; 20];
+                digest[0] = random.below(9) as u8;
+                let (version, void_time) = (extreme(&mut random), extreme(&mut random) as u32);
+                let (generation, tombstone) = (random.below(70_000) as u16, random.below(3) == 0);
+                let (set, key, body) = (&set[..], &key[..], &body[..]);
+                let record = Record { digest, version, generation, void_time, tombstone, set, key, body };
+                record.write(&mut bytes[at..], header.seed());
+                // Some with other lengths than they have, and the checksum of that.
+                let units = record.units() as usize * UNIT;
+                if random.below(3) == 0 {
+                    bytes[at + [6, 7, 8, 15][random.below(4) as usize]] ^= random.next_u64() as u8;
+                    crate::record::seal(&mut bytes[at..at + units], header.seed());
+                }
+                at += units;
+            }
+            contents.write(u64::from(block) * BLOCK, &bytes);
+        }
+        let namespace = Namespace { write_block_bytes: BLOCK as u32, defrag_lwm_pct: 90, ..Namespace::new("test") };
+        let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
+        let space = Space { target: 0, range: 0..32 * BLOCK, min_io_bytes: 512, id: 9 };
+        let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
+        bench.store.check().unwrap();
+        for number in 0..9 {
+            let mut digest = [0; 20];
+            digest[0] = number as u8;
+            for work in [Work::ReadAll, Work::Write(write(b"x", Exists::Any)), Work::Delete(Delete::default())] {
+                let transaction = Transaction { digest, set: (*b"s").into(), work };
+                bench.store.execute(number, transaction, &mut OnSim(&mut bench.engine), &mut bench.replies);
+            }
+        }
+        for number in 0..60 {
+            bench.submit(100 + number, number, Work::Write(write(&[1; 3_000], Exists::Any)));
+        }
+        bench.run(3_000);
+        assert_eq!(bench.replies.len(), 87, "seed {seed}");
+        bench.store.check().unwrap();
+    }
 }
 
 #[test]

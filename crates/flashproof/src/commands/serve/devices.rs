@@ -12,7 +12,7 @@ use engine::uring::Uring;
 use engine::{IoEngine, Wait};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,11 +87,12 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
         return Ok(None);
     }
     let mut bytes = vec![0; WRITTEN_BYTES];
-    match File::open(wanted.name).and_then(|file| file.read_exact_at(&mut bytes, 0)) {
-        Ok(()) => {}
-        Err(_) => return Ok(None),
-    }
-    let Some(header) = planned(wanted, &bytes)? else { return Ok(None) };
+    let read = File::open(wanted.name).and_then(|mut file| {
+        file.read_exact_at(&mut bytes, 0)?;
+        file.seek(SeekFrom::End(0))
+    });
+    let Ok(size_bytes) = read else { return Ok(None) };
+    let Some(header) = planned(wanted, &bytes, size_bytes)? else { return Ok(None) };
     // Where each core's part begins follows from the size.
     match wanted.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
@@ -104,10 +105,10 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
     }
 }
 
-/// What the header `bytes` is to the one that is wanted: `None` if there is none.
-fn planned(wanted: &Wanted<'_>, bytes: &[u8]) -> Result<Option<DeviceHeader>, String> {
+/// What the header `bytes` of a device of this size is to the one that is wanted: `None` if there is none.
+fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
     let lost = "or clear the device (blkdiscard -z; of a file: remove it), and with it the records";
-    match wanted.header.plan(bytes) {
+    match wanted.header.clone().sized(size_bytes).plan(bytes) {
         Plan::Format => Ok(None),
         Plan::Open(header) => Ok(Some(header)),
         Plan::Differs(differences) => Err(format!(
@@ -152,7 +153,7 @@ fn open_or_format(
     let now = match kept {
         // What was there before was nobody's, or was given up.
         None => None,
-        Some(_) => planned(wanted, &bytes)?,
+        Some(_) => planned(wanted, &bytes, target.size_bytes())?,
     };
     if now != kept {
         return Err(format!("cannot open {} - its header has changed since it was looked at - try again", wanted.name));
@@ -160,9 +161,10 @@ fn open_or_format(
     match now {
         Some(header) => Ok(header),
         None => {
-            format(target, &wanted.header).map_err(|error| failed("format", error))?;
+            let header = wanted.header.clone().sized(target.size_bytes());
+            format(target, &header).map_err(|error| failed("format", error))?;
             console::note(&format!("{}: formatted for namespace {}", wanted.name, wanted.header.namespace));
-            Ok(wanted.header.clone())
+            Ok(header)
         }
     }
 }
