@@ -30,6 +30,7 @@ mod real;
 mod replay;
 mod select;
 mod serve;
+mod serve_clients;
 mod simulated;
 mod simulated_ftl;
 mod size;

@@ -1,0 +1,97 @@
+//! Aerospike's own client on `flashproof serve`, and what reads a real server's log on the log of ours.
+
+use crate::support::{Bench, FLASHPROOF, Running, skip};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A log at detail, lines each second, records that expire in time for a test, and what sizing reads.
+const CONFIG: &str = "service {\n service-threads 2\n ticker-interval 1\n microsecond-histograms true\n log-millis true\n}\n\
+                      logging {\n file serve.log {\n context any info\n context drv_ssd detail\n }\n}\n\
+                      network {\n service {\n address 127.0.0.1\n port 0\n }\n}\n\
+                      namespace test {\n nsup-period 1\n storage-engine device {\n file records\n filesize 64M\n \
+                      enable-benchmarks-storage true\n }\n}\n";
+
+/// A server that listens, and its port. `None`: there is no io_uring here.
+fn serve(bench: &Bench) -> Option<(Running, String)> {
+    bench.write("serve.conf", CONFIG);
+    let running = Running::start(bench.prepare(&["serve", "serve.conf"]));
+    let begin = Instant::now();
+    loop {
+        let said = running.said();
+        if let Some((_, rest)) = said.split_once("listening on 127.0.0.1:")
+            && let Some((port, _)) = rest.split_once(';')
+        {
+            return Some((running, port.to_owned()));
+        }
+        if said.contains("cannot make a ring") {
+            return skip(&said);
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{said}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Where scripts/client-setup put Aerospike's client.
+fn client() -> Option<PathBuf> {
+    let target = Path::new(FLASHPROOF).parent()?.parent()?;
+    let client = target.join("aerospike-client");
+    if client.exists() {
+        return Some(client);
+    }
+    let why = fs::read_to_string(target.join("aerospike-client.missing")).unwrap_or("run scripts/client-setup".into());
+    skip(&format!("no Aerospike client for Python: {}", why.trim()))
+}
+
+#[test]
+fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did() {
+    let Some(client) = client() else { return };
+    let bench = Bench::new();
+    let Some((running, port)) = serve(&bench) else { return };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/aerospike_client.py");
+    let output = Command::new("python3")
+        .args(["-W", "ignore", script.to_str().unwrap(), "127.0.0.1", &port])
+        .env("PYTHONPATH", client)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("all steps held"), "{said}");
+
+    // Two of 500 keys are left, and those with keys of other types; the one with a short life when it was searched for.
+    let log = bench.path("serve.log");
+    let begin = Instant::now();
+    let text = || fs::read_to_string(&log).unwrap();
+    while !text().rsplit("{test} objects: all ").next().is_some_and(|last| last.starts_with("5 ")) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{}", text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    // What it did stands in the statistics, whose numbers follow from the script.
+    let host = format!("127.0.0.1:{port}");
+    bench
+        .flashproof(&["cluster", "collect", "--host", &host, "--for", "1", "--every", "1", "--out", "collected"])
+        .expect(0);
+    let folder = fs::read_dir(bench.path("collected")).unwrap().map(|entry| entry.unwrap().path());
+    let node = folder.into_iter().find(|path| path.extension().is_some_and(|name| name == "info")).unwrap();
+    let replies = sizing::info::read_file(&node).unwrap();
+    assert_eq!(replies.remarks, Vec::<String>::new());
+    let namespace = &replies.namespaces["test"];
+    assert_eq!(namespace.write_block_bytes(replies.build), Some(128 << 10));
+    let counters = &namespace.samples[0].counters;
+    assert_eq!((counters["objects"], counters["batch_sub_write_success"]), (5, 501));
+    assert_eq!((counters["batch_sub_read_success"], counters["batch_sub_read_not_found"]), (511, 1));
+
+    running.signal("TERM");
+    running.end().expect(0);
+    let table = bench
+        .flashproof(&["loglatency", "-l", "serve.log", "-h", "{test}-batch-sub-read", "-f", "head", "-t", "1"])
+        .expect(0);
+    assert!(table.stdout.contains("{test}-batch-sub-read"), "{}", table.stdout);
+    let log = sizing::source::Source::open(&log, "-").unwrap();
+    let log = sizing::server_log::read(vec![log]).unwrap().remove(0);
+    assert_eq!(log.remarks, Vec::<String>::new());
+    assert_eq!(log.histograms["{test}-batch-sub-read"].last().unwrap().total, 512);
+    assert_eq!(log.histograms["{test}-batch-sub-write"].last().unwrap().total, 501);
+}
