@@ -21,6 +21,7 @@ mod size;
 mod status;
 mod tenants;
 mod trace;
+mod transactions;
 mod waf;
 
 pub use align::AlignArgs;
@@ -43,6 +44,7 @@ pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
 pub use tenants::TenantsArgs;
 pub use trace::TraceArgs;
+pub use transactions::TransactionsArgs;
 pub use waf::WafArgs;
 
 use crate::commands::Manner;
@@ -61,6 +63,7 @@ impl Task {
             Self::Replay(args) => args.test.quiet,
             Self::Tenants(args) => args.test.quiet,
             Self::Client(args) => args.record.quiet,
+            Self::Transactions(args) => args.record.quiet,
             Self::Prep(args) => args.quiet,
             Self::Certify(args) => args.series.quiet,
             Self::Rate(args) => args.series.quiet,
@@ -88,6 +91,8 @@ pub enum Task {
     Tenants(Box<TenantsArgs>),
     /// `flashproof client`
     Client(Box<ClientArgs>),
+    /// `flashproof transactions`
+    Transactions(Box<TransactionsArgs>),
     /// `flashproof prep`, `act_prep`
     Prep(PrepArgs),
     /// `flashproof latency`, `act_latency.py`
@@ -147,6 +152,8 @@ enum Command {
     Index(TestArgs),
     /// Run log-structured record stores that share a drive, with a verdict for each; ERASES what they write on
     Tenants(Box<TenantsArgs>),
+    /// Show how many transactions a record engine does on a drive and what limits them; ERASES the drive
+    Transactions(Box<TransactionsArgs>),
     /// Read and write records of a database, Aerospike's or our own, with a verdict; WRITES to its namespace
     Client(Box<ClientArgs>),
     /// Show which share of operations took longer than what, from the logs of ACT or of runs
@@ -312,6 +319,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("index", |command| with_options(command, Test::Index))
         .mut_subcommand("tenants", tenants::beside)
         .mut_subcommand("client", |client| client.after_help(help::laid_out(client::EXAMPLES)))
+        .mut_subcommand("transactions", |command| command.after_help(help::laid_out(transactions::EXAMPLES)))
         .mut_subcommand("latency", latency::with_examples)
         .mut_subcommand("loglatency", |command| command.after_help(help::laid_out(loglatency::EXAMPLES)))
         .mut_subcommand("prep", |prep| prep.after_help(help::laid_out(prep::EXAMPLES)))
@@ -337,6 +345,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Index(args) => Task::Test(Test::Index, args),
         Command::Tenants(args) => Task::Tenants(args),
         Command::Client(args) => Task::Client(args),
+        Command::Transactions(args) => Task::Transactions(args),
         Command::Latency(args) => Task::Latency(args.typed_as(&arguments, 2)),
         Command::Loglatency(args) => Task::LogLatency(args),
         Command::Prep(args) => Task::Prep(args),

@@ -130,15 +130,8 @@ impl Engine {
     }
 
     /// The same for transactions, which go to a store in this process.
-    #[allow(dead_code)]
     pub fn with_store(self, store: InProcess) -> Self {
         Self { store: Some(store), ..self }
-    }
-
-    /// That store.
-    #[allow(dead_code)]
-    pub fn store(&self) -> Option<&InProcess> {
-        self.store.as_ref()
     }
 
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {

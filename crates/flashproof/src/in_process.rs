@@ -1,14 +1,15 @@
 //! A store in this process, between transactions and the devices: how each issuing thread gets its part of it.
 
+use crate::runner::fresh_seed;
 use engine::BlockEngine;
 use engine::sim::{Contents, Drive, SimEngine};
 use load::workload::DeviceShape;
 use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::embedded::{Embedded, Embedding, Pool, Pooled};
+use store::embedded::{Embedded, Embedding, IoCounts, Pool, Pooled};
 use store::object::Object;
-use store::{DeviceHeader, Namespace, Statistics, Store};
+use store::{DeviceHeader, Namespace, Store};
 
 /// The time at which simulated runs begin, ms since 1970: the same for all, so that they end alike.
 const SIMULATED_MS: u64 = 1_700_000_000_000;
@@ -37,6 +38,8 @@ pub struct InProcess {
     pub object: Arc<Object>,
     /// Looks at all that is read.
     pub verify: bool,
+    /// What it does to the device.
+    pub counts: Arc<IoCounts>,
     /// Of its choices.
     pub seed: u64,
     /// Those of simulated drives, which a later run goes on with.
@@ -64,8 +67,10 @@ impl InProcess {
             operations: self.needs().0 as u32,
             object: self.object.clone(),
             verify: self.verify,
+            counts: self.counts.clone(),
             wall_ms: wall_ms(is_simulated),
-            seed: self.seed.wrapping_add(core as u64),
+            // Of a real store it differs at each opening.
+            seed: if is_simulated { self.seed } else { fresh_seed() }.wrapping_add(core as u64),
         })
     }
 
@@ -81,12 +86,5 @@ impl InProcess {
         engine: impl FnOnce() -> io::Result<SimEngine<Drive>>,
     ) -> io::Result<Pooled<Embedded<SimEngine<Drive>>>> {
         self.pool.lend(core, || Embedded::open(engine()?, self.embedding(core, true)?))
-    }
-
-    /// What the stores of simulated drives counted.
-    #[allow(dead_code)]
-    pub fn statistics(&self, look: impl FnMut(Statistics)) {
-        let mut look = look;
-        self.pool.each(|engine| look(engine.statistics()));
     }
 }

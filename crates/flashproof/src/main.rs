@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Task::Replay(args) => commands::replay::run(&args),
         Task::Tenants(args) => commands::tenants::run(&args),
         Task::Client(args) => commands::client::run(&args),
+        Task::Transactions(args) => commands::transactions::run(&args),
         Task::Prep(args) => commands::prep::run(&args, manner),
         Task::Latency(args) => commands::latency::run(&args),
         Task::LogLatency(args) => commands::loglatency::run(&args, manner),

@@ -16,34 +16,115 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::buffer::Buf;
-use sys::op::{Completion, Op};
+use sys::op::{Completion, Op, OpKind};
 
 /// CPU time of a transaction on a virtual engine, ns: about what one takes here, see docs/transactions.md.
 pub const VIRTUAL_CPU_NS: u64 = 2_000;
 
-/// A block engine as the store's disk.
-struct OnEngine<'a, E>(&'a mut E);
+/// What stores did to their devices, all cores together.
+#[derive(Debug, Default)]
+pub struct IoCounts {
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+    writes: AtomicU64,
+    write_bytes: AtomicU64,
+    service_ns: AtomicU64,
+}
 
-impl<E: BlockEngine> Disk for OnEngine<'_, E> {
+/// [`IoCounts`] at an instant, or between two.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IoCounted {
+    /// Operations that read, and their bytes.
+    pub reads: u64,
+    /// See `reads`.
+    pub read_bytes: u64,
+    /// Operations that wrote, and their bytes.
+    pub writes: u64,
+    /// See `writes`.
+    pub write_bytes: u64,
+    /// Service times of all of them together, ns.
+    pub service_ns: u64,
+}
+
+impl IoCounts {
+    /// As they stand.
+    pub fn now(&self) -> IoCounted {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        IoCounted {
+            reads: get(&self.reads),
+            read_bytes: get(&self.read_bytes),
+            writes: get(&self.writes),
+            write_bytes: get(&self.write_bytes),
+            service_ns: get(&self.service_ns),
+        }
+    }
+
+    fn add(&self, kind: OpKind, bytes: u32, service_ns: u64) {
+        let (count, moved) = match kind {
+            OpKind::Read => (&self.reads, &self.read_bytes),
+            _ => (&self.writes, &self.write_bytes),
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        moved.fetch_add(bytes.into(), Ordering::Relaxed);
+        self.service_ns.fetch_add(service_ns, Ordering::Relaxed);
+    }
+}
+
+impl IoCounted {
+    /// What was done since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            reads: self.reads - earlier.reads,
+            read_bytes: self.read_bytes - earlier.read_bytes,
+            writes: self.writes - earlier.writes,
+            write_bytes: self.write_bytes - earlier.write_bytes,
+            service_ns: self.service_ns - earlier.service_ns,
+        }
+    }
+}
+
+/// A block engine, which notes what is out.
+#[derive(Debug)]
+struct OnEngine<E> {
+    engine: E,
+    /// By token: what it does, and how much.
+    out: Vec<(OpKind, u32)>,
+    counts: Arc<IoCounts>,
+}
+
+impl<E: BlockEngine> Disk for OnEngine<E> {
     fn now(&mut self) -> u64 {
-        self.0.now()
+        self.engine.now()
     }
 
     fn submit(&mut self, op: Op) {
-        self.0.submit(op);
+        self.out[op.token as usize] = (op.kind, op.len);
+        self.engine.submit(op);
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.0.buffer(len)
+        self.engine.buffer(len)
+    }
+}
+
+impl<E: BlockEngine> OnEngine<E> {
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        self.engine.reap(wait, out)?;
+        for done in out.iter().filter(|done| done.outcome.is_done()) {
+            let (kind, bytes) = self.out[done.token as usize];
+            self.counts.add(kind, bytes, done.completed_ns.saturating_sub(done.issued_ns));
+        }
+        Ok(())
     }
 }
 
 /// A store on an engine that it has for itself.
 #[derive(Debug)]
-pub struct Embedded<E> {
-    engine: E,
+pub struct Embedded<E: BlockEngine> {
+    disk: OnEngine<E>,
     store: Store,
     issuer: Issuer,
     replies: Vec<(u64, Reply)>,
@@ -71,6 +152,8 @@ pub struct Embedding {
     pub object: Arc<Object>,
     /// Looks at all that is read.
     pub verify: bool,
+    /// Where what it does to the devices is counted.
+    pub counts: Arc<IoCounts>,
     /// Time since 1970 at instant 0 of the engine's clock, ms.
     pub wall_ms: u64,
     /// Of the store's choices.
@@ -81,12 +164,13 @@ impl<E: BlockEngine> Embedded<E> {
     /// Opens the store on `engine`, and waits until it has read what is on the devices.
     ///
     /// Errors: a space or settings that cannot be; an engine that fails.
-    pub fn open(mut engine: E, embedding: Embedding) -> io::Result<Self> {
-        let Embedding { namespace, spaces, operations, object, verify, wall_ms, seed } = embedding;
-        let disk = &mut OnEngine(&mut engine);
-        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, disk).map_err(io::Error::other)?;
+    pub fn open(engine: E, embedding: Embedding) -> io::Result<Self> {
+        let Embedding { namespace, spaces, operations, object, verify, counts, wall_ms, seed } = embedding;
+        let mut disk = OnEngine { engine, out: vec![(OpKind::Read, 0); operations as usize], counts };
+        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut disk);
+        let store = store.map_err(io::Error::other)?;
         let mut embedded = Self {
-            engine,
+            disk,
             store,
             issuer: Issuer::new(object, verify),
             replies: Vec::new(),
@@ -100,21 +184,27 @@ impl<E: BlockEngine> Embedded<E> {
         Ok(embedded)
     }
 
-    /// Has the store write what it has in memory, and waits for that.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.store.flush(&mut OnEngine(&mut self.engine));
-        self.turn_until(Store::is_idle)
-    }
-
     /// What the store counted.
     pub fn statistics(&self) -> Statistics {
         self.store.statistics()
     }
 
+    /// Has the store write what it has in memory, and waits for that, but not for a device that hangs.
+    fn flush(&mut self) -> io::Result<()> {
+        self.store.flush(&mut self.disk);
+        let until_ns = self.disk.now() + FLUSH_NS;
+        while !self.store.is_idle() && self.disk.now() < until_ns {
+            self.poll();
+            let until_ns = self.disk.now() + TURN_NS;
+            self.turn(until_ns)?;
+        }
+        Ok(())
+    }
+
     fn turn_until(&mut self, is_so: fn(&Store) -> bool) -> io::Result<()> {
         while !is_so(&self.store) {
             self.poll();
-            let until_ns = self.engine.now() + TURN_NS;
+            let until_ns = self.disk.now() + TURN_NS;
             self.turn(until_ns)?;
         }
         Ok(())
@@ -123,7 +213,7 @@ impl<E: BlockEngine> Embedded<E> {
     /// Forgets transactions of a run that ended without them. Their answers, when they come, are nobody's.
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() > 0 {
-            let until_ns = self.engine.now() + TURN_NS;
+            let until_ns = self.disk.now() + TURN_NS;
             self.reap(Wait { until_ns, completions: 1 }, &mut Vec::new())?;
         }
         self.done.clear();
@@ -131,7 +221,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn execute(&mut self, token: u32, transaction: Transaction) {
-        self.store.execute(token.into(), transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
+        self.store.execute(token.into(), transaction, &mut self.disk, &mut self.replies);
         // What it wants to be asked for may have changed.
         self.poll_ns = 0;
     }
@@ -140,14 +230,14 @@ impl<E: BlockEngine> Embedded<E> {
         if !E::VIRTUAL {
             return self.execute(token, transaction);
         }
-        self.core_free_ns = self.core_free_ns.max(self.engine.now()) + VIRTUAL_CPU_NS;
+        self.core_free_ns = self.core_free_ns.max(self.disk.now()) + VIRTUAL_CPU_NS;
         self.core.push_back((self.core_free_ns, token, transaction));
     }
 
     /// Takes replies; `unseen_ns`: for how long what they follow from can have lain unseen.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
-            let seen = Seen { at_ns: self.engine.now(), unseen_ns };
+            let seen = Seen { at_ns: self.disk.now(), unseen_ns };
             for (number, reply) in std::mem::take(&mut self.replies) {
                 let answer = Answer::of(reply.result, &reply.ops);
                 let Some((completion, next)) = self.issuer.end(number as u32, answer, seen) else { continue };
@@ -160,8 +250,8 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn poll(&mut self) {
-        if self.engine.now() >= self.poll_ns {
-            self.poll_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
+        if self.disk.now() >= self.poll_ns {
+            self.poll_ns = self.store.poll(&mut self.disk, &mut self.replies);
         }
     }
 
@@ -169,14 +259,14 @@ impl<E: BlockEngine> Embedded<E> {
     fn turn(&mut self, until_ns: u64) -> io::Result<()> {
         let core_ns = self.core.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
         let until_ns = until_ns.min(self.poll_ns).min(core_ns);
-        self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.blocks)?;
+        self.disk.reap(Wait { until_ns, completions: 1 }, &mut self.blocks)?;
         let mut unseen_ns: u64 = 0;
         for completion in self.blocks.drain(..) {
             unseen_ns = completion.unseen_ns.max(unseen_ns);
-            self.store.on_completion(completion, &mut OnEngine(&mut self.engine), &mut self.replies);
+            self.store.on_completion(completion, &mut self.disk, &mut self.replies);
             self.poll_ns = 0;
         }
-        let now_ns = self.engine.now();
+        let now_ns = self.disk.now();
         while self.core.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns) {
             if let Some((_, token, transaction)) = self.core.pop_front() {
                 self.execute(token, transaction);
@@ -188,6 +278,19 @@ impl<E: BlockEngine> Embedded<E> {
     }
 }
 
+/// The next to open the device finds what was acknowledged. On virtual time there is no next.
+impl<E: BlockEngine> Drop for Embedded<E> {
+    fn drop(&mut self) {
+        if !E::VIRTUAL {
+            // An engine that fails now failed its run already.
+            let _ = self.flush();
+        }
+    }
+}
+
+/// How long a store may take to write what it has in memory.
+const FLUSH_NS: u64 = 20_000_000_000;
+
 /// Longest turn while nothing is asked for.
 const TURN_NS: u64 = 10_000_000;
 
@@ -198,11 +301,11 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
 
     #[inline]
     fn now(&mut self) -> u64 {
-        self.engine.now()
+        self.disk.now()
     }
 
     fn submit(&mut self, op: Op) {
-        let (token, now_ns) = (op.token, self.engine.now());
+        let (token, now_ns) = (op.token, self.disk.now());
         if let Some(transaction) = self.issuer.begin(op, now_ns) {
             self.start(token, transaction);
             self.take_replies(0);
@@ -218,7 +321,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
             self.poll();
             self.turn(until_ns)?;
             out.append(&mut self.done);
-            if out.len() >= enough || self.engine.now() >= wait.until_ns {
+            if out.len() >= enough || self.disk.now() >= wait.until_ns {
                 return Ok(());
             }
         }
@@ -234,7 +337,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     }
 
     fn counters(&self, counters: &mut Vec<u64>) {
-        self.engine.counters(counters);
+        self.disk.engine.counters(counters);
     }
 }
 
@@ -348,7 +451,7 @@ mod tests {
     use crate::object::Value;
     use crate::testing::all;
     use engine::sim::{Contents, QueueModel, SimEngine};
-    use sys::op::{OpKind, Outcome};
+    use sys::op::Outcome;
 
     const KEYS: u64 = 500;
 
@@ -368,6 +471,7 @@ mod tests {
             operations: 64,
             object: Arc::new(object),
             verify,
+            counts: Arc::default(),
             wall_ms: 1_700_000_000_000,
             seed: 1,
         }

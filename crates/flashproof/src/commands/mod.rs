@@ -21,6 +21,7 @@ pub mod status;
 pub mod tenants;
 pub mod test;
 pub mod trace;
+pub mod transactions;
 pub mod waf;
 
 /// As whose program a command behaves.

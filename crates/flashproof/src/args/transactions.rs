@@ -1,0 +1,90 @@
+//! The options of `flashproof transactions`.
+
+use super::{RecordArgs, seconds};
+use clap::Args;
+use load::workload::records::Mix;
+use std::path::PathBuf;
+
+/// Options of the table of transactions.
+#[derive(Args, Debug)]
+pub struct TransactionsArgs {
+    /// Block device or file, or a simulated drive: "sim:", "sim:ftl+op=12%" [default: a file in the run directory]
+    #[arg(value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Size of the file
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
+    pub size: u64,
+    /// Rows of the table: bytes of a record with k for 1,024
+    #[arg(long, value_name = "SIZES", default_value = "1k,2k,4k", value_delimiter = ',', value_parser = record_bytes)]
+    pub rows: Vec<u32>,
+    /// How many records [default: as many as fill 40 % of the device, at most 100 million]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keys: Option<u32>,
+    /// What is measured: RU,95 reads in 95 of 100 transactions and writes in the others
+    #[arg(short, long, value_name = "RU,PCT", default_value = "RU,95")]
+    pub workload: Mix,
+    /// Transactions at once
+    #[arg(short = 'z', long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub connections: u32,
+    /// Transactions a second [default: as many as it does]
+    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub rate: Option<u64>,
+    /// Cores of the store, each with a thread of its own [default: all; one on a simulated drive]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Have a write answered only when it is on the device
+    #[arg(long)]
+    pub commit_to_device: bool,
+    /// Write blocks in memory of each device that are read from there (post-write-queue)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub post_write_queue: u32,
+    /// How long each row is measured
+    #[arg(long, value_name = "TIME", default_value_t = 3, value_parser = seconds)]
+    pub duration: u32,
+    /// How long it runs before
+    #[arg(long, value_name = "TIME", default_value_t = 1, value_parser = seconds)]
+    pub warm_up: u32,
+    /// Look at all that is read
+    #[arg(long)]
+    pub verify: bool,
+    /// Allow the erasure of the device, by its serial number, wwid, by-id link or path
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Write the table as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Seed of all random choices [default: another each time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// As of any run.
+    #[command(flatten)]
+    pub record: RecordArgs,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    engine::sim::size_bytes(text)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "give a size such as 512MiB or 10GB".to_owned())
+}
+
+fn record_bytes(text: &str) -> Result<u32, String> {
+    let number = |text: &str| text.parse::<u32>().ok();
+    let bytes = match text.strip_suffix(['k', 'K']) {
+        Some(kib) => number(kib).and_then(|kib| kib.checked_mul(1_024)),
+        None => number(text),
+    };
+    bytes
+        .filter(|bytes| (16..=1 << 20).contains(bytes))
+        .ok_or_else(|| "give bytes from 16 to 1024k: 1k,2k,4k".to_owned())
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  flashproof transactions                                     on a file, in seconds
+  flashproof transactions sim:                                on a simulated drive: no device at all
+  flashproof transactions /dev/nvme1n1 --duration 10m --warm-up 5m       ERASES it
+  flashproof transactions /dev/nvme1n1 --erase S64ANX0T402 -z 256        in a script: allow the erasure, by serial number
+  flashproof transactions --rows 1k -w RU,50 -g 20000         one row, at a rate
+
+Each row inserts its records, warms up and measures, in a store in this process: no network, no other process. For a
+server and its network see \"flashproof serve\" and \"flashproof client\"; docs/transactions.md has both.";

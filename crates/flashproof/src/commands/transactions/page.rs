@@ -1,0 +1,190 @@
+//! The two tables, beside those of the report that set the measure: a million transactions a second on one server.
+
+use crate::failure::Failure;
+use report::table::Table;
+use results::units::{self, Grouped};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// One row of the table.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) record_size: String,
+    pub(super) record_bytes: u32,
+    pub(super) keys: u32,
+    pub(super) transactions_at_once: u32,
+    pub(super) cores: u16,
+    pub(super) transactions_per_sec: f64,
+    pub(super) transactions_per_cpu: f64,
+    pub(super) inserted_per_sec: f64,
+    pub(super) reads: Option<Side>,
+    pub(super) writes: Option<Side>,
+    pub(super) database_bytes: u64,
+    pub(super) read_mb_per_sec: f64,
+    pub(super) write_mb_per_sec: f64,
+    pub(super) average_queue: f64,
+    pub(super) average_drive_ms: f64,
+    pub(super) cpu_busy_pct: Option<f64>,
+    pub(super) limit: String,
+    pub(super) outcome: String,
+    pub(super) run_directory: String,
+    #[serde(skip)]
+    pub(super) exit_code: u8,
+    pub(super) threshold_ns: u64,
+}
+
+/// Its reads, or its writes.
+#[derive(Debug, Serialize)]
+pub(super) struct Side {
+    /// Share below the tightest threshold.
+    pub(super) under_first: f64,
+    pub(super) mean_ms: f64,
+    pub(super) stddev_ms: f64,
+}
+
+/// What was published for a record size: "Reaching one million database transactions per second", Intel and Aerospike, 2014: two
+/// processors of 36 hardware threads, two NVMe drives a node, Aerospike 3.3.40, single bin, 95 % reads, over a network.
+struct Published {
+    record_bytes: u32,
+    at_once: u32,
+    per_sec: u32,
+    under_1ms: [f64; 2],
+    stddev_ms: [f64; 2],
+    size: &'static str,
+    mb_per_sec: [u32; 2],
+    queue: u32,
+    drive_ms: f64,
+    cpu_pct: u32,
+}
+
+const PUBLISHED: [Published; 3] = [
+    Published {
+        record_bytes: 1_024,
+        at_once: 576,
+        per_sec: 1_124_875,
+        under_1ms: [97.16, 99.9],
+        stddev_ms: [0.79, 0.35],
+        size: "100 GB",
+        mb_per_sec: [418, 29],
+        queue: 31,
+        drive_ms: 0.11,
+        cpu_pct: 93,
+    },
+    Published {
+        record_bytes: 2_048,
+        at_once: 448,
+        per_sec: 875_446,
+        under_1ms: [97.33, 99.57],
+        stddev_ms: [0.63, 0.18],
+        size: "200 GB",
+        mb_per_sec: [547, 43],
+        queue: 27,
+        drive_ms: 0.13,
+        cpu_pct: 81,
+    },
+    Published {
+        record_bytes: 4_096,
+        at_once: 384,
+        per_sec: 581_272,
+        under_1ms: [97.22, 99.85],
+        stddev_ms: [0.63, 0.05],
+        size: "400 GB",
+        mb_per_sec: [653, 52],
+        queue: 20,
+        drive_ms: 0.16,
+        cpu_pct: 52,
+    },
+];
+
+/// A record's size as rows are called: `1k`.
+pub(super) fn size_name(bytes: u32) -> String {
+    if bytes.is_multiple_of(1_024) { format!("{}k", bytes / 1_024) } else { bytes.to_string() }
+}
+
+/// The rows as JSON.
+pub(super) fn json(rows: &[Row]) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(rows).map_err(Failure::environment)?;
+    Ok(text + "\n")
+}
+
+/// The tables for a terminal.
+pub(super) fn text(rows: &[Row]) -> String {
+    let threshold = units::duration(rows.first().map_or(0, |row| row.threshold_ns));
+    let mut first = Table::new("").text(["record", ""]).numbers([
+        "at once".to_owned(),
+        "transactions/s".to_owned(),
+        format!("reads < {threshold}"),
+        format!("writes < {threshold}"),
+        "reads std dev, ms".to_owned(),
+        "writes std dev, ms".to_owned(),
+        "database".to_owned(),
+    ]);
+    let mut second = Table::new("").text(["record", ""]).numbers([
+        "MB/s read",
+        "MB/s written",
+        "average queue",
+        "drive, ms",
+        "CPU busy",
+        "transactions/s per core",
+    ]);
+    for row in rows {
+        let side = |side: &Option<Side>, of: fn(&Side) -> String| side.as_ref().map_or_else(|| "-".to_owned(), of);
+        let under: fn(&Side) -> String = |side| units::percent(side.under_first);
+        let stddev: fn(&Side) -> String = |side| format!("{:.3}", side.stddev_ms);
+        first.row([
+            row.record_size.clone(),
+            "measured".to_owned(),
+            row.transactions_at_once.to_string(),
+            Grouped(row.transactions_per_sec as u64).to_string(),
+            side(&row.reads, under),
+            side(&row.writes, under),
+            side(&row.reads, stddev),
+            side(&row.writes, stddev),
+            units::bytes(row.database_bytes as f64),
+        ]);
+        second.row([
+            row.record_size.clone(),
+            "measured".to_owned(),
+            units::number(row.read_mb_per_sec),
+            units::number(row.write_mb_per_sec),
+            units::number(row.average_queue),
+            format!("{:.3}", row.average_drive_ms),
+            row.cpu_busy_pct.map_or_else(|| "-".to_owned(), |pct| format!("{pct:.0} %")),
+            Grouped(row.transactions_per_cpu as u64).to_string(),
+        ]);
+        let Some(known) = PUBLISHED.iter().find(|known| known.record_bytes == row.record_bytes) else { continue };
+        let [reads, writes] = known.under_1ms.map(|pct| format!("{pct} %"));
+        let [reads_stddev, writes_stddev] = known.stddev_ms.map(|ms| ms.to_string());
+        first.row([
+            String::new(),
+            "published".to_owned(),
+            known.at_once.to_string(),
+            Grouped(known.per_sec.into()).to_string(),
+            reads,
+            writes,
+            reads_stddev,
+            writes_stddev,
+            known.size.to_owned(),
+        ]);
+        let [read, written] = known.mb_per_sec.map(|mb| mb.to_string());
+        second.row([
+            String::new(),
+            "published".to_owned(),
+            read,
+            written,
+            known.queue.to_string(),
+            known.drive_ms.to_string(),
+            format!("{} %", known.cpu_pct),
+            Grouped(u64::from(known.per_sec) * 100 / (72 * u64::from(known.cpu_pct))).to_string(),
+        ]);
+    }
+    // Writing to a string cannot fail.
+    let mut text = format!("{first}\n{second}\n");
+    for row in rows {
+        let _ = writeln!(text, "{}: {}; limited by {}", row.record_size, row.outcome, row.limit);
+    }
+    text += "\nMeasured: a store in this process, no network. Published: one server over a network with 72 hardware threads and two \
+             drives a node (Intel and Aerospike, 2014, below 1 ms); a core of theirs is a hardware thread. Replication needs two \
+             servers: \"flashproof serve\".\n";
+    text
+}
