@@ -65,7 +65,8 @@ impl InProcess {
             namespace: self.namespace.share(self.header.cores),
             spaces: vec![space],
             operations: self.needs().0 as u32,
-            object: self.object.clone(),
+            // A store that is opened anew has another issuer: to it, what was written before is of another run.
+            object: Arc::new(Object { began: began(is_simulated), ..(*self.object).clone() }),
             verify: self.verify,
             counts: self.counts.clone(),
             wall_ms: wall_ms(is_simulated),

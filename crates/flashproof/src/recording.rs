@@ -76,6 +76,8 @@ pub struct Recording<'a> {
     /// ACT's log on standard output, for ACT's scripts.
     act_log: bool,
     failures: Vec<String>,
+    /// Those that brought other data than were written.
+    wrong: Vec<String>,
     workers_told: bool,
     stopped: Option<Instant>,
     watch: &'a mut dyn Watch,
@@ -114,6 +116,7 @@ impl<'a> Recording<'a> {
             writer: None,
             sampler: None,
             failures: Vec::new(),
+            wrong: Vec::new(),
             workers_told: false,
             stopped: None,
             watch,
@@ -152,7 +155,9 @@ impl<'a> Recording<'a> {
     /// trace do; what cannot be read costs explanations only.
     fn verdict(&self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
-        Verdict { blame, failures: self.failures.clone(), ..self.judge.verdict(end) }
+        // Wrong data first, whatever else failed before.
+        let failures = self.wrong.iter().chain(&self.failures).cloned().collect();
+        Verdict { blame, failures, ..self.judge.verdict(end) }
     }
 
     /// How the run ended, in the words of the verdict.
@@ -270,15 +275,16 @@ impl Sink for Recording<'_> {
     }
 
     fn failure(&mut self, failure: &FailedOp) {
-        let FailedOp { device, kind, offset, len, error } = failure;
+        let FailedOp { device, kind, offset, len, error, is_wrong_data } = failure;
         let name = &self.manifest.devices[*device];
         let line = match self.manifest.kind().as_str() {
             TRANSACTIONS => format!("{kind} of the record with key {offset} of {name} failed: {error}"),
             _ => format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}"),
         };
         self.act_error(&line);
-        if self.failures.len() < FAILURES_TOLD_MAX {
-            let is_last = self.failures.len() + 1 == FAILURES_TOLD_MAX;
+        let kept = if *is_wrong_data { &mut self.wrong } else { &mut self.failures };
+        if kept.len() < FAILURES_TOLD_MAX {
+            let is_last = kept.len() + 1 == FAILURES_TOLD_MAX;
             let has_act_log = self.manifest.workloads.iter().any(|workload| workload.act_log.is_some());
             let more = match is_last {
                 true if has_act_log => " (further ones are in act.log)",
@@ -286,7 +292,7 @@ impl Sink for Recording<'_> {
                 false => "",
             };
             console::warning(&format!("{line}{more}"));
-            self.failures.push(line);
+            kept.push(line);
         }
         self.check_gone(*device, error);
     }

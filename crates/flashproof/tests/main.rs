@@ -41,6 +41,7 @@ mod tenants;
 mod terminal;
 mod trace;
 mod tracing;
+mod transactions;
 mod waf;
 
 #[test]

@@ -108,6 +108,11 @@ impl Outcome {
         self == Self::Done
     }
 
+    /// Whether it brought other data than were written.
+    pub fn is_wrong_data(self) -> bool {
+        matches!(self, Self::Older { .. } | Self::Differs { .. })
+    }
+
     /// Whether the target itself is gone, so that no later operation can succeed either.
     pub fn is_gone(self) -> bool {
         matches!(self, Self::Errno(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF | libc::ENOMEDIUM))

@@ -52,6 +52,8 @@ pub struct Failure {
     pub len: u32,
     /// What the kernel or the drive said.
     pub error: String,
+    /// Whether it brought other data than were written: worse than any error.
+    pub is_wrong_data: bool,
 }
 
 /// The receiving side of one shard.
@@ -89,6 +91,7 @@ pub struct Recorder {
     /// A clean interval that came back already.
     spare: Option<Box<Interval>>,
     failures_told: u32,
+    wrong_told: u32,
     cpu_ns: u64,
     /// Of the issuing thread, from when the run begins; none in virtual time.
     run_delay: Option<RunDelay>,
@@ -120,6 +123,7 @@ impl Recorder {
             patient,
             spare: None,
             failures_told: 0,
+            wrong_told: 0,
             cpu_ns: 0,
             run_delay: None,
             missed: vec![Missed::default(); layout.cells()],
@@ -160,10 +164,13 @@ impl Recorder {
     pub(super) fn failed(&mut self, request: &Request, outcome: Outcome) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.current.cells[cell as usize].record_error();
-        if self.failures_told < FAILURES_TOLD_MAX {
-            self.failures_told += 1;
+        let is_wrong_data = outcome.is_wrong_data();
+        // Those are told however many other failures come.
+        let told = if is_wrong_data { &mut self.wrong_told } else { &mut self.failures_told };
+        if *told < FAILURES_TOLD_MAX {
+            *told += 1;
             let device = cell as usize % self.layout.devices.len();
-            let failure = Failure { device, kind, offset, len, error: outcome.to_string() };
+            let failure = Failure { device, kind, offset, len, error: outcome.to_string(), is_wrong_data };
             let _ = self.messages.send(Message::Failure(failure));
         }
     }
@@ -216,7 +223,7 @@ impl Recorder {
         let length_ns = end_ns.saturating_sub(self.current.index * self.interval_ns).max(1);
         let share = (self.current.run_delay_ns as f64 / length_ns as f64).min(1.0);
         self.excuse(if share >= RUN_DELAY_MIN { share } else { 0.0 });
-        self.failures_told = 0;
+        (self.failures_told, self.wrong_told) = (0, 0);
         let mut clean = self.take_clean();
         clean.index = next_index;
         let full = std::mem::replace(&mut self.current, clean);

@@ -70,7 +70,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     let table = Table { args, dir: &dir, seed: args.seed.unwrap_or_else(fresh_seed) };
     let (device, file) = table.device()?;
     let switch = Switch::install("the table has no further row", crate::commands::Manner::Own)?;
-    let rows = args.rows.iter().map(|bytes| table.row(*bytes, &device, &switch)).collect::<Result<Vec<_>, _>>();
+    let rows = table.rows(&device, &switch);
     if let Some(file) = file {
         // Nobody asked for it to stay; that it does is no reason to fail.
         let _ = std::fs::remove_file(file);
@@ -98,11 +98,16 @@ struct Phase<'a> {
     duration_sec: u64,
 }
 
+/// The first of a row.
+const INSERT: Phase<'static> = Phase { name: "insert", mix: Mix::Insert, rate: None, duration_sec: INSERT_SEC };
+
 /// What is seen of a run from within: what was done to the device before it began.
 #[derive(Default)]
 struct Seen {
     counts: Arc<IoCounts>,
     before: IoCounted,
+    /// With the last interval: what the store writes when it is closed is no part of the run.
+    after: IoCounted,
 }
 
 impl Watch for Seen {
@@ -111,6 +116,7 @@ impl Watch for Seen {
     }
 
     fn interval(&mut self, _: &Interval) -> Option<String> {
+        self.after = self.counts.now();
         None
     }
 }
@@ -134,36 +140,57 @@ impl Table<'_> {
         device.drive().is_none() && kind.unwrap_or(true)
     }
 
-    fn row(&self, record_bytes: u32, device: &DeviceName, switch: &Switch) -> Result<Row, Failure> {
-        let args = self.args;
-        let is_simulated = device.drive().is_some();
+    /// All rows, on devices that are opened once: the user is asked once.
+    fn rows(&self, device: &DeviceName, switch: &Switch) -> Result<Vec<Row>, Failure> {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u16);
-        let cores = if is_simulated { 1 } else { args.threads.unwrap_or(cpus) };
-        let mut namespace = Namespace::new("test");
-        namespace.single_bin = true;
-        namespace.commit_to_device = args.commit_to_device;
-        namespace.post_write_blocks = args.post_write_queue;
-        let block = u64::from(namespace.write_block_bytes);
-        let workload = |keys, phase: &Phase<'_>| Records {
+        let cores = if device.drive().is_some() { 1 } else { self.args.threads.unwrap_or(cpus) };
+        let probe = self.workload(device, cores, 16, 1, &INSERT);
+        let consents = Consents { erase: &self.args.erase, others: &[], shared: false };
+        let mut devices = Devices::open(&probe.spec(), std::iter::once(&probe), &consents)?;
+        let findings = findings(&probe.spec(), self.dir);
+        let mut rows = Vec::new();
+        for bytes in &self.args.rows {
+            let (row, same) = self.row(*bytes, device, cores, devices, &findings, switch)?;
+            rows.push(row);
+            devices = same;
+        }
+        Ok(rows)
+    }
+
+    fn workload(&self, device: &DeviceName, cores: u16, record_bytes: u32, keys: u32, phase: &Phase<'_>) -> Records {
+        let block = u64::from(Namespace::new("").write_block_bytes);
+        Records {
             target: device.clone(),
-            file_size_bytes: self.is_file(device).then_some(args.size),
+            file_size_bytes: self.is_file(device).then_some(self.args.size),
             device_bytes_min: DEVICE_HEADER_BYTES + u64::from(cores) * BLOCKS_MIN * block,
             keys,
             first_key: 0,
             mix: phase.mix,
             next_key: Keys::Uniform,
             record_bytes,
-            depth: args.connections.max(cores.into()),
+            depth: self.args.connections.max(cores.into()),
             rate: phase.rate.map(Rate::per_sec),
             threads: cores.into(),
             duration_sec: phase.duration_sec,
             seed: Some(self.seed),
-        };
-        let insert = Phase { name: "insert", mix: Mix::Insert, rate: None, duration_sec: INSERT_SEC };
-        let probe = workload(1, &insert);
-        let spec = probe.spec();
-        let consents = Consents { erase: &args.erase, others: &[], shared: false };
-        let devices = Devices::open(&spec, std::iter::once(&probe), &consents)?;
+        }
+    }
+
+    fn row(
+        &self,
+        record_bytes: u32,
+        device: &DeviceName,
+        cores: u16,
+        devices: Devices,
+        findings: &[Finding],
+        switch: &Switch,
+    ) -> Result<(Row, Devices), Failure> {
+        let args = self.args;
+        let is_simulated = device.drive().is_some();
+        let mut namespace = Namespace::new("test");
+        namespace.single_bin = true;
+        namespace.commit_to_device = args.commit_to_device;
+        namespace.post_write_blocks = args.post_write_queue;
         let shape = devices.shapes().remove(0);
         let stored = (u64::from(record_bytes) + RECORD_HEADER_BYTES).next_multiple_of(16);
         let room = ((shape.size_bytes - DEVICE_HEADER_BYTES) as f64 * FILL) as u64 / stored;
@@ -200,9 +227,8 @@ impl Table<'_> {
         let engine = Engine::choose(&demand, &devices)?.with_store(store);
         let opened = Opened { devices, engine };
         let name = page::size_name(record_bytes);
-        let findings = findings(&spec, self.dir);
         let measured = |sec: u32, name| Phase { name, mix: args.workload, rate: args.rate, duration_sec: sec.into() };
-        let mut phases = vec![insert];
+        let mut phases = vec![INSERT];
         if args.warm_up > 0 {
             phases.push(measured(args.warm_up, "warm-up"));
         }
@@ -213,10 +239,10 @@ impl Table<'_> {
             let run_dir = self.dir.join(&name).join(phase.name);
             let mut seen = Seen { counts: counts.clone(), ..Seen::default() };
             let verdict = self.run(
-                workload(keys, phase),
+                self.workload(device, cores, record_bytes, keys, phase),
                 run_dir.clone(),
                 &opened,
-                findings.clone(),
+                findings.to_vec(),
                 &mut seen,
                 switch,
                 &name,
@@ -236,8 +262,10 @@ impl Table<'_> {
             last = Some((verdict, run_dir, seen));
         }
         let Some((verdict, run_dir, seen)) = last else { unreachable!("a row has phases") };
-        let io = counts.now().since(&seen.before);
-        self.measured(name, record_bytes, keys, cores, is_simulated, inserted_per_sec, &verdict, &run_dir, io)
+        let io = seen.after.since(&seen.before);
+        let row =
+            self.measured(name, record_bytes, keys, cores, is_simulated, inserted_per_sec, &verdict, &run_dir, io)?;
+        Ok((row, opened.devices))
     }
 
     #[allow(clippy::too_many_arguments)]
