@@ -105,6 +105,8 @@ impl Issuer {
                 next = verifier.end_write(key, outcome.is_done(), answer.in_doubt);
             } else if outcome.is_done() {
                 outcome = verifier.check(&self.object, key, acknowledged, answer.bins);
+            } else if outcome == Outcome::Result(ResultCode::NOT_FOUND.0) && acknowledged > 0 {
+                outcome = Outcome::Older { acknowledged, found: 0 };
             }
         }
         let Seen { at_ns: completed_ns, unseen_ns } = seen;

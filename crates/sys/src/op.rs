@@ -87,7 +87,7 @@ pub enum Outcome {
     Older {
         /// The number of the write that was acknowledged.
         acknowledged: u32,
-        /// That of the write that was found; 0: one before the run.
+        /// That of the write that was found; 0: one before the run, or no record at all.
         found: u32,
     },
     /// A record was read in which other bytes stand than were written.
@@ -131,7 +131,7 @@ impl fmt::Display for Outcome {
                 None => write!(f, "result code {code}"),
             },
             Self::Older { acknowledged, found: 0 } => {
-                write!(f, "what stood there before the run, not write {acknowledged}, which was acknowledged")
+                write!(f, "no record, or one from before the run, not write {acknowledged}, which was acknowledged")
             }
             Self::Older { acknowledged, found } => {
                 write!(f, "write {found} of this record, older than write {acknowledged}, which was acknowledged")

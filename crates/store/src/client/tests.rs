@@ -237,6 +237,11 @@ fn what_a_server_forgets_or_changes_is_told() {
         outcomes.iter().all(|outcome| matches!(outcome, Outcome::Differs { at: 88, found: Some(_), .. })),
         "{outcomes:?}"
     );
+    server.state.records.lock().unwrap().clear();
+    server.set(Manner::Serves);
+    let outcomes = all(&mut client, OpKind::Read, 30, 8);
+    assert_eq!(outcomes[10..20], [Outcome::Older { acknowledged: 1, found: 0 }; 10], "records that are gone");
+    assert_eq!(outcomes[20..], [Outcome::Result(2); 10], "records that never were");
     server.set(Manner::Refuses(18));
     assert_eq!(all(&mut client, OpKind::Write, 9, 8), [Outcome::Result(18); 9]);
 }
