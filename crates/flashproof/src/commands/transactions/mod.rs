@@ -204,8 +204,8 @@ impl Table<'_> {
             replace: true,
             began: began(is_simulated),
         };
-        let header =
-            DeviceHeader::new(&namespace, 1, 0, cores, if is_simulated { self.seed } else { fresh_seed() } | 1);
+        let id = if is_simulated { self.seed } else { fresh_seed() } | 1;
+        let header = DeviceHeader::new(&namespace, 1, 0, cores, id).sized(shape.size_bytes);
         if let Devices::Real(targets) = &devices {
             let write = |target: &Arc<device::target::Target>| target.write_remainder(&header.to_bytes(), 0);
             targets.iter().try_for_each(write).map_err(|error| {
