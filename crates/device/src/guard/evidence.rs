@@ -380,11 +380,11 @@ fn aerospike(look: &Look) -> Option<Evidence> {
     Some(Evidence::Aerospike { namespace })
 }
 
-/// The header that `store::DeviceHeader` writes: its length of the name at 42, the name at 52.
+/// The header that `store::DeviceHeader` writes: its length of the name at 42, the name at 44.
 fn record_store(look: &Look) -> Option<Evidence> {
     look.foreign(0, 16).filter(|magic| magic == b"flashproof store")?;
     let length = look.foreign(42, 2).map_or(0, |length| u16::from_le_bytes([length[0], length[1]]));
-    let name = look.foreign(52, length.min(128).into()).unwrap_or_default();
+    let name = look.foreign(44, length.min(128).into()).unwrap_or_default();
     let name = Some(String::from_utf8_lossy(name).into_owned());
     Some(Evidence::RecordStore { namespace: name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) })
 }
@@ -605,7 +605,6 @@ mod tests {
         let mut header = b"flashproof store".to_vec();
         header.resize(42, 1);
         header.extend([4, 0]);
-        header.extend([0; 8]);
         header.extend(b"test");
         assert_eq!(on_device(0, &header), ["records of flashproof serve, of namespace \"test\""]);
         header[43] = 255;
