@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use sys::{ioctl, open};
 use thiserror::Error;
 
@@ -35,6 +35,8 @@ pub struct Target {
     stamp_key: Option<u64>,
     /// The write stream of every write; 0: none.
     write_hint: AtomicU16,
+    /// Operations go through the page cache, though they need not.
+    cached: AtomicBool,
 }
 
 /// A hint stays on the inode, where the next program would write by it.
@@ -50,7 +52,7 @@ impl Target {
     /// What the guard let pass: open for reading and writing.
     pub fn writable(consent: WriteConsent) -> Self {
         let (opened, stamp_key) = consent.release();
-        Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0) }
+        Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0), cached: AtomicBool::new(false) }
     }
 
     /// Opens the device or file at `path` for reading only, past the page cache. Needs no consent and
@@ -60,7 +62,7 @@ impl Target {
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
         let opened = open_to_read(path, min_size_bytes);
         let opened = opened.map_err(|reason| OpenError { device: path.to_owned(), reason })?;
-        Ok(Self { opened, stamp_key: None, write_hint: AtomicU16::new(0) })
+        Ok(Self { opened, stamp_key: None, write_hint: AtomicU16::new(0), cached: AtomicBool::new(false) })
     }
 
     /// The descriptor.
@@ -96,7 +98,7 @@ impl Target {
 
     /// Whether operations pass by the page cache. If not, that is what is measured.
     pub fn is_direct(&self) -> bool {
-        self.opened.direct
+        self.opened.direct && !self.cached.load(Ordering::Relaxed)
     }
 
     /// Whether every write is on the medium when it completes (`O_DSYNC`).
@@ -132,6 +134,15 @@ impl Target {
     /// What falls short and is to be said aloud, in words.
     pub fn notes(&self) -> &[String] {
         &self.opened.notes
+    }
+
+    /// Has operations from now on go through the page cache, which is emptied of this target before.
+    pub fn use_page_cache(&self) -> io::Result<()> {
+        self.drop_cached();
+        let flags = rustix::fs::fcntl_getfl(&self.opened.file)?;
+        rustix::fs::fcntl_setfl(&self.opened.file, flags - rustix::fs::OFlags::DIRECT)?;
+        self.cached.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Has the kernel forget what it cached of a block device, which was written by another door.

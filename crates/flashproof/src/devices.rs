@@ -67,6 +67,16 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
+    /// Has operations go through the page cache, of which nothing is left of what was read before.
+    pub fn use_page_cache(&self) -> Result<(), Failure> {
+        let Self::Real(targets) = self else { return Ok(()) };
+        let set = |target: &Arc<Target>| {
+            let name = target.name();
+            target.use_page_cache().map_err(|error| format!("cannot use the page cache for {name} - {error}"))
+        };
+        all(targets.iter().map(set), Failure::environment).map(|_: Vec<()>| ())
+    }
+
     /// What the workload has to know of them.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {

@@ -249,7 +249,8 @@ impl Sink for Recording<'_> {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         let telemetry: Vec<_> = match &mut self.sampler {
             Some(sampler) => {
-                let is_last = interval.end_ns >= self.settings.duration_ns || self.control.stopped();
+                let is_last =
+                    interval.end_ns >= self.settings.duration_ns - self.settings.ramp_ns || self.control.stopped();
                 let row = if is_last { sampler.sample_last() } else { sampler.sample() };
                 self.workers_told = self.workers_told || warn_of_workers(sampler.columns(), &row, interval);
                 row.cells()

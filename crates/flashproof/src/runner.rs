@@ -13,7 +13,7 @@ use crate::signals::Switch;
 use device::observe::host::HostFacts;
 use engine::DeviceName;
 use load::run::{Control, Run, Settings};
-use load::workload::{Choices, DeviceShape, RunPlan, RunSpec, Workload};
+use load::workload::{Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
@@ -134,6 +134,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = part.findings.unwrap_or_else(|| findings(&spec, &dir));
+    let extras = workloads.first().map(|named| named.workload.extras()).unwrap_or_default();
     let opened_here;
     let Opened { devices, engine } = match opened {
         Some(opened) => opened,
@@ -145,6 +146,9 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
             &opened_here
         }
     };
+    if extras.buffered {
+        devices.use_page_cache()?;
+    }
     let (plan, records) = plan(workloads, &specs, engine, devices, seed, &sla)?;
     let iops = plan.layout.streams.iter().map(|stream| stream.offered_iops).sum();
     let facts = EngineFacts::new(engine, &spec, plan.shards.len(), iops);
@@ -170,7 +174,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         findings,
         ..Manifest::new(&plan.layout, sla)
     };
-    let settings = settings(&spec, &facts, max_errors);
+    let settings = settings(&spec, extras, &facts, max_errors);
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
     let what = Run { layout: plan.layout, settings, interval_ns, control: control.clone() };
     let _armed = switch.arm(vec![control.clone()]);
@@ -252,14 +256,17 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     findings
 }
 
-fn settings(spec: &RunSpec, facts: &EngineFacts, max_errors: u64) -> Settings {
+fn settings(spec: &RunSpec, extras: Extras, facts: &EngineFacts, max_errors: u64) -> Settings {
     let max_lag_ns = spec.max_lag_sec * NS_PER_SEC;
+    let ramp_ns = extras.ramp_sec * NS_PER_SEC;
     Settings {
-        duration_ns: spec.duration_sec * NS_PER_SEC,
+        duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(ramp_ns),
         max_lag_ns,
         errors_max: max_errors,
         pacing: facts.pacing(),
         drain_ns: if max_lag_ns == 0 { DRAIN_NS } else { max_lag_ns },
+        ramp_ns,
+        leaves_backlog: extras.leaves_backlog,
     }
 }
 

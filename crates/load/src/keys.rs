@@ -100,7 +100,7 @@ impl Draw {
     pub(crate) fn new(keys: Keys, count: u32) -> Self {
         match keys {
             Keys::Uniform => Self::Uniform { keys: count },
-            Keys::Zipfian { theta } => Self::Zipfian(Zipfian::new(count, theta)),
+            Keys::Zipfian { theta } => Self::Zipfian(Zipfian::new(count.into(), theta)),
             Keys::HotCold { keys_pct, traffic_pct } => {
                 let hot = (f64::from(count) * keys_pct / 100.0).round().clamp(1.0, f64::from(count)) as u32;
                 Self::HotCold { keys: count, hot, traffic: traffic_pct / 100.0 }
@@ -117,7 +117,7 @@ impl Draw {
     pub(crate) fn next(&mut self, random: &mut Random) -> u32 {
         match self {
             Self::Uniform { keys } => random.below(u64::from(*keys)) as u32,
-            Self::Zipfian(zipfian) => zipfian.draw(random),
+            Self::Zipfian(zipfian) => zipfian.draw(random) as u32,
             Self::HotCold { keys, hot, traffic } => match random.unit() < *traffic || hot == keys {
                 true => random.below(u64::from(*hot)) as u32,
                 false => *hot + random.below(u64::from(*keys - *hot)) as u32,
@@ -157,7 +157,7 @@ impl Class {
                 }
             }
             Keys::Zipfian { theta } => {
-                let zipfian = Zipfian::new(count, theta);
+                let zipfian = Zipfian::new(count.into(), theta);
                 let (mut classes, mut first) = (Vec::new(), 1);
                 while first <= count {
                     let behind = first.saturating_add((first / 100).max(1)).min(count.saturating_add(1));
@@ -189,8 +189,8 @@ pub(crate) struct Zipfian {
 }
 
 impl Zipfian {
-    fn new(keys: u32, theta: f64) -> Self {
-        let keys = f64::from(keys);
+    pub(crate) fn new(keys: u64, theta: f64) -> Self {
+        let keys = keys as f64;
         let of = Self { theta, keys, area_first: 0.0, area: 0.0, always: 0.0 };
         Self {
             area_first: of.integral(1.5) - 1.0,
@@ -200,13 +200,13 @@ impl Zipfian {
         }
     }
 
-    fn draw(&self, random: &mut Random) -> u32 {
+    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
         loop {
             let u = self.area + random.unit() * (self.area_first - self.area);
             let x = self.inverse(u);
             let k = x.round().clamp(1.0, self.keys);
             if k - x <= self.always || u >= self.integral(k + 0.5) - k.powf(-self.theta) {
-                return k as u32 - 1;
+                return k as u64 - 1;
             }
         }
     }

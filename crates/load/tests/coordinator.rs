@@ -45,6 +45,8 @@ fn ten_minutes() -> Run {
             errors_max: u64::MAX,
             pacing: Pacing::Spin,
             drain_ns: SEC,
+            ramp_ns: 0,
+            leaves_backlog: false,
         },
         interval_ns: 10 * SEC,
         control: Arc::new(Control::default()),

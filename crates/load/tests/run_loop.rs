@@ -25,6 +25,8 @@ fn settings(duration_s: u64) -> Settings {
         errors_max: u64::MAX,
         pacing: Pacing::Spin,
         drain_ns: 10 * SEC,
+        ramp_ns: 0,
+        leaves_backlog: false,
     }
 }
 
@@ -627,4 +629,36 @@ fn a_run_in_which_time_stands_still_can_be_stopped() {
         control.stop(Cause::Asked { signal: 2 });
         running.join().unwrap();
     });
+}
+
+#[test]
+fn nothing_of_a_ramp_is_counted() {
+    // It freezes from 5 to 6 s.
+    let ramp = |seconds: u64| Settings { ramp_ns: seconds * SEC, ..settings(10) };
+    let slow = |seconds: u64| {
+        let ran =
+            run(&[FREEZE], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4096, false), ramp(seconds), &layout(1, 1));
+        let ends: Vec<_> = ran.intervals.iter().map(|interval| (interval.index, interval.end_ns)).collect();
+        assert_eq!(ends, (0..10 - seconds).map(|index| (index, (index + 1) * SEC)).collect::<Vec<_>>());
+        let cell = &ran.total().cells[0];
+        (cell.ops, cell.judged.counts()[0])
+    };
+    let (ops, over) = slow(3);
+    assert!(ops == 7_000 && (998..=1004).contains(&over), "{ops} {over}");
+    assert_eq!(slow(7), (3_000, 0));
+}
+
+#[test]
+fn a_backlog_that_is_left_is_counted_and_not_made_up_for() {
+    // 500 a second at most.
+    let drive = "sim:channels=1+read-us=2000+jitter-pct=0+read-mbps=0";
+    let overloaded = |leaves_backlog| {
+        let settings = Settings { leaves_backlog, ..settings(4) };
+        let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4, true), settings, &layout(1, 1));
+        let total = ran.total();
+        (total.cells[0].ops, total.cells[0].overtime, total.cells[0].unissued)
+    };
+    assert_eq!(overloaded(false), (4_000, 2_001, 0));
+    let (ops, overtime, unissued) = overloaded(true);
+    assert!(overtime <= 4 && ops.abs_diff(2_000) <= 4 && ops + unissued == 4_000, "{ops} {overtime} {unissued}");
 }

@@ -56,12 +56,24 @@ pub struct Settings {
     pub pacing: Pacing,
     /// How long to go on after the end for operations that are late or in flight.
     pub drain_ns: u64,
+    /// Part of the duration before anything counts.
+    pub ramp_ns: u64,
+    /// At the end only what is in flight is waited for: what is late is counted as not done.
+    pub leaves_backlog: bool,
 }
 
 impl Settings {
     /// Those of a run that lasts until its streams have ended, however long that takes, and ends at the first error.
     pub fn until_done(pacing: Pacing) -> Self {
-        Self { duration_ns: u64::MAX / 4, max_lag_ns: 0, errors_max: 0, pacing, drain_ns: DRAIN_UNTIL_DONE_NS }
+        Self {
+            duration_ns: u64::MAX / 4,
+            max_lag_ns: 0,
+            errors_max: 0,
+            pacing,
+            drain_ns: DRAIN_UNTIL_DONE_NS,
+            ramp_ns: 0,
+            leaves_backlog: false,
+        }
     }
 }
 
@@ -183,9 +195,10 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         mut engine: W,
         plan: Plan<S>,
         settings: Settings,
-        recorder: Recorder,
+        mut recorder: Recorder,
         control: Arc<Control>,
     ) -> Result<Self, NoMemory> {
+        recorder.forget(settings.ramp_ns);
         let slots = plan.in_flight_max();
         let no_memory = NoMemory { bytes: plan.buffer_bytes(), slots };
         let buffers = Buffers::new(plan.buffers, &mut engine).ok_or(no_memory)?;
@@ -346,10 +359,17 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             return self.is_done();
         }
         let late = self.next_due_ns() < self.stop_ns;
-        let waiting = self.limits.iter().any(|limit| !limit.waiting.is_empty()) || !self.unsalted.is_empty();
+        let waiting = self.works_off() && self.limits.iter().any(|limit| !limit.waiting.is_empty());
+        let waiting = waiting || !self.unsalted.is_empty();
         let wanted = (late || waiting) && !self.abandoned;
         let idle = !wanted && self.engine.in_flight() == 0;
         idle || self.now_ns >= self.stop_ns.saturating_add(self.settings.drain_ns)
+    }
+
+    /// Whether those that wait for a slot are still to get one.
+    #[inline]
+    fn works_off(&self) -> bool {
+        !self.settings.leaves_backlog || self.now_ns < self.stop_ns
     }
 
     /// When the next operation is wanted of those that wait for nothing but time.
@@ -610,6 +630,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
         // A lane that turns out to have ended leaves the slot to the next.
         while !self.abandoned
+            && self.works_off()
             && let limit = &mut self.limits[limit_index as usize]
             && !limit.free.is_empty()
             && !limit.starved

@@ -82,7 +82,11 @@ pub struct Recorder {
     clean: Receiver<Box<Interval>>,
     interval_ns: u64,
     duration_ns: u64,
-    /// End of the current interval.
+    /// Part of the duration before anything counts.
+    ramp_ns: u64,
+    /// That part goes on.
+    ramps: bool,
+    /// End of the current interval, or of that part.
     end_ns: u64,
     /// Begin an interval only when the one but last was taken in: for virtual time, which nothing delays. One
     /// is simulated while the one before is taken in, and a stop that this brings is known at the same instant
@@ -119,6 +123,8 @@ impl Recorder {
             clean,
             interval_ns,
             duration_ns,
+            ramp_ns: 0,
+            ramps: false,
             end_ns: 0,
             patient,
             spare: None,
@@ -139,8 +145,15 @@ impl Recorder {
         self.end_ns
     }
 
+    /// Forgets what happens in the first `ramp_ns` of the duration. Intervals count from their end.
+    pub(super) fn forget(&mut self, ramp_ns: u64) {
+        (self.ramp_ns, self.ramps) = (ramp_ns, ramp_ns > 0);
+        self.set_end();
+    }
+
     fn set_end(&mut self) {
-        let end_ns = (self.current.index + 1) * self.interval_ns;
+        let intervals = if self.ramps { 0 } else { self.current.index + 1 };
+        let end_ns = self.ramp_ns + intervals * self.interval_ns;
         self.end_ns = if end_ns >= self.duration_ns { u64::MAX } else { end_ns };
     }
 
@@ -199,7 +212,7 @@ impl Recorder {
 
     /// Waits until all intervals that were sent are taken in, in virtual time; what came of them.
     pub(super) fn await_taken(&mut self, control: &Control) -> Option<Cause> {
-        if self.patient {
+        if self.patient && self.spare.is_none() {
             self.spare = self.clean.recv().ok();
         }
         control.cause()
@@ -215,6 +228,13 @@ impl Recorder {
         let next_index = self.current.index + 1;
         // Unknown only where /proc-less sandboxes forbid it; then it stays 0 and says so.
         let cpu_ns = process::thread_cpu_ns().unwrap_or(0);
+        if std::mem::take(&mut self.ramps) {
+            self.current.clear();
+            self.cpu_ns = cpu_ns;
+            self.run_delay.as_mut().map(RunDelay::since_last_ns);
+            return self.set_end();
+        }
+        let end_ns = end_ns.saturating_sub(self.ramp_ns);
         self.current.cpu_ns = cpu_ns - self.cpu_ns.min(cpu_ns);
         self.current.end_ns = end_ns;
         self.current.close();

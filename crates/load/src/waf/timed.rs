@@ -89,6 +89,8 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
             errors_max: u64::MAX,
             pacing: Pacing::Spin,
             drain_ns: max_lag_ns,
+            ramp_ns: 0,
+            leaves_backlog: false,
         },
         // Nobody looks at a part of it.
         interval_ns: duration_ns,

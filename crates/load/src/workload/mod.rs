@@ -13,12 +13,14 @@
 //! one run are of one type, as ACT's two tests are; kinds that are to be mixed are variants of one enum.
 //!
 //! * [`act`]: ACT's storage and index tests
+//! * [`fio`]: fio's jobs
 //! * [`prepare`]: a device written from end to end, and samples of it compared
 //! * [`records`]: reads and writes of keys, for record engines
 //! * [`replay`]: the operations of a recorded trace at their instants
 //! * [`tenants`]: log-structured record stores, each on its space of a drive
 
 pub mod act;
+pub mod fio;
 pub mod prepare;
 pub mod records;
 pub mod replay;
@@ -63,6 +65,11 @@ pub trait Workload {
     /// none of them is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
+    }
+
+    /// What it wants beside its spec. Workloads of one run agree in it.
+    fn extras(&self) -> Extras {
+        Extras::default()
     }
 
     /// Adds to `run` what it runs and records on `devices`, which are those of its spec; gives its
@@ -137,6 +144,17 @@ pub struct RunSpec {
     pub keeps_instants: bool,
     /// Seed of all random choices; `None`: to be chosen at the start.
     pub seed: Option<u64>,
+}
+
+/// What few loads want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extras {
+    /// Seconds that it runs before anything counts.
+    pub ramp_sec: u64,
+    /// Operations go through the page cache.
+    pub buffered: bool,
+    /// What is late at the end of the run is not made up for.
+    pub leaves_backlog: bool,
 }
 
 impl RunSpec {

@@ -42,6 +42,8 @@ where
         errors_max: 0,
         pacing: Pacing::Spin,
         drain_ns: NS_PER_SEC,
+        ramp_ns: 0,
+        leaves_backlog: false,
     };
     let what = Run { layout: plan.layout, settings, interval_ns: NS_PER_SEC, control: Arc::new(Control::default()) };
     let mut counted = Counted::default();

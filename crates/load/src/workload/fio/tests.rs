@@ -1,0 +1,242 @@
+//! From text to operations: what is asked for in fio's words is what the streams yield.
+
+use super::testing::around;
+use super::*;
+use crate::plan::Plan;
+use crate::stream::Stream;
+use crate::workload::test_sink::count;
+use engine::sim::Drive;
+use std::collections::HashSet;
+use sys::op::{OpKind, Outcome};
+
+/// The jobs of a job file, or what is wrong with it.
+fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
+    let lines = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut warnings = Vec::new();
+    let mut nothing = |_: &str| Err("nothing".to_owned());
+    let mut around = around(&mut nothing);
+    let sections = job_file("a.fio", text, &mut around, &mut warnings).map_err(|p| lines(p).join("\n"))?;
+    let loads = jobs(&sections, &around, &mut warnings).and_then(runs).map_err(|p| lines(p).join("\n"))?;
+    Ok((loads, lines(warnings)))
+}
+
+fn build(load: &FioLoad, size_bytes: u64, shards_max: u32) -> Result<RunPlan<FioStream>, CannotRun> {
+    let shape = DeviceShape {
+        name: "sim:".into(),
+        target: 0,
+        size_bytes,
+        min_io_bytes: 512,
+        queue_requests: None,
+        stamp_key: 0,
+    };
+    let mut plan = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
+    plan.begin(0, "");
+    load.build(&[shape], &Choices { seed: 1, shards_max, cpus: 4, in_flight_max: None }, &mut plan)?;
+    Ok(plan)
+}
+
+/// The plan of the only run of a job on 1 MiB, with the options `lines`.
+fn plan(lines: &str) -> Plan<FioStream> {
+    let text = format!("[a]\nfilename=sim:\ndirect=1\n{}", lines.replace(' ', "\n"));
+    let (loads, _) = read(&text).unwrap();
+    build(&loads[0], 1 << 20, 1).unwrap().shards.remove(0)
+}
+
+/// Kind, offset and length of all operations of the `lane`-th lane, `most` at most.
+fn operations(lines: &str, lane: usize, most: usize) -> Vec<(OpKind, u64, u32)> {
+    let mut stream = plan(lines).lanes.remove(lane).stream;
+    let next = || {
+        let request = stream.next()?;
+        stream.on_completion(&request, Outcome::Done);
+        Some((request.kind, request.offset, request.len))
+    };
+    std::iter::from_fn(next).take(most).collect()
+}
+
+#[test]
+fn a_sequence_goes_from_the_beginning_to_the_end_and_over_again_when_time_says_so() {
+    let seen = operations("rw=read bs=4k offset=64k size=16k", 0, 99);
+    assert_eq!(seen, [0, 1, 2, 3].map(|block| (OpKind::Read, 65_536 + block * 4_096, 4_096)));
+    let seen = operations("rw=write bs=8k size=20k runtime=1 time_based", 0, 7);
+    let offsets: Vec<_> = seen.iter().map(|(_, offset, len)| (*offset, *len)).collect();
+    assert_eq!(offsets[..4], [(0, 8_192), (8_192, 8_192), (0, 8_192), (8_192, 8_192)], "whole blocks");
+    let seen = operations("rw=read bs=4k size=16k io_size=24k", 0, 99);
+    assert_eq!((seen.len(), seen[4].1), (6, 0));
+    assert_eq!(operations("rw=read bs=4k size=16k loops=3", 0, 99).len(), 12);
+    assert_eq!(operations("rw=read bs=4k number_ios=5", 0, 99).len(), 5);
+    assert_eq!(operations("rw=trim bs=64k", 0, 99).last(), Some(&(OpKind::Deallocate, 15 << 16, 65_536)));
+}
+
+#[test]
+fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
+    let seen = operations("rw=randrw bs=4k rwmixread=75", 0, 9_999);
+    let places: HashSet<_> = seen.iter().map(|(_, offset, _)| *offset).collect();
+    assert_eq!((seen.len(), places.len()), (256, 256));
+    let reads = seen.iter().filter(|(kind, ..)| *kind == OpKind::Read).count();
+    assert!((170..215).contains(&reads), "{reads} of 256, not about 192");
+    let again = operations("rw=randrw bs=4k rwmixread=75", 0, 9_999);
+    assert_eq!(seen, again, "the same places each time");
+    let seen = operations("rw=randread bs=4k norandommap", 0, 9_999);
+    let places: HashSet<_> = seen.iter().map(|(_, offset, _)| *offset).collect();
+    assert!(seen.len() == 256 && (130..190).contains(&places.len()), "{}", places.len());
+    // Of several sizes, the map goes by the smallest: no byte twice.
+    let seen = operations("rw=randwrite bssplit=4k/50:16k/50", 0, 9_999);
+    let mut bytes = vec![false; 1 << 20];
+    for (_, offset, len) in &seen {
+        for byte in &mut bytes[*offset as usize..*offset as usize + *len as usize] {
+            assert!(!std::mem::replace(byte, true));
+        }
+    }
+    assert!(bytes.iter().all(|seen| *seen) && seen.iter().any(|(_, _, len)| *len == 16_384));
+}
+
+#[test]
+fn writes_are_flushed_and_forced_as_asked() {
+    let kinds: Vec<_> = operations("rw=write bs=64k fdatasync=4", 0, 11).into_iter().map(|(kind, ..)| kind).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == OpKind::Flush).count(), 2);
+    assert_eq!((kinds[4], kinds[9]), (OpKind::Flush, OpKind::Flush));
+    assert!(plan("rw=write sync=dsync").lanes[0].stream.next().unwrap().sync);
+    assert!(!plan("rw=write").lanes[0].stream.next().unwrap().sync);
+}
+
+#[test]
+fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
+    let rated = plan("rw=randrw rate_iops=1000,250 iodepth=16 bs=8k,32k");
+    assert_eq!((rated.lanes.len(), rated.limits.len(), rated.limits[0].slots), (2, 1, 16));
+    assert!(rated.limits[0].configured);
+    let per_sec = |lane: usize| match &rated.lanes[lane].arrival {
+        Arrival::Scheduled(schedule) => schedule.clone().count_before(NS_PER_SEC),
+        Arrival::Closed { .. } => 0,
+    };
+    assert_eq!((per_sec(0), per_sec(1)), (1_000, 250));
+    // 1 MiB in all, by bytes a second: 8,192,000 of reads to 8,192,000 of writes.
+    assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 0, 999).len(), 64);
+    assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 1, 999).len(), 16);
+    let by_bytes = plan("rw=read rate=4m bssplit=4k/50:12k/50");
+    let Arrival::Scheduled(schedule) = &by_bytes.lanes[0].arrival else { panic!("it is closed") };
+    assert_eq!(schedule.clone().count_before(NS_PER_SEC), 512, "of 8 KiB in the mean");
+    let half = plan("rw=randrw rate_iops=,250 iodepth=4");
+    assert!(matches!(half.lanes[0].arrival, Arrival::Closed { depth: 4, .. }));
+    assert!(matches!(
+        plan("rw=read thinktime=50 iodepth=8").lanes[0].arrival,
+        Arrival::Closed { depth: 1, think_ns: 50_000 }
+    ));
+    assert_eq!(plan("rw=read ioengine=psync iodepth=8").limits[0].slots, 1);
+}
+
+#[test]
+fn a_run_does_what_its_jobs_say_on_any_number_of_threads() {
+    let text = "[global]\nfilename=sim:\ndirect=1\nruntime=3\ntime_based\nrw=randread\n\
+                [paced]\nrate_iops=500\nnumjobs=3\ngroup_reporting\niodepth=4\n[poisson]\nrate_iops=2000\nrate_process=poisson\niodepth=64";
+    let (loads, warnings) = read(text).unwrap();
+    assert!(loads.len() == 1 && warnings.is_empty(), "{warnings:?}");
+    for shards in [1, 4] {
+        let plan = build(&loads[0], 1 << 30, shards).unwrap();
+        assert_eq!(plan.shards.len(), shards as usize);
+        let names: Vec<_> =
+            plan.layout.streams.iter().map(|stream| (stream.name.clone(), stream.offered_iops)).collect();
+        assert_eq!(names, [("paced-reads".to_owned(), 1_500.0), ("poisson-reads".to_owned(), 2_000.0)]);
+        let drive = || Drive::new(&"sim:".parse().unwrap(), 1).unwrap();
+        let (_, counts) = count(plan, 3, drive);
+        assert_eq!(counts[0], 4_500);
+        assert!(counts[1].abs_diff(6_000) < 5 * 78, "{}: five standard deviations", counts[1]);
+    }
+}
+
+#[test]
+fn a_stonewall_parts_runs_and_groups_are_numbered_as_fio_does() {
+    let text = "[global]\nfilename=sim:\n[a]\n[b]\nnew_group\n[c]\nstonewall\nnumjobs=2\n[d]\n";
+    let (loads, _) = read(text).unwrap();
+    let entries =
+        |load: &FioLoad| load.entries.iter().map(|entry| (entry.job.name.clone(), entry.group)).collect::<Vec<_>>();
+    let named = |name: &str, group| (name.to_owned(), group);
+    assert_eq!(entries(&loads[0]), [named("a", 0), named("b", 1)]);
+    assert_eq!(entries(&loads[1]), [named("c", 2), named("c", 2), named("d", 2)]);
+    assert_eq!(loads[1].threads.iter().map(|thread| thread.number).collect::<Vec<_>>(), [3, 4, 5]);
+    let streams: Vec<_> = loads[1].stream_infos().into_iter().map(|stream| stream.name).collect();
+    assert_eq!(streams, ["c-reads~1", "c-reads~2", "d-reads"]);
+}
+
+#[test]
+fn what_cannot_be_is_named_and_nothing_runs() {
+    let job = "[a]\nfilename=sim:\n";
+    for (options, says) in [
+        (
+            "verify=crc32c",
+            "a.fio:3: \"verify=crc32c\" - flashproof does not have this option; without it would run: the same operations, and nothing that was written is compared - leave it out if that will do",
+        ),
+        (
+            "rwmixreed=5",
+            "a.fio:3: \"rwmixreed=5\" - neither fio nor flashproof has this option - check its name (--cmdhelp lists them)",
+        ),
+        ("rw=randread:8", "without them would run: randread"),
+        ("ioengine=null", "without it would run: io_uring on the same names"),
+        ("random_distribution=normal:5", "without it would run: uniformly random places"),
+        ("bs=0", "an operation of no bytes"),
+        ("bs=2g", "at most 1073741824 bytes"),
+        ("rate_iops=0", "a rate of zero does nothing"),
+        ("iodepth=100000", "it is more than 32768"),
+        ("numjobs=99999999", "it is more than 4096"),
+        ("runtime=1500ms", "runs are of whole seconds"),
+        ("time_based", "job \"a\": time_based without a runtime would never end - give runtime"),
+        ("direct=1\nbuffered=1", "a.fio:4: direct and buffered contradict each other - leave one out"),
+        ("rwmixread=50\nrwmixwrite=60", "rwmixread and rwmixwrite contradict each other"),
+        ("rate=1m\nrate_iops=5", "rate and rate_iops contradict each other"),
+        ("thinktime=5\nrate_iops=5", "thinktime and a rate contradict each other"),
+        ("write_bw_log=x", "give log_avg_msec=1000"),
+        ("log_avg_msec=500", "means are of whole seconds"),
+        ("filename=sim:channels=none", "channels"),
+        ("percentile_list=50:101", "\"101\" is no percentile"),
+        ("[b]\nruntime=5", "runtime is not given in \"a\" and 5 s in \"b\""),
+        ("[b]\nfilename=/x\nrw=write", "sim: is only read, and others are written to"),
+    ] {
+        let error = read(&format!("{job}{options}")).err().unwrap_or_else(|| panic!("{options} is taken"));
+        assert!(error.contains(says), "{options}: {error}");
+        assert!(error.lines().count() == 1, "{error}");
+    }
+    assert!(read("").unwrap_err().contains("no job is named"));
+    assert!(read("[a]\nnumjobs=4096\n[b]").unwrap_err().contains("at most 4096"));
+    let (_, warnings) = read(&format!("{job}thread\nrefill_buffers")).unwrap();
+    assert_eq!(warnings, ["a.fio:3: thread makes no difference here: how fio itself runs or counts"]);
+}
+
+#[test]
+fn what_does_not_fit_a_device_is_refused() {
+    for (options, says) in [
+        ("size=2m", "goes beyond its end at 1048576 bytes"),
+        ("offset=1m", "leaves no room"),
+        ("offset_increment=400k\nnumjobs=4", "leaves no room"),
+        ("bs=2m", "leaves no room for an operation of 2097152 bytes"),
+        ("bs=1000\ndirect=1", "1000 bytes are no multiple of 512"),
+        ("bssplit=4k/50:6k/50\nrw=randread", "add norandommap"),
+        ("iodepth=32768\nnumjobs=2\nbs=512\nsize=64k", "cannot have 65536 operations in flight"),
+        ("iodepth=32768\nbs=1m\nnumjobs=1000", "lower numjobs, iodepth or bs"),
+        ("rw=randread\nrandom_distribution=zoned:50/0:50/100", "has no block"),
+    ] {
+        let (loads, _) = read(&format!("[a]\nfilename=sim:\n{options}")).unwrap();
+        let error = build(&loads[0], 1 << 20, 1).unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains(" - "), "{options}: {error}");
+    }
+    let (loads, _) = read("[a]\nfilename=sim:\nsize=25%\noffset=50%\nbs=1000\n").unwrap();
+    let mut plan = build(&loads[0], 1 << 20, 1).unwrap();
+    let first = plan.shards[0].lanes[0].stream.next().unwrap();
+    assert_eq!((first.offset, first.len), (524_288, 1_000), "through the page cache any size will do");
+}
+
+#[test]
+fn the_articles_command_lines_are_read() {
+    // From an article on how to characterise a drive, with its dashes.
+    let line = "--filename=/dev/xvdf --direct=1 --rw=randrw –rwmixwrite=5 --refill_buffers --norandommap --randrepeat=0 \
+                --ioengine=libaio --bs=128k --rate_iops=1280  --iodepth=16 --numjobs=1 --time_based --runtime=86400 \
+                --group_reporting –-name=benchtest";
+    let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+    let line = command_line(&words).unwrap();
+    assert_eq!(line.warnings.len(), 2);
+    let mut nothing = |_: &str| Err(String::new());
+    let mut warnings = Vec::new();
+    let loads = jobs(&line.sections, &around(&mut nothing), &mut warnings).and_then(runs).unwrap();
+    let job = &loads[0].threads[0].job;
+    assert_eq!((job.name.as_str(), job.read_pct, job.depth, job.unit_bytes()), ("benchtest", 95, 16, 131_072));
+    assert_eq!((loads[0].spec().duration_sec, loads[0].spec().seed), (86_400, None));
+    assert!(warnings.is_empty(), "{warnings:?}");
+}

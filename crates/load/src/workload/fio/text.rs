@@ -1,0 +1,356 @@
+//! Job files and command lines as they are written: sections with their options, not yet understood.
+//!
+//! ```text
+//! command line -> sections (--name=), files, options of the program
+//! job file     -> sections ([name]), with included files, comments, variables
+//! ```
+
+use super::Surroundings;
+use super::options::{Kind, PROGRAM, Standing, find};
+use super::value::{Unit, expression};
+use results::units::quoted;
+
+/// Files included in one another.
+const NESTING_MAX: usize = 8;
+
+/// No job file has more bytes, with all that it includes.
+pub const BYTES_MAX: usize = 4 << 20;
+
+/// No text of jobs has more options.
+const OPTIONS_MAX: usize = 100_000;
+
+/// A section, which is a job, or for those after it if its name begins with `global`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// What it is called.
+    pub name: String,
+    /// Its options.
+    pub options: Vec<Given>,
+}
+
+impl Section {
+    /// Whether it is no job and holds for those after it.
+    pub fn is_global(&self) -> bool {
+        self.name.starts_with("global")
+    }
+}
+
+/// An option as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Its name.
+    pub name: String,
+    /// Its value, if it has one.
+    pub value: Option<String>,
+    /// Where it stands, for messages.
+    pub at: String,
+}
+
+/// What is wrong, or doubtful, about a place. One line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {what}")]
+pub struct Problem {
+    /// The place: file and line, or the command line.
+    pub at: String,
+    /// What it is.
+    pub what: String,
+}
+
+impl Problem {
+    /// `what` is wrong at `at`.
+    pub fn new(at: &str, what: impl Into<String>) -> Self {
+        Self { at: at.to_owned(), what: what.into() }
+    }
+}
+
+/// A command line, taken apart.
+#[derive(Debug, Default)]
+pub struct CommandLine {
+    /// Its jobs; options before the first `--name` are global.
+    pub sections: Vec<Section>,
+    /// Job files, in their order.
+    pub files: Vec<String>,
+    /// Options of the program, with their values.
+    pub program: Vec<(String, Option<String>)>,
+    /// What was read otherwise than it was written.
+    pub warnings: Vec<Problem>,
+}
+
+const AT_COMMAND_LINE: &str = "command line";
+
+/// What editors of articles make of hyphens.
+const DASHES: [char; 6] = ['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}'];
+
+/// `text` with hyphens for dashes, and a warning if there were any.
+fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
+    if !text.contains(DASHES) {
+        return text.to_owned();
+    }
+    // One at the beginning stands for the two of an option.
+    let rest = text.trim_start_matches(|c| DASHES.contains(&c) || c == '-');
+    let marked = if text.starts_with(DASHES) || (rest.len() < text.len() && rest.starts_with(char::is_alphabetic)) {
+        format!("--{rest}")
+    } else {
+        text.to_owned()
+    };
+    let plain = marked.replace(DASHES, "-");
+    warnings.push(Problem::new(
+        at,
+        format!("{} has a dash instead of a hyphen - read as {}", quoted(text), quoted(&plain)),
+    ));
+    plain
+}
+
+/// Takes the arguments of a command line apart. Errors: all that it cannot be.
+pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
+    let (mut line, mut problems) = (CommandLine::default(), Vec::new());
+    let mut warnings = Vec::new();
+    let tokens: Vec<_> = arguments.iter().map(|text| with_hyphens(text, AT_COMMAND_LINE, &mut warnings)).collect();
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let option = match token.strip_prefix("--") {
+            Some(option) if !option.is_empty() => option.to_owned(),
+            _ => match token.as_str() {
+                "-h" => "help".to_owned(),
+                "-v" => "version".to_owned(),
+                "-q" => "quiet".to_owned(),
+                "--" => continue,
+                token if token.starts_with('-') && token.len() > 1 => {
+                    problems.push(Problem::new(
+                        AT_COMMAND_LINE,
+                        format!("{} is no option - options have two hyphens", quoted(token)),
+                    ));
+                    continue;
+                }
+                file => {
+                    line.files.push(file.to_owned());
+                    continue;
+                }
+            },
+        };
+        let (name, mut value) = match option.split_once('=') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (option, None),
+        };
+        let of_program = PROGRAM.iter().find(|(known, _)| *known == name);
+        let takes_value = match (of_program, find(&name)) {
+            (Some((_, takes_value)), _) => *takes_value,
+            (None, Some(Standing::Known(known))) => known.kind == Kind::Value,
+            _ => false,
+        };
+        if value.is_none() && takes_value {
+            value = tokens.next_if(|next| !next.starts_with("--"));
+            if value.is_none() {
+                problems.push(Problem::new(AT_COMMAND_LINE, format!("--{name} needs a value: --{name}=...")));
+                continue;
+            }
+        }
+        if of_program.is_some() {
+            line.program.push((name, value));
+        } else if name == "name" {
+            line.sections.push(Section { name: value.unwrap_or_default(), options: Vec::new() });
+        } else {
+            if line.sections.is_empty() {
+                line.sections.push(Section { name: "global".into(), options: Vec::new() });
+            }
+            let given = Given { name, value, at: AT_COMMAND_LINE.into() };
+            line.sections.last_mut().expect("there is one").options.push(given);
+        }
+    }
+    line.warnings = warnings;
+    if problems.is_empty() { Ok(line) } else { Err(problems) }
+}
+
+/// Reads a job file, called `name` in messages. Errors: every line that cannot be.
+pub fn job_file(
+    name: &str,
+    text: &str,
+    around: &mut Surroundings<'_>,
+    warnings: &mut Vec<Problem>,
+) -> Result<Vec<Section>, Vec<Problem>> {
+    let mut reader = Reader { around, warnings, sections: Vec::new(), problems: Vec::new(), bytes: 0, options: 0 };
+    reader.file(name, text, 0);
+    let Reader { sections, problems, .. } = reader;
+    if problems.is_empty() { Ok(sections) } else { Err(problems) }
+}
+
+struct Reader<'a, 'b> {
+    around: &'a mut Surroundings<'b>,
+    warnings: &'a mut Vec<Problem>,
+    sections: Vec<Section>,
+    problems: Vec<Problem>,
+    bytes: usize,
+    options: usize,
+}
+
+impl Reader<'_, '_> {
+    fn file(&mut self, name: &str, text: &str, nested: usize) {
+        self.bytes += text.len();
+        for (number, line) in (1..).zip(text.lines()) {
+            let at = format!("{name}:{number}");
+            if self.bytes > BYTES_MAX || self.options > OPTIONS_MAX {
+                return self.problem(
+                    &at,
+                    format!("more than {BYTES_MAX} bytes or {OPTIONS_MAX} options in all - leave some out"),
+                );
+            }
+            // A comment begins anywhere.
+            let line = line.split([';', '#']).next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            if let Some(section) = line.strip_prefix('[') {
+                match section.strip_suffix(']') {
+                    Some(section) => self.sections.push(Section { name: section.to_owned(), options: Vec::new() }),
+                    None => self.problem(&at, format!("the name {} is not closed - end it with ]", quoted(line))),
+                }
+            } else if let Some(file) = line.strip_prefix("include ").map(str::trim) {
+                self.include(&at, file, name, nested);
+            } else {
+                self.option(&at, line);
+            }
+        }
+    }
+
+    fn problem(&mut self, at: &str, what: impl Into<String>) {
+        self.problems.push(Problem::new(at, what));
+    }
+
+    fn include(&mut self, at: &str, file: &str, from: &str, nested: usize) {
+        if nested >= NESTING_MAX {
+            return self.problem(
+                at,
+                format!("more than {NESTING_MAX} files included in one another - does one include itself?"),
+            );
+        }
+        // Beside the file that includes it.
+        let beside = std::path::Path::new(from).with_file_name(file).to_string_lossy().into_owned();
+        match (self.around.read)(&beside) {
+            Ok(text) => self.file(&beside, &text, nested + 1),
+            Err(why) => self.problem(at, format!("cannot include {} - {why}", quoted(&beside))),
+        }
+    }
+
+    fn option(&mut self, at: &str, line: &str) {
+        self.options += 1;
+        let line = if line.contains(DASHES) { with_hyphens(line, at, self.warnings) } else { line.to_owned() };
+        let (name, value) = match line.split_once('=') {
+            Some((name, value)) => (name.trim(), Some(value.trim())),
+            None => (line.trim(), None),
+        };
+        let value = match value.map(|value| substituted(value, self.around)).transpose() {
+            Ok(value) => value,
+            Err(why) => return self.problem(at, why),
+        };
+        let given = Given { name: name.to_owned(), value, at: at.to_owned() };
+        match self.sections.last_mut() {
+            Some(section) => section.options.push(given),
+            None => self.problem(at, format!("{} stands before the first [section]", quoted(name))),
+        }
+    }
+}
+
+/// `value` with what its variables stand for. Errors: a variable that is not set.
+fn substituted(value: &str, around: &Surroundings<'_>) -> Result<String, String> {
+    let mut text = String::new();
+    let mut rest = value;
+    while let Some((before, behind)) = rest.split_once("${") {
+        let (name, after) =
+            behind.split_once('}').ok_or_else(|| format!("the variable in {} is not closed", quoted(value)))?;
+        let of_environment = (around.variable)(name);
+        text += before;
+        text += &of_environment.ok_or_else(|| format!("the environment has no variable {} - set it", quoted(name)))?;
+        rest = after;
+    }
+    text += rest;
+    let mut is_computed = false;
+    for (keyword, number) in
+        [("$pagesize", around.page_bytes), ("$mb_memory", around.memory_mbytes), ("$ncpus", around.cpus.into())]
+    {
+        if text.contains(keyword) {
+            text = text.replace(keyword, &number.to_string());
+            is_computed = true;
+        }
+    }
+    // As fio has bc(1) do it: 8*$mb_memory.
+    if is_computed && !text.starts_with('(') && text.contains(['+', '-', '*', '/']) {
+        let value = expression(&text, Unit::Kilo(1024))?;
+        return Ok(format!("{}", value.trunc()));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::around;
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Section>, String> {
+        let mut read = |name: &str| match name {
+            "dir/inc.fio" => Ok("bs=8k\n[more]\nrw=write".to_owned()),
+            "dir/self.fio" => Ok("include self.fio".to_owned()),
+            _ => Err("no such file".to_owned()),
+        };
+        let mut warnings = Vec::new();
+        job_file("dir/a.fio", text, &mut around(&mut read), &mut warnings)
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+
+    fn options(section: &Section) -> Vec<(&str, Option<&str>)> {
+        section.options.iter().map(|given| (given.name.as_str(), given.value.as_deref())).collect()
+    }
+
+    #[test]
+    fn a_job_file_is_sections_of_options_with_includes_and_variables() {
+        let sections = read(
+            "; purpose\n[global]\n rw = randread ; at random\nsize=${SIZE}k\nnumjobs=2*$ncpus\n[job one]\ntime_based\ninclude inc.fio\nba=$pagesize\n",
+        )
+        .unwrap();
+        let names: Vec<_> = sections.iter().map(|section| section.name.as_str()).collect();
+        assert_eq!(names, ["global", "job one", "more"]);
+        assert!(sections[0].is_global() && !sections[1].is_global());
+        assert_eq!(options(&sections[0]), [("rw", Some("randread")), ("size", Some("64k")), ("numjobs", Some("8"))]);
+        assert_eq!(options(&sections[1]), [("time_based", None), ("bs", Some("8k"))]);
+        assert_eq!(options(&sections[2]), [("rw", Some("write")), ("ba", Some("4096"))]);
+        assert_eq!(sections[2].options[0].at, "dir/inc.fio:3");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_line() {
+        assert_eq!(
+            read("rw=read\n[open\n[x]\nsize=${NONE}\ninclude no.fio\nbs=${A").unwrap_err(),
+            "dir/a.fio:1: \"rw\" stands before the first [section]\n\
+             dir/a.fio:2: the name \"[open\" is not closed - end it with ]\n\
+             dir/a.fio:4: the environment has no variable \"NONE\" - set it\n\
+             dir/a.fio:5: cannot include \"dir/no.fio\" - no such file\n\
+             dir/a.fio:6: the variable in \"${A\" is not closed"
+        );
+        assert!(read("[x]\ninclude self.fio").unwrap_err().contains("does one include itself?"));
+    }
+
+    #[test]
+    fn a_pasted_command_line_is_read_with_a_warning() {
+        let words = "--filename=/dev/xvdf --direct=1 –rwmixwrite=50 --runtime 60 –-name=bench --bs=4k--iodepth --output=x a.fio";
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let line = command_line(&words).unwrap();
+        assert_eq!(line.warnings.len(), 2);
+        assert_eq!(
+            line.warnings[1].to_string(),
+            "command line: \"–-name=bench\" has a dash instead of a hyphen - read as \"--name=bench\""
+        );
+        let [global, bench] = &line.sections[..] else { panic!("{:?}", line.sections) };
+        assert_eq!(
+            options(global),
+            [
+                ("filename", Some("/dev/xvdf")),
+                ("direct", Some("1")),
+                ("rwmixwrite", Some("50")),
+                ("runtime", Some("60"))
+            ]
+        );
+        assert_eq!((bench.name.as_str(), options(bench)), ("bench", vec![("bs", Some("4k--iodepth"))]));
+        assert_eq!((line.files, line.program), (vec!["a.fio".to_owned()], vec![("output".into(), Some("x".into()))]));
+        let errors = command_line(&["-rw=read".into(), "--bs".into()]).unwrap_err();
+        assert_eq!(errors.len(), 2);
+    }
+}

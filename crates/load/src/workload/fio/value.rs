@@ -1,0 +1,283 @@
+//! Numbers as fio writes them: sizes with binary suffixes, times, percentages, expressions in parentheses.
+//!
+//! A suffix is worth what fio gives it: with `kb_base=1024`, the default, `k`, `kb` are 1024 and `kib` is 1000, and
+//! with `kb_base=1000` it is the other way round. What fio reads without a word and in its own way (`10sec` as
+//! 10 us) is refused.
+
+/// What a suffix may stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, or any other number that may have a suffix; `k` is this many.
+    Kilo(u64),
+    /// Times; a bare number is so many nanoseconds.
+    Time(u64),
+    /// No suffix at all.
+    Plain,
+}
+
+/// Times whose bare numbers are seconds.
+pub const SECONDS: Unit = Unit::Time(1_000_000_000);
+
+/// Times whose bare numbers are microseconds.
+pub(super) const MICROSECONDS: Unit = Unit::Time(1_000);
+
+/// A size, or a part of something that is known later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many percent of the device, or of the file.
+    Percent(u64),
+}
+
+impl Size {
+    /// In bytes, of a whole of `whole_bytes`.
+    pub fn of(self, whole_bytes: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => (u128::from(whole_bytes) * u128::from(percent) / 100) as u64,
+        }
+    }
+}
+
+/// A size: `4k`, `20%`, `(2*8m)`. Errors: why it is none, a phrase.
+pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
+    match text.trim().strip_suffix('%') {
+        None => Ok(Size::Bytes(number(text, Unit::Kilo(kilo))?)),
+        Some(percent) => match number(percent, Unit::Plain)? {
+            percent if percent <= 100 => Ok(Size::Percent(percent)),
+            percent => Err(format!("{percent} % is more than the whole")),
+        },
+    }
+}
+
+/// A whole number with a suffix of `unit`. Errors: why it is none, a phrase.
+pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
+    let text = text.trim();
+    let value = match text.strip_prefix('(') {
+        Some(_) => expression(text, unit)?,
+        None => {
+            let (digits, suffix) = split_suffix(text);
+            let factor = factor(suffix, unit)?;
+            if let Some(whole) = digits.parse::<u64>().ok().or_else(|| hexadecimal(digits)) {
+                return whole.checked_mul(factor).ok_or_else(too_large);
+            }
+            match digits.parse::<f64>() {
+                Ok(value) if digits.starts_with(|c: char| c.is_ascii_digit()) => value * factor as f64,
+                _ if digits.starts_with('-') => return Err("it is below zero".into()),
+                _ => return Err("it is no number".into()),
+            }
+        }
+    };
+    match value {
+        value if value.is_nan() || value < 0.0 => Err("it is below zero".into()),
+        value if value >= u64::MAX as f64 => Err(too_large()),
+        value => Ok(value as u64),
+    }
+}
+
+fn too_large() -> String {
+    "it is too large".into()
+}
+
+fn hexadecimal(digits: &str) -> Option<u64> {
+    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// Digits, with point and prefix of hexadecimal ones, and what follows them.
+fn split_suffix(text: &str) -> (&str, &str) {
+    let is_hex = text.starts_with("0x") || text.starts_with("0X");
+    let digit = |(at, c): (usize, char)| match is_hex {
+        true => at < 2 || c.is_ascii_hexdigit(),
+        false => c.is_ascii_digit() || c == '.' || (at == 0 && (c == '-' || c == '+')),
+    };
+    let end = text.char_indices().find(|found| !digit(*found)).map_or(text.len(), |(at, _)| at);
+    text.split_at(end)
+}
+
+fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
+    let suffix = suffix.trim().to_ascii_lowercase();
+    let unknown = || Err(format!("{:?} is no unit of it", suffix));
+    match unit {
+        Unit::Plain if suffix.is_empty() => Ok(1),
+        Unit::Plain => unknown(),
+        Unit::Time(bare_ns) => Ok(match suffix.as_str() {
+            "" => bare_ns,
+            "us" | "usec" => 1_000,
+            "ms" | "msec" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            _ => return unknown(),
+        }),
+        Unit::Kilo(kilo) => {
+            let other = if kilo == 1_000 { 1_024_u64 } else { 1_000 };
+            let Some(power) = suffix.chars().next().and_then(|first| "bkmgtp".find(first)) else {
+                return if suffix.is_empty() { Ok(1) } else { unknown() };
+            };
+            match (&suffix[1..], power) {
+                ("", _) => Ok(kilo.pow(power as u32)),
+                ("b", 1..) => Ok(kilo.pow(power as u32)),
+                ("ib", 1..) => Ok(other.pow(power as u32)),
+                _ => unknown(),
+            }
+        }
+    }
+}
+
+/// Deepest nesting of parentheses.
+const NESTING_MAX: u32 = 32;
+
+/// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: what is wrong, a phrase.
+pub(super) fn expression(text: &str, unit: Unit) -> Result<f64, String> {
+    let mut reader = Expression { rest: text, unit, has_unit: false, depth: 0 };
+    let value = reader.sum()?;
+    // A time without any unit in it is one of bare numbers.
+    let bare = if reader.has_unit { 1 } else { factor("", unit)? };
+    match reader.rest.trim() {
+        "" => Ok(value * bare as f64),
+        rest => Err(format!("{rest:?} behind the expression is not understood")),
+    }
+}
+
+struct Expression<'t> {
+    rest: &'t str,
+    unit: Unit,
+    has_unit: bool,
+    depth: u32,
+}
+
+impl Expression<'_> {
+    fn takes(&mut self, c: char) -> bool {
+        let rest = self.rest.trim_start();
+        let taken = rest.strip_prefix(c);
+        self.rest = taken.unwrap_or(rest);
+        taken.is_some()
+    }
+
+    fn sum(&mut self) -> Result<f64, String> {
+        let mut value = self.product()?;
+        loop {
+            if self.takes('+') {
+                value += self.product()?;
+            } else if self.takes('-') {
+                value -= self.product()?;
+            } else {
+                return Ok(value);
+            }
+        }
+    }
+
+    fn product(&mut self) -> Result<f64, String> {
+        let mut value = self.power()?;
+        loop {
+            let (divides, remains) = match () {
+                () if self.takes('*') => (false, false),
+                () if self.takes('/') => (true, false),
+                () if self.takes('%') => (false, true),
+                () => return Ok(value),
+            };
+            let other = self.power()?;
+            if (divides || remains) && other == 0.0 {
+                return Err("it divides by zero".into());
+            }
+            value = if divides {
+                value / other
+            } else if remains {
+                value % other
+            } else {
+                value * other
+            };
+        }
+    }
+
+    fn power(&mut self) -> Result<f64, String> {
+        let base = self.atom()?;
+        Ok(if self.takes('^') { base.powf(self.atom()?) } else { base })
+    }
+
+    fn atom(&mut self) -> Result<f64, String> {
+        if self.depth >= NESTING_MAX {
+            return Err(format!("more than {NESTING_MAX} parentheses or signs in one another"));
+        }
+        if self.takes('(') {
+            self.depth += 1;
+            let value = self.sum()?;
+            self.depth -= 1;
+            return if self.takes(')') { Ok(value) } else { Err("a parenthesis is not closed".into()) };
+        }
+        if self.takes('-') {
+            self.depth += 1;
+            let value = self.atom()?;
+            self.depth -= 1;
+            return Ok(-value);
+        }
+        let rest = self.rest;
+        let is_hex = rest.starts_with("0x") || rest.starts_with("0X");
+        let of_number =
+            |c: char| c.is_ascii_digit() || c == '.' || (is_hex && (c.is_ascii_hexdigit() || c == 'x' || c == 'X'));
+        let digits = rest.find(|c| !of_number(c)).unwrap_or(rest.len());
+        let letters = rest[digits..].find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len() - digits);
+        let (number, suffix) = (&rest[..digits], &rest[digits..digits + letters]);
+        self.rest = &rest[digits + letters..];
+        let value = match hexadecimal(number) {
+            Some(value) => value as f64,
+            None => number.parse().map_err(|_| format!("a number is missing before {:?}", &rest[digits..]))?,
+        };
+        if suffix.is_empty() {
+            return Ok(value);
+        }
+        self.has_unit = true;
+        Ok(value * factor(suffix, self.unit)? as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: Unit = Unit::Kilo(1024);
+
+    #[test]
+    fn suffixes_are_worth_what_fio_gives_them() {
+        for (text, unit, value) in [
+            ("4k", K, 4_096),
+            ("4K", K, 4_096),
+            ("4kb", K, 4_096),
+            ("4kib", K, 4_000),
+            ("4k", Unit::Kilo(1_000), 4_000),
+            ("4KiB", Unit::Kilo(1_000), 4_096),
+            ("1.5m", K, 1_572_864),
+            ("0x10k", K, 16_384),
+            ("512b", K, 512),
+            ("3p", K, 3 << 50),
+            ("10", SECONDS, 10_000_000_000),
+            ("10", MICROSECONDS, 10_000),
+            ("250ms", SECONDS, 250_000_000),
+            ("2h", SECONDS, 7_200_000_000_000),
+            ("(4*1k+2^10)", K, 5_120),
+            ("(2*(3-1))", K, 4),
+            ("(10%4)", Unit::Plain, 2),
+            ("(1m/2)", SECONDS, 30_000_000_000),
+            ("(2*30)", SECONDS, 60_000_000_000),
+        ] {
+            assert_eq!(number(text, unit), Ok(value), "{text}");
+        }
+        assert_eq!((size("20%", 1024), size("8m", 1024)), (Ok(Size::Percent(20)), Ok(Size::Bytes(8 << 20))));
+        assert_eq!((Size::Percent(25).of(1000), Size::Bytes(7).of(1000)), (250, 7));
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in
+            ["", "k", "4x", "10sec", "-1", "99999999999t", "(1", "(1/0)", "(1))", "(1+)", "4kk", "0x", "1e400", "(0-1)"]
+        {
+            assert!(number(text, K).is_err(), "{text}");
+        }
+        assert!(size("101%", 1024).is_err());
+        assert!(number(&"(".repeat(100_000), K).is_err(), "no stack overflow");
+        assert!(number(&format!("({}1)", "-".repeat(100_000)), K).is_err());
+    }
+}

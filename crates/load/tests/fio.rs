@@ -1,0 +1,44 @@
+//! fio's jobs: `docs/fio.md` has the tables that the option table generates, and no input does harm.
+//!
+//! To update the page: `UPDATE_DOCS=1 cargo test -p load --test fio`.
+
+#[path = "common/fio_property.rs"]
+mod fio_property;
+
+use fio_property::assert_fio_property;
+use load::workload::fio::options;
+use std::fs;
+use std::path::Path;
+
+/// What stands before the tables.
+const MARK: &str = "<!-- generated from here on -->\n\n";
+
+#[test]
+fn the_tables_of_options_are_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fio.md");
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    let (head, tables) = written.split_once(MARK).expect("the mark");
+    let generated = options::markdown();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, format!("{head}{MARK}{generated}")).unwrap();
+    } else {
+        assert!(
+            tables == generated,
+            "docs/fio.md is not what the option table says - UPDATE_DOCS=1 cargo test -p load --test fio"
+        );
+    }
+}
+
+#[test]
+fn no_part_of_a_job_file_does_harm() {
+    let whole = include_bytes!("data/fio/mix.fio");
+    assert!(assert_fio_property(whole));
+    for end in 0..whole.len() {
+        assert_fio_property(&whole[..end]);
+    }
+    let lines: Vec<_> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+    for (place, line) in lines.iter().enumerate() {
+        assert_fio_property(&[&lines[..place], &lines[place + 1..]].concat().concat());
+        assert_fio_property(&[&lines[..place], &[*line, *line], &lines[place..]].concat().concat());
+    }
+}
