@@ -15,6 +15,7 @@
 pub mod charts;
 pub mod comparison;
 pub mod document;
+pub mod fio;
 mod html;
 pub mod latencies;
 pub mod latency;

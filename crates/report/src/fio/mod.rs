@@ -1,0 +1,151 @@
+//! What fio prints at the end of its jobs, from what was recorded: normal, JSON, and its logs.
+//!
+//! ```text
+//! Interval -> Totals (by stream) -> Page (jobs with their kinds) -> normal.rs, json.rs, log.rs
+//! ```
+//!
+//! The one idea: fields have fio's names and mean what fio's do, and those that we have beside (`wait`, `lag`) have names of their
+//! own. An operation's clat begins when it is handed over, so it holds what fio takes apart as slat; lat is the same.
+
+mod json;
+mod log;
+mod normal;
+mod number;
+mod totals;
+
+pub use json::json;
+pub use log::{Log, logs};
+pub use normal::{begin, normal};
+pub use totals::{Durations, Kind, Point, Samples, Totals};
+
+/// fio's version whose formats these are.
+pub const FIO_VERSION: &str = "fio-3.33";
+
+/// Reads, writes, trims, flushes.
+pub const KINDS: usize = 4;
+
+/// Names of them in fio's output.
+const NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
+
+/// What is reported of what runs as one.
+#[derive(Debug, Clone)]
+pub struct JobPage<'a> {
+    /// What it is called.
+    pub name: String,
+    /// Its group.
+    pub group: usize,
+    /// Clones in it.
+    pub jobs: usize,
+    /// The user's text.
+    pub description: String,
+    /// Its options as they were given.
+    pub options: Vec<(String, String)>,
+    /// Operations in flight at most.
+    pub depth: u64,
+    /// How deep it was: 1, 2, 4 ... 64.
+    pub levels: [u64; 7],
+    /// What was recorded, by kind.
+    pub kinds: [Option<&'a Kind>; KINDS],
+    /// Percentiles of completion latencies, of total ones.
+    pub percentiles_of: [bool; 2],
+    /// Which.
+    pub percentiles: Vec<f64>,
+    /// What `k` is.
+    pub kb_base: u64,
+    /// How long its run was, nanoseconds.
+    pub ran_ns: u64,
+    /// CPU of the run, of which there is one for all of its jobs.
+    pub cpu: Cpu,
+}
+
+/// CPU that a run took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cpu {
+    /// In programs, nanoseconds.
+    pub user_ns: u64,
+    /// In the kernel, nanoseconds.
+    pub system_ns: u64,
+}
+
+/// What a disk did during all runs.
+#[derive(Debug, Clone)]
+pub struct Disk {
+    /// Its name in /proc/diskstats.
+    pub name: String,
+    /// Reads, writes: operations.
+    pub ios: [u64; 2],
+    /// Reads, writes: merged.
+    pub merges: [u64; 2],
+    /// Reads, writes: time, milliseconds.
+    pub ticks: [u64; 2],
+    /// Time weighted by those in flight, milliseconds.
+    pub in_queue: u64,
+    /// Percent of the time that it was busy.
+    pub util: f64,
+}
+
+/// Everything that is reported.
+#[derive(Debug, Clone)]
+pub struct Page<'a> {
+    /// The jobs of all groups.
+    pub jobs: Vec<JobPage<'a>>,
+    /// Options that hold for all of them.
+    pub global: Vec<(String, String)>,
+    /// The disks.
+    pub disks: Vec<Disk>,
+    /// When, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The process.
+    pub pid: u32,
+}
+
+impl JobPage<'_> {
+    /// How long it ran itself, nanoseconds.
+    fn own_ns(&self) -> u64 {
+        self.kinds.iter().flatten().map(|kind| kind.end_ns).max().unwrap_or(0).max(1)
+    }
+
+    fn errors(&self) -> u64 {
+        self.kinds.iter().flatten().map(|kind| kind.errors).sum()
+    }
+
+    /// Shares of the latencies of reads, writes and trims below each of fio's bounds, percent.
+    fn latency_shares(&self) -> Vec<(&'static str, Vec<(String, f64)>)> {
+        const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+        let kinds = || self.kinds[..3].iter().flatten();
+        let total: u64 = kinds().map(|kind| kind.clat.len()).sum();
+        let mut below = 0;
+        let mut share = |bound_ns: Option<u64>| {
+            let count = match bound_ns {
+                Some(bound_ns) => kinds().map(|kind| kind.clat.count_between(0, bound_ns - 1)).sum(),
+                None => total,
+            };
+            let part = count.saturating_sub(below);
+            below = below.max(count);
+            if total == 0 { 0.0 } else { part as f64 * 100.0 / total as f64 }
+        };
+        let mut scales = Vec::new();
+        for (scale, unit_ns) in [("ns", 1), ("us", 1_000), ("ms", 1_000_000)] {
+            let mut shares: Vec<_> =
+                BOUNDS.iter().map(|bound| (bound.to_string(), share(Some(bound * unit_ns)))).collect();
+            if scale == "ms" {
+                shares.push(("2000".into(), share(Some(2_000_000_000))));
+                shares.push((">=2000".into(), share(None)));
+            }
+            scales.push((scale, shares));
+        }
+        scales
+    }
+
+    /// Shares of the depths, percent.
+    fn level_shares(&self) -> [f64; 7] {
+        let total: u64 = self.levels.iter().sum();
+        self.levels.map(|level| if total == 0 { 0.0 } else { level as f64 * 100.0 / total as f64 })
+    }
+}
+
+/// What the buckets of depths are called.
+const LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! fio's normal output.
+
+use super::number::{scale, short};
+use super::{FIO_VERSION, JobPage, KINDS, Kind, LEVELS, Page};
+use crate::fio::totals::Durations;
+use results::units;
+use std::fmt::Write;
+
+/// What stands before the jobs begin: a line for each, the version, how many.
+pub fn begin(lines: &[String], jobs: usize) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
+    let _ = writeln!(text, "{FIO_VERSION}");
+    let _ = writeln!(text, "Starting {jobs} {}", if jobs == 1 { "thread" } else { "threads" });
+    text
+}
+
+/// The page at the end.
+pub fn normal(page: &Page<'_>) -> String {
+    let mut text = String::new();
+    for job in &page.jobs {
+        job_text(&mut text, job, page);
+    }
+    let mut groups: Vec<_> = page.jobs.iter().map(|job| job.group).collect();
+    groups.dedup();
+    for group in groups {
+        group_text(&mut text, group, page);
+    }
+    if !page.disks.is_empty() {
+        text += "\nDisk stats (read/write):\n";
+    }
+    for disk in &page.disks {
+        let ([r, w], [rm, wm], [rt, wt]) = (disk.ios, disk.merges, disk.ticks);
+        let _ = writeln!(
+            text,
+            "  {}: ios={r}/{w}, merge={rm}/{wm}, ticks={rt}/{wt}, in_queue={}, util={:3.2}%",
+            disk.name, disk.in_queue, disk.util
+        );
+    }
+    text
+}
+
+fn job_text(text: &mut String, job: &JobPage<'_>, page: &Page<'_>) {
+    let name = units::in_one_line(&job.name);
+    let _ = writeln!(
+        text,
+        "\n{name}: (groupid={}, jobs={}): err={:>2}: pid={}: {}",
+        job.group,
+        job.jobs,
+        if job.errors() > 0 { 5 } else { 0 },
+        page.pid,
+        units::date(page.unix_ms)
+    );
+    if !job.description.is_empty() {
+        let _ = writeln!(text, "  Description  : [{}]", units::in_one_line(&job.description));
+    }
+    for (at, label) in [(0, "read"), (1, "write"), (2, "trim")] {
+        if let Some(kind) = job.kinds[at].filter(|kind| kind.ops + kind.errors + kind.undone > 0) {
+            direction_text(text, job, kind, label, page);
+        }
+    }
+    shares_text(text, job);
+    if let Some(flushes) = job.kinds[3].filter(|kind| kind.ops > 0) {
+        text.push_str("  fsync/fdatasync/sync_file_range:\n");
+        duration_line(text, "sync", &flushes.clat);
+        if job.percentiles_of[0] {
+            percentiles_text(text, "sync", &flushes.clat, &job.percentiles);
+        }
+    }
+    let of_run = |ns: u64| ns as f64 * 100.0 / job.ran_ns.max(1) as f64;
+    let _ = writeln!(
+        text,
+        "  cpu          : usr={:3.2}%, sys={:3.2}%, ctx=0, majf=0, minf=0",
+        of_run(job.cpu.user_ns),
+        of_run(job.cpu.system_ns)
+    );
+    let levels = LEVELS.iter().zip(job.level_shares());
+    let levels: Vec<_> = levels.map(|(level, share)| format!("{level}={share:3.1}%")).collect();
+    let _ = writeln!(text, "  IO depths    : {}", levels.join(", "));
+    let count = |of: &dyn Fn(&Kind) -> u64| {
+        let counts: Vec<_> = job.kinds.iter().map(|kind| kind.map_or(0, of).to_string()).collect();
+        counts.join(",")
+    };
+    let _ = writeln!(text, "     issued rwts: total={} short=0,0,0,0 dropped=0,0,0,0", count(&|kind| kind.ops));
+    if job.kinds.iter().flatten().any(|kind| kind.errors + kind.undone > 0) {
+        let _ = writeln!(
+            text,
+            "     not done   : failed={} never issued={}",
+            count(&|kind| kind.errors),
+            count(&|kind| kind.undone)
+        );
+    }
+    let _ = writeln!(text, "     latency   : target=0, window=0, percentile=100.00%, depth={}", job.depth);
+}
+
+fn per_second(count: u64, ns: u64) -> u64 {
+    (u128::from(count) * 1_000_000_000 / u128::from(ns.max(1))) as u64
+}
+
+fn direction_text(text: &mut String, job: &JobPage<'_>, kind: &Kind, label: &str, page: &Page<'_>) {
+    let ran_ns = job.own_ns();
+    let bytes_per_sec = per_second(kind.bytes, ran_ns);
+    let binary = job.kb_base == 1024;
+    let _ = writeln!(
+        text,
+        "  {label}: IOPS={}, BW={} ({})({}/{}msec){}",
+        short(per_second(kind.ops, ran_ns), 4, false, ""),
+        short(bytes_per_sec, 4, binary, "B/s"),
+        short(bytes_per_sec, 4, !binary, "B/s"),
+        short(kind.bytes, 4, binary, "B"),
+        ran_ns / 1_000_000,
+        if label == "write" { "; 0 zone resets" } else { "" }
+    );
+    duration_line(text, "clat", &kind.clat);
+    duration_line(text, " lat", &kind.clat);
+    // Beside fio's: what came before it was handed over, of operations that were wanted at an instant.
+    if kind.wait.max() > 0 || kind.lag.max() > 0 {
+        duration_line(text, "wait", &kind.wait);
+        duration_line(text, " lag", &kind.lag);
+    }
+    for (name, is_shown) in ["clat", "lat"].into_iter().zip(job.percentiles_of) {
+        if is_shown && !kind.clat.is_empty() {
+            percentiles_text(text, name, &kind.clat, &job.percentiles);
+        }
+    }
+    if kind.bandwidth.count > 0 {
+        let of_group: u64 = of_group(page, job.group, label).iter().map(|(kind, ns)| per_second(kind.bytes, *ns)).sum();
+        let (bw, iops) = (&kind.bandwidth, &kind.iops);
+        let per = bw.mean() * 1024.0 * 100.0 / (of_group as f64).max(1.0);
+        let _ = writeln!(
+            text,
+            "   bw (  KiB/s): min={:>5.0}, max={:>5.0}, per={:3.2}%, avg={:5.2}, stdev={:5.2}, samples={}",
+            bw.min,
+            bw.max,
+            per.min(100.0),
+            bw.mean(),
+            bw.deviation(),
+            bw.count
+        );
+        let _ = writeln!(
+            text,
+            "   iops        : min={:>5.0}, max={:>5.0}, avg={:5.2}, stdev={:5.2}, samples={}",
+            iops.min,
+            iops.max,
+            iops.mean(),
+            iops.deviation(),
+            iops.count
+        );
+    }
+}
+
+fn duration_line(text: &mut String, name: &str, durations: &Durations) {
+    if durations.is_empty() {
+        return;
+    }
+    let (unit, ns) = scale(durations.min(), durations.max(), durations.stdev());
+    let number = |value: u64| short(value / ns, 6, false, "");
+    let _ = writeln!(
+        text,
+        "    {name} ({unit}): min={}, max={}, avg={:5.2}, stdev={:5.2}",
+        number(durations.min()),
+        number(durations.max()),
+        durations.mean() / ns as f64,
+        durations.stdev() / ns as f64
+    );
+}
+
+fn percentiles_text(text: &mut String, name: &str, durations: &Durations, percentiles: &[f64]) {
+    let values: Vec<_> = percentiles.iter().map(|at| durations.value_at_percentile(*at)).collect();
+    let (Some(min), Some(max)) = (values.iter().min(), values.iter().max()) else { return };
+    let (unit, ns) = scale(*min, *max, f64::MAX);
+    let width = (max / ns).to_string().len().max(5);
+    let _ = writeln!(text, "    {name} percentiles ({unit}):");
+    let each: Vec<_> =
+        percentiles.iter().zip(&values).map(|(at, value)| format!("{at:>5.2}th=[{:>width$}]", value / ns)).collect();
+    let lines: Vec<_> = each.chunks(4).map(|line| format!("     | {}", line.join(", "))).collect();
+    let _ = writeln!(text, "{}", lines.join(",\n"));
+}
+
+fn shares_text(text: &mut String, job: &JobPage<'_>) {
+    for (scale, shares) in job.latency_shares() {
+        let shown: Vec<_> = shares
+            .iter()
+            .filter(|(_, share)| *share > 0.0)
+            .map(|(bound, share)| format!("{bound}={:3.2}%", share.max(0.01)))
+            .collect();
+        for line in shown.chunks(5) {
+            let _ = writeln!(text, "  lat ({}sec)   : {}", &scale[..1], line.join(", "));
+        }
+    }
+}
+
+/// Those of a kind in a group, with how long each ran.
+fn of_group<'a>(page: &Page<'a>, group: usize, label: &str) -> Vec<(&'a Kind, u64)> {
+    let at = super::NAMES.iter().position(|name| *name == label).unwrap_or(0);
+    let jobs = page.jobs.iter().filter(|job| job.group == group);
+    jobs.filter_map(|job| Some((job.kinds[at].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
+}
+
+fn group_text(text: &mut String, group: usize, page: &Page<'_>) {
+    let _ = writeln!(text, "\nRun status group {group} (all jobs):");
+    for (at, label) in ["READ", "WRITE", "TRIM"].into_iter().enumerate().take(KINDS - 1) {
+        let kinds = of_group(page, group, super::NAMES[at]);
+        let Some(longest_ns) = kinds.iter().map(|(_, ns)| *ns).max() else { continue };
+        let shortest_ns = kinds.iter().map(|(_, ns)| *ns).min().unwrap_or(0);
+        let bytes: u64 = kinds.iter().map(|(kind, _)| kind.bytes).sum();
+        let each = || kinds.iter().map(|(kind, ns)| per_second(kind.bytes, *ns));
+        let (least, most) = (each().min().unwrap_or(0), each().max().unwrap_or(0));
+        let all = per_second(bytes, longest_ns);
+        let bw = |value: u64, binary| short(value, 4, binary, "B/s");
+        let _ = writeln!(
+            text,
+            "{label:>7}: bw={} ({}), {}-{} ({}-{}), io={} ({}), run={}-{}msec",
+            bw(all, true),
+            bw(all, false),
+            bw(least, true),
+            bw(most, true),
+            bw(least, false),
+            bw(most, false),
+            short(bytes, 4, true, "B"),
+            short(bytes, 4, false, "B"),
+            shortest_ns / 1_000_000,
+            longest_ns / 1_000_000
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! What a run of two seconds looks like.
+
+use super::*;
+use results::cell::{Cell, Interval, Layout, StreamInfo};
+use results::times::Times;
+use serde_json::Value;
+
+const MS: u64 = 1_000_000;
+
+/// Two seconds of reads: 1,000 of 4 KiB in each, of 120 us, in the second of 3 ms, after a wait of 1 ms.
+fn totals() -> Totals {
+    let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, act: None };
+    let layout = Layout { streams: vec![info], devices: vec!["d".into()], thresholds_ns: [MS].into() };
+    let mut totals = Totals::new(1, true);
+    for second in 0..2 {
+        let mut interval = Interval { end_ns: (second + 1) * 1_000 * MS, ..Interval::new(&layout) };
+        interval.cells = vec![Cell::new(None, layout.thresholds_ns.clone())];
+        let (wait_ns, service_ns) = [(0, 120_000), (MS, 3 * MS)][second as usize];
+        for _ in 0..1_000 {
+            interval.cells[0].record(&Times::new(0, wait_ns, wait_ns, wait_ns + service_ns), 0, 4_096);
+        }
+        interval.close();
+        totals.add(&interval, 1);
+    }
+    totals
+}
+
+fn page(totals: &Totals) -> Page<'_> {
+    let job = JobPage {
+        name: "a".into(),
+        group: 0,
+        jobs: 1,
+        description: String::new(),
+        options: vec![("bs".into(), "4k".into())],
+        depth: 8,
+        levels: [100, 0, 300, 0, 0, 0, 0],
+        kinds: [Some(&totals.kinds[0]), None, None, None],
+        percentiles_of: [true, false],
+        percentiles: vec![50.0, 99.0],
+        kb_base: 1024,
+        ran_ns: totals.ran_ns,
+        cpu: Cpu { user_ns: 200 * MS, system_ns: 500 * MS },
+    };
+    Page { jobs: vec![job], global: Vec::new(), disks: Vec::new(), unix_ms: 1_700_000_000_000, pid: 7 }
+}
+
+#[test]
+fn json_has_fios_names_and_what_was_recorded() {
+    let totals = totals();
+    let json: Value = serde_json::from_str(&json(&page(&totals), true)).unwrap();
+    let job = &json["jobs"][0];
+    let read = &job["read"];
+    assert_eq!(
+        (&read["total_ios"], &read["io_bytes"], &read["runtime"]),
+        (&2_000.into(), &8_192_000.into(), &2_000.into())
+    );
+    assert_eq!((&read["iops"], &read["bw_bytes"]), (&1_000.0.into(), &4_096_000.into()));
+    let near = |value: &Value, wanted: f64| {
+        let value = value.as_f64().unwrap();
+        assert!((value - wanted).abs() <= wanted * 0.01, "{value}, not {wanted}");
+    };
+    near(&read["clat_ns"]["percentile"]["50.000000"], 1.2e5);
+    near(&read["clat_ns"]["percentile"]["99.000000"], 3e6);
+    near(&read["clat_ns"]["mean"], 1.56e6);
+    near(&read["clat_ns"]["stddev"], 1.44e6);
+    near(&read["wait_ns"]["mean"], 5e5);
+    near(&read["iops_mean"], 1_000.0);
+    assert_eq!(read["clat_ns"]["bins"].as_object().unwrap().len(), 2);
+    assert_eq!((&job["latency_us"]["250"], &job["latency_ms"]["4"]), (&50.0.into(), &50.0.into()));
+    assert_eq!((&job["iodepth_level"]["1"], &job["iodepth_level"]["4"]), (&25.0.into(), &75.0.into()));
+    assert_eq!((&job["usr_cpu"], &job["sys_cpu"]), (&10.0.into(), &25.0.into()));
+    assert_eq!(job["write"]["total_ios"], 0);
+}
+
+#[test]
+fn the_normal_page_reads_like_fios() {
+    let totals = totals();
+    let text = normal(&page(&totals));
+    for line in [
+        "  read: IOPS=1000, BW=4000KiB/s (4096kB/s)(8000KiB/2000msec)",
+        "     | 50.00th=[  120], 99.00th=[ 3014]",
+        "   iops        : min= 1000, max= 1000, avg=1000.00, stdev= 0.00, samples=2",
+        "  lat (usec)   : 250=50.00%",
+        "  lat (msec)   : 4=50.00%",
+        "  cpu          : usr=10.00%, sys=25.00%, ctx=0, majf=0, minf=0",
+        "  IO depths    : 1=25.0%, 2=0.0%, 4=75.0%, 8=0.0%, 16=0.0%, 32=0.0%, >=64=0.0%",
+        "     issued rwts: total=2000,0,0,0 short=0,0,0,0 dropped=0,0,0,0",
+        "   READ: bw=4000KiB/s (4096kB/s), 4000KiB/s-4000KiB/s (4096kB/s-4096kB/s), io=8000KiB (8192kB), run=2000-2000msec",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn logs_have_a_line_for_each_time() {
+    let totals = totals();
+    let kinds = [Some(&totals.kinds[0])];
+    assert_eq!(logs(Log::Iops, &kinds, 1_000), "1000, 1000, 0, 0, 0\n2000, 1000, 0, 0, 0\n");
+    assert_eq!(logs(Log::Bandwidth, &kinds, 2_000), "2000, 4000, 0, 0, 0\n");
+    let latency = logs(Log::Latency, &kinds, 1_000);
+    let value = |line: &str| line.split(", ").nth(1).unwrap().parse::<f64>().unwrap();
+    let values: Vec<_> = latency.lines().map(value).collect();
+    assert!((values[0] - 1.2e5).abs() < 1.2e3 && (values[1] - 3e6).abs() < 3e4, "{latency}");
+}
+
+#[test]
+fn numbers_are_as_short_as_fios() {
+    for (value, binary, text) in [
+        (26_185, false, "26.2k"),
+        (2_782, false, "2782"),
+        (107_000_000, false, "107M"),
+        (107_000_000, true, "102Mi"),
+        (2_895_872, true, "2828Ki"),
+        (0, true, "0"),
+        (u64::MAX, true, "16.0Ei"),
+    ] {
+        assert_eq!(number::short(value, 4, binary, ""), text);
+    }
+}

@@ -1,0 +1,179 @@
+//! What was recorded of a run of fio's jobs, added up as it is reported: by job and kind of operation.
+
+use hdrhistogram::Histogram;
+use results::cell::{Interval, Layout};
+
+/// What is shorter is no sample of a second's bandwidth.
+const SAMPLE_NS_MIN: u64 = 500_000_000;
+
+/// A histogram of a whole run.
+pub type Durations = Histogram<u64>;
+
+/// Mean and spread of what one second was like after the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Samples {
+    /// How many.
+    pub count: u64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Samples {
+    fn add(&mut self, value: f64) {
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count += 1;
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    /// Their mean, 0 without any.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
+    }
+
+    /// Their standard deviation.
+    pub fn deviation(&self) -> f64 {
+        match self.count {
+            0 | 1 => 0.0,
+            count => ((self.squares - self.sum * self.mean()).max(0.0) / (count - 1) as f64).sqrt(),
+        }
+    }
+}
+
+/// A second as logs have it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Point {
+    /// Its end, milliseconds since the run began.
+    pub end_ms: u64,
+    /// Its length.
+    pub length_ms: u64,
+    /// Operations.
+    pub ops: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Sum of completion latencies, nanoseconds.
+    pub latency_ns: f64,
+}
+
+/// All of one kind of operation of what is reported as one.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// Completion latencies: from handing over until it is seen to be done.
+    pub clat: Durations,
+    /// Waits for a free place under the depth, of what has a rate.
+    pub wait: Durations,
+    /// How late this program was.
+    pub lag: Durations,
+    /// Operations that were done.
+    pub ops: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations that were wanted and never issued, or never came back.
+    pub undone: u64,
+    /// KiB/s.
+    pub bandwidth: Samples,
+    /// Operations a second.
+    pub iops: Samples,
+    /// Each second, if logs are wanted.
+    pub points: Vec<Point>,
+    /// Until when there were operations, nanoseconds.
+    pub end_ns: u64,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self {
+            clat: durations(),
+            wait: durations(),
+            lag: durations(),
+            ops: 0,
+            bytes: 0,
+            errors: 0,
+            undone: 0,
+            bandwidth: Samples::default(),
+            iops: Samples::default(),
+            points: Vec::new(),
+            end_ns: 0,
+        }
+    }
+}
+
+fn durations() -> Durations {
+    // As those of an interval, with counts that a day does not fill.
+    let like = results::cell::latencies();
+    Histogram::new_with_bounds(like.low(), like.high(), like.sigfig()).expect("bounds of another histogram")
+}
+
+/// What was recorded up to now of each stream.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    /// In the order of the streams.
+    pub kinds: Vec<Kind>,
+    /// How long it ran, nanoseconds.
+    pub ran_ns: u64,
+    keeps_points: bool,
+}
+
+impl Totals {
+    /// Of so many streams; `keeps_points`: each second is kept.
+    pub fn new(streams: usize, keeps_points: bool) -> Self {
+        Self { kinds: vec![Kind::default(); streams], ran_ns: 0, keeps_points }
+    }
+
+    /// Adds an interval of a run with `devices` devices.
+    pub fn add(&mut self, interval: &Interval, devices: usize) {
+        let length_ns = interval.end_ns.saturating_sub(self.ran_ns);
+        self.ran_ns = interval.end_ns;
+        for (kind, cells) in self.kinds.iter_mut().zip(interval.cells.chunks(devices.max(1))) {
+            let mut point =
+                Point { end_ms: interval.end_ns / 1_000_000, length_ms: length_ns / 1_000_000, ..Point::default() };
+            for cell in cells {
+                for (total, part) in
+                    [(&mut kind.clat, &cell.service), (&mut kind.wait, &cell.wait), (&mut kind.lag, &cell.lag)]
+                {
+                    add(total, part);
+                }
+                kind.errors += cell.errors;
+                kind.undone += cell.unissued;
+                point.ops += cell.ops;
+                point.bytes += cell.bytes;
+                point.latency_ns += cell.service.mean() * cell.service.len() as f64;
+            }
+            kind.ops += point.ops;
+            kind.bytes += point.bytes;
+            if point.ops > 0 {
+                kind.end_ns = interval.end_ns;
+            }
+            if length_ns >= SAMPLE_NS_MIN {
+                let seconds = length_ns as f64 / 1e9;
+                kind.bandwidth.add(point.bytes as f64 / 1024.0 / seconds);
+                kind.iops.add(point.ops as f64 / seconds);
+            }
+            if self.keeps_points {
+                kind.points.push(point);
+            }
+        }
+    }
+
+    /// Everything of an old run of `layout`, interval by interval.
+    pub fn of<'i>(layout: &Layout, intervals: impl IntoIterator<Item = &'i Interval>) -> Self {
+        let mut totals = Self::new(layout.streams.len(), false);
+        intervals.into_iter().for_each(|interval| totals.add(interval, layout.devices.len()));
+        totals
+    }
+}
+
+/// Adds counts of 32 bits to those of 64.
+fn add(total: &mut Durations, part: &results::cell::Latencies) {
+    for bucket in part.iter_recorded() {
+        // Within the same bounds: it cannot fail.
+        let _ = total.record_n(bucket.value_iterated_to(), bucket.count_at_value().into());
+    }
+}
