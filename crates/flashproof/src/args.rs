@@ -7,6 +7,7 @@ mod cluster;
 mod compare;
 mod config;
 mod doctor;
+mod fio;
 mod help;
 mod latency;
 mod loglatency;
@@ -31,6 +32,7 @@ pub use cluster::{AccessArgs, Auth, ClusterArgs, ClusterCommand, CollectArgs, Re
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::{DevicesArgs, DoctorArgs};
+pub use fio::{FioArgs, help as fio_help, job_options as fio_job_options};
 pub use latency::{ACT_USAGE, Format, LatencyArgs};
 pub use loglatency::{LogLatencyArgs, from as log_from};
 pub use prep::PrepArgs;
@@ -117,6 +119,8 @@ pub enum Task {
     Align(Box<AlignArgs>),
     /// `flashproof select`
     Select(Box<SelectArgs>),
+    /// `flashproof fio`, `fio`
+    Fio(FioArgs),
     /// `flashproof doctor`
     Doctor(DoctorArgs),
     /// `flashproof devices`
@@ -180,6 +184,9 @@ enum Command {
     Align(Box<AlignArgs>),
     /// Tell how many drives of each candidate a cluster's load needs, now and scaled, and what limits them
     Select(Box<SelectArgs>),
+    /// Run fio's jobs, from its command lines and job files, with a verdict
+    #[command(disable_help_flag = true)]
+    Fio(FioArgs),
     /// Show what about this host and its devices will spoil a result, and what to do about it
     Doctor(DoctorArgs),
     /// Show the block devices of this machine, what is on them, and whether they are safe to test
@@ -204,17 +211,19 @@ struct ActCli {
     args: TestArgs,
 }
 
-/// What the binary is when it is called by the name of one of ACT's programs, or of asloglatency.
+/// What the binary is when it is called by the name of one of ACT's programs, of asloglatency, or of fio.
 #[derive(Clone, Copy)]
 enum Alias {
     Test(Test),
     Prep,
     Latency,
     LogLatency,
+    Fio,
 }
 
 /// Those names.
-const ALIASES: [(&str, Alias); 6] = [
+const ALIASES: [(&str, Alias); 7] = [
+    ("fio", Alias::Fio),
     ("act_storage", Alias::Test(Test::Storage)),
     ("act_index", Alias::Test(Test::Index)),
     ("act_prep", Alias::Prep),
@@ -299,6 +308,7 @@ pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
     match ALIASES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name)) {
+        Some((_, Alias::Fio)) => Invocation { task: Task::Fio(fio::words(arguments)), manner: Manner::Own },
         Some((name, alias)) => Invocation { task: act_task(name, alias, arguments), manner: Manner::Act },
         None => Invocation { task: own_task(arguments), manner: Manner::Own },
     }
@@ -310,6 +320,7 @@ fn act_task(name: &'static str, alias: Alias, arguments: Vec<OsString>) -> Task 
         Alias::Prep => Task::Prep(prep::parse_as_act(arguments)),
         Alias::Latency => Task::Latency(latency::parse_as_act(arguments)),
         Alias::LogLatency => Task::LogLatency(loglatency::parse_as_asloglatency(arguments)),
+        Alias::Fio => Task::Fio(fio::words(arguments)),
     }
 }
 
@@ -358,6 +369,7 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Size(args) => Task::Size(args),
         Command::Align(args) => Task::Align(args),
         Command::Select(args) => Task::Select(args),
+        Command::Fio(args) => Task::Fio(args),
         Command::Doctor(args) => Task::Doctor(args),
         Command::Devices(args) => Task::Devices(args),
         Command::Cluster(args) => Task::Cluster(args),

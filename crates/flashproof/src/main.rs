@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Task::Compare(args) => commands::compare::run(&args),
         Task::Align(args) => commands::align::run(&args),
         Task::Select(args) => commands::select::run(&args),
+        Task::Fio(args) => commands::fio::run(&args),
         Task::Doctor(args) => commands::doctor::run(&args),
         Task::Devices(args) => commands::devices::run(&args),
         Task::Cluster(args) => commands::cluster::run(&args),

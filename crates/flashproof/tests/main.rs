@@ -16,6 +16,7 @@ mod damage;
 mod doctor;
 mod endings;
 mod failing_devices;
+mod fio;
 mod full_disk;
 mod guard;
 mod guest;

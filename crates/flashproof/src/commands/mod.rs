@@ -8,6 +8,7 @@ pub mod compare;
 pub mod config;
 pub mod devices;
 pub mod doctor;
+pub mod fio;
 pub mod latency;
 pub mod loglatency;
 pub mod prep;

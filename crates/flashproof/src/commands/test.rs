@@ -137,7 +137,7 @@ fn is_shown_beside_log() -> bool {
 }
 
 /// Where a run is recorded.
-enum Place {
+pub(super) enum Place {
     /// In a run directory that stays.
     Kept(PathBuf),
     /// ACT's programs leave nothing but their log: the record is for the verdict, and goes with it.
@@ -145,7 +145,7 @@ enum Place {
 }
 
 impl Place {
-    fn of(what: &str, out: Option<&Path>, manner: Manner) -> Result<Self, Failure> {
+    pub(super) fn of(what: &str, out: Option<&Path>, manner: Manner) -> Result<Self, Failure> {
         match (out, manner) {
             (Some(out), _) => Ok(Self::Kept(out.to_owned())),
             (None, Manner::Own) => Ok(Self::Kept(default_dir(what))),
@@ -175,7 +175,7 @@ impl Place {
         )))
     }
 
-    fn dir(&self) -> &Path {
+    pub(super) fn dir(&self) -> &Path {
         match self {
             Self::Kept(dir) => dir,
             Self::Passing(dir) => dir.path(),

@@ -1,0 +1,112 @@
+//! What the jobs work on: which names are files, how large these have to be, and which have to be made before they can be read.
+
+use crate::failure::Failure;
+use engine::DeviceName;
+use load::workload::fio::{FioLoad, Given, Section, Surroundings, jobs, runs};
+use results::units::quoted;
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+
+/// What is at a path.
+enum There {
+    /// A block device, or what others will refuse.
+    Device,
+    /// A file of so many bytes.
+    File(u64),
+    Nothing,
+}
+
+fn look(name: &str) -> There {
+    match fs::metadata(name) {
+        Ok(metadata) if metadata.is_file() => There::File(metadata.len()),
+        Ok(metadata) if metadata.file_type().is_block_device() => There::Device,
+        Ok(_) => There::Device,
+        // A name under /dev that is not there is a device mistyped.
+        Err(_) if name.starts_with("/dev/") && !name.starts_with("/dev/shm/") => There::Device,
+        Err(_) => There::Nothing,
+    }
+}
+
+/// A file that has to be written before it can be read.
+pub struct Layout {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What writes it.
+    pub load: FioLoad,
+}
+
+/// Settles the size of the files of `load`, and tells which have to be written first. `made` are the sizes of files that the
+/// runs before will have made, and then those of this one too.
+///
+/// Errors: a file that is not there and of no known size; files and devices in one run.
+pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
+    let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
+    let writes = load::workload::Workload::writes(load);
+    for name in load.devices.iter().filter(|name| name.drive().is_none()) {
+        let wanted = load.wanted_file_bytes(name);
+        let there = made.get(name.as_str()).map_or_else(|| look(name.as_str()), |len| There::File(*len));
+        let (size, is_short) = match (there, wanted) {
+            (There::Device, _) => {
+                device.get_or_insert_with(|| name.clone());
+                continue;
+            }
+            (There::File(len), wanted) => (wanted.unwrap_or(len).max(len), wanted.is_some_and(|wanted| len < wanted)),
+            (There::Nothing, Some(wanted)) => (wanted, true),
+            (There::Nothing, None) => {
+                return Err(Failure::usage(format!(
+                    "cannot make the file {name} - no job says how large it is to be - give size=4g or the like, or check the name"
+                )));
+            }
+        };
+        sizes.push(size);
+        made.insert(name.to_string(), size);
+        if is_short && !writes {
+            layouts.push(layout(name, size)?);
+        }
+    }
+    match (device, sizes.into_iter().max()) {
+        (Some(device), Some(_)) if writes => {
+            return Err(Failure::usage(format!(
+                "cannot write to files and to {device} at once - run them apart (stonewall)"
+            )));
+        }
+        (None, size) if writes => load.file_size_bytes = size,
+        _ => {}
+    }
+    Ok(layouts)
+}
+
+/// What writes `bytes` to the file `name`.
+fn layout(name: &DeviceName, bytes: u64) -> Result<Layout, Failure> {
+    // The largest operations of which it is whole ones.
+    let block = 1_u64 << bytes.trailing_zeros().min(20);
+    let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: "layout".into() };
+    let options = vec![
+        given("filename", name.as_str().replace(':', "\\:")),
+        given("rw", "write".into()),
+        given("bs", block.to_string()),
+        given("size", bytes.to_string()),
+        given("iodepth", "8".into()),
+        given("direct", u8::from(block >= 4096).to_string()),
+    ];
+    let section = Section { name: "layout".into(), options };
+    let mut nothing = |_: &str| Err("nothing is included".to_owned());
+    let around = Surroundings {
+        read: &mut nothing,
+        variable: &|_| None,
+        cpus: 1,
+        page_bytes: 4096,
+        memory_mbytes: 0,
+        readonly: false,
+    };
+    let made = jobs(&[section], &around, &mut Vec::new()).and_then(runs);
+    let mut load = made
+        .ok()
+        .and_then(|mut runs| runs.pop())
+        .ok_or_else(|| Failure::usage(format!("cannot make a file called {}", quoted(name.as_str()))))?;
+    load.file_size_bytes = Some(bytes);
+    Ok(Layout { name: name.to_string(), bytes, load })
+}

@@ -1,0 +1,394 @@
+//! `flashproof fio`: fio's jobs from their text to fio's report, recorded and judged as any other load.
+//!
+//! Groups that a stonewall parts are runs one after the other, each with a run directory and a verdict; the report
+//! is one of all of them. Linked as fio, the report is all that is printed.
+
+mod files;
+mod program;
+mod ran;
+
+use crate::args::{FioArgs, fio_help, fio_job_options};
+use crate::commands::Manner;
+use crate::commands::test::Place;
+use crate::console;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::output_file::write_file;
+use crate::recording::Unwatched;
+use crate::runner::{Ended, Named, RunRequest, SeriesContext, run as run_request, tool};
+use crate::signals::Switch;
+use load::workload::fio::{
+    BYTES_MAX, FioLoad, Problem, Section, Surroundings, command_line, job_file, jobs, runs as runs_of,
+};
+use program::{Format, Program};
+use ran::{Counting, Disks, Ran, page};
+use report::fio::{FIO_VERSION, Log, begin, json, logs, normal};
+use results::files::{self as input, Links};
+use results::judge::Outcome;
+use results::units::{self, quoted};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs what the words say.
+pub fn run(args: &FioArgs) -> Result<ExitCode, Failure> {
+    let line = command_line(&args.words).map_err(several)?;
+    tell(&line.warnings);
+    let program = Program::of(&line.program)?;
+    if program.quiet {
+        console::be_quiet();
+    }
+    match () {
+        () if program.help => return done(fio_help()),
+        () if program.version && args.called_fio => return done(&format!("{FIO_VERSION}\n")),
+        () if program.version => return done(&format!("{}\n", tool())),
+        () if program.cmdhelp => return done(&fio_job_options()),
+        () => {}
+    }
+    let (sections, text) = sections(line.sections, &line.files, &program, &args.words)?;
+    let mut warnings = Vec::new();
+    let jobs = jobs(&sections, &surroundings(&mut |_| Err(String::new()), program.readonly), &mut warnings)
+        .map_err(several)?;
+    tell(&warnings);
+    let mut loads = runs_of(jobs).map_err(several)?;
+    let lines = begin_lines(&loads);
+    if program.parse_only || program.dry_run {
+        return if program.dry_run {
+            done(&(lines.join("\n") + "\n" + &describe(&loads)))
+        } else {
+            Ok(ExitCode::SUCCESS)
+        };
+    }
+    console::note(describe(&loads).trim_end());
+    let mut made = HashMap::new();
+    let layouts: Vec<_> = loads.iter_mut().map(|load| files::settle(load, &mut made)).collect::<Result<_, _>>()?;
+    check_outputs(&program)?;
+    let manner = if args.called_fio { Manner::Act } else { Manner::Own };
+    let place = Place::of("fio", program.out.as_deref(), manner)?;
+    let switch = Switch::install("the run directory has no verdict and says so", Manner::Own)?;
+    let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
+        section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_else(|| "1".into())))
+    });
+    let global: Vec<_> = global.collect();
+    if program.formats.contains(&Format::Normal) {
+        let threads = loads.iter().map(|load| load.threads.len()).sum();
+        write_report(&program, &begin(&lines, threads))?;
+    }
+    let disks = Disks::of(&loads);
+    let session =
+        Session { args, program: &program, place: &place, switch: &switch, text: &text, several: loads.len() > 1 };
+    let mut runs: Vec<Ran> = Vec::new();
+    let mut worst = Outcome::Pass;
+    for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
+        session.lay_out(layouts)?;
+        runs.push(Ran::new(load));
+        let mut show = |runs: &[Ran]| {
+            let text = report(&program, runs, &global, &disks);
+            write_report(&program, &text).map_err(|failure| failure.message)
+        };
+        let outcome = session.run(number, &mut runs, &mut show)?;
+        worst = worse(worst, outcome);
+        if switch.was_asked().is_some() {
+            break;
+        }
+    }
+    write_report(&program, &report(&program, &runs, &global, &disks))?;
+    write_logs(&runs)?;
+    if !args.called_fio {
+        console::note(&format!("{place}"));
+    }
+    drop(place);
+    let failed = runs.iter().flat_map(|ran| &ran.totals.kinds).any(|kind| kind.errors > 0);
+    Ok(match args.called_fio {
+        true => ExitCode::from(u8::from(failed)),
+        false => ExitCode::from(worst.exit_code()),
+    })
+}
+
+fn done(text: &str) -> Result<ExitCode, Failure> {
+    console::result(text).map(|()| ExitCode::SUCCESS)
+}
+
+/// One line for each, but not hundreds.
+fn several(problems: Vec<Problem>) -> Failure {
+    const TOLD_MAX: usize = 20;
+    let mut lines: Vec<_> = problems.iter().take(TOLD_MAX).map(ToString::to_string).collect();
+    if problems.len() > TOLD_MAX {
+        lines.push(format!("and {} more", problems.len() - TOLD_MAX));
+    }
+    lines.push("nothing was run".into());
+    Failure::usage(lines.join("\n"))
+}
+
+fn tell(warnings: &[Problem]) {
+    warnings.iter().for_each(|warning| console::warning(&warning.to_string()));
+}
+
+fn worse(one: Outcome, other: Outcome) -> Outcome {
+    let rank = |outcome| [Outcome::Pass, Outcome::Invalid, Outcome::Fail].iter().position(|known| *known == outcome);
+    if rank(other) > rank(one) { other } else { one }
+}
+
+fn surroundings<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>, readonly: bool) -> Surroundings<'a> {
+    let memory = sys::memory::available_bytes().unwrap_or(0);
+    Surroundings {
+        read,
+        variable: &|name| std::env::var(name).ok(),
+        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+        page_bytes: sys::usage::page_bytes(),
+        memory_mbytes: memory >> 20,
+        readonly,
+    }
+}
+
+fn read_text(path: &str) -> Result<String, String> {
+    let bytes = input::read(Path::new(path), Links::Followed, BYTES_MAX as u64).map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
+}
+
+/// All sections, those of the command line first, and the text of all of them.
+fn sections(
+    mut sections: Vec<Section>,
+    files: &[String],
+    program: &Program,
+    words: &[String],
+) -> Result<(Vec<Section>, String), Failure> {
+    let mut text = if words.is_empty() { String::new() } else { format!("; {}\n", words.join(" ")) };
+    for file in files {
+        let content = read_text(file)
+            .map_err(|why| Failure::usage(format!("cannot read the job file {} - {why}", quoted(file))))?;
+        let mut warnings = Vec::new();
+        let mut read = |name: &str| read_text(name);
+        let mut of_file =
+            job_file(file, &content, &mut surroundings(&mut read, program.readonly), &mut warnings).map_err(several)?;
+        tell(&warnings);
+        // Files wait for each other.
+        let has_jobs = sections.iter().any(|section| !section.is_global());
+        if let Some(first) = of_file.iter_mut().find(|section| !section.is_global()).filter(|_| has_jobs) {
+            let stonewall = load::workload::fio::Given { name: "stonewall".into(), value: None, at: file.clone() };
+            first.options.push(stonewall);
+        }
+        sections.append(&mut of_file);
+        let _ = writeln!(text, "; {file}\n{content}");
+    }
+    if !program.sections.is_empty() {
+        let wanted = |section: &Section| section.is_global() || program.sections.contains(&section.name);
+        if let Some(missing) =
+            program.sections.iter().find(|name| !sections.iter().any(|section| section.name == **name))
+        {
+            return Err(Failure::usage(format!("there is no section called {} - check --section", quoted(missing))));
+        }
+        sections.retain(wanted);
+    }
+    Ok((sections, text))
+}
+
+/// What fio says of each job before it begins.
+fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for load in loads {
+        for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
+            let job = &thread.job;
+            let size = |direction: usize| {
+                let sizes = &job.sizes[direction];
+                format!("{}B-{}B", sizes.min_bytes(), sizes.max_bytes())
+            };
+            let rw = match (job.random, job.does) {
+                (false, [true, true, _]) => "rw",
+                (true, [true, true, _]) => "randrw",
+                (random, [true, ..]) => {
+                    if random {
+                        "randread"
+                    } else {
+                        "read"
+                    }
+                }
+                (random, [_, true, _]) => {
+                    if random {
+                        "randwrite"
+                    } else {
+                        "write"
+                    }
+                }
+                (random, _) => {
+                    if random {
+                        "randtrim"
+                    } else {
+                        "trim"
+                    }
+                }
+            };
+            lines.push(format!(
+                "{}: (g={}): rw={rw}, bs=(R) {}, (W) {}, (T) {}, ioengine=io_uring, iodepth={}",
+                units::in_one_line(&job.name),
+                load.entries[thread.entry].group,
+                size(0),
+                size(1),
+                size(2),
+                job.slots()
+            ));
+            if job.numjobs > 1 {
+                lines.push("...".into());
+            }
+        }
+    }
+    lines
+}
+
+/// What is run, and how it is bounded.
+fn describe(loads: &[FioLoad]) -> String {
+    let mut text = String::new();
+    for (number, load) in loads.iter().enumerate() {
+        let devices: Vec<_> = load.devices.iter().map(ToString::to_string).collect();
+        let job = &load.threads[0].job;
+        let until = match (job.runtime_ns, job.time_based) {
+            (None, _) => "until they are done".to_owned(),
+            (Some(ns), true) => format!("for {} s", ns / 1_000_000_000),
+            (Some(ns), false) => format!("until they are done, at most {} s", ns / 1_000_000_000),
+        };
+        let cached = if job.direct { "" } else { ", through the page cache (direct=0)" };
+        let loops = match load.jobs().filter(|job| job.has_rates()).count() {
+            0 => "closed loop: stalls hide what they keep from being issued",
+            open if open == load.jobs().count() => "open loop: what a stall keeps from being issued waits",
+            _ => "open loop where there is a rate, closed elsewhere",
+        };
+        let _ = writeln!(
+            text,
+            "run {}: {} on {} {until}{cached} - {loops}",
+            number + 1,
+            units::count(load.threads.len() as u64, "job"),
+            units::in_one_line(&devices.join(", "))
+        );
+    }
+    text
+}
+
+/// Whether what is reported can be written.
+fn check_outputs(program: &Program) -> Result<(), Failure> {
+    program.output.as_deref().map_or(Ok(()), |path| write_file("report", path, None, true))
+}
+
+fn report(program: &Program, runs: &[Ran], global: &[(String, String)], disks: &Disks) -> String {
+    let ran_ns = runs.iter().map(|ran| ran.totals.ran_ns).sum();
+    let page = page(runs, global, disks.since(ran_ns));
+    let form = |format: &Format| match format {
+        Format::Normal => normal(&page),
+        Format::Json => json(&page, false),
+        Format::JsonPlus => json(&page, true),
+    };
+    program.formats.iter().map(form).collect()
+}
+
+/// On standard output, or in its file, whose last word is all of it.
+fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
+    match &program.output {
+        None => console::result(text),
+        Some(path) => write_file("report", path, Some(text), true),
+    }
+}
+
+/// Writes the logs that the jobs ask for.
+fn write_logs(runs: &[Ran]) -> Result<(), Failure> {
+    for ran in runs {
+        for (number, entry) in ran.load.entries.iter().enumerate() {
+            let job = &entry.job;
+            for (log, prefix) in [Log::Bandwidth, Log::Latency, Log::Iops].into_iter().zip(&job.logs) {
+                let Some(prefix) = prefix else { continue };
+                let prefix = if prefix.is_empty() { &job.name } else { prefix };
+                let text = logs(log, &ran.kinds(number), job.log_avg_msec);
+                for ending in log.endings() {
+                    let path = match job.per_job_logs {
+                        true => format!("{prefix}_{ending}.{}.log", ran.load.threads[entry.threads[0]].number),
+                        false => format!("{prefix}_{ending}.log"),
+                    };
+                    write_file("log", Path::new(&path), Some(&text), true)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What all runs of a call have in common.
+struct Session<'a> {
+    args: &'a FioArgs,
+    program: &'a Program,
+    place: &'a Place,
+    switch: &'a Switch,
+    text: &'a str,
+    several: bool,
+}
+
+impl Session<'_> {
+    fn request(&self, load: FioLoad, dir: std::path::PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
+        let program = self.program;
+        RunRequest {
+            workloads: Named::alone(load, text),
+            dir,
+            consents: Consents { erase: &program.erase, others: &[], shared: program.shared },
+            opened: None,
+            sla: program.sla.clone(),
+            slice_sec: program.slice_sec.into(),
+            round_sec: None,
+            max_errors: program.max_errors,
+            part: SeriesContext::default(),
+            quiet,
+            act_log: false,
+            trace: program.trace && !quiet,
+        }
+    }
+
+    /// Writes the files that are to be read and are not there.
+    fn lay_out(&self, layouts: Vec<files::Layout>) -> Result<(), Failure> {
+        for files::Layout { name, bytes, load } in layouts {
+            console::notice(&format!("laying out the file {name}: {bytes} bytes"));
+            let place = Place::of("fio-layout", None, Manner::Act)?;
+            let request = self.request(load, place.dir().to_owned(), String::new(), true);
+            match run_request(request, self.switch, &mut Unwatched)? {
+                Ended::Recorded(verdict) if verdict.outcome == Outcome::Pass => {}
+                Ended::Recorded(verdict) => {
+                    return Err(Failure::environment(format!(
+                        "cannot lay out the file {name} - {}",
+                        verdict.reasons.join("; ")
+                    )));
+                }
+                Ended::Unrecorded { failure, .. } => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the last of `runs`, the one of this number.
+    fn run(
+        &self,
+        number: usize,
+        runs: &mut Vec<Ran>,
+        show: &mut dyn FnMut(&[Ran]) -> Result<(), String>,
+    ) -> Result<Outcome, Failure> {
+        let dir = match self.several {
+            true => self.place.dir().join(format!("run-{}", number + 1)),
+            false => self.place.dir().to_owned(),
+        };
+        let Some(ran) = runs.last() else { return Ok(Outcome::Pass) };
+        let quiet = self.program.quiet || self.args.called_fio;
+        let request = self.request(ran.load.clone(), dir.clone(), self.text.to_owned(), quiet);
+        let status_sec = self.program.status_sec;
+        let verdict = match run_request(request, self.switch, &mut Counting { runs, status_sec, show, failed: None })? {
+            Ended::Recorded(verdict) => verdict,
+            Ended::Unrecorded { verdict, failure } => {
+                console::notice(&verdict.to_string());
+                return Err(failure);
+            }
+        };
+        if !self.args.called_fio {
+            let text = verdict.to_string();
+            // Up to its first empty line: the verdict and what decided it.
+            let head = text.split("\n\n").next().unwrap_or_default();
+            console::notice(if self.program.quiet { head } else { text.trim_end() });
+        } else if verdict.outcome != Outcome::Pass {
+            verdict.reasons.iter().for_each(|reason| console::warning(reason));
+        }
+        Ok(verdict.outcome)
+    }
+}

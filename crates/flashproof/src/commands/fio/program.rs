@@ -1,0 +1,114 @@
+//! What the program is told beside its jobs.
+
+use crate::args::seconds;
+use crate::failure::Failure;
+use load::workload::fio::{SECONDS, parse_number};
+use results::judge::Sla;
+use results::units::quoted;
+use std::path::PathBuf;
+
+/// Without `--sla` no latency is too long, but that of an hour.
+const NO_LIMITS: &str = "100%>3600s";
+
+/// A form of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Normal,
+    Json,
+    JsonPlus,
+}
+
+/// Options of the program.
+#[derive(Debug)]
+pub struct Program {
+    pub help: bool,
+    pub version: bool,
+    pub cmdhelp: bool,
+    pub output: Option<PathBuf>,
+    pub formats: Vec<Format>,
+    pub status_sec: Option<u64>,
+    pub sections: Vec<String>,
+    pub parse_only: bool,
+    pub dry_run: bool,
+    pub readonly: bool,
+    pub out: Option<PathBuf>,
+    pub erase: Vec<String>,
+    pub shared: bool,
+    pub sla: Sla,
+    pub slice_sec: u32,
+    pub max_errors: u64,
+    pub trace: bool,
+    pub quiet: bool,
+}
+
+impl Program {
+    /// Reads them. Errors: a value that is none.
+    pub fn of(given: &[(String, Option<String>)]) -> Result<Self, Failure> {
+        let mut program = Self {
+            help: false,
+            version: false,
+            cmdhelp: false,
+            output: None,
+            formats: vec![Format::Normal],
+            status_sec: None,
+            sections: Vec::new(),
+            parse_only: false,
+            dry_run: false,
+            readonly: false,
+            out: None,
+            erase: Vec::new(),
+            shared: false,
+            sla: Sla::wanted(NO_LIMITS).map_err(Failure::usage)?,
+            slice_sec: 3_600,
+            max_errors: 1_000,
+            trace: true,
+            quiet: false,
+        };
+        for (name, value) in given {
+            program.take(name, value.as_deref().unwrap_or_default()).map_err(|why| {
+                Failure::usage(format!("cannot read --{name}={} - {why}", quoted(value.as_deref().unwrap_or_default())))
+            })?;
+        }
+        Ok(program)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "help" => self.help = true,
+            "version" => self.version = true,
+            "cmdhelp" => self.cmdhelp = true,
+            "output" => self.output = Some(value.into()),
+            "output-format" => self.formats = value.split(',').map(format).collect::<Result<_, _>>()?,
+            "status-interval" => match parse_number(value, SECONDS)? / 1_000_000_000 {
+                0 => return Err("it is at least 1 s".into()),
+                seconds => self.status_sec = Some(seconds),
+            },
+            "section" => self.sections.push(value.into()),
+            "parse-only" => self.parse_only = true,
+            "dry-run" => self.dry_run = true,
+            "readonly" => self.readonly = true,
+            "out" => self.out = Some(value.into()),
+            "erase" => self.erase.push(value.into()),
+            "shared" => self.shared = true,
+            "sla" => self.sla = Sla::wanted(value).map_err(|error| error.to_string())?,
+            "slice" => self.slice_sec = seconds(value)?,
+            "max-errors" => {
+                self.max_errors = value.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))?;
+            }
+            "no-trace" => self.trace = false,
+            "quiet" => self.quiet = true,
+            // How fio itself counts and shows: eta, eta-newline, alloc-size, max-jobs, warnings-fatal.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn format(word: &str) -> Result<Format, String> {
+    match word {
+        "normal" => Ok(Format::Normal),
+        "json" => Ok(Format::Json),
+        "json+" => Ok(Format::JsonPlus),
+        _ => Err("it is one of normal, json, json+ (there is no terse)".into()),
+    }
+}
