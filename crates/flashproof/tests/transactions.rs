@@ -24,7 +24,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
         assert!(row["average_queue"].as_f64().unwrap() > 1.0, "{row}");
     }
     for (phase, stream) in [("insert", "writes"), ("measure", "reads")] {
-        let report = bench.flashproof(&["report", &format!("{OUT}/1k/{phase}"), "--json", "-"]).expect(0);
+        let report = bench.flashproof(&["report", &format!("{OUT}/1k/{phase}"), "--json"]).expect(0);
         assert!(report.stdout.contains(stream), "{}", report.stdout);
     }
 }
@@ -33,7 +33,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
 fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
     let bench = Bench::new();
     let run = ["transactions", "--rows", "1k", "--size", "64MiB", "-k", "5000", "--threads", "1", "--duration", "1"];
-    let more = ["--warm-up", "0", "-z", "8", "-g", "200", "--sla", "99%>10s", "--verify", "--out", OUT];
+    let more = ["-z", "8", "-g", "200", "--sla", "99%>10s", "--verify", "--out", OUT];
     let ended = bench.flashproof(&[&run[..], &more].concat()).expect(0);
     assert!(ended.stdout.contains("the rate that was asked for"), "{}", ended.stdout);
     assert!(!bench.path(OUT).join("store").exists(), "the file was ours alone");

@@ -228,11 +228,7 @@ impl Table<'_> {
         let opened = Opened { devices, engine };
         let name = page::size_name(record_bytes);
         let measured = |sec: u32, name| Phase { name, mix: args.workload, rate: args.rate, duration_sec: sec.into() };
-        let mut phases = vec![INSERT];
-        if args.warm_up > 0 {
-            phases.push(measured(args.warm_up, "warm-up"));
-        }
-        phases.push(measured(args.duration.max(1), "measure"));
+        let phases = [INSERT, measured(args.warm_up, "warm-up"), measured(args.duration, "measure")];
         let mut inserted_per_sec = 0.0;
         let mut last = None;
         for phase in &phases {
