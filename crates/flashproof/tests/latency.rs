@@ -447,7 +447,8 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     let words = |begins: &str| {
         lines.iter().find(|line| line.starts_with(begins)).unwrap().split_whitespace().collect::<Vec<_>>()
     };
-    assert_eq!(words("milliseconds"), ["milliseconds", "p50", "p90", "p99", "p99.9", "p99.99", "max"]);
+    let columns = ["milliseconds", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "std", "dev"];
+    assert_eq!(words("milliseconds"), columns);
     assert_eq!(words("stream"), ["stream", "offered/s", "achieved/s", "errors", "not", "done"]);
     assert_eq!(words("reads ")[..2], ["reads", "service"]);
     // A run of 20 s has one slice of 20 s; one that was killed after 12 s has one of 12 s; a log alone keeps to ACT's hour.

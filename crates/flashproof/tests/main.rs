@@ -32,6 +32,7 @@ mod replay;
 mod select;
 mod serve;
 mod serve_clients;
+mod serve_kills;
 mod simulated;
 mod simulated_ftl;
 mod size;

@@ -1,6 +1,6 @@
 //! The server as a user sees it: its devices, its configuration, its end. What clients see is tested beside it.
 
-use crate::support::{Bench, Running};
+use crate::support::{Bench, serve};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -17,28 +17,6 @@ fn config(more: &str) -> String {
 }
 
 const SMALL: &str = "write-block-size 32K\n commit-to-device true";
-
-/// A server that listens, and its port. `None`: there is no io_uring here.
-fn serve(bench: &Bench, more: &str) -> Option<(Running, u16)> {
-    bench.write("serve.conf", config(more));
-    let mut running = Running::start(bench.prepare(&["serve", "serve.conf"]));
-    running.wait_until("it listens", || true);
-    let begin = std::time::Instant::now();
-    loop {
-        let said = running.said();
-        if let Some((_, rest)) = said.split_once("listening on 127.0.0.1:") {
-            let port = rest.split(';').next().and_then(|port| port.parse().ok());
-            if let Some(port) = port {
-                return Some((running, port));
-            }
-        }
-        if said.contains("cannot make a ring") {
-            return crate::support::skip(&said);
-        }
-        assert!(begin.elapsed() < Duration::from_secs(30), "{said}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// Result and value of a write of `value`, or of a read.
 fn ask(port: u16, key: u64, value: Option<&[u8]>) -> (u8, Vec<u8>) {
@@ -68,7 +46,7 @@ fn ask(port: u16, key: u64, value: Option<&[u8]>) -> (u8, Vec<u8>) {
 #[test]
 fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
     let bench = Bench::new();
-    let Some((running, port)) = serve(&bench, SMALL) else { return };
+    let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
     for key in 0..100 {
         assert_eq!(ask(port, key, Some(&[key as u8; 300])).0, 0);
     }
@@ -76,14 +54,14 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
     let ended = running.end().expect(0);
     assert!(ended.stderr.contains("finished clean shutdown"), "{}", ended.stderr);
 
-    let Some((running, port)) = serve(&bench, SMALL) else { return };
+    let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
     assert!(running.said().contains("service ready: 100 records"), "{}", running.said());
     assert_eq!(ask(port, 99, None), (0, vec![99; 300]));
     assert_eq!(ask(port, 100, Some(b"committed")).0, 0);
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
 
-    let Some((running, port)) = serve(&bench, SMALL) else { return };
+    let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
     assert_eq!((ask(port, 100, None), ask(port, 0, None)), ((0, b"committed".to_vec()), (0, vec![0; 300])));
     running.signal("INT");
     running.end().expect(0);

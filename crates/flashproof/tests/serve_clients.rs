@@ -1,6 +1,6 @@
 //! Aerospike's own client on `flashproof serve`, and what reads a real server's log on the log of ours.
 
-use crate::support::{Bench, FLASHPROOF, Running, skip};
+use crate::support::{Bench, FLASHPROOF, serve, skip};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,26 +12,6 @@ const CONFIG: &str = "service {\n service-threads 2\n ticker-interval 1\n micros
                       network {\n service {\n address 127.0.0.1\n port 0\n }\n}\n\
                       namespace test {\n nsup-period 1\n storage-engine device {\n file records\n filesize 64M\n \
                       enable-benchmarks-storage true\n }\n}\n";
-
-/// A server that listens, and its port. `None`: there is no io_uring here.
-fn serve(bench: &Bench) -> Option<(Running, String)> {
-    bench.write("serve.conf", CONFIG);
-    let running = Running::start(bench.prepare(&["serve", "serve.conf"]));
-    let begin = Instant::now();
-    loop {
-        let said = running.said();
-        if let Some((_, rest)) = said.split_once("listening on 127.0.0.1:")
-            && let Some((port, _)) = rest.split_once(';')
-        {
-            return Some((running, port.to_owned()));
-        }
-        if said.contains("cannot make a ring") {
-            return skip(&said);
-        }
-        assert!(begin.elapsed() < Duration::from_secs(60), "{said}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// Where scripts/client-setup put Aerospike's client.
 fn client() -> Option<PathBuf> {
@@ -48,10 +28,10 @@ fn client() -> Option<PathBuf> {
 fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did() {
     let Some(client) = client() else { return };
     let bench = Bench::new();
-    let Some((running, port)) = serve(&bench) else { return };
+    let Some((running, port)) = serve(&bench, CONFIG) else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/aerospike_client.py");
     let output = Command::new("python3")
-        .args(["-W", "ignore", script.to_str().unwrap(), "127.0.0.1", &port])
+        .args(["-W", "ignore", script.to_str().unwrap(), "127.0.0.1", &port.to_string()])
         .env("PYTHONPATH", client)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()

@@ -9,9 +9,11 @@
 pub mod info_server;
 mod loop_device;
 mod process;
+mod server;
 
 pub use loop_device::LoopDevice;
 pub use process::{Ended, Running};
+pub use server::serve;
 
 use results::run_dir::{self, Run};
 use serde_json::Value;

@@ -75,7 +75,7 @@ fn verdict(judge: &Judge, end: &End) -> Verdict {
     let plan = &judge.plan;
     let ran_sec = judge.ran_ns as f64 / 1e9;
     // A load can be done before its time.
-    let full_sec = plan.duration_sec.min(judge.ran_ns / 1_000_000_000);
+    let full_sec = plan.duration_sec.min(ran_sec.round() as u64);
     debug_assert!(!too_slow || outcome != Outcome::Pass);
     // A closed loop hides stalls, so however long, it certifies nothing.
     let closed = closed_and_judged(judge).next().is_some();

@@ -30,6 +30,9 @@ const LINES_MAX: usize = 10_000;
 /// Time between two looks at what is due for the log.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// For how long a port may still be a dying server's.
+const SETTLE: Duration = Duration::from_secs(2);
+
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let (config, text) = read(args)?;
@@ -151,10 +154,24 @@ fn check_files(config: &Config) {
     }
 }
 
+/// Listens at `at`, also where a server that was killed just now still does: its ring holds the port until the kernel has
+/// taken it down.
+fn bind_settled(at: SocketAddr) -> std::io::Result<TcpListener> {
+    let begin = Instant::now();
+    loop {
+        match TcpListener::bind(at) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && begin.elapsed() < SETTLE => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            bound => return bound,
+        }
+    }
+}
+
 fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
     let bind = |address: &_| {
         let at = SocketAddr::from((*address, config.listen.port));
-        TcpListener::bind(at).map_err(|error| {
+        bind_settled(at).map_err(|error| {
             let advice = match error.kind() {
                 std::io::ErrorKind::AddrInUse => {
                     "another program has the port (ss -ltnp); end it, or give another port"

@@ -52,7 +52,7 @@ fn network(facts: &Facts) -> String {
     pairs.0
 }
 
-fn namespace(facts: &Facts, index: usize) -> String {
+pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     let config = &facts.config.namespaces[index];
     let settings = &config.settings;
     let mut pairs = Pairs::new();

@@ -1,6 +1,6 @@
 //! What is counted, by the real server's names.
 
-use super::{Facts, Pairs, cluster};
+use super::{Facts, Pairs, cluster, configuration};
 use crate::observe::{NamespaceCounts, Transactions};
 
 /// Seconds from 1970 to 2010, where the server's time begins.
@@ -73,7 +73,7 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("data_avail_pct", facts.available_pct(index));
     let reads = store.cache_reads + store.device_reads;
     pairs.add("cache_read_pct", store.cache_reads * 100 / reads.max(1));
-    for (device, (of, path)) in store.devices.iter().zip(&config.devices).enumerate() {
+    for (device, of) in store.devices.iter().enumerate() {
         let kind = config.device_kind();
         let mut add = |name: &str, value: u64| pairs.add(&format!("storage-engine.{kind}[{device}].{name}"), value);
         add("used_bytes", of.used_bytes);
@@ -84,7 +84,6 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
         add("defrag_reads", of.defrag_reads);
         add("defrag_writes", of.defrag_writes);
         add("read_errors", of.errors);
-        pairs.add(&format!("storage-engine.{kind}[{device}]"), path);
     }
     pairs.add("migrate_tx_partitions_remaining", 0);
     pairs.add("migrate_rx_partitions_remaining", 0);
@@ -92,7 +91,8 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     transactions(&mut pairs, "batch_sub", &counts.batch_sub);
     pairs.add("fail_key_busy", counts.key_busy);
     pairs.add("fail_record_too_big", counts.record_too_big);
-    pairs.0
+    // As the real server: clients and sizing find the settings behind the counters.
+    format!("{};{}", pairs.0, configuration::namespace(facts, index))
 }
 
 fn transactions(pairs: &mut Pairs, origin: &str, of: &Transactions) {

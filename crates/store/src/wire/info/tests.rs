@@ -47,6 +47,8 @@ fn a_node_alone_answers_as_the_real_server_did() {
     assert_eq!(reply(b"replicas", &facts), all);
     assert_eq!(reply(b"service\nservices\nlogs\n", &facts), "service\t127.0.0.1:3000\nservices\t\nlogs\t\n");
     assert!(reply(b"", &facts).starts_with("node\t"));
+    // Clients look for how bins are named beside the counters.
+    assert!(reply(b"namespace/test\n", &facts).contains(";single-bin=false;"));
 }
 
 #[test]

@@ -1,0 +1,67 @@
+//! The record engine killed at random moments under load: what it acknowledged is there, and nothing older.
+
+use crate::support::{Bench, OUT, Running, serve, totals};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+use sys::random::Random;
+
+/// How often, unless `FLASHPROOF_SERVER_KILLS` says.
+const KILLS: u64 = 100;
+
+/// A small file, so that blocks are written anew many times; writes are answered when they are in it.
+fn config(port: u16) -> String {
+    format!(
+        "service {{\n service-threads 2\n}}\nnetwork {{\n service {{\n address 127.0.0.1\n port {port}\n }}\n}}\n\
+         namespace test {{\n storage-engine device {{\n file records\n filesize 32M\n write-block-size 32K\n \
+         defrag-lwm-pct 50\n commit-to-device true\n }}\n}}\n"
+    )
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
+}
+
+#[test]
+fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
+    let (kills, seed) = (number("FLASHPROOF_SERVER_KILLS").unwrap_or(KILLS), number("FLASHPROOF_KILL_SEED"));
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("FLASHPROOF_KILL_SEED={seed}");
+    let bench = Bench::new();
+    // The same each time, so that the client finds it again.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let Some((mut server, _)) = serve(&bench, &config(port)) else { return };
+    let port_text = port.to_string();
+    let client = |more: &[&str]| {
+        let common = ["client", "-p", &port_text, "-k", "4000", "-o", "B:600", "-z", "16", "-T", "20000", "--verify"];
+        Running::start(bench.prepare(&[&common, more].concat()))
+    };
+    // Each is there before the first kill.
+    let inserted = client(&["-w", "I", "--out", "inserted"]).end();
+    assert!(inserted.stdout.contains("4,000") || inserted.code == Some(0), "{}\n{}", inserted.stdout, inserted.stderr);
+    let mut load =
+        client(&["-w", "RU,50", "--duration", "3600", "--max-errors", "1000000000", "--out", OUT, "--quiet"]);
+    load.wait_until("it runs", || bench.exists(&format!("{OUT}/manifest.json")));
+
+    let mut random = Random::new(seed);
+    for _ in 0..kills {
+        thread::sleep(Duration::from_millis(5 + random.below(120)));
+        server.signal("KILL");
+        assert_eq!(server.end().signal, Some(9));
+        server = serve(&bench, &config(port)).expect("it was there before").0;
+    }
+    thread::sleep(Duration::from_millis(200));
+    load.signal("INT");
+    let ended = load.end();
+    let run = bench.run();
+    // The first of wrong data are named before all others.
+    let wrong =
+        |line: &&String| line.contains("acknowledged") || line.contains("of the value") || line.contains("value ends");
+    let wrong: Vec<_> = run.verdict.failures.iter().filter(wrong).collect();
+    assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+    let ((reads, failed, _), (writes, unwritten, _)) = (totals(&run, "reads"), totals(&run, "writes"));
+    println!("{kills} kills: {reads} reads, {writes} writes, {failed} and {unwritten} failed");
+    assert!(reads > 10 * kills && writes > 10 * kills, "{reads} {writes} {}", ended.stderr);
+    server.signal("TERM");
+    server.end().expect(0);
+}
