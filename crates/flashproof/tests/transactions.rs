@@ -30,6 +30,13 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
 }
 
 #[test]
+fn a_drive_whose_bytes_memory_does_not_hold_is_refused_before_it_is_taken() {
+    let bench = Bench::new();
+    let run = ["transactions", "sim:capacity=64TiB", "--size", "32TiB", "-k", "1", "--out", OUT];
+    bench.flashproof(&run).expect_error(3, &["cannot keep what is written", "give a smaller --size"]);
+}
+
+#[test]
 fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
     let bench = Bench::new();
     let run = ["transactions", "--rows", "1k", "--size", "64MiB", "-k", "5000", "--threads", "1", "--duration", "1"];

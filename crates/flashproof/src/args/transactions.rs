@@ -11,7 +11,7 @@ pub struct TransactionsArgs {
     /// Block device or file, or a simulated drive: "sim:", "sim:ftl+op=12%" [default: a file in the run directory]
     #[arg(value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Size of the file
+    /// Size of the file; of a simulated drive how much of it is used, which takes as much memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
     pub size: u64,
     /// Rows of the table: bytes of a record with k for 1,024

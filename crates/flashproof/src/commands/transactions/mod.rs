@@ -191,7 +191,14 @@ impl Table<'_> {
         namespace.single_bin = true;
         namespace.commit_to_device = args.commit_to_device;
         namespace.post_write_blocks = args.post_write_queue;
-        let shape = devices.shapes().remove(0);
+        let mut shape = devices.shapes().remove(0);
+        if is_simulated {
+            // Its bytes are in memory, and in time the log has been everywhere.
+            shape.size_bytes = shape.size_bytes.min(args.size);
+            load::memory::check(shape.size_bytes).map_err(|why| {
+                Failure::environment(format!("cannot keep what is written to {device} - {why} - give a smaller --size"))
+            })?;
+        }
         let stored = (u64::from(record_bytes) + RECORD_HEADER_BYTES).next_multiple_of(16);
         let room = ((shape.size_bytes - DEVICE_HEADER_BYTES) as f64 * FILL) as u64 / stored;
         let keys = args.keys.unwrap_or(room.clamp(1, KEYS_MAX) as u32).max(cores.into());
