@@ -136,31 +136,10 @@ impl Header {
 
     /// Appends it.
     pub fn put(&self, out: &mut Vec<u8>) {
-        let [info1, info2, info3, info4] = self.info;
-        let mut header = [
-            HEADER_BYTES as u8,
-            info1,
-            info2,
-            info3,
-            info4,
-            self.result,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ];
+        let mut header = [0; HEADER_BYTES];
+        header[0] = HEADER_BYTES as u8;
+        header[1..5].copy_from_slice(&self.info);
+        header[5] = self.result;
         header[6..10].copy_from_slice(&self.generation.to_be_bytes());
         header[10..14].copy_from_slice(&self.ttl.to_be_bytes());
         header[14..18].copy_from_slice(&self.timeout.to_be_bytes());
