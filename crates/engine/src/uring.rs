@@ -127,13 +127,16 @@ impl<F: Form> Uring<F> {
     /// Waits for the first completion. The kernel watches for us meanwhile and wakes us for it, so nothing lies
     /// unseen but for as long as we then have no CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
-        let now_ns = self.clock_ns();
-        // What came before or during the submission is there now, and has lain unseen since the last look.
-        self.hand_over(now_ns)?;
-        if self.ring.has_completions() {
-            return Ok(());
+        let mut asleep_ns = self.clock_ns();
+        // The only operation is complete no earlier than it is handed over: one call does both. Otherwise what came before
+        // or during the submission is there after it, and has lain unseen since the last look.
+        if self.ring.in_flight() > 1 || self.ring.pushed() == 0 {
+            self.hand_over(asleep_ns)?;
+            if self.ring.has_completions() {
+                return Ok(());
+            }
+            asleep_ns = self.clock_ns();
         }
-        let asleep_ns = self.clock_ns();
         self.ring.enter(asleep_ns, Some(Sleep { completions: 1, until_ns }))?;
         let woke_ns = self.clock_ns();
         let gap_ns = match woke_ns - asleep_ns {

@@ -1,6 +1,7 @@
 //! The command line: commands, their options and their help.
 
 mod align;
+mod baseline;
 mod certify;
 mod client;
 mod cluster;
@@ -11,6 +12,7 @@ mod fio;
 mod help;
 mod latency;
 mod loglatency;
+mod predict;
 mod prep;
 mod rate;
 mod replay;
@@ -26,6 +28,7 @@ mod transactions;
 mod waf;
 
 pub use align::AlignArgs;
+pub use baseline::BaselineArgs;
 pub use certify::CertifyArgs;
 pub use client::{ClientArgs, RecordArgs};
 pub use cluster::{AccessArgs, Auth, ClusterArgs, ClusterCommand, CollectArgs, RestoreArgs};
@@ -35,6 +38,7 @@ pub use doctor::{DevicesArgs, DoctorArgs};
 pub use fio::{FioArgs, help as fio_help, job_options as fio_job_options};
 pub use latency::{ACT_USAGE, Format, LatencyArgs};
 pub use loglatency::{LogLatencyArgs, from as log_from};
+pub use predict::{PredictArgs, PredictedLoadArgs};
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use replay::StorageArgs;
@@ -46,7 +50,7 @@ pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
 pub use tenants::TenantsArgs;
 pub use trace::TraceArgs;
-pub use transactions::TransactionsArgs;
+pub use transactions::{RowKind, TransactionsArgs};
 pub use waf::WafArgs;
 
 use crate::commands::Manner;
@@ -69,6 +73,8 @@ impl Task {
             Self::Prep(args) => args.quiet,
             Self::Certify(args) => args.series.quiet,
             Self::Rate(args) => args.series.quiet,
+            Self::Baseline(args) => args.series.quiet,
+            Self::Predict(args) => args.quiet,
             Self::Align(args) => args.quiet,
             _ => false,
         }
@@ -113,6 +119,10 @@ pub enum Task {
     Certify(Box<CertifyArgs>),
     /// `flashproof rate`
     Rate(Box<RateArgs>),
+    /// `flashproof baseline`
+    Baseline(Box<BaselineArgs>),
+    /// `flashproof predict`
+    Predict(PredictArgs),
     /// `flashproof size`
     Size(Box<SizeArgs>),
     /// `flashproof align`
@@ -178,6 +188,10 @@ enum Command {
     Certify(Box<CertifyArgs>),
     /// Find the highest load that devices hold, step by step from below; ERASES them
     Rate(Box<RateArgs>),
+    /// Measure what drives do under fio's jobs: depths, profiles, latency against throughput; ERASES them
+    Baseline(Box<BaselineArgs>),
+    /// Predict the rating of a drive from its baseline, in seconds, with an interval
+    Predict(PredictArgs),
     /// Derive the load of a live cluster's drives from its logs, and write a test's configuration of it
     Size(Box<SizeArgs>),
     /// Adjust a configuration with histograms until what reaches a device is what a cluster's drive had; ERASES it
@@ -308,7 +322,7 @@ pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
     match ALIASES.into_iter().find(|(name, _)| called.is_some_and(|called| called == *name)) {
-        Some((_, Alias::Fio)) => Invocation { task: Task::Fio(fio::words(arguments)), manner: Manner::Own },
+        Some((_, Alias::Fio)) => Invocation { task: Task::Fio(fio::words(arguments)), manner: Manner::Fio },
         Some((name, alias)) => Invocation { task: act_task(name, alias, arguments), manner: Manner::Act },
         None => Invocation { task: own_task(arguments), manner: Manner::Own },
     }
@@ -340,6 +354,9 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("config", config::with_examples)
         .mut_subcommand("certify", |certify| certify.after_help(help::laid_out(certify::EXAMPLES)))
         .mut_subcommand("rate", |rate| rate.after_help(help::laid_out(rate::EXAMPLES)))
+        .mut_subcommand("baseline", |command| command.after_help(help::laid_out(baseline::EXAMPLES)))
+        .mut_subcommand("predict", |command| command.after_help(help::laid_out(predict::EXAMPLES)))
+        .mut_subcommand("baseline", |command| command.after_help(help::laid_out(baseline::EXAMPLES)))
         .mut_subcommand("size", |size| size.after_help(help::laid_out(size::EXAMPLES)))
         .mut_subcommand("align", |align| align.after_help(help::laid_out(align::EXAMPLES)))
         .mut_subcommand("select", |select| select.after_help(help::laid_out(select::EXAMPLES)))
@@ -366,6 +383,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         Command::Config(args) => Task::Config(args),
         Command::Certify(args) => Task::Certify(args),
         Command::Rate(args) => Task::Rate(args),
+        Command::Baseline(args) => Task::Baseline(args),
+        Command::Predict(args) => Task::Predict(args),
         Command::Size(args) => Task::Size(args),
         Command::Align(args) => Task::Align(args),
         Command::Select(args) => Task::Select(args),

@@ -25,6 +25,14 @@ pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
+/// Leaves out notes for as long as `work` takes.
+pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let was = QUIET.swap(true, Ordering::Relaxed);
+    let result = work();
+    QUIET.store(was, Ordering::Relaxed);
+    result
+}
+
 /// Whether notes are left out.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)

@@ -41,8 +41,9 @@ const THREADS_PERIOD_NS: u64 = 500_000;
 /// one.
 const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 
-/// Fewer operations than this are not worth gathering: little CPU is saved, and they go out in bursts.
-const GATHERED_MIN: f64 = 3.0;
+/// With fewer operations than this in a period there is nothing to gather: they go out one by one, as evenly as they are
+/// wanted.
+const GATHERED_MIN: f64 = 2.0;
 
 /// What a load demands of what carries its operations.
 #[derive(Debug, Default)]
@@ -431,9 +432,10 @@ mod tests {
     fn waking_takes_a_tenth_of_a_cpu_within_bounds_unless_there_is_little_to_gather() {
         assert_eq!(period_ns(4_000, 90_000.0), 40_000, "ten times its cost");
         assert_eq!(period_ns(1_000, 200_000.0), 30_000, "bounded below");
-        assert_eq!(period_ns(4_000, 60_000.0), 30_000, "whatever there is to gather");
+        assert_eq!(period_ns(4_000, 40_000.0), 30_000, "whatever there is to gather");
         assert_eq!(period_ns(25_000, 60_000.0), 110_000, "and above");
-        assert_eq!(period_ns(25_000, 20_000.0), 50_000, "two operations in a period go out one by one");
+        assert_eq!(period_ns(25_000, 20_000.0), 110_000, "two operations in a period go out together");
+        assert_eq!(period_ns(25_000, 16_000.0), 62_500, "less than two one by one");
         assert_eq!(period_ns(25_000, 2_000.0), 110_000, "and never wait longer than that for it");
         assert_eq!(period_ns(25_000, 0.0), 110_000, "a closed load has no rate");
     }

@@ -7,9 +7,9 @@ use load::workload::DeviceShape;
 use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::embedded::{Embedded, Embedding, IoCounts, Pool, Pooled};
+use store::embedded::{Embedded, Embedding, Pool, Pooled};
 use store::object::Object;
-use store::{DeviceHeader, Namespace, Store};
+use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store};
 
 /// The time at which simulated runs begin, ms since 1970: the same for all, so that they end alike.
 const SIMULATED_MS: u64 = 1_700_000_000_000;
@@ -34,12 +34,16 @@ pub struct InProcess {
     pub header: DeviceHeader,
     /// The device.
     pub device: DeviceShape,
+    /// What it writes as a whole, bytes.
+    pub write_unit_bytes: u32,
     /// What the records are.
     pub object: Arc<Object>,
     /// Looks at all that is read.
     pub verify: bool,
     /// What it does to the device.
     pub counts: Arc<IoCounts>,
+    /// What is done when the device is overloaded.
+    pub overload: Arc<Overload>,
     /// Of its choices.
     pub seed: u64,
     /// Those of simulated drives, which a later run goes on with.
@@ -63,12 +67,13 @@ impl InProcess {
         let space = self.header.space(size_bytes, target, core as u16, min_io_bytes).map_err(io::Error::other)?;
         Ok(Embedding {
             namespace: self.namespace.share(self.header.cores),
-            spaces: vec![space],
+            spaces: vec![Space { write_unit_bytes: self.write_unit_bytes, ..space }],
             operations: self.needs().0 as u32,
             // A store that is opened anew has another issuer: to it, what was written before is of another run.
             object: Arc::new(Object { began: began(is_simulated), ..(*self.object).clone() }),
             verify: self.verify,
             counts: self.counts.clone(),
+            overload: self.overload.clone(),
             wall_ms: wall_ms(is_simulated),
             // Of a real store it differs at each opening.
             seed: if is_simulated { self.seed } else { fresh_seed() }.wrapping_add(core as u64),

@@ -11,9 +11,11 @@
 mod args;
 mod commands;
 mod console;
+mod cross_check;
 mod devices;
 mod engine;
 mod failure;
+mod formatting;
 mod in_process;
 mod input;
 mod leave;
@@ -52,12 +54,14 @@ fn main() -> ExitCode {
         Task::Config(args) => commands::config::run(&args),
         Task::Certify(args) => commands::certify::run(&args),
         Task::Rate(args) => commands::rate::run(&args),
+        Task::Baseline(args) => commands::baseline::run(&args),
+        Task::Predict(args) => commands::predict::run(&args),
         Task::Size(args) => commands::size::run(&args),
         Task::Status(args) => commands::status::run(&args),
         Task::Compare(args) => commands::compare::run(&args),
         Task::Align(args) => commands::align::run(&args),
         Task::Select(args) => commands::select::run(&args),
-        Task::Fio(args) => commands::fio::run(&args),
+        Task::Fio(args) => commands::fio::run(&args, manner),
         Task::Doctor(args) => commands::doctor::run(&args),
         Task::Devices(args) => commands::devices::run(&args),
         Task::Cluster(args) => commands::cluster::run(&args),
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
     console::flush();
     match manner {
         Manner::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
+        Manner::Fio if code != ExitCode::SUCCESS => ExitCode::FAILURE,
         _ => code,
     }
 }

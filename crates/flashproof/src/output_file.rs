@@ -11,7 +11,7 @@ use report::document::HTML_MARK;
 use results::files::{self, Links, Over, name_of};
 use results::run_dir::is_run_dir;
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -96,12 +96,15 @@ pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> R
         (There::Open, Some(text)) => files::write_to_open(path, text.as_bytes()),
         (There::File | There::Nothing, Some(text)) => files::replace(path, text.as_bytes(), Over::Named),
     };
-    written.map_err(|error| {
-        Failure::environment(format!(
-            "cannot write the {what} to {} - {error} - name a file in a directory that this user may write to",
-            path.display()
-        ))
-    })
+    written.map_err(|error| Failure::environment(not_written(what, path, &error)))
+}
+
+/// That `what` cannot be written to `path`, and what to do.
+pub fn not_written(what: &str, path: &Path, error: &io::Error) -> String {
+    format!(
+        "cannot write the {what} to {} - {error} - name a file in a directory that this user may write to",
+        path.display()
+    )
 }
 
 /// What is at a path.

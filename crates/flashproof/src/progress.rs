@@ -98,7 +98,7 @@ impl Progress {
         let seconds = (end_ns - self.since.from_ns) as f64 / 1e9;
         let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
         let p99 = |of: &Latencies| milliseconds(of.value_at_quantile(0.99));
-        let errors = if self.errors > 0 { units::count(self.errors, "I/O error") } else { String::new() };
+        let errors = if self.errors > 0 { units::count(self.errors, "error") } else { String::new() };
         let left = clock(self.duration_ns.saturating_sub(end_ns) / NS_PER_SEC);
         let parts = [
             (4, self.heading.clone().unwrap_or_default()),
@@ -151,8 +151,8 @@ mod tests {
         progress.add(&interval);
         assert_eq!(
             progress.line(interval.end_ns, 100),
-            "00:00:02  4 ops/s  service p99 1.004 ms  lag p99 0.050 ms  1 I/O error  00:59:58 left"
+            "00:00:02  4 ops/s  service p99 1.004 ms  lag p99 0.050 ms  1 error  00:59:58 left"
         );
-        assert_eq!(progress.line(interval.end_ns, 40), "00:00:02  1 I/O error  00:59:58 left");
+        assert_eq!(progress.line(interval.end_ns, 40), "00:00:02  1 error  00:59:58 left");
     }
 }

@@ -67,6 +67,19 @@ pub struct Opened {
     pub engine: Engine,
 }
 
+impl Opened {
+    /// Opens what all `workloads`, of which `spec` is the spec, run on, and chooses what carries it.
+    pub fn of<'w, W: Workload + 'w>(
+        spec: &RunSpec,
+        workloads: impl Iterator<Item = &'w W> + Clone,
+        consents: &Consents<'_>,
+    ) -> Result<Self, Failure> {
+        let devices = Devices::open(spec, workloads.clone(), consents)?;
+        let engine = Engine::choose(&Demand::of(spec, workloads), &devices)?;
+        Ok(Self { devices, engine })
+    }
+}
+
 /// A workload of a run.
 pub struct Named<W> {
     /// What tells it from the others; empty if there are none.
@@ -139,10 +152,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let Opened { devices, engine } = match opened {
         Some(opened) => opened,
         None => {
-            let devices = Devices::open(&spec, workloads.iter().map(|named| &named.workload), &consents)?;
-            let demand = Demand::of(&spec, workloads.iter().map(|named| &named.workload));
-            let engine = Engine::choose(&demand, &devices)?;
-            opened_here = Opened { devices, engine };
+            opened_here = Opened::of(&spec, workloads.iter().map(|named| &named.workload), &consents)?;
             &opened_here
         }
     };

@@ -165,7 +165,7 @@ fn listen() -> Result<Signals, Failure> {
 fn broken_off(signal: i32, manner: Manner) -> ! {
     match manner {
         Manner::Own => leave::now(BROKEN_OFF),
-        Manner::Act => leave::by_signal(signal),
+        Manner::Act | Manner::Fio => leave::by_signal(signal),
     }
 }
 

@@ -9,9 +9,9 @@ use results::blame::{Blame, Cause};
 use results::judge::Outcome;
 use results::run_dir::{self, Run};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use support::{Bench, LoopDevice, OUT, Running, Undo, skip, tool};
+use support::{Bench, LoopDevice, OUT, Running, Throttled, Undo, skip, tool};
 
 const MIB: u64 = 1 << 20;
 
@@ -69,80 +69,11 @@ fn a_run_that_passes_blames_nobody() {
     assert!(!ended.stdout.contains("where the time went"), "{}", ended.stdout);
 }
 
-/// A group of processes whose reads of one device are limited; removed when dropped.
-struct Throttled {
-    group: PathBuf,
-    /// Where it is mounted, if we did that.
-    _mounted: Option<Undo>,
-}
-
-impl Throttled {
-    /// `None`, said aloud, where the kernel has no such limit or does not let us set one.
-    fn reads_per_sec(bench: &Bench, device: &LoopDevice, limit: u32) -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-        let mounted = |kind: &str, option: &str| {
-            let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-            let mut found = fields.filter(|fields| fields.len() > 3 && fields[2] == kind);
-            found.find(|fields| fields[3].split(',').any(|has| has == option)).map(|fields| PathBuf::from(fields[1]))
-        };
-        let name = format!("flashproof-test-{}", std::process::id());
-        let (major, minor) = device.number();
-        if let Some(root) = mounted("cgroup", "blkio") {
-            let limit = format!("{major}:{minor} {limit}");
-            return Self::make(root.join(name), "blkio.throttle.read_iops_device", &limit, None);
-        }
-        let unified = mounted("cgroup2", "rw");
-        let has_io = |root: &PathBuf| {
-            let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
-            // Children have a controller only if their parent hands it on.
-            controllers.split_whitespace().any(|name| name == "io")
-                && fs::write(root.join("cgroup.subtree_control"), "+io").is_ok()
-        };
-        if let Some(root) = unified.filter(has_io) {
-            return Self::make(root.join(name), "io.max", &format!("{major}:{minor} riops={limit}"), None);
-        }
-        let at = bench.path("blkio");
-        fs::create_dir(&at).unwrap();
-        let at_text = at.to_str().unwrap();
-        tool("mount", &["-t", "cgroup", "-o", "blkio", "cgroup", at_text])?;
-        let mounted = Undo::with("umount", &[at_text]);
-        let limit = format!("{major}:{minor} {limit}");
-        Self::make(at.join(name), "blkio.throttle.read_iops_device", &limit, Some(mounted))
-    }
-
-    fn make(group: PathBuf, file: &str, limit: &str, mounted: Option<Undo>) -> Option<Self> {
-        if let Err(error) = fs::create_dir(&group) {
-            return skip(&format!("making the cgroup {}: {error}", group.display()));
-        }
-        let this = Self { group, _mounted: mounted };
-        match fs::write(this.group.join(file), limit) {
-            Ok(()) => Some(this),
-            Err(error) => skip(&format!("writing {limit:?} to {file} of a cgroup: {error}")),
-        }
-    }
-
-    /// A command that runs in the group, to which the arguments of `flashproof` are added.
-    fn command(&self, bench: &Bench) -> Command {
-        let mut command = bench.command("sh");
-        let script = "echo $$ > \"$0\" && exec \"$@\"";
-        command.args(["-c", script]).arg(self.group.join("cgroup.procs")).arg(support::FLASHPROOF);
-        command
-    }
-}
-
-impl Drop for Throttled {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir(&self.group) {
-            eprintln!("{} is left behind: {error}", self.group.display());
-        }
-    }
-}
-
 #[test]
 fn a_device_throttled_by_a_cgroup_is_slow_because_of_the_kernel_and_not_of_the_device() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
-    let Some(throttled) = Throttled::reads_per_sec(&bench, &device, 50) else { return };
+    let Some(throttled) = Throttled::new(&bench, &device, &[("read_iops", 50)]) else { return };
     let config = format!("device-names: {}\ntest-duration-sec: 4\nread-reqs-per-sec: 100\n", device.name);
     bench.write(support::CONFIG, config);
     let mut command = throttled.command(&bench);
@@ -159,7 +90,7 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
     // A device on a device: what holds up the lower one is, to the upper one, the device.
     let Some(name) = tool("losetup", &["--find", "--show", "--direct-io=on", &below.name]) else { return };
     let _detached = Undo::with("losetup", &["--detach", &name]);
-    let Some(throttled) = Throttled::reads_per_sec(&bench, &below, 400) else { return };
+    let Some(throttled) = Throttled::new(&bench, &below, &[("read_iops", 400)]) else { return };
     // Sixteen in flight of which 400 a second are let through: each takes 40 ms on average, all of the time.
     let config = "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 16\n";
     bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));

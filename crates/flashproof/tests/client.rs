@@ -1,8 +1,8 @@
 //! `flashproof client`: transactions on a database.
 
 use crate::support;
-use std::net::TcpListener;
-use support::Bench;
+use std::net::{TcpListener, TcpStream};
+use support::{Bench, OUT, serve};
 
 #[test]
 fn help_is_a_long_option_because_h_is_the_host() {
@@ -27,7 +27,28 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         let all: Vec<&str> = std::iter::once("client").chain(options.iter().copied()).collect();
         bench.flashproof(&all).expect_error(2, &[said]);
     }
-    // A port that was free a moment ago.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    // Nobody listens on the port of a client, and nobody else is given it.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let port = client.local_addr().unwrap().port().to_string();
     bench.flashproof(&["client", "-p", &port]).expect_error(3, &["no seed answered", "refused"]);
+}
+
+#[test]
+fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_they_are() {
+    let bench = Bench::new();
+    let config = "service {\n service-threads 1\n}\nnetwork {\n service {\n port 0\n }\n}\n\
+                  namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
+    let Some((running, port)) = serve(&bench, config) else { return };
+    let port = port.to_string();
+    let client = ["client", "-p", &port, "-k", "50", "-z", "2", "-T", "20000", "--sla", "99%>10s"];
+    bench.flashproof(&[&client[..], &["-o", "B:100", "-w", "I", "--out", "inserted"]].concat()).expect(0);
+    let verify = ["-w", "RU,95", "--verify", "--duration", "1s", "--out", OUT];
+    for other in [&["-o", "B:200"][..], &["-o", "S:100"], &["-o", "B:100", "-b", "2"]] {
+        let said = ["that of key 0 has 1 bin of B:100", "give -b 1 -o B:100"];
+        bench.flashproof(&[&client[..], &verify, other].concat()).expect_error(2, &said);
+    }
+    bench.flashproof(&[&client[..], &verify, &["-o", "B:100"]].concat()).expect(0);
+    running.signal("TERM");
+    running.end().expect(0);
 }

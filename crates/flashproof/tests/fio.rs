@@ -28,7 +28,12 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     let line = "--out=run --name=mix --filename=sim: --direct=1 --rw=randrw --rate_iops=2000,500 --iodepth=32 --runtime=4 \
                 --time_based --ramp_time=2 --write_iops_log=mix --log_avg_msec=2000 --percentile_list=50:99.9";
     let (job, ended) = job(&bench, line, 0);
-    assert!(ended.stderr.contains("PASS") && ended.stderr.contains("open loop"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("PASS (screening, no SLA)") && ended.stderr.contains("open loop"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("no limits of latency were given, so none was judged"), "{}", ended.stderr);
     assert_eq!((&job["read"]["total_ios"], &job["write"]["total_ios"]), (&8_000.into(), &2_000.into()));
     assert_eq!((&job["read"]["iops"], &job["read"]["runtime"]), (&2_000.0.into(), &4_000.into()));
     assert_eq!(job["read"]["clat_ns"]["percentile"].as_object().unwrap().len(), 2);
@@ -64,19 +69,185 @@ fn a_rate_that_is_not_reached_fails_with_a_culprit_and_what_was_not_done() {
 }
 
 #[test]
+fn a_rate_is_judged_though_its_group_has_jobs_without_one() {
+    let bench = Bench::new();
+    let slow = "sim:channels=1+read-us=1000+jitter-pct=0";
+    let line = format!(
+        "--out=run --group_reporting --direct=1 --rw=randread --runtime=2 --time_based --name=a --filename=sim: --name=b --filename={slow} --rate_iops=5000"
+    );
+    let (job, ended) = job(&bench, &line, 1);
+    assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
+    // Both are one job of the report.
+    let [done, never] = ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
+    let b = support::totals(&bench.run(), "a-reads~1");
+    let a = support::totals(&bench.run(), "a-reads~2");
+    assert_eq!((done, never), (a.0 + b.0, b.2));
+    assert!((1_990..2_010).contains(&b.0) && b.0 + b.2 == 10_000 && a.0 > b.0, "{a:?} {b:?}");
+}
+
+#[test]
+fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place() {
+    let bench = Bench::new();
+    let paced = "--name=a --filename=sim: --direct=1 --time_based --runtime=4";
+    let (fsync, _) = job(&bench, &format!("--out=fsync --rw=write --rate_iops=100 --fsync=1 {paced}"), 0);
+    assert_eq!((&fsync["write"]["total_ios"], &fsync["sync"]["total_ios"]), (&400.into(), &400.into()));
+    let (trims, _) = job(&bench, &format!("--out=trims --rw=randtrimwrite --rate_iops=100 --bs=8k {paced}"), 0);
+    assert_eq!((&trims["trim"]["total_ios"], &trims["write"]["total_ios"]), (&400.into(), &400.into()));
+    assert_eq!(trims["write"]["io_bytes"], 400 * 8_192);
+    let Some(device) = LoopDevice::new(&bench, 4 * MIB, &[]) else { return };
+    let discards =
+        fs::read_to_string(format!("/sys/block/{}/queue/discard_max_bytes", &device.name[5..])).unwrap_or_default();
+    if discards.trim() == "0" {
+        return support::skip("the file system under the loop device cannot forget").unwrap_or(());
+    }
+    let line = format!(
+        "--out=real --name=a --filename={0} --erase={0} --direct=1 --rw=trimwrite --bs=64k --iodepth=4",
+        device.name
+    );
+    let (real, _) = job(&bench, &line, 0);
+    assert_eq!((&real["trim"]["total_ios"], &real["write"]["total_ios"]), (&64.into(), &64.into()));
+    assert!(
+        device.content().chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)),
+        "written after it was trimmed"
+    );
+    let disk = |line: &str| job(&bench, line, 0).1;
+    let json: Value = serde_json::from_str(&disk(&line.replace("out=real", "out=disk")).stdout).unwrap();
+    // Who watches devices come and go may read a few sectors meanwhile.
+    assert!(json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500, "what the guard reads is none of the job's");
+}
+
+#[test]
+fn each_device_of_a_job_is_known_again() {
+    let bench = Bench::new();
+    let line = "--name=a --filename=one:two --rw=write --bs=64k --size=1m";
+    job(&bench, &format!("--out=first {line}"), 0);
+    job(&bench, &format!("--out=second {line}"), 0);
+    assert!([bench.read("one"), bench.read("two")].iter().all(|data| data.len() == 512 << 10));
+}
+
+#[test]
+fn shares_of_a_device_are_whole_operations_and_counts_follow_the_rates() {
+    let bench = Bench::new();
+    let sim = "--name=a --filename=sim:capacity=256MiB --direct=1";
+    let (percent, _) = job(&bench, &format!("--out=percent --rw=read --bs=64k --size=10% --offset=5% {sim}"), 0);
+    // 25.6 MiB, in operations of 64 KiB.
+    assert_eq!(percent["read"]["total_ios"], 409);
+    let mixed = "--out=mixed --rw=randrw --rate_iops=1000,250 --bs=8k,32k --number_ios=100";
+    let (mixed, _) = job(&bench, &format!("{mixed} {sim}"), 0);
+    assert_eq!((&mixed["read"]["total_ios"], &mixed["write"]["total_ios"]), (&80.into(), &20.into()));
+}
+
+/// A drive on which up to eight operations at once take 100 us each, and further ones wait for those.
+const EIGHT: &str = "--filename=sim:channels=8+read-us=100+jitter-pct=0+read-mbps=0 --direct=1 --rw=randread";
+
+#[test]
+fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_it() {
+    let bench = Bench::new();
+    let target = "--latency_target=150 --latency_window=200ms --latency_percentile=99";
+    let (found, _) =
+        job(&bench, &format!("--out=run --name=a --iodepth=64 {EIGHT} {target} --time_based --runtime=60"), 0);
+    assert_eq!((&found["latency_depth"], &found["latency_target"]), (&8.into(), &150_000.into()));
+    assert_eq!((&found["latency_window"], &found["latency_percentile"]), (&200_000.into(), &99.0.into()));
+    // A second at the depth that was found, and nothing of the search.
+    assert_eq!(found["read"]["runtime"], 1_000, "{}", found["read"]);
+    let [ops, slowest] =
+        [&found["read"]["total_ios"], &found["read"]["clat_ns"]["max"]].map(|value| value.as_u64().unwrap());
+    assert!((79_900..80_100).contains(&ops) && slowest < 102_000, "{ops} {slowest}");
+    let line = format!(
+        "--out=never --name=a --iodepth=64 {EIGHT} --latency_target=50 --latency_window=1s --time_based --runtime=60"
+    );
+    let (never, ended) = job(&bench, &line, 1);
+    assert!(
+        never["latency_depth"] == 1 && ended.stderr.contains("job \"a\" ended: an operation took longer"),
+        "{}",
+        ended.stderr
+    );
+    let (_, slow) = job(&bench, &format!("--out=max --name=a {EIGHT} --max_latency=99 --time_based --runtime=60"), 1);
+    assert!(slow.stderr.contains("took longer than max_latency"), "{}", slow.stderr);
+}
+
+#[test]
+fn pauses_come_after_so_many_operations_or_so_much_time() {
+    let bench = Bench::new();
+    // 100 us for four at once, and then 900 us of nothing.
+    let blocks = "--thinktime=900 --thinktime_blocks=4 --iodepth=32 --time_based --runtime=2";
+    let (blocks, _) = job(&bench, &format!("--out=blocks --name=a {EIGHT} {blocks}"), 0);
+    let ops = blocks["read"]["total_ios"].as_u64().unwrap();
+    assert!((7_990..8_010).contains(&ops), "{ops}, not 4 each ms");
+    assert_eq!(blocks["iodepth_level"]["4"], 100.0, "{}", blocks["iodepth_level"]);
+    // 100 ms of 80,000 a second in each half of a second.
+    let time = "--thinktime=400ms --thinktime_iotime=100ms --iodepth=8 --time_based --runtime=5";
+    let (time, _) = job(&bench, &format!("--out=time --name=a {EIGHT} {time}"), 0);
+    let ops = time["read"]["total_ios"].as_u64().unwrap();
+    assert!((79_500..80_500).contains(&ops), "{ops}, not 10 times 8,000");
+}
+
+#[test]
+fn each_operation_is_a_line_of_the_logs_of_each_clone() {
+    let bench = Bench::new();
+    let logs = "--write_lat_log=x --write_bw_log=x --log_offset=1 --numjobs=2 --group_reporting";
+    job(&bench, &format!("--out=run --name=a --rate_iops=100 --time_based --runtime=2 {EIGHT} {logs}"), 0);
+    for (log, value) in [("clat", 100_000), ("lat", 100_000), ("bw", 40_960)] {
+        for number in 1..=2 {
+            let text = bench.text(&format!("x_{log}.{number}.log"));
+            let lines: Vec<Vec<u64>> =
+                text.lines().map(|line| line.split(", ").map(|field| field.parse().unwrap()).collect()).collect();
+            assert_eq!(lines.len(), 200, "{log}");
+            assert!(lines.windows(2).all(|pair| pair[1][0] - pair[0][0] <= 11), "in their order, 10 ms apart");
+            for line in &lines {
+                let [_, seen, 0, 4_096, offset, 0] = line[..] else { panic!("{line:?}") };
+                assert!(seen == value && offset.is_multiple_of(4_096), "{line:?}");
+            }
+        }
+        assert_eq!(bench.text("x_slat.1.log"), "");
+    }
+    // Means over any time, as the real fio has them in the middle of a second.
+    let means = "--write_iops_log=y --log_avg_msec=250 --rate_iops=100 --time_based --runtime=1";
+    job(&bench, &format!("--out=means --name=a {means} {EIGHT}"), 0);
+    assert_eq!(
+        bench.text("y_iops.1.log"),
+        "250, 100, 0, 0, 0\n500, 100, 0, 0, 0\n750, 100, 0, 0, 0\n1000, 100, 0, 0, 0\n"
+    );
+}
+
+#[test]
+fn jobs_end_with_the_first_and_those_that_begin_later_are_reported_for_their_own_time() {
+    let bench = Bench::new();
+    let rated = "--rate_iops=100 --time_based";
+    let line = format!(
+        "fio --out=run {EIGHT} {rated} --name=a --runtime=1 --name=b --startdelay=2 --runtime=3 --output-format=json"
+    );
+    let ended = bench.flashproof(&words(&line)).expect(0);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let job = |number: usize| {
+        [&json["jobs"][number]["read"]["total_ios"], &json["jobs"][number]["read"]["runtime"]].map(Value::as_u64)
+    };
+    assert_eq!([job(0), job(1)], [[Some(100), Some(1_000)], [Some(300), Some(3_000)]]);
+    let line = format!(
+        "fio --out=exit {EIGHT} --exitall --exit_what=all --name=a --rate_iops=100 --number_ios=200 --name=b --time_based --runtime=60 --name=c --stonewall --output-format=json"
+    );
+    let ended = bench.flashproof(&words(&line)).expect(0);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(json["jobs"].as_array().unwrap().len(), 2, "the third never runs");
+    assert_eq!(json["jobs"][0]["read"]["total_ios"], 200);
+    let ops = json["jobs"][1]["read"]["total_ios"].as_u64().unwrap();
+    assert!((18_000..21_000).contains(&ops), "{ops}: two seconds of one in flight");
+}
+
+#[test]
 fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
-    bench.write("job.fio", "[a]\nfilename=victim\nrw=write\nverify=md5\nstartdelay=5\n");
+    bench.write("job.fio", "[a]\nfilename=victim\nrw=write\nverify=md5\nwait_for=b\n");
     let ended = bench.flashproof(&["fio", "job.fio", "--erase=victim"]).expect(2);
     assert_eq!(
         ended.errors(),
         [
             "job.fio:4: \"verify=md5\" - flashproof does not have this option; without it would run: the same operations, and \
              nothing that was written is compared - leave it out if that will do",
-            "job.fio:5: \"startdelay=5\" - flashproof does not have this option; without it would run: all jobs begin at once - \
-             leave it out if that will do",
+            "job.fio:5: \"wait_for=b\" - flashproof does not have this option; without it would run: all jobs begin at once \
+             (stonewall waits for those before) - leave it out if that will do",
             "nothing was run",
         ]
     );
@@ -88,7 +259,18 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
         ("fio --name=a --filename=absent", 2, "cannot make the file absent - no job says how large it is to be"),
         ("fio absent.fio", 2, "cannot read the job file \"absent.fio\""),
         ("fio --section=b job.fio", 2, "there is no section called \"b\""),
-        ("fio --output-format=terse --name=a", 2, "there is no terse"),
+        (
+            "fio --name=a --filename=victim --rw=randread --size=64m",
+            2,
+            "cannot read 67108864 bytes of victim - it has 2097152 - lower size",
+        ),
+        ("fio --name=a --filename=victim --write_bw_log=absent/x --log_avg_msec=1000", 3, "absent/x_bw.1.log"),
+        (
+            "fio --name=a --numjobs=512 --nrfiles=128 --size=1m",
+            2,
+            "65536 files or more, at most 1024 can be open in a run",
+        ),
+        ("fio --output-format=xml --name=a", 2, "it is one of normal, json, json+, terse"),
         ("fio", 2, "no job is named"),
     ] {
         let ended = bench.flashproof(&words(line)).expect(code);
@@ -193,6 +375,32 @@ fn the_real_fio_reports_the_same_fields_and_the_same_counts() {
 }
 
 #[test]
+fn the_terse_line_has_the_fields_of_the_real_fio() {
+    let bench = Bench::new();
+    let Some(_) = tool("fio", &["--version"]) else { return };
+    let line =
+        "--name=a --filename=data --size=1m --rw=randread --bs=4k --ioengine=psync --minimal --percentile_list=50:99";
+    let fields = |command: std::process::Command| -> Vec<String> {
+        let mut command = command;
+        command.args(words(line));
+        let ended = Running::start(command).end().expect(0);
+        ended.stdout.trim_end().split(';').map(str::to_owned).collect()
+    };
+    let theirs = fields(bench.command("fio"));
+    symlink(FLASHPROOF, bench.path("fio")).unwrap();
+    let ours = fields(bench.command(bench.path("fio")));
+    // Beyond these are the disks, of which a container may see none.
+    assert!(theirs.len() >= 121 && ours.len() >= 121, "{ours:?}");
+    for place in [0, 1, 2, 3, 4, 5, 46, 49, 92] {
+        assert_eq!(theirs[place], ours[place], "field {place}");
+    }
+    for (place, (theirs, ours)) in theirs.iter().zip(&ours).enumerate().take(121) {
+        let shape = |field: &str| field.split('=').next().unwrap_or_default().ends_with('%');
+        assert_eq!(shape(theirs), shape(ours), "field {place}: {theirs} {ours}");
+    }
+}
+
+#[test]
 fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     let bench = Bench::new();
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
@@ -217,4 +425,10 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     left.retain(|name| name != "state");
     left.sort();
     assert_eq!(left, ["data", "fio"]);
+    // What cannot run ends as there, too.
+    for line in ["--name=a --bogus=1", "no-such.fio", "--name=a --filename=/dev/null --rw=read"] {
+        let mut command = bench.command(bench.path("fio"));
+        command.args(words(line));
+        Running::start(command).end().expect(1);
+    }
 }

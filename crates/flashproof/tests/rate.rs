@@ -141,7 +141,7 @@ fn what_is_not_found_is_not_called_a_rating() {
     let errors = Bench::new();
     let failing = rate(&errors, &["sim:error-rate=0.001", "--from", "0.5"]).expect(1);
     assert!(failing.stdout.contains("there is no rating, because operations failed: "), "{}", failing.stdout);
-    assert!(failing.stdout.contains("I/O error"), "{}", failing.stdout);
+    assert!(failing.stdout.contains("stopped after 101 errors"), "{}", failing.stdout);
     assert_eq!(series(&errors).steps.len(), 1, "lower loads would not make it better");
 }
 

@@ -1,12 +1,7 @@
 //! The server as a user sees it: its devices, its configuration, its end. What clients see is tested beside it.
 
-use crate::support::{Bench, serve};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
-use store::ops::{self, Entry, operation, particle};
-use store::wire::message::{self, Header, field, info1, info2};
-use store::wire::{Kind, frame};
+use crate::support::{self, Bench, LoopDevice, Running, serve, serve_as};
+use std::net::TcpListener;
 
 /// A namespace in a file, on any port.
 fn config(more: &str) -> String {
@@ -20,27 +15,8 @@ const SMALL: &str = "write-block-size 32K\n commit-to-device true";
 
 /// Result and value of a write of `value`, or of a read.
 fn ask(port: u16, key: u64, value: Option<&[u8]>) -> (u8, Vec<u8>) {
-    let mut out = Vec::new();
-    let begin = frame::begin(&mut out, Kind::Message);
-    let info = if value.is_some() { [0, info2::WRITE, 0, 0] } else { [info1::READ | info1::GET_ALL, 0, 0, 0] };
-    let digest = store::digest(b"", particle::INTEGER, &key.to_be_bytes());
-    Header { info, fields: 2, ops: value.is_some().into(), ..Header::default() }.put(&mut out);
-    message::put_field(&mut out, field::NAMESPACE, b"test");
-    message::put_field(&mut out, field::DIGEST, &digest);
-    if let Some(value) = value {
-        ops::put(&mut out, &Entry { operation: operation::WRITE, particle: particle::BLOB, name: b"b", value });
-    }
-    frame::end(&mut out, begin);
-    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    socket.write_all(&out).unwrap();
-    let mut header = [0; frame::HEADER_BYTES];
-    socket.read_exact(&mut header).unwrap();
-    let mut body = vec![0; frame::header(header, 1 << 20).unwrap().1];
-    socket.read_exact(&mut body).unwrap();
-    let mut rest = &body[..];
-    let header = Header::take(&mut rest).unwrap();
-    (header.result, ops::entries(rest).next().map_or(Vec::new(), |op| op.value.to_vec()))
+    let answer = support::ask(("127.0.0.1", port), key, value);
+    (answer.result, answer.value)
 }
 
 #[test]
@@ -112,4 +88,95 @@ fn a_port_in_use_and_a_configuration_with_mistakes_are_said() {
     let ended = bench.flashproof(&["serve", "serve.conf", "--dry-run"]).expect(0);
     assert!(ended.stdout.contains("namespace test: write blocks of 32768 bytes on records"), "{}", ended.stdout);
     bench.flashproof(&["serve", "absent.conf"]).expect_error(2, &["cannot read \"absent.conf\""]);
+}
+
+/// Starts a server with more options; gives its port.
+fn serve_with(bench: &Bench, config: &str, more: &[&str]) -> Option<(Running, u16)> {
+    let (running, address) = serve_as(bench, "serve.conf", config, more)?;
+    Some((running, address.port()))
+}
+
+/// Starts a server, and ends it.
+fn serve_once(bench: &Bench, config: &str, more: &[&str]) -> Option<()> {
+    let (running, _) = serve_with(bench, config, more)?;
+    running.signal("TERM");
+    running.end().expect(0);
+    Some(())
+}
+
+#[test]
+fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between() {
+    const SIZE: usize = 16 << 20;
+    let bench = Bench::new();
+    bench.write_victim("records", SIZE >> 20);
+    let mut content = bench.read("records");
+    // An array's and a partition table's, where the store's header does not reach.
+    content[4096..4104].copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
+    content[SIZE - 512..SIZE - 504].copy_from_slice(b"EFI PART");
+    bench.write("records", &content);
+    bench.write("serve.conf", config(SMALL));
+    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &["backup of a GPT partition table", "RAID"]);
+    assert!(content == bench.read("records"), "nothing was written");
+    if serve_once(&bench, &config(SMALL), &["--erase", "records"]).is_none() {
+        return;
+    }
+    let formatted = bench.read("records");
+    let (begin, tail) = (8 << 20, SIZE - (1 << 20));
+    assert!(formatted.starts_with(b"flashproof store"));
+    assert!(formatted[4096..begin].iter().chain(&formatted[tail..]).all(|byte| *byte == 0));
+    assert!(formatted[begin..tail] == content[begin..tail], "what is between is as it was");
+    // And nobody is asked again.
+    serve_once(&bench, &config(SMALL), &[]).unwrap();
+}
+
+#[test]
+fn all_devices_are_looked_at_before_one_is_formatted() {
+    let (bench, other) = (Bench::new(), Bench::new());
+    let Some(first) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
+    let Some(second) = LoopDevice::new(&other, 9 << 20, &[]) else { return };
+    let both = format!("device {}\n device {}", first.name, second.name);
+    bench.write("serve.conf", config("").replace("file records\n filesize 16M", &both));
+    let said = [&format!("cannot open {}", second.name)[..], "8 write blocks for each of 2 cores"];
+    bench
+        .flashproof(&["serve", "serve.conf", "--erase", &format!("{},{}", first.name, second.name)])
+        .expect_error(3, &said);
+    assert!(first.content().iter().all(|byte| *byte == 0), "the first was not formatted");
+}
+
+#[test]
+fn a_device_of_another_set_is_none_of_the_namespaces() {
+    let bench = Bench::new();
+    let both = config(SMALL).replace("file records", "file first\n file second");
+    if serve_once(&bench, &both, &[]).is_none() {
+        return;
+    }
+    let old = bench.read("second");
+    bench.write("first", []);
+    bench.write("second", []);
+    serve_once(&bench, &both, &[]).unwrap();
+    let new = bench.read("second");
+    bench.write("second", &old);
+    let said = ["first and second were not formatted together", "is of set"];
+    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &said);
+    assert!(old == bench.read("second"), "nothing was written");
+    bench.write("second", new);
+    serve_once(&bench, &both, &[]).unwrap();
+}
+
+#[test]
+fn a_block_device_is_formatted_and_opened_again() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 32 << 20, &[]) else { return };
+    device.put(4096, b"somebody's");
+    let on = config(SMALL).replace("file records\n filesize 16M", &format!("device {}", device.name));
+    bench.write("serve.conf", &on);
+    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &[&device.name, "--erase"]);
+    let Some((running, port)) = serve_with(&bench, &on, &["--erase", &device.name]) else { return };
+    assert_eq!(ask(port, 1, Some(b"on a device")).0, 0);
+    running.signal("KILL");
+    running.end();
+    let (running, port) = serve(&bench, &on).unwrap();
+    assert_eq!(ask(port, 1, None), (0, b"on a device".to_vec()));
+    running.signal("TERM");
+    running.end().expect(0);
 }

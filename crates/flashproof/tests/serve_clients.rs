@@ -2,6 +2,7 @@
 
 use crate::support::{Bench, FLASHPROOF, serve, skip};
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ const CONFIG: &str = "service {\n service-threads 2\n ticker-interval 1\n micros
                       enable-benchmarks-storage true\n }\n}\n";
 
 /// Where scripts/client-setup put Aerospike's client.
-fn client() -> Option<PathBuf> {
+pub(crate) fn client() -> Option<PathBuf> {
     let target = Path::new(FLASHPROOF).parent()?.parent()?;
     let client = target.join("aerospike-client");
     if client.exists() {
@@ -24,20 +25,26 @@ fn client() -> Option<PathBuf> {
     skip(&format!("no Aerospike client for Python: {}", why.trim()))
 }
 
-#[test]
-fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did() {
-    let Some(client) = client() else { return };
-    let bench = Bench::new();
-    let Some((running, port)) = serve(&bench, CONFIG) else { return };
+/// Has the client do its steps, all of which must hold. What it said.
+pub(crate) fn steps(client: &Path, node: SocketAddr) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/aerospike_client.py");
     let output = Command::new("python3")
-        .args(["-W", "ignore", script.to_str().unwrap(), "127.0.0.1", &port.to_string()])
+        .args(["-W", "ignore", script.to_str().unwrap(), &node.ip().to_string(), &node.port().to_string()])
         .env("PYTHONPATH", client)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()
         .unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && said.contains("all steps held"), "{said}");
+    said
+}
+
+#[test]
+fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did() {
+    let Some(client) = client() else { return };
+    let bench = Bench::new();
+    let Some((running, port)) = serve(&bench, CONFIG) else { return };
+    assert!(steps(&client, SocketAddr::from(([127, 0, 0, 1], port))).contains("1 nodes"));
 
     // Two of 500 keys are left, and those with keys of other types; the one with a short life when it was searched for.
     let log = bench.path("serve.log");

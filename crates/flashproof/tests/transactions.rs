@@ -1,7 +1,7 @@
 //! `flashproof transactions`: a record engine on a drive, row by row.
 
 use crate::support;
-use support::{Bench, OUT, totals};
+use support::{Bench, LoopDevice, OUT, skip, totals};
 
 #[test]
 fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_inserted() {
@@ -22,11 +22,33 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
         let (read, bytes) = (row["read_mb_per_sec"].as_f64().unwrap() * 1e6, row["record_bytes"].as_f64().unwrap());
         assert!(read > 0.9 * per_sec * bytes, "{row}");
         assert!(row["average_queue"].as_f64().unwrap() > 1.0, "{row}");
+        assert!(row["transactions_per_cpu"].is_null() && row["cpu_busy_pct"].is_null(), "assumed, not measured: {row}");
     }
     for (phase, stream) in [("insert", "writes"), ("measure", "reads")] {
         let report = bench.flashproof(&["report", &format!("{OUT}/1k/{phase}"), "--json"]).expect(0);
         assert!(report.stdout.contains(stream), "{}", report.stdout);
     }
+}
+
+#[test]
+fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_cannot_keep_up() {
+    let bench = Bench::new();
+    // More than the store holds for a drive that does 20 MB/s: a block of 128 KiB each, of which 64 MiB may wait in memory.
+    let run = ["transactions", "sim:capacity=1GiB+write-mbps=20", "--rows", "64k", "-k", "2000", "--duration", "1"];
+    let held = ["-w", "RU,50", "-g", "100", "--verify", "--sla", "99%>10s", "--out", OUT, "--json", "table.json"];
+    let ended = bench.flashproof(&[&run[..], &held].concat()).expect(0);
+    assert!(ended.stdout.contains("inserts waited for the drive (code 18"), "{}", ended.stdout);
+    let row = &serde_json::from_str::<serde_json::Value>(&bench.text("table.json")).unwrap()[0];
+    let (waited, per_sec) = (row["inserts_that_waited"].as_u64(), row["inserted_per_sec"].as_f64().unwrap());
+    assert!(waited.is_some_and(|waited| (64..2_000).contains(&waited)), "{row}");
+    assert!((9.5..10.0).contains(&(2_000.0 / per_sec)), "{row}");
+    let measured = results::run_dir::read(&bench.path(OUT).join("64k/measure")).unwrap();
+    let (reads, errors, _) = totals(&measured, "reads");
+    assert!(reads > 0 && errors == 0, "{reads} reads, {errors} failed");
+    let flat_out = ["-w", "RU,0", "--out", "flat-out", "--quiet"];
+    let ended = bench.flashproof(&[&run[..], &flat_out].concat());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("result code 18: device overload"), "{}", ended.stderr);
 }
 
 #[test]
@@ -65,5 +87,73 @@ fn what_cannot_be_is_refused() {
     let bench = Bench::new();
     bench.flashproof(&["transactions", "-w", "I"]).expect_error(2, &["each row begins with one"]);
     bench.flashproof(&["transactions", "--rows", "2m"]).expect_error(2, &["1k,2k,4k"]);
+    bench.flashproof(&["transactions", "--rows", "128k", "--out", OUT]).expect_error(2, &["a write block of 131072"]);
+    let small = ["transactions", "sim:capacity=1MiB", "--rows", "1k", "--out", "small"];
+    bench.flashproof(&small).expect_error(3, &["it has 1048576 bytes", "8 write blocks"]);
     bench.flashproof(&["transactions", "--size", "1MiB", "--out", OUT]).expect_error(3, &["store"]);
+    std::fs::write(bench.path("there.json"), "mine").unwrap();
+    let there = ["transactions", "sim:", "--out", "unborn", "--json", "there.json"];
+    bench.flashproof(&there).expect_error(2, &["there.json", "it is there already", "--force"]);
+    assert!(!bench.path("unborn").exists() && bench.text("there.json") == "mine", "before anything else");
+    for (more, said) in [
+        (&["--rows", "1k-replicated"][..], "give --loopback"),
+        (&["--rows", "1k,2k,1024"], "cannot do row 1k twice"),
+        (&["--loopback", "sim:"], "a time of its own"),
+        (&["--loopback", "--rows", "1k-replicated", "file"], "a device of its own"),
+        (&["--loopback", "--rows", "1k-replicated", "file", "file"], "a device of its own"),
+        (&["--loopback", "--rows", "1k", "file", "another"], "only rows with replication have a second device"),
+        (&["file", "another"], "only rows with replication have a second device"),
+    ] {
+        bench.flashproof(&[&["transactions", "--out", OUT], more].concat()).expect_error(2, &[said]);
+    }
+}
+
+/// Runs rows that need sockets in a ring. `None`, said aloud, where there is no io_uring.
+fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
+    let run = ["transactions", "--loopback", "--threads", "1", "-k", "500", "-z", "8", "-g", "200", "--sla", "99%>10s"];
+    let short = ["--duration", "1", "--size", "64MiB", "--verify", "--out", OUT, "--json", "table.json"];
+    let ended = bench.flashproof(&[&run[..], &short, more].concat());
+    if ended.stderr.contains("cannot make a ring") {
+        return skip(&ended.stderr);
+    }
+    let ended = ended.expect(0);
+    assert!(ended.stdout.contains("over loopback"), "{}", ended.stdout);
+    Some(serde_json::from_str(&bench.text("table.json")).unwrap())
+}
+
+#[test]
+fn servers_of_this_process_do_the_rows_and_two_of_them_have_each_record_twice() {
+    let bench = Bench::new();
+    // On the device when it is answered, so that what is written can be counted; large, so that it hardly matters how many of them
+    // a busy machine writes together.
+    let rows = ["--rows", "32k,32k-replicated", "-w", "RU,0", "--commit-to-device"];
+    let Some(table) = over_loopback(&bench, &rows) else { return };
+    let written = [0, 1].map(|row| {
+        let row = &table[row];
+        assert_eq!(row["over_loopback"], true, "{row}");
+        let name = row["record_size"].as_str().unwrap();
+        let measured = results::run_dir::read(&bench.path(OUT).join(name).join("measure")).unwrap();
+        let nodes = measured.manifest.device_facts[0]["nodes"].as_array().unwrap().len() as u64;
+        assert_eq!(row["copies"].as_u64(), Some(nodes), "the client sees all nodes");
+        let (writes, errors, _) = totals(&measured, "writes");
+        assert!(writes > 0 && errors == 0, "{writes} writes, {errors} failed");
+        row["write_mb_per_sec"].as_f64().unwrap() / row["transactions_per_sec"].as_f64().unwrap()
+    });
+    assert!(written[1] > 1.3 * written[0], "a record is written by both: {written:?}");
+    assert!(!bench.path(OUT).join("store").exists() && !bench.path(OUT).join("store-2").exists());
+}
+
+#[test]
+fn a_block_device_is_erased_when_it_is_named_and_serves_over_loopback() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    device.put(4096, b"somebody's");
+    let refused = ["transactions", &device.name, "--rows", "1k", "--out", "refused"];
+    bench.flashproof(&refused).expect_error(3, &[&device.name, "--erase"]);
+    let Some(table) = over_loopback(&bench, &[&device.name, "--erase", &device.name]) else { return };
+    let rows: Vec<_> = table.as_array().unwrap().iter().map(|row| row["record_size"].as_str().unwrap()).collect();
+    assert_eq!(rows, ["1k", "2k", "4k"], "a replicated row needs a second device");
+    assert!(table.as_array().unwrap().iter().all(|row| row["read_mb_per_sec"].as_f64().unwrap() > 0.0), "{table}");
+    let content = device.content();
+    assert!(content.starts_with(b"flashproof store") && content[4096..8 << 20].iter().all(|byte| *byte == 0));
 }

@@ -5,6 +5,7 @@
 //! ```
 //!
 //! * [`workload`]: the seam between a configuration of any kind and the run loop; a folder for each kind
+//! * [`baseline`]: which of fio's jobs a baseline of a drive takes next
 //! * [`choice`], [`factor`]: words that configurations share, and multiples of a load
 //! * [`keys`]: which record is the next, by its popularity
 //! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod choice;
 pub mod factor;
 pub mod keys;

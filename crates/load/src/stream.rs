@@ -1,6 +1,7 @@
 //! Streams: where the operations come from. And the few patterns that model a database's device I/O.
 
 use crate::sizes::SizeTable;
+use results::times::Times;
 use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement, TargetId};
 use sys::random::Random;
@@ -42,6 +43,17 @@ pub trait Stream {
     /// keep no data.
     #[inline]
     fn on_data(&mut self, _request: &Request, _data: &[u8]) {}
+
+    /// Told the instants of an operation that was done, before [`Self::on_completion`].
+    #[inline]
+    fn on_times(&mut self, _request: &Request, _times: &Times) {}
+
+    /// Of a closed loop: how many of its operations may be going on at `now_ns`, up to its depth, and the instant before
+    /// which no further one begins. Asked when the run begins, and after each operation that ended.
+    #[inline]
+    fn width(&mut self, _now_ns: u64) -> (u32, u64) {
+        (u32::MAX, 0)
+    }
 
     /// Told of every operation that ended, and of those that never came back as ones that moved nothing.
     /// An operation returned from here follows at once in the same slot: a cache write after its read.

@@ -3,7 +3,7 @@
 #[path = "common/config_property.rs"]
 mod config_property;
 
-use config_property::{assert_config_property, assert_parser_property};
+use self::config_property::{assert_config_property, assert_parser_property};
 use engine::DeviceName;
 use load::factor::Factor;
 use load::workload::act::options::Test;

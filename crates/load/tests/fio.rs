@@ -1,11 +1,11 @@
 //! fio's jobs: `docs/fio.md` has the tables that the option table generates, and no input does harm.
 //!
-//! To update the page: `UPDATE_DOCS=1 cargo test -p load --test fio`.
+//! To update the page: `UPDATE_DOCS=1 cargo test -p load --test load fio`.
 
 #[path = "common/fio_property.rs"]
 mod fio_property;
 
-use fio_property::assert_fio_property;
+use self::fio_property::assert_fio_property;
 use load::workload::fio::options;
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn the_tables_of_options_are_up_to_date() {
     } else {
         assert!(
             tables == generated,
-            "docs/fio.md is not what the option table says - UPDATE_DOCS=1 cargo test -p load --test fio"
+            "docs/fio.md is not what the option table says - UPDATE_DOCS=1 cargo test -p load --test load fio"
         );
     }
 }

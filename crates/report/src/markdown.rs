@@ -4,6 +4,7 @@ use crate::document::{Document, Report, RunReport, SeriesReport};
 use crate::table::{Table, escaped};
 use crate::tables;
 use results::finding::Level;
+use results::series::Purpose;
 use results::units::{self, printable};
 
 impl Document {
@@ -73,14 +74,43 @@ fn series_text(report: &SeriesReport) -> String {
         }
         None => text += "**UNFINISHED** - this series has no conclusion yet.\n\n",
     }
-    text += &table(&tables::steps(report, |_, _| None));
+    if report.drives.is_empty() {
+        text += &table(&tables::steps(report, |_, _| None));
+    }
+    text += &drives(report);
     for section in &report.sections {
         text += &heading(2, &section.title);
         text += &list(section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key)));
     }
-    if report.sections.is_empty() {
+    if report.series.purpose == Purpose::Certify {
         let runs = report.steps.iter().filter_map(|step| step.report.as_ref());
         text += &runs.map(|run| run_text(run, 2)).collect::<String>();
+    }
+    text
+}
+
+/// What a baseline says of each drive, and of all beside each other.
+fn drives(report: &SeriesReport) -> String {
+    let mut text = String::new();
+    if let Some(beside) = &report.beside {
+        text += &heading(2, "Drives beside each other");
+        text += &list(beside.outliers.iter());
+        text += &table(&beside.table(""));
+    }
+    for drive in &report.drives {
+        if report.drives.len() > 1 {
+            text += &heading(2, &drive.device);
+        }
+        text += &table(&Table::new("").text(["", ""]).rows(drive.summary.iter().map(|fact| [&fact.name, &fact.value])));
+        text += &list(drive.doubts.iter());
+        for section in &drive.sections {
+            text += &heading(3, &section.title);
+            text += &list(section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key)));
+            text += &list(drive.notes(&section.id).iter());
+            for of in drive.tables(&section.id) {
+                text += &format!("**{}**\n\n{}", escaped(&of.title), table(&of));
+            }
+        }
     }
     text
 }

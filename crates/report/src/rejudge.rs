@@ -5,7 +5,8 @@
 //! recorded counts do not bear out. The one idea: the record may be believed for the worse, never for
 //! the better. What was searched for, and in which order, is not done again.
 
-use results::certify::judge_stage;
+use results::baseline::judge_job;
+use results::certify::{Judged, judge_stage};
 use results::judge::{Outcome, Verdict};
 use results::rating::{Details, Move, Seen};
 use results::run_dir::{self, Run, VERDICT};
@@ -106,11 +107,10 @@ fn again(
         Ok(run) => run,
         Err(why) => return Some((worse(recorded, Outcome::Invalid), format!("there is no run to judge again: {why}"))),
     };
+    let of_rule = |judged: Judged| (judged.outcome, judged.reason);
     let judged = match purpose {
-        Purpose::Certify => {
-            let judged = judge_stage(step.rule, run.verdict);
-            (judged.outcome, judged.reason)
-        }
+        Purpose::Certify => of_rule(judge_stage(step.rule, run.verdict)),
+        Purpose::Baseline => of_rule(judge_job(run.verdict)),
         Purpose::Rate => of_search(step, recorded, run.verdict),
     };
     if let Some(doubt) = run.doubt {
@@ -161,6 +161,7 @@ fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
             let rating = units::multiple(rating);
             (!is_held).then(|| format!("{SERIES} says that {rating} was held, and no step held {rating}"))
         }
+        Purpose::Baseline => None,
     }
 }
 

@@ -47,7 +47,12 @@ enum Look {
     /// To a place in the page.
     Link(String),
     Badge(Option<Outcome>),
+    /// A field of a map; from 0 to [`SHADES`] the darker.
+    Shade(usize),
 }
+
+/// Shades of fields, beside the lightest.
+const SHADES: usize = 8;
 
 impl Table {
     /// An empty table.
@@ -156,7 +161,7 @@ impl Render for Table {
                         @for row in &self.rows {
                             tr {
                                 @for (at, cell) in row.iter().enumerate() {
-                                    @if at == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                                    @if at == 0 { th scope="row" { (cell) } } @else { td class=[cell.class()] { (cell) } }
                                 }
                             }
                         }
@@ -183,6 +188,12 @@ impl Cell {
         Self { text: text.into(), look: Look::Code }
     }
 
+    /// A field of a map: `part` from 0 to 1 is the darker.
+    pub fn shaded(text: impl Into<String>, part: f64) -> Self {
+        let shade = (part.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
+        Self { text: text.into(), look: Look::Shade(shade) }
+    }
+
     /// Text with a link to the element `id` of the page.
     pub fn link(text: impl Into<String>, id: String) -> Self {
         Self { text: text.into(), look: Look::Link(id) }
@@ -191,6 +202,11 @@ impl Cell {
     /// An outcome; `None` of what is not at its end.
     pub fn outcome(outcome: Option<Outcome>) -> Self {
         Self { text: words::outcome(outcome), look: Look::Badge(outcome) }
+    }
+
+    /// The class of its field in a page.
+    fn class(&self) -> Option<String> {
+        if let Look::Shade(shade) = self.look { Some(format!("shade-{shade}")) } else { None }
     }
 
     fn markdown(&self) -> String {
@@ -208,7 +224,7 @@ impl<T: Into<String>> From<T> for Cell {
 impl Render for Cell {
     fn render(&self) -> Markup {
         match &self.look {
-            Look::Plain => html! { (self.text) },
+            Look::Plain | Look::Shade(_) => html! { (self.text) },
             Look::Strong => html! { b { (self.text) } },
             Look::Bad => html! { span.over { (self.text) } },
             Look::Code => html! { code { (self.text) } },

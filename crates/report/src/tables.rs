@@ -9,7 +9,7 @@ use crate::words;
 use results::blame::{Blame, BlamePart};
 use results::finding::{Finding, Level};
 use results::judge::{Group, SliceShares};
-use results::series::State;
+use results::series::{Purpose, State};
 use results::units;
 
 /// The shares of each judged group, slice by slice.
@@ -47,7 +47,7 @@ pub(crate) fn latencies(run: &RunReport) -> Table {
             [name].into_iter().chain(quantiles.all_ns().map(units::duration))
         })
     });
-    Table::new("Whole run, all devices").text([""]).numbers(QUANTILES).rows(rows)
+    Table::new("Whole run").text([""]).numbers(QUANTILES).rows(rows)
 }
 
 /// What each stream was asked for and did.
@@ -60,7 +60,7 @@ pub(crate) fn rates(run: &RunReport) -> Table {
         first.into_iter().chain(counts).chain([units::bytes(stream.bytes as f64)])
     });
     let numbers = ["offered/s", "achieved/s", "done", "failed", "done too late", "never done", "moved"];
-    Table::new("Whole run, all devices").text(["stream"]).numbers(numbers).rows(rows)
+    Table::new("Whole run").text(["stream"]).numbers(numbers).rows(rows)
 }
 
 /// How the counters of the drives changed.
@@ -131,16 +131,18 @@ pub(crate) fn findings<'a>(title: &str, findings: impl Iterator<Item = &'a Findi
 
 /// The steps of a series; `link` gives the place of a step's run in the page.
 pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> Option<String>) -> Table {
+    // The jobs of a baseline are no multiples of anything.
+    let has_loads = report.series.purpose != Purpose::Baseline;
     let rows = report.steps.iter().enumerate().map(|(number, step)| {
         let name = step.step.name.clone();
         let ran = step.report.as_ref().map_or_else(|| "-".to_owned(), |run| units::span_of(run.verdict.ran_sec));
         let devices = step.step.devices.iter().filter_map(|at| report.series.devices.get(*at));
-        [
-            match link(number, step) {
-                Some(id) => Cell::link(name, id),
-                None => name.into(),
-            },
-            units::multiple(step.step.multiple).into(),
+        let name = match link(number, step) {
+            Some(id) => Cell::link(name, id),
+            None => name.into(),
+        };
+        let load = has_loads.then(|| units::multiple(step.step.multiple).into());
+        let more = [
             devices.map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ").into(),
             match (step.step.state, step.step.outcome) {
                 (State::Done, Some(outcome)) => Cell::outcome(Some(outcome)),
@@ -149,9 +151,11 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
             step.step.reason.clone().into(),
             format!("{ran} of {}", units::span(step.step.duration_sec)).into(),
             Cell::code(&step.step.dir),
-        ]
+        ];
+        std::iter::once(name).chain(load).chain(more)
     });
-    let headings = ["step", "load", "devices", "outcome", "why", "ran for", "run directory"];
+    let load = has_loads.then_some("load");
+    let headings = ["step"].into_iter().chain(load).chain(["devices", "outcome", "why", "ran for", "run directory"]);
     Table::new("In the order in which they were run").text(headings).rows(rows)
 }
 

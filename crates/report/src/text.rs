@@ -58,14 +58,42 @@ fn series_page(report: &SeriesReport) -> String {
         let (load, length) = (units::multiple(step.step.multiple), units::span(step.step.duration_sec));
         [step.step.name.clone(), load, length, outcome, step.step.reason.clone()]
     });
-    let steps = Table::new("").text(["step"]).numbers(["load", "at most"]).text(["outcome", ""]);
-    let _ = write!(text, "\n{}", steps.widths([0, 8, 12, 12]).rows(rows));
+    if report.drives.is_empty() {
+        let steps = Table::new("").text(["step"]).numbers(["load", "at most"]).text(["outcome", ""]);
+        let _ = write!(text, "\n{}", steps.widths([0, 8, 12, 12]).rows(rows));
+    }
+    text += &drives(report);
     for step in &report.steps {
         for damage in step.report.iter().flat_map(|run| &run.damage) {
             let _ = writeln!(text, "DAMAGED: {}: {damage}", step.step.name);
         }
     }
     text + &blame(report)
+}
+
+/// What a baseline says of each drive, and of all beside each other.
+fn drives(report: &SeriesReport) -> String {
+    let mut text = String::new();
+    let titled = |table: &Table| format!("\n{}\n{table}", table.title);
+    if let Some(beside) = &report.beside {
+        text += &titled(&beside.table("drives beside each other"));
+        beside.outliers.iter().for_each(|outlier| text += &format!("  {outlier}\n"));
+    }
+    for drive in &report.drives {
+        if report.drives.len() > 1 {
+            let _ = writeln!(text, "\n{}", drive.device);
+        }
+        let pairs = Table::new("").text(["", ""]).rows(drive.summary.iter().map(|fact| [&fact.name, &fact.value]));
+        let _ = write!(text, "\n{pairs}");
+        drive.doubts.iter().for_each(|doubt| text += &format!("  in doubt: {doubt}\n"));
+        for section in &drive.sections {
+            drive.notes(&section.id).iter().enumerate().for_each(|(number, note)| {
+                text += &format!("{}{note}\n", if number == 0 { "\n" } else { "" });
+            });
+            drive.tables(&section.id).iter().for_each(|table| text += &titled(table));
+        }
+    }
+    text
 }
 
 /// Where the time went in the steps that were judged by it: the worst slices of each.

@@ -1,8 +1,7 @@
 //! Pages in a real browser: every chart is drawn, nothing goes wrong, nothing is fetched, it fits a
 //! phone and prints.
 
-mod support;
-
+use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
 use report::document::Document;
 use results::judge::Outcome;
 use results::series::Purpose;
@@ -11,7 +10,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
-use support::{SHORT, Shape, write_run, write_series};
 
 /// Names that a browser of this family has.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -129,7 +127,7 @@ fn a_run_is_drawn_whole_and_fits_a_phone_and_paper() {
     let _one = ONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    write_run(&run, Shape { devices: &["/dev/loop0", support::HOSTILE], slow_every: 7, ..SHORT });
+    write_run(&run, Shape { devices: &["/dev/loop0", crate::support::HOSTILE], slow_every: 7, ..SHORT });
     let (page, _) = write_page(dir.path(), "page.html", &[run]);
     assert!(check(browser, &page) >= 20);
     let overflow = overflow_px(browser, &page);
@@ -223,4 +221,26 @@ fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
     for words in ["it held 20x", "this run is incomplete", "service.hlog could be read up to about 0 s only"] {
         assert!(html.contains(words), "{words}");
     }
+}
+
+#[test]
+fn the_curves_of_a_baseline_are_drawn_with_their_depths_and_fit_a_phone() {
+    let Some(browser) = browser() else { return };
+    let _one = ONE.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let baseline = dir.path().join("baseline");
+    write_baseline(&baseline, &[("/dev/nvme0n1", 1.0), (crate::support::HOSTILE, 0.7)]);
+    let (page, _) = write_page(dir.path(), "page.html", &[baseline]);
+    assert!(check(browser, &page) >= 12);
+    let overflow = overflow_px(browser, &page);
+    assert!(overflow <= 0, "{overflow} px wider than a phone");
+    // A tick at each depth, as far apart as the depths are times each other; the knees between them.
+    let script = "
+        const svg = inside.document.querySelector('[id*=depth-iops] svg');
+        const texts = [...svg.querySelectorAll('text')].filter((text) => text.getAttribute('text-anchor') === 'middle');
+        const ticks = texts.filter((text) => /^[0-9]+$/.test(text.textContent));
+        const apart = ticks.slice(1).map((tick, at) => tick.getAttribute('x') - ticks[at].getAttribute('x'));
+        const even = Math.max(...apart) - Math.min(...apart) < 1;
+        return `${ticks.map((tick) => tick.textContent).join(' ')} | ${even} | ${svg.querySelectorAll('.mark').length}`;";
+    assert_eq!(beside(browser, &page, script), "1 2 4 8 16 32 64 128 256 | true | 2");
 }

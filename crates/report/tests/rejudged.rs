@@ -1,7 +1,6 @@
 //! A series is judged again from its runs: its record is believed for the worse, never for the better.
 
-mod support;
-
+use crate::support::{SHORT, Shape, write_series};
 use report::comparison::{Given, Named, compare};
 use report::document::Document;
 use report::status::{Seen, Status};
@@ -10,7 +9,6 @@ use results::series::{Purpose, Series, State};
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
-use support::{SHORT, Shape, write_series};
 
 /// What `report`, `status` and `compare` say of the series in `dir`; all the same.
 fn outcome(dir: &Path) -> Outcome {

@@ -3,8 +3,7 @@
 //! The validators that there are bring 60 crates along, so the dozen keywords that the schema uses are
 //! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
 
-mod support;
-
+use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, WafReport, Worn};
 use results::finding::{Finding, Level};
@@ -13,7 +12,6 @@ use results::series::{Purpose, Series};
 use results::waf::{Bytes, Drive, Found, TenantBytes};
 use serde_json::Value;
 use std::fs;
-use support::{SHORT, Shape, write_run, write_series};
 
 const SCHEMA: &str = include_str!("../../../docs/report.schema.json");
 const WAF_SCHEMA: &str = include_str!("../../../docs/waf.schema.json");
@@ -120,7 +118,7 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
         if std::env::var_os("UPDATE_DOCS").is_some() {
             fs::write(format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR")), &schema).unwrap();
         } else {
-            let hint = format!("docs/{name} is out of date: UPDATE_DOCS=1 cargo test -p report --test schema");
+            let hint = format!("docs/{name} is out of date: UPDATE_DOCS=1 cargo test -p report --test report schema");
             assert!(schema == written, "{hint}");
         }
     }
@@ -189,6 +187,66 @@ fn series_of_both_kinds_are_what_the_schema_says() {
         let charts = |of: &Value| of["sections"].as_array().unwrap().len();
         let is_search = purpose == Purpose::Rate;
         assert_eq!((charts(report) > 0, charts(&report["steps"][0]["report"]) > 0), (is_search, !is_search));
+    }
+}
+
+#[test]
+fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("baseline");
+    let drives = [("/dev/nvme0n1", 1.0), ("/dev/nvme1n1", 1.01), ("/dev/nvme2n1", 0.7), (crate::support::HOSTILE, 1.0)];
+    let mut series = write_baseline(&dir, &drives);
+    series.findings = vec![Finding {
+        check: "over-provisioning".into(),
+        device: Some("/dev/nvme1n1".into()),
+        level: Level::Note,
+        finding: "all of its 68.7 GB are used".into(),
+        reason: "less room".into(),
+        remedy: "flashproof prep".into(),
+    }];
+    // An attempt that was killed, and replaced by another.
+    write_run(&dir.join("002-killed"), Shape { devices: &drives.map(|(name, _)| name), ..SHORT });
+    fs::remove_file(dir.join("002-killed/verdict.json")).unwrap();
+    let mut killed = series.steps[0].clone();
+    killed.dir = "002-killed".into();
+    killed.interrupt("its program was killed, or the machine stopped");
+    series.steps.push(killed);
+    series.write(&dir).unwrap();
+    let document = Document::read(&[&dir]).unwrap();
+    assert!(!document.html().contains(">load<"), "the jobs of a baseline are no multiples of a load");
+    let value = assert_valid(&document);
+    let report = &value["reports"][0];
+    assert_eq!(
+        (&report["banners"], &report["series"]["conclusion"]["outcome"]),
+        (&Value::Array(Vec::new()), &"pass".into())
+    );
+    assert_eq!(report["drives"].as_array().unwrap().len(), 4);
+    assert_eq!(report["steps"][0]["report"]["sections"], Value::Array(Vec::new()), "charts are those of the drives");
+    let charts: Vec<&str> = report["drives"][1]["sections"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|section| section["charts"].as_array().unwrap())
+        .map(|chart| chart["id"].as_str().unwrap())
+        .collect();
+    let throughput = "throughput-random-reads-4-kib";
+    assert!(charts.contains(&"depth-iops") && charts.contains(&throughput), "{charts:?}");
+    let outliers = report["beside"]["outliers"].as_array().unwrap();
+    let of_slow = |outlier: &Value| {
+        outlier.as_str().unwrap().starts_with("/dev/nvme2n1 differs from the median of its model (M1): ")
+    };
+    assert!(outliers.len() == 1 && of_slow(&outliers[0]), "{outliers:?}");
+    let parts = [
+        "100,000/s at most; the knee is at depth 32: 100,000/s, p99 960 us",
+        "2.4 ms ✘",
+        "all of its 68.7 GB are used",
+        "fell from 50,000/s to 25,000/s",
+        "highest IOPS of random reads, 4 KiB 70,000/s (-30 %)",
+    ];
+    for part in parts {
+        for (form, text) in [("text", document.text()), ("html", document.html()), ("markdown", document.markdown())] {
+            assert!(text.contains(part), "{form}: {part}");
+        }
     }
 }
 

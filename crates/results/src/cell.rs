@@ -27,6 +27,12 @@ pub fn latencies() -> Latencies {
     Histogram::new_with_bounds(1, DURATION_MAX_NS, SIGNIFICANT_DIGITS).expect("bounds are constants in range")
 }
 
+/// Made once for a cell, and only if one of its operations waits.
+#[cold]
+fn empty_pair() -> Box<[Latencies; 2]> {
+    Box::new([latencies(), latencies()])
+}
+
 /// What was recorded of one stream on one device.
 #[derive(Debug, Clone)]
 pub struct Cell {
@@ -34,6 +40,9 @@ pub struct Cell {
     pub service: Latencies,
     /// Waits for a free slot.
     pub wait: Latencies,
+    /// Of those that waited, once one did: their service times, which are in `service` too, and their `wait + service`.
+    /// So `service` without the one and with the other is how long all were waited for.
+    pub waited: Option<Box<[Latencies; 2]>>,
     /// How late we were ourselves.
     pub lag: Latencies,
     /// Service times in ACT's buckets, where the stream is in a log of ACT's format.
@@ -80,6 +89,7 @@ impl Cell {
         Self {
             service: latencies(),
             wait: latencies(),
+            waited: None,
             lag: latencies(),
             act: act_scale.map(ActBuckets::new),
             judged: OverCounts::new(thresholds_ns.clone()),
@@ -107,6 +117,9 @@ impl Cell {
         self.service.saturating_record(service_ns);
         if times.wait_ns() > 0 {
             self.wait.saturating_record(times.wait_ns());
+            let [service, answer] = &mut **self.waited.get_or_insert_with(empty_pair);
+            service.saturating_record(service_ns);
+            answer.saturating_record(times.judged_ns());
         }
         if times.lag_ns() > 0 {
             self.lag.saturating_record(times.lag_ns());
@@ -175,6 +188,10 @@ impl Cell {
         const SAME: &str = "cells of one run have equal bounds";
         self.service.add(&other.service).expect(SAME);
         self.wait.add(&other.wait).expect(SAME);
+        if let Some(other) = &other.waited {
+            let mine = self.waited.get_or_insert_with(empty_pair);
+            mine.iter_mut().zip(&**other).for_each(|(mine, other)| mine.add(other).expect(SAME));
+        }
         self.lag.add(&other.lag).expect(SAME);
         if let (Some(act), Some(other)) = (&mut self.act, &other.act) {
             act.merge(other);
@@ -199,6 +216,7 @@ impl Cell {
         }
         self.service.reset();
         self.wait.reset();
+        self.waited.iter_mut().flat_map(|pair| pair.iter_mut()).for_each(|histogram| histogram.reset());
         self.lag.reset();
         if let Some(act) = &mut self.act {
             act.clear();
@@ -409,5 +427,20 @@ mod tests {
         assert_eq!(counts(&interval.gap), (3, 4));
         interval.close();
         assert_eq!(counts(&interval.gap), (3, 4), "once is enough");
+    }
+
+    #[test]
+    fn waits_are_kept_with_the_service_times_that_they_belong_to() {
+        let cell = || Cell::new(None, [1_000_000].into());
+        let (mut cell, mut other) = (cell(), cell());
+        cell.record(&Times::new(0, 0, 0, 90_000), 0, 512);
+        assert!(cell.waited.is_none(), "nobody waited");
+        other.record(&Times::new(0, 300_000, 300_000, 301_000), 0, 512);
+        cell.merge(&other);
+        let [service, answer] = cell.waited.as_deref().unwrap();
+        let near = |histogram: &Latencies, ns: u64| histogram.len() == 1 && histogram.max().abs_diff(ns) <= ns / 50;
+        assert!(near(service, 1_000) && near(answer, 301_000));
+        cell.clear();
+        assert!(cell.waited.as_deref().unwrap().iter().all(|histogram| histogram.is_empty()));
     }
 }

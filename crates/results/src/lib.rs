@@ -13,6 +13,7 @@
 //! * [`judge`]: slices, shares over thresholds, the verdict
 //! * [`steady`]: rounds, whether what is measured still changes, when it jumped
 //! * [`rating`]: the highest load that is held
+//! * [`baseline`]: what a drive did under fio's jobs
 //! * [`blame`]: where the time went in a slice over a threshold
 //! * [`finding`]: what was found about host and devices, and what to do about it
 //! * [`certify`]: the stages of a certification, and what may be said of it
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod act_log;
+pub mod baseline;
 pub mod blame;
 pub mod buckets;
 pub mod cell;

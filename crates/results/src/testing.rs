@@ -1,8 +1,10 @@
 //! What tests of several crates share.
 
+use crate::baseline::{Done, Latency, Part, Point};
 use crate::buckets::ActScale;
 use crate::cell::{ActHistograms, Layout, StreamInfo};
-use crate::judge::Sla;
+use crate::judge::{Outcome, Sla};
+use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
 
 /// A layout judged by ACT's limits: streams by name and by whether they are judged, each of `offered_iops` and in
 /// ACT's log.
@@ -22,5 +24,140 @@ pub fn layout<D: Into<String>>(
         streams: streams.iter().map(stream).collect(),
         devices: devices.into_iter().map(Into::into).collect(),
         thresholds_ns: Sla::default().thresholds_ns(),
+    }
+}
+
+/// A point of `part` with made-up numbers at the depth `depth`: of each direction the size of an operation, what was
+/// wanted a second, what was done, and its median in microseconds. The 99th percentile is three times the median.
+pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeUp>) -> Point {
+    let iops = |made: Option<MadeUp>| made.map_or(0.0, |(_, _, iops, _)| iops);
+    Point {
+        part,
+        job: String::new(),
+        random: true,
+        read_pct: 100.0 * iops(reads) / (iops(reads) + iops(writes)),
+        depth,
+        round: 0,
+        seconds: 10.0,
+        reads: reads.map(done),
+        writes: writes.map(done),
+        mean_in_flight: Some(f64::from(depth)),
+        cpu_us: Some(2.5),
+        steady: Some(true),
+        doubt: None,
+    }
+}
+
+/// Size of an operation, operations a second that were wanted, those that were done, median in microseconds.
+pub type MadeUp = (f64, Option<f64>, f64, f64);
+
+fn done((bytes_each, offered_iops, iops, median_us): MadeUp) -> Done {
+    let at = |percent: &f64| median_us * (percent / 50.0).max(if *percent >= 99.0 { percent - 96.0 } else { 0.0 });
+    let service = Latency {
+        mean_us: median_us,
+        stdev_us: median_us / 4.0,
+        min_us: median_us / 50.0,
+        max_us: median_us * 4.0,
+        percentiles_us: Latency::PERCENTILES.iter().map(at).collect(),
+    };
+    let ops = (iops * 10.0) as u64;
+    let mbps = iops * bytes_each / 1e6;
+    Done { bytes_each, offered_iops, ops, iops, mbps, errors: 0, undone: 0, answer: service.clone(), service }
+}
+
+/// A whole baseline of one drive, made up: it does `scale` times 100,000 reads or 25,000 writes of 4 KiB a second at
+/// most, and half of its writes once it is saturated.
+pub fn baseline(scale: f64) -> Vec<Point> {
+    let (four_k, large) = (4_096.0, 131_072.0);
+    let (reads, writes, mb) = (100_000.0 * scale, 25_000.0 * scale, 1_000.0 * scale);
+    let mut points = Vec::new();
+    for round in 0..6 {
+        let iops = writes * if round < 3 { 2.0 - 0.3 * f64::from(round) } else { 1.0 };
+        let saturation = point(Part::Saturation, 32, None, Some((four_k, None, iops, 32e6 / iops)));
+        points.push(Point { round, steady: Some(round == 5), ..saturation });
+    }
+    for depth in [1_u32, 2, 4, 8, 16, 32, 64, 128, 256] {
+        // A drive of 32 channels for reads and 4 for writes.
+        let rate = |highest: f64, channels: f64| highest * (f64::from(depth) / channels).min(1.0);
+        let (of_reads, of_writes) = (rate(reads, 32.0), rate(writes, 4.0));
+        let us = |iops: f64| f64::from(depth) * 1e6 / iops;
+        points.push(point(Part::Depth, depth, Some((four_k, None, of_reads, us(of_reads))), None));
+        points.push(point(Part::Depth, depth, None, Some((four_k, None, of_writes, us(of_writes)))));
+    }
+    for (bytes, reads, writes) in [(four_k, reads, writes), (large, mb * 1e6 / large, mb * 1e6 / large)] {
+        for read_share in [0.0, 0.5, 0.95, 1.0] {
+            let all = reads * read_share + writes * (1.0 - read_share);
+            let of = |share: f64| (share > 0.0).then(|| (bytes, None, all * share, 320.0 / scale));
+            points.push(point(Part::Profile, 32, of(read_share), of(1.0 - read_share)));
+        }
+    }
+    for percent in [10, 25, 50, 75, 90, 95] {
+        let share = f64::from(percent) / 100.0;
+        let at = |highest: f64| Some((four_k, Some(highest * share), highest * share, 80.0 / (1.02 - share)));
+        points.push(point(Part::Rate, 256, at(reads), None));
+        points.push(point(Part::Rate, 256, None, at(writes)));
+    }
+    for write_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
+        for read_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
+            let load: f64 = read_share + write_share;
+            let us = 80.0 / (1.7 - load);
+            let of =
+                |bytes: f64, wanted: f64| (wanted > 0.0).then(|| (bytes, Some(wanted), wanted.min(wanted / load), us));
+            let (of_reads, of_writes) = (of(four_k, reads * read_share), of(large, mb * 1e6 / large * write_share));
+            if load > 0.0 {
+                points.push(point(Part::Grid, 256, of_reads, of_writes));
+            }
+        }
+    }
+    points
+}
+
+/// A baseline of `drives`, each with its name and what it does as [`baseline`] has it, at its end. All jobs have their
+/// run in the directory `run` below that of the series.
+pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
+    let identity = |(name, _): &(&str, f64)| Identity {
+        name: (*name).to_owned(),
+        model: Some("M1".to_owned()),
+        serial: Some((*name).to_owned()),
+        size_bytes: 1 << 36,
+        simulated: false,
+    };
+    let points =
+        |(device, (_, scale)): (usize, &(&str, f64))| baseline(*scale).into_iter().map(move |point| (device, point));
+    let step = |(number, (device, point)): (usize, (usize, Point))| Step {
+        name: format!("job {}", number + 1),
+        dir: run.to_owned(),
+        multiple: 1.0,
+        devices: vec![device],
+        duration_sec: 10,
+        rule: Rule::Completes,
+        state: State::Done,
+        outcome: Some(Outcome::Pass),
+        reason: "ran to its end without an I/O error".to_owned(),
+        attempts: 1,
+        began_unix_ms: Some(1),
+        ended_unix_ms: Some(2),
+        details: serde_json::to_value(point).unwrap_or_default(),
+    };
+    Series {
+        format_version: SERIES_FORMAT_VERSION,
+        tool: "flashproof".to_owned(),
+        command: vec!["flashproof".to_owned(), "baseline".to_owned()],
+        purpose: Purpose::Baseline,
+        began_unix_ms: 1_795_271_232_147,
+        devices: drives.iter().map(identity).collect(),
+        config_1x: String::new(),
+        terms: vec![("time under load".to_owned(), "10 min".to_owned())],
+        findings: Vec::new(),
+        steps: drives.iter().enumerate().flat_map(points).enumerate().map(step).collect(),
+        conclusion: Some(Conclusion {
+            outcome: Outcome::Pass,
+            sentence: "measured".to_owned(),
+            remarks: Vec::new(),
+            rating: None,
+            comparable: false,
+            details: serde_json::Value::Null,
+        }),
+        process: None,
     }
 }

@@ -187,6 +187,13 @@ pub fn bytes(bytes: f64) -> String {
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
+/// A number of bytes in units of 1,024, as sizes of operations are told: `512 B`, `4 KiB`, `1.5 KiB`.
+pub fn binary_bytes(bytes: f64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB")];
+    let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= *unit);
+    unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
+}
+
 /// `text` broken between words into lines of at most `columns`, each behind `indent` and ended. What has to be pasted
 /// or searched for stays whole: names with hyphens, long words.
 pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {

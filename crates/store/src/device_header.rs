@@ -1,16 +1,18 @@
 //! The first 8 MiB of a device: whose it is, and by which settings its blocks are to be read.
 //!
 //! ```text
-//! magic "flashproof store" 16 | version u32 | checksum u32 | id u64 | write-block size u32 | devices u16 | index of this one u16 |
+//! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 | index of this one u16 |
 //! cores u16 | length of name u16 | name of the namespace, and at byte 4088 the device's size, bytes, u64              little-endian
 //! ```
 //!
-//! Written once, when the device is formatted. The rest of the 8 MiB stays as it was.
+//! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are formatted
+//! together have the same random number, the set: a device of another set is none of the namespace's, however alike.
 
 use crate::{Namespace, Space};
 use crc32fast::Hasher;
 use std::ops::Range;
 use sys::op::TargetId;
+use sys::random::Random;
 
 /// Bytes before the first block.
 pub const DEVICE_HEADER_BYTES: u64 = 8 << 20;
@@ -22,7 +24,7 @@ pub const WRITTEN_BYTES: usize = 4096;
 const BLOCKS_MIN: u64 = 8;
 
 const MAGIC: &[u8; 16] = b"flashproof store";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const NAME_AT: usize = 44;
 const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
 
@@ -39,8 +41,8 @@ pub struct DeviceHeader {
     pub index: u16,
     /// Cores that have a part of it each.
     pub cores: u16,
-    /// The device's random number.
-    pub id: u64,
+    /// The random number of the devices that were formatted together.
+    pub set: u64,
     /// Bytes of the device when it was formatted: where each core's part is follows from it.
     pub device_bytes: u64,
 }
@@ -59,11 +61,11 @@ pub enum Plan {
 }
 
 impl DeviceHeader {
-    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `id` is random. To be formatted or planned it
-    /// needs the device's size, see [`Self::sized`].
-    pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, id: u64) -> Self {
+    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `set` is random and the same for all of
+    /// them. To be formatted or planned it needs the device's size, see [`Self::sized`].
+    pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, set: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
-        Self { namespace, write_block_bytes, devices, index, cores, id, device_bytes: 0 }
+        Self { namespace, write_block_bytes, devices, index, cores, set, device_bytes: 0 }
     }
 
     /// The same for a device of so many bytes.
@@ -77,7 +79,7 @@ impl DeviceHeader {
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&self.id.to_le_bytes());
+        bytes.extend_from_slice(&self.set.to_le_bytes());
         bytes.extend_from_slice(&self.write_block_bytes.to_le_bytes());
         for number in [self.devices, self.index, self.cores, self.namespace.len() as u16] {
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -90,7 +92,7 @@ impl DeviceHeader {
         bytes
     }
 
-    /// What to do with a device that begins with `bytes` ([`WRITTEN_BYTES`]) and is wanted as this; the id is the
+    /// What to do with a device that begins with `bytes` ([`WRITTEN_BYTES`]) and is wanted as this; the set is the
     /// device's own.
     pub fn plan(&self, bytes: &[u8]) -> Plan {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES).filter(|bytes| bytes.starts_with(MAGIC)) else {
@@ -107,7 +109,7 @@ impl DeviceHeader {
             devices: u16_at(36),
             index: u16_at(38),
             cores: u16_at(40),
-            id: u64_at(24),
+            set: u64_at(24),
             device_bytes: u64_at(DEVICE_BYTES_AT),
         };
         let rows = [
@@ -127,7 +129,13 @@ impl DeviceHeader {
         if differences.is_empty() { Plan::Open(found) } else { Plan::Differs(differences) }
     }
 
-    /// The part of core `core` of a device of `device_bytes`, which is `target` in the engine.
+    /// The number by which the device's records are told from others.
+    fn id(&self) -> u64 {
+        Random::new(self.set.wrapping_add(self.index.into())).next_u64()
+    }
+
+    /// The part of core `core` of a device of `device_bytes`, which is `target` in the engine and writes units of
+    /// `min_io_bytes`; of one whose unit is larger that is to be set.
     ///
     /// Errors: the device is too small; a sentence without its name.
     pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {
@@ -142,7 +150,7 @@ impl DeviceHeader {
         }
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
         let range: Range<u64> = begin..begin + blocks * block;
-        Ok(Space { target, range, min_io_bytes, id: self.id })
+        Ok(Space { target, range, min_io_bytes, write_unit_bytes: min_io_bytes, id: self.id() })
     }
 }
 
@@ -165,7 +173,7 @@ mod tests {
     #[test]
     fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
         let bytes = header().to_bytes();
-        assert_eq!(DeviceHeader { id: 0, ..header() }.plan(&bytes), Plan::Open(header()));
+        assert_eq!(DeviceHeader { set: 0, ..header() }.plan(&bytes), Plan::Open(header()));
         for at in 0..200 {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (at % 8);
@@ -194,6 +202,8 @@ mod tests {
         assert_eq!(space(0).range.start, DEVICE_HEADER_BYTES);
         (0..3).for_each(|core| assert_eq!(space(core).range.end, space(core + 1).range.start));
         assert_eq!(space(3).range.end, least);
+        let other = DeviceHeader { index: 0, ..header() }.space(least, 3, 0, 512).unwrap();
+        assert_ne!(space(0).id, other.id, "devices of a set have ids of their own");
         assert!(header().space(least - 1, 3, 0, 512).unwrap_err().contains("take 12582912"));
     }
 }

@@ -10,121 +10,41 @@
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
-use crate::{Disk, Namespace, Reply, Space, Statistics, Store, Transaction};
+use crate::{Disk, IoCounts, Namespace, Overload, Reply, Space, Statistics, Store, Transaction};
 use engine::{BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::buffer::Buf;
-use sys::op::{Completion, Op, OpKind};
+use sys::op::{Completion, Op};
 
 /// CPU time of a transaction on a virtual engine, ns: about what one takes here, see docs/transactions.md.
 pub const VIRTUAL_CPU_NS: u64 = 2_000;
 
-/// What stores did to their devices, all cores together.
-#[derive(Debug, Default)]
-pub struct IoCounts {
-    reads: AtomicU64,
-    read_bytes: AtomicU64,
-    writes: AtomicU64,
-    write_bytes: AtomicU64,
-    service_ns: AtomicU64,
-}
-
-/// [`IoCounts`] at an instant, or between two.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct IoCounted {
-    /// Operations that read, and their bytes.
-    pub reads: u64,
-    /// See `reads`.
-    pub read_bytes: u64,
-    /// Operations that wrote, and their bytes.
-    pub writes: u64,
-    /// See `writes`.
-    pub write_bytes: u64,
-    /// Service times of all of them together, ns.
-    pub service_ns: u64,
-}
-
-impl IoCounts {
-    /// As they stand.
-    pub fn now(&self) -> IoCounted {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        IoCounted {
-            reads: get(&self.reads),
-            read_bytes: get(&self.read_bytes),
-            writes: get(&self.writes),
-            write_bytes: get(&self.write_bytes),
-            service_ns: get(&self.service_ns),
-        }
-    }
-
-    fn add(&self, kind: OpKind, bytes: u32, service_ns: u64) {
-        let (count, moved) = match kind {
-            OpKind::Read => (&self.reads, &self.read_bytes),
-            _ => (&self.writes, &self.write_bytes),
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        moved.fetch_add(bytes.into(), Ordering::Relaxed);
-        self.service_ns.fetch_add(service_ns, Ordering::Relaxed);
-    }
-}
-
-impl IoCounted {
-    /// What was done since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            reads: self.reads - earlier.reads,
-            read_bytes: self.read_bytes - earlier.read_bytes,
-            writes: self.writes - earlier.writes,
-            write_bytes: self.write_bytes - earlier.write_bytes,
-            service_ns: self.service_ns - earlier.service_ns,
-        }
-    }
-}
-
-/// A block engine, which notes what is out.
+/// A block engine as a store sees it.
 #[derive(Debug)]
-struct OnEngine<E> {
-    engine: E,
-    /// By token: what it does, and how much.
-    out: Vec<(OpKind, u32)>,
-    counts: Arc<IoCounts>,
-}
+pub struct OnEngine<'a, E>(pub &'a mut E);
 
-impl<E: BlockEngine> Disk for OnEngine<E> {
+impl<E: BlockEngine> Disk for OnEngine<'_, E> {
     fn now(&mut self) -> u64 {
-        self.engine.now()
+        self.0.now()
     }
 
     fn submit(&mut self, op: Op) {
-        self.out[op.token as usize] = (op.kind, op.len);
-        self.engine.submit(op);
+        self.0.submit(op);
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.engine.buffer(len)
-    }
-}
-
-impl<E: BlockEngine> OnEngine<E> {
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        self.engine.reap(wait, out)?;
-        for done in out.iter().filter(|done| done.outcome.is_done()) {
-            let (kind, bytes) = self.out[done.token as usize];
-            self.counts.add(kind, bytes, done.completed_ns.saturating_sub(done.issued_ns));
-        }
-        Ok(())
+        self.0.buffer(len)
     }
 }
 
 /// A store on an engine that it has for itself.
 #[derive(Debug)]
 pub struct Embedded<E: BlockEngine> {
-    disk: OnEngine<E>,
+    engine: E,
     store: Store,
     issuer: Issuer,
     replies: Vec<(u64, Reply)>,
@@ -154,6 +74,8 @@ pub struct Embedding {
     pub verify: bool,
     /// Where what it does to the devices is counted.
     pub counts: Arc<IoCounts>,
+    /// What is done when a device is overloaded.
+    pub overload: Arc<Overload>,
     /// Time since 1970 at instant 0 of the engine's clock, ms.
     pub wall_ms: u64,
     /// Of the store's choices.
@@ -164,15 +86,15 @@ impl<E: BlockEngine> Embedded<E> {
     /// Opens the store on `engine`, and waits until it has read what is on the devices.
     ///
     /// Errors: a space or settings that cannot be; an engine that fails.
-    pub fn open(engine: E, embedding: Embedding) -> io::Result<Self> {
-        let Embedding { namespace, spaces, operations, object, verify, counts, wall_ms, seed } = embedding;
-        let mut disk = OnEngine { engine, out: vec![(OpKind::Read, 0); operations as usize], counts };
-        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut disk);
-        let store = store.map_err(io::Error::other)?;
+    pub fn open(mut engine: E, embedding: Embedding) -> io::Result<Self> {
+        let Embedding { namespace, spaces, operations, object, verify, counts, overload, wall_ms, seed } = embedding;
+        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut OnEngine(&mut engine));
+        let mut store = store.map_err(io::Error::other)?;
+        store.count_into(counts);
         let mut embedded = Self {
-            disk,
+            engine,
             store,
-            issuer: Issuer::new(object, verify),
+            issuer: Issuer::new(object, verify, overload),
             replies: Vec::new(),
             blocks: Vec::new(),
             done: Vec::new(),
@@ -191,11 +113,11 @@ impl<E: BlockEngine> Embedded<E> {
 
     /// Has the store write what it has in memory, and waits for that, but not for a device that hangs.
     fn flush(&mut self) -> io::Result<()> {
-        self.store.flush(&mut self.disk);
-        let until_ns = self.disk.now() + FLUSH_NS;
-        while !self.store.is_idle() && self.disk.now() < until_ns {
+        self.store.flush(&mut OnEngine(&mut self.engine));
+        let until_ns = self.engine.now() + FLUSH_NS;
+        while !self.store.is_idle() && self.engine.now() < until_ns {
             self.poll();
-            let until_ns = self.disk.now() + TURN_NS;
+            let until_ns = self.engine.now() + TURN_NS;
             self.turn(until_ns)?;
         }
         Ok(())
@@ -204,24 +126,25 @@ impl<E: BlockEngine> Embedded<E> {
     fn turn_until(&mut self, is_so: fn(&Store) -> bool) -> io::Result<()> {
         while !is_so(&self.store) {
             self.poll();
-            let until_ns = self.disk.now() + TURN_NS;
+            let until_ns = self.engine.now() + TURN_NS;
             self.turn(until_ns)?;
         }
         Ok(())
     }
 
-    /// Forgets transactions of a run that ended without them. Their answers, when they come, are nobody's.
+    /// Forgets transactions of a run that ended without them: their answers, when they come, are nobody's. And has all written,
+    /// as where a run opens the store anew: the next begins with nothing that waits.
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() > 0 {
-            let until_ns = self.disk.now() + TURN_NS;
+            let until_ns = self.engine.now() + TURN_NS;
             self.reap(Wait { until_ns, completions: 1 }, &mut Vec::new())?;
         }
         self.done.clear();
-        Ok(())
+        self.flush()
     }
 
     fn execute(&mut self, token: u32, transaction: Transaction) {
-        self.store.execute(token.into(), transaction, &mut self.disk, &mut self.replies);
+        self.store.execute(token.into(), transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
         // What it wants to be asked for may have changed.
         self.poll_ns = 0;
     }
@@ -230,14 +153,14 @@ impl<E: BlockEngine> Embedded<E> {
         if !E::VIRTUAL {
             return self.execute(token, transaction);
         }
-        self.core_free_ns = self.core_free_ns.max(self.disk.now()) + VIRTUAL_CPU_NS;
+        self.core_free_ns = self.core_free_ns.max(self.engine.now()) + VIRTUAL_CPU_NS;
         self.core.push_back((self.core_free_ns, token, transaction));
     }
 
     /// Takes replies; `unseen_ns`: for how long what they follow from can have lain unseen.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
-            let seen = Seen { at_ns: self.disk.now(), unseen_ns };
+            let seen = Seen { at_ns: self.engine.now(), unseen_ns };
             for (number, reply) in std::mem::take(&mut self.replies) {
                 let answer = Answer::of(reply.result, &reply.ops);
                 let Some((completion, next)) = self.issuer.end(number as u32, answer, seen) else { continue };
@@ -250,27 +173,30 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn poll(&mut self) {
-        if self.disk.now() >= self.poll_ns {
-            self.poll_ns = self.store.poll(&mut self.disk, &mut self.replies);
+        if self.engine.now() >= self.poll_ns {
+            self.poll_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
         }
     }
 
     /// Has the engine work until something comes, or until that instant.
     fn turn(&mut self, until_ns: u64) -> io::Result<()> {
         let core_ns = self.core.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
-        let until_ns = until_ns.min(self.poll_ns).min(core_ns);
-        self.disk.reap(Wait { until_ns, completions: 1 }, &mut self.blocks)?;
+        let until_ns = until_ns.min(self.poll_ns).min(core_ns).min(self.issuer.again_ns());
+        self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.blocks)?;
         let mut unseen_ns: u64 = 0;
         for completion in self.blocks.drain(..) {
             unseen_ns = completion.unseen_ns.max(unseen_ns);
-            self.store.on_completion(completion, &mut self.disk, &mut self.replies);
+            self.store.on_completion(completion, &mut OnEngine(&mut self.engine), &mut self.replies);
             self.poll_ns = 0;
         }
-        let now_ns = self.disk.now();
+        let now_ns = self.engine.now();
         while self.core.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns) {
             if let Some((_, token, transaction)) = self.core.pop_front() {
                 self.execute(token, transaction);
             }
+        }
+        while let Some((token, transaction)) = self.issuer.again(now_ns) {
+            self.start(token, transaction);
         }
         self.poll();
         self.take_replies(unseen_ns);
@@ -301,11 +227,11 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
 
     #[inline]
     fn now(&mut self) -> u64 {
-        self.disk.now()
+        self.engine.now()
     }
 
     fn submit(&mut self, op: Op) {
-        let (token, now_ns) = (op.token, self.disk.now());
+        let (token, now_ns) = (op.token, self.engine.now());
         if let Some(transaction) = self.issuer.begin(op, now_ns) {
             self.start(token, transaction);
             self.take_replies(0);
@@ -321,7 +247,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
             self.poll();
             self.turn(until_ns)?;
             out.append(&mut self.done);
-            if out.len() >= enough || self.disk.now() >= wait.until_ns {
+            if out.len() >= enough || self.engine.now() >= wait.until_ns {
                 return Ok(());
             }
         }
@@ -337,7 +263,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     }
 
     fn counters(&self, counters: &mut Vec<u64>) {
-        self.disk.engine.counters(counters);
+        self.engine.counters(counters);
     }
 }
 
@@ -451,7 +377,7 @@ mod tests {
     use crate::object::Value;
     use crate::testing::all;
     use engine::sim::{Contents, QueueModel, SimEngine};
-    use sys::op::Outcome;
+    use sys::op::{OpKind, Outcome};
 
     const KEYS: u64 = 500;
 
@@ -464,7 +390,7 @@ mod tests {
             replace: true,
             began: 170_000_000_000,
         };
-        let space = Space { target: 0, range: 8 << 20..40 << 20, min_io_bytes: 512, id: 7 };
+        let space = Space { target: 0, range: 8 << 20..40 << 20, min_io_bytes: 512, write_unit_bytes: 512, id: 7 };
         Embedding {
             namespace: Namespace { single_bin: true, ..Namespace::new("test") },
             spaces: vec![space],
@@ -472,13 +398,51 @@ mod tests {
             object: Arc::new(object),
             verify,
             counts: Arc::default(),
+            overload: Arc::default(),
             wall_ms: 1_700_000_000_000,
             seed: 1,
         }
     }
 
     fn drive() -> SimEngine {
-        SimEngine::holding(vec![QueueModel::new(&"sim:capacity=1GiB".parse().unwrap(), 1)], vec![Contents::new(512, 1)])
+        simulated("sim:capacity=1GiB")
+    }
+
+    fn simulated(name: &str) -> SimEngine {
+        SimEngine::holding(vec![QueueModel::new(&name.parse().unwrap(), 1)], vec![Contents::new(512, 1)])
+    }
+
+    #[test]
+    fn an_insertion_waits_for_a_slow_drive_and_a_measurement_fails() {
+        let slow = |waits| {
+            let mut embedding = embedding(true);
+            embedding.namespace.max_write_cache_bytes = 1 << 20;
+            embedding.overload.set_waits(waits);
+            let overload = embedding.overload.clone();
+            (Embedded::open(simulated("sim:capacity=1GiB+write-mbps=10"), embedding).unwrap(), overload)
+        };
+        let keys = 5_000;
+        let (mut engine, overload) = slow(true);
+        assert!(all(&mut engine, OpKind::Write, keys, 32).iter().all(|outcome| outcome.is_done()));
+        let seconds = engine.now() as f64 / 1e9;
+        // All but what the cache may hold went through at 10 MB/s, and nothing waited for long.
+        assert!((0.4..0.6).contains(&seconds), "{seconds} s");
+        assert!((32..keys).contains(&overload.waited()), "{} waited", overload.waited());
+        assert!(all(&mut engine, OpKind::Read, keys, 32).iter().all(|outcome| outcome.is_done()));
+        let (mut engine, overload) = slow(false);
+        let outcomes = all(&mut engine, OpKind::Write, keys, 32);
+        assert!(outcomes.contains(&Outcome::Result(18)) && overload.waited() == 0, "{outcomes:?}");
+    }
+
+    #[test]
+    fn an_insertion_does_not_wait_for_a_drive_that_hangs() {
+        let mut embedding = embedding(false);
+        embedding.namespace.max_write_cache_bytes = 128 << 10;
+        embedding.overload.set_waits(true);
+        let mut engine = Embedded::open(simulated("sim:capacity=1GiB+write-us=100000000"), embedding).unwrap();
+        let outcomes = all(&mut engine, OpKind::Write, 200, 8);
+        let failed = outcomes.iter().filter(|outcome| **outcome == Outcome::Result(18)).count();
+        assert_eq!(failed, 8, "those that were out when it hung: {outcomes:?}");
     }
 
     #[test]
@@ -491,6 +455,7 @@ mod tests {
                 Embedded::open(drive(), embedding(true))
             });
             let engine = engine.as_mut().unwrap();
+            assert!(engine.store.is_idle(), "nothing waits for the drive when a run begins");
             assert!(all(engine, kind, KEYS, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
         }
         assert_eq!(opened, 1);

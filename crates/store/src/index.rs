@@ -41,6 +41,7 @@ const _: () = assert!(size_of::<Entry>() == 64);
 const TOMBSTONE: u8 = 1;
 const HAS_KEY: u8 = 2;
 const UNUSED: u8 = 4;
+const MARKED: u8 = 8;
 
 impl Entry {
     pub(crate) fn new(digest: Digest, version: u64, place: Place, void_time: u32, generation: u16) -> Self {
@@ -55,6 +56,11 @@ impl Entry {
     /// Whether it stands for a record that was deleted.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.flags & TOMBSTONE != 0
+    }
+
+    /// Whether it is a tombstone that was marked and not unmarked since.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.flags & MARKED != 0
     }
 
     /// Whether the record holds its key.
@@ -154,10 +160,41 @@ impl Index {
         self.find(digest).map(|number| self.at(number))
     }
 
+    /// Has the entries of many records, and those that as many new ones would move, brought into the CPU's cache at once:
+    /// one after another each would wait for the memory two or three times. Returns how many it looked at.
+    pub(crate) fn warm<'a>(&self, digests: impl ExactSizeIterator<Item = &'a Digest>) -> u64 {
+        let splits = (self.buckets - self.base..self.buckets).take(digests.len());
+        let buckets = splits.chain(digests.map(|digest| self.bucket(digest)));
+        let heads = buckets.map(|bucket| self.segments[bucket / SEGMENT][bucket % SEGMENT]);
+        let mut chains: Vec<_> = heads.collect();
+        let mut seen = 0;
+        // The next of all chains before the one after it of any: these loads do not wait for each other.
+        while !chains.is_empty() {
+            chains.retain(|number| *number != NONE);
+            seen += chains.len() as u64;
+            chains.iter_mut().for_each(|number| *number = self.at(*number).next);
+        }
+        seen
+    }
+
     /// The record of this digest is at another place.
     pub(crate) fn move_to(&mut self, digest: &Digest, place: Place) {
         if let Some(number) = self.find(digest) {
             self.at_mut(number).place = place;
+        }
+    }
+
+    /// Marks the entry of this number if it is a tombstone.
+    pub(crate) fn mark_tombstone(&mut self, number: u32) {
+        if self.nth(number).is_some_and(Entry::is_tombstone) {
+            self.at_mut(number).flags |= MARKED;
+        }
+    }
+
+    /// Takes the mark off this digest's entry.
+    pub(crate) fn unmark(&mut self, digest: &Digest) {
+        if let Some(number) = self.find(digest) {
+            self.at_mut(number).flags &= !MARKED;
         }
     }
 

@@ -1,10 +1,11 @@
 //! What a store has in flight: the numbers of its operations, what each is for, and their buffers.
 
 use crate::record::UNIT;
-use crate::{Disk, Transaction, index::Place};
+use crate::{Disk, IoCounts, Transaction, index::Place};
 use std::ops::Range;
+use std::sync::Arc;
 use sys::buffer::{ALIGN, Buf};
-use sys::op::{Op, OpKind, TargetId};
+use sys::op::{Completion, Op, OpKind, TargetId};
 
 /// What an operation is for.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) enum Pending {
     Collect { volume: u8 },
     /// Blocks of a volume at a cold start, and how often they were tried before.
     Scan { volume: u8, blocks: Range<u32>, tries: u32 },
+    /// The block that is looked at for what tombstones hide.
+    Raid,
     /// What ends a cold start.
     Flush { volume: u8, tries: u32 },
 }
@@ -31,7 +34,9 @@ pub(crate) const TOKENS_MIN: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Io {
     first: u32,
-    pending: Vec<Option<Pending>>,
+    /// With what each does, and to how many bytes.
+    pending: Vec<Option<(Pending, OpKind, u32)>>,
+    counts: Arc<IoCounts>,
     unused: Vec<u32>,
     /// Buffers that are not in use, by the power of two that is their length.
     buffers: Vec<Vec<Buf>>,
@@ -42,9 +47,15 @@ impl Io {
         Self {
             first: tokens.start,
             pending: tokens.clone().map(|_| None).collect(),
+            counts: Arc::default(),
             unused: (0..tokens.len() as u32).rev().collect(),
             buffers: Vec::new(),
         }
+    }
+
+    /// Has what is done from now on be counted there.
+    pub(crate) fn count_into(&mut self, counts: Arc<IoCounts>) {
+        self.counts = counts;
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -90,16 +101,19 @@ impl Io {
         disk: &mut impl Disk,
     ) {
         let Some(slot) = self.unused.pop() else { return };
-        self.pending[slot as usize] = Some(pending);
         let (offset, len, sync) = (bytes.start, (bytes.end - bytes.start) as u32, kind == OpKind::Write);
+        self.pending[slot as usize] = Some((pending, kind, len));
         disk.submit(Op { target, kind, offset, len, sync, placement: None, buf, token: self.first + slot });
     }
 
-    /// What the operation of this number was for.
-    pub(crate) fn take(&mut self, token: u32) -> Option<Pending> {
-        let slot = token.checked_sub(self.first)?;
-        let pending = self.pending.get_mut(slot as usize)?.take()?;
+    /// What an operation that came back was for.
+    pub(crate) fn take(&mut self, done: &Completion) -> Option<Pending> {
+        let slot = done.token.checked_sub(self.first)?;
+        let (pending, kind, bytes) = self.pending.get_mut(slot as usize)?.take()?;
         self.unused.push(slot);
+        if done.outcome.is_done() {
+            self.counts.add(kind, bytes, done.completed_ns.saturating_sub(done.issued_ns));
+        }
         Some(pending)
     }
 }

@@ -1,6 +1,7 @@
 //! Between the run loop's operations and transactions: what an engine of records knows of those that are out.
 
 use crate::object::{Object, Verifier};
+use crate::overload::{Held, Overload};
 use crate::{ResultCode, Transaction};
 use std::sync::Arc;
 use sys::buffer::Buf;
@@ -45,6 +46,10 @@ struct Out {
     issued_ns: u64,
     /// Of a read: the write of its key that was acknowledged when it began.
     acknowledged: u32,
+    /// Of a write: its number among those of its key.
+    write: u32,
+    /// How often it was held back.
+    held: u32,
 }
 
 /// Makes transactions of operations, and completions of their answers.
@@ -57,12 +62,14 @@ pub(crate) struct Issuer {
     /// Numbers writes where no verifier does.
     writes: u32,
     in_flight: usize,
+    held: Held,
 }
 
 impl Issuer {
-    /// One of `object`; `verify`: with a look at all that is read.
-    pub(crate) fn new(object: Arc<Object>, verify: bool) -> Self {
-        Self { object, verifier: verify.then(Verifier::default), out: Vec::new(), writes: 0, in_flight: 0 }
+    /// One of `object`; `verify`: with a look at all that is read. `overload` says what is done when a device is.
+    pub(crate) fn new(object: Arc<Object>, verify: bool, overload: Arc<Overload>) -> Self {
+        let (verifier, held) = (verify.then(Verifier::default), Held::new(overload));
+        Self { object, verifier, out: Vec::new(), writes: 0, in_flight: 0, held }
     }
 
     /// Operations that were begun and not ended.
@@ -79,25 +86,34 @@ impl Issuer {
         }
         self.in_flight += 1;
         let acknowledged = self.verifier.as_ref().map_or(0, |verifier| verifier.acknowledged(key));
-        self.out[place] = Some(Out { kind, key, buf, issued_ns: now_ns, acknowledged });
-        let write = match (&mut self.verifier, kind) {
+        let out = Out { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, held: 0 };
+        let out = self.out[place].insert(out);
+        out.write = match (&mut self.verifier, kind) {
             (Some(verifier), OpKind::Write) => verifier.begin_write(key, token)?,
             _ => {
                 self.writes = self.writes.wrapping_add(1);
                 self.writes
             }
         };
-        Some(self.object.transaction(kind, key, write))
+        Some(self.object.transaction(kind, key, out.write))
     }
 
-    /// Ends the operation `token`; and begins the one that waited for it, if one did.
+    /// Ends the operation `token`, unless it is held back; and begins the one that waited for it, if one did.
     pub(crate) fn end(
         &mut self,
         token: u32,
         answer: Answer<'_>,
         seen: Seen,
     ) -> Option<(Completion, Option<(u32, Transaction)>)> {
-        let Out { kind, key, buf, issued_ns, acknowledged } = self.out.get_mut(token as usize)?.take()?;
+        let place = self.out.get_mut(token as usize)?;
+        let out = place.as_mut()?;
+        if answer.outcome == Outcome::Result(ResultCode::DEVICE_OVERLOAD.0)
+            && self.held.hold(token, out.held, out.issued_ns, seen.at_ns)
+        {
+            out.held += 1;
+            return None;
+        }
+        let Out { kind, key, buf, issued_ns, acknowledged, .. } = place.take()?;
         self.in_flight -= 1;
         let (mut outcome, mut next) = (answer.outcome, None);
         if let Some(verifier) = &mut self.verifier {
@@ -115,9 +131,21 @@ impl Issuer {
             // It goes out only now: until then it was this program that kept it back.
             let out = self.out.get_mut(token as usize)?.as_mut()?;
             out.issued_ns = completed_ns;
-            let write = self.verifier.as_mut()?.begin_write(key, token)?;
-            Some((token, self.object.transaction(OpKind::Write, key, write)))
+            out.write = self.verifier.as_mut()?.begin_write(key, token)?;
+            Some((token, self.object.transaction(OpKind::Write, key, out.write)))
         });
         Some((completion, next))
+    }
+
+    /// One that was held back and is to be tried again now.
+    pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
+        let token = self.held.take(now_ns)?;
+        let Out { kind, key, write, .. } = *self.out.get(token as usize)?.as_ref()?;
+        Some((token, self.object.transaction(kind, key, write)))
+    }
+
+    /// When [`Self::again`] has the next.
+    pub(crate) fn again_ns(&self) -> u64 {
+        self.held.next_ns()
     }
 }

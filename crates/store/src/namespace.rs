@@ -1,5 +1,6 @@
 //! What a store is told of its namespace and its space, and what it tells of itself.
 
+use device::target::Target;
 use std::ops::Range;
 use sys::buffer::Buf;
 use sys::op::{Op, TargetId};
@@ -27,6 +28,10 @@ pub struct Namespace {
     pub default_ttl_sec: u32,
     /// `nsup-period`: seconds between two searches for expired records; 0: never.
     pub nsup_period_sec: u32,
+    /// `tomb-raider-period`: seconds between two searches for tombstones that hide nothing; 0: never.
+    pub tomb_raider_period_sec: u32,
+    /// `tomb-raider-sleep`: time between two blocks that are read for it, us.
+    pub tomb_raider_sleep_us: u32,
     /// `single-bin`: records have one bin without a name.
     pub single_bin: bool,
     /// `min-avail-pct` and its kind: writes stop when less of the blocks is free, percent.
@@ -49,6 +54,8 @@ impl Namespace {
             commit_to_device: false,
             default_ttl_sec: 0,
             nsup_period_sec: 120,
+            tomb_raider_period_sec: 86_400,
+            tomb_raider_sleep_us: 1_000,
             single_bin: false,
             min_avail_pct: 5,
             memory_bytes: 4 << 30,
@@ -74,10 +81,18 @@ pub struct Space {
     pub target: TargetId,
     /// Bytes of the device that are the store's.
     pub range: Range<u64>,
-    /// The device's smallest direct I/O, bytes, or its physical block if that is larger: what it writes as a whole.
+    /// The device's smallest direct I/O, bytes: of these records are read.
     pub min_io_bytes: u32,
+    /// What the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger. Less would be
+    /// read, changed and written by the drive, and what was there before is lost with it when the power fails.
+    pub write_unit_bytes: u32,
     /// The number that the device was given when it was formatted: what was written under another is no record.
     pub id: u64,
+}
+
+/// The [`Space::write_unit_bytes`] of a device. Drives whose physical block is larger than 4 KiB have capacitors.
+pub fn write_unit_bytes(target: &Target) -> u32 {
+    target.min_io_bytes().max(target.facts().physical_sector_bytes.unwrap_or(0).min(4096))
 }
 
 /// What carries out a store's I/O.
@@ -133,6 +148,8 @@ pub struct Statistics {
     pub devices: Vec<DeviceStatistics>,
     /// Records that expired.
     pub expired: u64,
+    /// Tombstones that were dropped because a search of the devices found nothing that they hide.
+    pub raided: u64,
     /// Reads of records that memory answered.
     pub cache_reads: u64,
     /// Reads of records from a device.

@@ -8,37 +8,36 @@
 //! go on, and see what is in the index when they begin. A block may be used again while a read of it is under way; the record's
 //! checksum shows that, and the index where it is now.
 //!
-//! * `scan`: the cold start; `collect`: defragmentation, and tombstones; `expire`: records whose time is over
+//! * `transact`: what a transaction comes to; `scan`: the cold start; `collect`: defragmentation, and tombstones
+//! * `expire`: records whose time is over; `raid`: tombstones that hide nothing any more
 
 mod collect;
 mod expire;
+mod raid;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod transact;
 
-use crate::bins;
 use crate::index::{Entry, Index, Place};
 use crate::io::{Io, Pending, TOKENS_MIN, read_range};
 use crate::namespace::Statistics;
-use crate::ops;
-use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
+use crate::record::{Record, UNIT};
 use crate::volume::Volume;
-use crate::{
-    Delete, Digest, Disk, Exists, Generation, Namespace, Reply, ResultCode, Space, Transaction, Ttl, Work, Write,
-};
+use crate::{Digest, Disk, IoCounts, Namespace, Reply, ResultCode, Space, Transaction, Work};
 use collect::Collector;
 use expire::Expiry;
+use raid::Raider;
 use scan::Scan;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 use sys::op::{Completion, OpKind};
 use sys::random::Random;
+use transact::Step;
 
 /// Seconds from 1970 to 2010, where the protocol's times begin.
 const EPOCH_SEC: u64 = 1_262_304_000;
-
-/// Longest time to live, seconds: ten years, as the server has it.
-const TTL_MAX_SEC: u32 = 10 * 365 * 86_400;
 
 /// Writes that wait for another of the same record (`transaction-pending-limit`).
 const PENDING_MAX: usize = 20;
@@ -51,9 +50,6 @@ const READS: usize = 256;
 
 /// Number of a transaction that nobody waits for.
 const NOBODY: u64 = u64::MAX;
-
-/// How far another node's clock may be ahead, us.
-const AHEAD_US: u64 = 86_400_000_000;
 
 /// The records of a namespace whose partitions one core owns.
 #[derive(Debug)]
@@ -73,23 +69,12 @@ pub struct Store {
     scan: Option<Scan>,
     collectors: Vec<Collector>,
     expiry: Expiry,
+    raider: Raider,
     /// No further block is collected, because all is to be written.
     draining: bool,
     statistics: Statistics,
     remarks: VecDeque<String>,
     scratch: Vec<u8>,
-}
-
-/// What a client is answered now; nothing if that is when the record is on the device.
-type Answer = Result<Option<Reply>, ResultCode>;
-
-/// What a transaction comes to before the record's bytes are seen.
-enum Step {
-    Reply(Reply),
-    /// It needs them.
-    Needs(Place),
-    /// It does not.
-    Go,
 }
 
 impl Store {
@@ -118,7 +103,7 @@ impl Store {
         }
         if let Some(space) = spaces.iter().find(|space| {
             (space.range.end - space.range.start) / u64::from(block_bytes) < 8
-                || !space.range.start.is_multiple_of(u64::from(space.min_io_bytes.max(512)))
+                || !space.range.start.is_multiple_of(u64::from(space.write_unit_bytes.max(space.min_io_bytes)))
         }) {
             return Err(format!(
                 "device {} has less than eight write blocks, or they begin within a sector",
@@ -139,6 +124,7 @@ impl Store {
             scan: Some(Scan::new(volumes.len())),
             collectors: volumes.iter().map(|_| Collector::default()).collect(),
             expiry: Expiry::default(),
+            raider: Raider::default(),
             draining: false,
             statistics: Statistics::default(),
             remarks: VecDeque::new(),
@@ -161,9 +147,14 @@ impl Store {
     pub fn needs(namespace: &Namespace, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
-        // Chunks of the cold start; writes and a block to collect; flushes of parts; reads of records of some kilobytes.
-        let device = scan::DEPTH * scan::chunk_bytes(block_bytes) + 6 * block_bytes + (256 << 10);
+        // Chunks of the cold start; writes, a block to collect and one to look at for tombstones; flushes of parts; reads of records of some kilobytes.
+        let device = scan::DEPTH * scan::chunk_bytes(block_bytes) + 7 * block_bytes + (256 << 10);
         ((reads + 16 * devices) as u32, devices * device + reads * (16 << 10))
+    }
+
+    /// Has what it does to its devices from now on be counted there.
+    pub fn count_into(&mut self, counts: Arc<IoCounts>) {
+        self.io.count_into(counts);
     }
 
     /// Whether all that was on the devices is indexed. Before, transactions must not come.
@@ -283,225 +274,15 @@ impl Store {
         self.io.submit(pending, (target, OpKind::Read), bytes, buf, disk);
     }
 
-    /// What a transaction comes to by what the index knows.
-    fn step(&self, transaction: &Transaction, entry: Option<&Entry>) -> Step {
-        let refuse = |code| Step::Reply(Reply::of(code));
-        let found = |entry: &Entry| Reply {
-            generation: entry.generation,
-            void_time_sec: entry.void_time,
-            ..Reply::of(ResultCode::OK)
-        };
-        let generation = entry.map_or(0, |entry| entry.generation);
-        if transaction.set.len() > SET_BYTES_MAX {
-            return refuse(ResultCode::PARAMETER);
-        }
-        match (&transaction.work, entry) {
-            (Work::Exists | Work::ReadAll | Work::Read(_) | Work::Delete(_), None) => refuse(ResultCode::NOT_FOUND),
-            (Work::Exists, Some(entry)) => Step::Reply(found(entry)),
-            (Work::ReadAll | Work::Read(_), Some(entry)) => Step::Needs(entry.place),
-            (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => refuse(ResultCode::GENERATION),
-            (Work::Delete(_) | Work::Image(_), _) => Step::Go,
-            (Work::Write(write), entry) => {
-                match (write.policy.exists, entry) {
-                    (Exists::CreateOnly, Some(_)) => return refuse(ResultCode::EXISTS),
-                    (Exists::UpdateOnly | Exists::ReplaceOnly, None) => return refuse(ResultCode::NOT_FOUND),
-                    _ => {}
-                }
-                if !allows(write.policy.generation, generation) {
-                    return refuse(ResultCode::GENERATION);
-                }
-                let is_too_long = matches!(write.policy.ttl, Ttl::Seconds(seconds) if seconds > TTL_MAX_SEC);
-                if is_too_long || write.key.len() > KEY_BYTES_MAX {
-                    return refuse(ResultCode::PARAMETER);
-                }
-                if let Some(code) = self.refusal(&transaction.digest) {
-                    return refuse(code);
-                }
-                let keeps_key = |entry: &&Entry| entry.has_key() && write.key.is_empty();
-                match entry.filter(|entry| !replaces(write) || keeps_key(entry)) {
-                    Some(entry) => Step::Needs(entry.place),
-                    None => Step::Go,
-                }
-            }
-        }
-    }
-
-    /// Why no record can be written.
-    fn refusal(&self, digest: &Digest) -> Option<ResultCode> {
-        if self.stops_writes() || self.index.is_full() && self.index.get(digest).is_none() {
-            return Some(ResultCode::OUT_OF_SPACE);
-        }
-        self.volumes[self.volume_of(digest)].is_overloaded().then_some(ResultCode::DEVICE_OVERLOAD)
-    }
-
     /// Whether a device has too few free blocks.
     fn stops_writes(&self) -> bool {
         let min_pct = usize::from(self.namespace.min_avail_pct);
         self.volumes.iter().any(|volume| volume.blocks.free() * 100 < min_pct * volume.blocks.len())
     }
 
-    /// Does a transaction that has what it needs.
-    fn finish(
-        &mut self,
-        number: u64,
-        transaction: &Transaction,
-        record: Option<&Record<'_>>,
-        now: u64,
-        replies: &mut Vec<(u64, Reply)>,
-    ) {
-        let result = match &transaction.work {
-            Work::ReadAll | Work::Read(_) => record.map_or(Err(ResultCode::SERVER_ERROR), |record| {
-                read(&transaction.work, record, self.namespace.single_bin).map(Some)
-            }),
-            Work::Write(write) => self.put(number, transaction, write, record, now),
-            Work::Delete(Delete { image, .. }) => {
-                self.bury(number, &transaction.digest, *image, Reply::of(ResultCode::OK), now)
-            }
-            Work::Image(bytes) => self.take_over(number, &transaction.digest, bytes, now),
-            Work::Exists => Err(ResultCode::SERVER_ERROR),
-        };
-        if let Some(reply) = result.unwrap_or_else(|code| Some(Reply::of(code))) {
-            replies.push((number, reply));
-        }
-    }
-
-    fn put(
-        &mut self,
-        number: u64,
-        transaction: &Transaction,
-        write: &Write,
-        old: Option<&Record<'_>>,
-        now: u64,
-    ) -> Answer {
-        let digest = transaction.digest;
-        let entry = self.living(&digest, now);
-        // Its time can have come while it was read.
-        let old = old.filter(|_| entry.is_some());
-        let bins = old.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
-        let applied = bins::apply(bins, &write.ops, self.namespace.single_bin, write.answers_each)?;
-        let mut reply = Reply { bins: applied.replied, ops: applied.reply, ..Reply::of(ResultCode::OK) };
-        if !applied.written {
-            let entry = entry.ok_or(ResultCode::NOT_FOUND)?;
-            (reply.generation, reply.void_time_sec) = (entry.generation, entry.void_time);
-            return Ok(Some(reply));
-        }
-        if applied.bins.is_empty() {
-            entry.ok_or(ResultCode::NOT_FOUND)?;
-            return self.bury(number, &digest, write.image, reply, now);
-        }
-        let void_time = match (write.policy.ttl, &entry) {
-            (Ttl::Never, _) => 0,
-            (Ttl::Keep, Some(entry)) => entry.void_time,
-            (Ttl::Seconds(seconds), _) => self.now_sec(now) + seconds,
-            (Ttl::Default | Ttl::Keep, _) => match self.namespace.default_ttl_sec {
-                0 => 0,
-                seconds => self.now_sec(now).saturating_add(seconds),
-            },
-        };
-        let known = |own: &'_ [u8], old: Option<&'_ [u8]>| {
-            if own.is_empty() { old.unwrap_or(own).to_vec() } else { own.to_vec() }
-        };
-        let record = Record {
-            digest,
-            version: self.next_version(now),
-            generation: entry.map_or(0, |entry| entry.generation).checked_add(1).unwrap_or(1),
-            void_time,
-            tombstone: false,
-            set: &known(&transaction.set, old.map(|old| old.set)),
-            key: &known(&write.key, old.map(|old| old.key)),
-            body: &applied.bins,
-        };
-        self.save(number, &record, write.image, reply, now)
-    }
-
-    /// Writes a tombstone in the place of a record.
-    fn bury(&mut self, number: u64, digest: &Digest, image: bool, reply: Reply, now: u64) -> Answer {
-        let generation = self.index.get(digest).map_or(0, |entry| entry.generation);
-        let body = self.tombstone_body(digest);
-        let version = self.next_version(now);
-        let tombstone = Record {
-            digest: *digest,
-            version,
-            generation,
-            void_time: 0,
-            tombstone: true,
-            set: b"",
-            key: b"",
-            body: &body,
-        };
-        self.save(number, &tombstone, image, reply, now)
-    }
-
-    /// The first write block that will hold nothing older of a record than a tombstone that is written now.
-    fn tombstone_body(&self, digest: &Digest) -> [u8; 8] {
-        (self.volumes[self.volume_of(digest)].sequence + 1).to_le_bytes()
-    }
-
-    /// Takes over what another node wrote, if it is newer than what is here.
-    fn take_over(&mut self, number: u64, digest: &Digest, image: &[u8], now: u64) -> Answer {
-        let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
-        let record = record.filter(|record| record.version <= self.now_us(now) + AHEAD_US);
-        let record = record.ok_or(ResultCode::PARAMETER)?;
-        let entry = self.index.get(digest);
-        if entry.is_some_and(|entry| entry.version >= record.version) {
-            return Ok(Some(Reply::of(ResultCode::OK)));
-        }
-        if let Some(code) = self.refusal(digest).filter(|_| !record.tombstone) {
-            return Err(code);
-        }
-        self.version = self.version.max(record.version);
-        let body = self.tombstone_body(digest);
-        let record = if record.tombstone { Record { body: &body, ..record } } else { record };
-        self.save(number, &record, false, Reply::of(ResultCode::OK), now)
-    }
-
-    /// Writes a record, and answers now or when it is on the device.
-    fn save(&mut self, number: u64, record: &Record<'_>, image: bool, reply: Reply, now: u64) -> Answer {
-        let volume = self.volume_of(&record.digest);
-        let volume = &mut self.volumes[volume];
-        let bytes = record.units() as usize * UNIT;
-        if bytes > volume.record_bytes_max() {
-            return Err(ResultCode::TOO_BIG);
-        }
-        let place = volume.append_record(record, now)?;
-        let entry = Entry::new(record.digest, record.version, place, record.void_time, record.generation);
-        let entry = entry.with(record.tombstone, !record.key.is_empty());
-        let old = self.index.put(entry);
-        if let Some(old) = old {
-            volume.blocks.remove(old.place.block, old.place.units);
-        }
-        self.count(old.as_ref(), Some(&entry));
-        self.statistics.write_bytes.record(bytes as u64);
-        let image = image.then(|| {
-            let mut bytes = vec![0; bytes];
-            record.write(&mut bytes, IMAGE_SEED);
-            bytes
-        });
-        let (generation, void_time_sec) = (record.generation, record.void_time);
-        let reply = Reply { generation, void_time_sec, image, ..reply };
-        if self.namespace.commit_to_device && number != NOBODY {
-            self.volumes[usize::from(place.volume)].answer_when_durable(place, number, reply);
-            return Ok(None);
-        }
-        Ok(Some(reply))
-    }
-
-    /// Keeps the numbers of records and tombstones.
-    fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
-        let of = |entry: Option<&Entry>, tombstone| u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone));
-        self.statistics.objects = self.statistics.objects + of(new, false) - of(old, false);
-        self.statistics.tombstones = self.statistics.tombstones + of(new, true) - of(old, true);
-    }
-
-    /// Strictly growing, and about the time.
-    fn next_version(&mut self, now: u64) -> u64 {
-        self.version = (self.version + 1).max(self.now_us(now));
-        self.version
-    }
-
     /// Brings back an operation of the store's numbers.
     pub fn on_completion(&mut self, done: Completion, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) {
-        match self.io.take(done.token) {
+        match self.io.take(&done) {
             Some(Pending::Record { number, transaction, place, seed, skip }) => {
                 self.on_record(number, transaction, (place, seed, skip), done, disk, replies);
                 return self.resume(disk, replies);
@@ -516,6 +297,7 @@ impl Store {
             }
             Some(Pending::Collect { volume }) => self.on_block_read(volume.into(), done, disk),
             Some(Pending::Scan { volume, blocks, tries }) => self.on_scanned(volume.into(), blocks, tries, done),
+            Some(Pending::Raid) => self.on_raided(done),
             Some(Pending::Flush { volume, tries }) => self.on_scan_flushed(volume.into(), tries, &done, disk),
             None => {}
         }
@@ -571,7 +353,7 @@ impl Store {
         if self.scan.is_some() {
             return self.drive_scan(disk);
         }
-        let mut next = u64::MAX;
+        let mut next = self.raid(disk);
         for volume in 0..self.volumes.len() {
             next = next.min(self.collect(volume, disk));
             next = next.min(self.volumes[volume].drive(&mut self.io, disk));
@@ -656,45 +438,6 @@ impl Store {
     }
 }
 
-/// With what the checksum of a record begins that goes to another node.
-const IMAGE_SEED: u32 = 0;
-
 fn is_write(transaction: &Transaction) -> bool {
     matches!(transaction.work, Work::Write(_) | Work::Delete(_) | Work::Image(_))
-}
-
-/// Whether bins that are not written are gone.
-fn replaces(write: &Write) -> bool {
-    matches!(write.policy.exists, Exists::CreateOrReplace | Exists::ReplaceOnly)
-}
-
-fn allows(condition: Generation, generation: u16) -> bool {
-    match condition {
-        Generation::Any => true,
-        Generation::Equal(wanted) => generation == wanted,
-        Generation::Less(given) => given > generation,
-    }
-}
-
-/// Answers a read.
-fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
-    let reply = Reply { generation: record.generation, void_time_sec: record.void_time, ..Reply::of(ResultCode::OK) };
-    match work {
-        Work::Read(wanted) => {
-            let applied = bins::apply(record.body, wanted, single_bin, false)?;
-            if applied.written {
-                return Err(ResultCode::PARAMETER);
-            }
-            Ok(Reply { bins: applied.replied, ops: applied.reply, ..reply })
-        }
-        _ => {
-            // A peer or a device may have brought what is no bins.
-            let (mut rest, mut bins) = (record.body, 0_u16);
-            while !rest.is_empty() {
-                ops::take(&mut rest).ok_or(ResultCode::SERVER_ERROR)?;
-                bins = bins.checked_add(1).ok_or(ResultCode::SERVER_ERROR)?;
-            }
-            Ok(Reply { bins, ops: record.body.to_vec(), ..reply })
-        }
-    }
 }

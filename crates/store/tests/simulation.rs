@@ -7,34 +7,16 @@
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use std::collections::HashMap;
+use store::embedded::OnEngine;
 use store::{
-    Delete, Disk, Exists, Namespace, Policy, Reply, ResultCode, Space, Store, Transaction, Ttl, Work, Write, digest,
-    ops,
+    Delete, Exists, Namespace, Policy, Reply, ResultCode, Space, Store, Transaction, Ttl, Work, Write, digest, ops,
 };
-use sys::buffer::Buf;
-use sys::op::Op;
 use sys::random::Random;
 
 const SEEDS: u64 = 1_000;
 const WALL_MS: u64 = 1_700_000_000_000;
 const HEADER: u64 = 4096;
 const TOKENS: u32 = 48;
-
-struct SimDisk<'a>(&'a mut SimEngine);
-
-impl Disk for SimDisk<'_> {
-    fn now(&mut self) -> u64 {
-        self.0.now()
-    }
-
-    fn submit(&mut self, op: Op) {
-        self.0.submit(op);
-    }
-
-    fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.0.buffer(len)
-    }
-}
 
 /// What a record holds at one time.
 #[derive(Clone, PartialEq, Eq)]
@@ -106,6 +88,7 @@ struct Seen {
     collected: u64,
     tombstones: u64,
     expired: u64,
+    raided: u64,
     errors: u64,
     /// Stories that ended on a device with flipped bits, and records that were lost by that.
     flipped: u64,
@@ -139,13 +122,13 @@ fn new_engine(spec: &str, seed: u64, contents: Vec<Contents>) -> SimEngine {
 }
 
 fn open(namespace: &Namespace, spaces: &[Space], wall_ms: u64, seed: u64, engine: &mut SimEngine) -> Store {
-    let mut store = Store::open(namespace, spaces, 0..TOKENS, wall_ms, seed, &mut SimDisk(engine)).unwrap();
+    let mut store = Store::open(namespace, spaces, 0..TOKENS, wall_ms, seed, &mut OnEngine(engine)).unwrap();
     let mut done = Vec::new();
     while !store.is_ready() {
         assert!(engine.in_flight() > 0, "the cold start hangs");
         engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
         for done in done.drain(..) {
-            store.on_completion(done, &mut SimDisk(engine), &mut Vec::new());
+            store.on_completion(done, &mut OnEngine(engine), &mut Vec::new());
         }
     }
     store
@@ -166,6 +149,8 @@ impl<'a> Story<'a> {
             commit_to_device: pick(&[0, 1]) == 1,
             default_ttl_sec: 0,
             nsup_period_sec: pick(&[0, 1, 1]),
+            tomb_raider_period_sec: pick(&[0, 1]),
+            tomb_raider_sleep_us: pick(&[0, 1_000]),
             min_avail_pct: pick(&[0, 5, 20]) as u8,
             memory_bytes: u64::from(pick(&[8 << 10, 1 << 20, 1 << 20])) + (16 << 10),
             ..Namespace::new("test")
@@ -173,7 +158,8 @@ impl<'a> Story<'a> {
         let errors = ["0", "0", "0", "0.02"][random.below(4) as usize];
         let spec = format!("sim:capacity=4MiB+channels=4+jitter-pct=100+error-rate={errors}");
         let range = HEADER..HEADER + u64::from(blocks) * (32 << 10);
-        let space = |target| Space { target, range: range.clone(), min_io_bytes: sector, id: seed };
+        let space =
+            |target| Space { target, range: range.clone(), min_io_bytes: 512, write_unit_bytes: sector, id: seed };
         let spaces: Vec<_> = (0..devices as u16).map(space).collect();
         let contents = spaces.iter().map(|space| Contents::new(sector, seed ^ u64::from(space.target) << 48)).collect();
         let mut engine = new_engine(&spec, seed, contents);
@@ -209,7 +195,7 @@ impl<'a> Story<'a> {
         let until_ns = self.engine.now() + for_ns;
         let (mut replies, mut done) = (Vec::new(), Vec::new());
         loop {
-            let next_ns = self.store.poll(&mut SimDisk(&mut self.engine), &mut replies);
+            let next_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut replies);
             self.take(&mut replies);
             let now_ns = self.engine.now();
             if now_ns >= until_ns {
@@ -218,7 +204,7 @@ impl<'a> Story<'a> {
             let until_ns = until_ns.min(next_ns.max(now_ns + 1));
             self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut SimDisk(&mut self.engine), &mut replies);
+                self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut replies);
             }
             self.take(&mut replies);
         }
@@ -237,7 +223,7 @@ impl<'a> Story<'a> {
 
     fn drain(&mut self) {
         for _ in 0..10_000 {
-            self.store.flush(&mut SimDisk(&mut self.engine));
+            self.store.flush(&mut OnEngine(&mut self.engine));
             if self.flying.is_empty() && self.store.is_idle() {
                 break;
             }
@@ -259,7 +245,7 @@ impl<'a> Story<'a> {
         self.flying.insert(number, (key, is_read, now_ns));
         let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work };
         let mut replies = Vec::new();
-        self.store.execute(number, transaction, &mut SimDisk(&mut self.engine), &mut replies);
+        self.store.execute(number, transaction, &mut OnEngine(&mut self.engine), &mut replies);
         self.take(&mut replies);
     }
 
@@ -393,11 +379,11 @@ impl<'a> Story<'a> {
     fn read_alone(&mut self, key: usize) -> Reply {
         let (mut replies, mut done) = (Vec::new(), Vec::new());
         let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work: Work::ReadAll };
-        self.store.execute(0, transaction, &mut SimDisk(&mut self.engine), &mut replies);
+        self.store.execute(0, transaction, &mut OnEngine(&mut self.engine), &mut replies);
         while replies.is_empty() {
             self.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut SimDisk(&mut self.engine), &mut replies);
+                self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut replies);
             }
         }
         replies.remove(0).1
@@ -410,10 +396,11 @@ impl<'a> Story<'a> {
         self.seen.collected += before.devices.iter().map(|device| device.defrag_reads).sum::<u64>();
         self.seen.tombstones += before.tombstones;
         self.seen.expired += before.expired;
+        self.seen.raided += before.raided;
         self.seen.crashes += u64::from(crash);
         if crash && self.random.below(2) == 0 {
             // In the middle of writes.
-            self.store.flush(&mut SimDisk(&mut self.engine));
+            self.store.flush(&mut OnEngine(&mut self.engine));
         }
         self.past_ns += self.engine.now();
         let spare = SimEngine::new(Vec::new());
@@ -530,15 +517,15 @@ impl<'a> Story<'a> {
             self.read_alone(key);
             let work = Work::Delete(Delete::default());
             let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work };
-            self.store.execute(0, transaction, &mut SimDisk(&mut self.engine), &mut Vec::new());
+            self.store.execute(0, transaction, &mut OnEngine(&mut self.engine), &mut Vec::new());
         }
         let mut done = Vec::new();
         for _ in 0..300 {
-            self.store.poll(&mut SimDisk(&mut self.engine), &mut Vec::new());
+            self.store.poll(&mut OnEngine(&mut self.engine), &mut Vec::new());
             let until_ns = self.engine.now() + 1_000_000;
             self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut SimDisk(&mut self.engine), &mut Vec::new());
+                self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut Vec::new());
             }
         }
         self.check();
@@ -617,7 +604,7 @@ fn what_was_durable_is_there_and_nothing_older() {
         }
     }
     println!("{seen:?}");
-    let Seen { done, refused, lost, crashes, collected, tombstones, expired, errors, flipped, damaged } = seen;
-    let all = [done, refused, lost, crashes, collected, tombstones, expired, errors, flipped, damaged];
+    let Seen { done, refused, lost, crashes, collected, tombstones, expired, raided, errors, flipped, damaged } = seen;
+    let all = [done, refused, lost, crashes, collected, tombstones, expired, raided, errors, flipped, damaged];
     assert!(!many || all.iter().all(|count| *count > 50), "{all:?}");
 }

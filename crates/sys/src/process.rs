@@ -4,6 +4,8 @@ use crate::usage::clock_ns;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::{CommandExt, parent_id};
+use std::process::Command;
 
 /// Lets the kernel wake this thread when its timer fires instead of up to 50 us later.
 ///
@@ -28,6 +30,23 @@ pub fn raise_open_files() -> io::Result<u64> {
     }
 }
 
+/// Has the kernel kill the program that `command` starts when the thread that starts it ends, whatever ends it.
+///
+/// Source: prctl(2), `PR_SET_PDEATHSIG`; the setting outlives execve(2).
+pub fn end_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    let ask = move || {
+        // SAFETY: no pointers.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // Who ended before that was asked sends nothing any more.
+        if parent_id() == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    };
+    // SAFETY: between fork and exec it makes two system calls, and neither allocates nor locks.
+    unsafe { command.pre_exec(ask) };
+}
+
 /// Lets every other thread of ordinary priority go before the calling one.
 ///
 /// Source: setpriority(2); on Linux the value belongs to the thread. To go behind is always allowed.
@@ -39,6 +58,11 @@ pub fn go_behind_others() {
 /// CPU time (user + system) that this thread has used, nanoseconds.
 pub fn thread_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time (user + system) that all threads of this process have used, nanoseconds.
+pub fn process_cpu_ns() -> io::Result<u64> {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// What it costs this thread to sleep and be woken by a timer, in nanoseconds of CPU time: the least
@@ -94,6 +118,18 @@ fn run_delay_ns(schedstat: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_ends_with_the_thread_that_started_it() {
+        let start = || {
+            let mut command = Command::new("sleep");
+            command.arg("600");
+            end_with_parent(&mut command);
+            command.spawn().unwrap()
+        };
+        let mut child = std::thread::spawn(start).join().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(libc::SIGKILL));
+    }
 
     #[test]
     fn the_run_delay_is_the_second_number() {

@@ -12,7 +12,7 @@ use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
-use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, Timespec};
+use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, TimeoutFlags, Timespec};
 use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use std::io;
 use std::marker::PhantomData;
@@ -37,6 +37,9 @@ pub const ENTRIES_MAX: u32 = 4096;
 
 /// How long the end of a ring waits for what was cancelled.
 const CANCEL_WAIT: Timespec = Timespec::new().sec(1);
+
+/// Token and user data of the ring's own timer, beyond those of operations.
+const TIMER: u32 = u32::MAX;
 
 /// No instant.
 const NOT_ISSUED: u64 = u64::MAX;
@@ -208,6 +211,10 @@ pub struct Ring<F: Form = Files> {
     in_flight: usize,
     /// Tokens of entries pushed and not yet handed to the kernel.
     pushed: Vec<u32>,
+    /// When the timer that is under way expires, on the clock of [`Self::enter`].
+    timer_ns: Option<u64>,
+    /// The same for the kernel, on its clock.
+    timer: Box<Timespec>,
     // The kernel knows one issuer, and the registered index is that thread's.
     _one_thread: PhantomData<*const ()>,
 }
@@ -260,7 +267,9 @@ impl<F: Form> Ring<F> {
             pool,
             slots,
             in_flight: 0,
-            pushed: Vec::with_capacity(entries_max),
+            pushed: Vec::with_capacity(entries_max + 1),
+            timer_ns: None,
+            timer: Box::default(),
             form,
             _one_thread: PhantomData,
         };
@@ -318,15 +327,38 @@ impl<F: Form> Ring<F> {
         Ok(())
     }
 
+    /// Whether a timer under way ends a wait by `until_ns`; makes one if there is none.
+    ///
+    /// It outlives waits that completions end. A timeout of the wait itself is set for each of them and cancelled by the completion,
+    /// which in a virtual machine costs more CPU than the operation. One that expires before `until_ns` wakes for nothing, once.
+    fn has_timer(&mut self, until_ns: u64) -> bool {
+        if let Some(timer_ns) = self.timer_ns {
+            return timer_ns <= until_ns;
+        }
+        let Some(ring) = self.ring.as_mut() else { return false };
+        *self.timer = timespec(until_ns.saturating_add(self.epoch_ns));
+        let entry =
+            opcode::Timeout::new(&raw const *self.timer).flags(TimeoutFlags::ABS).build().user_data(TIMER.into());
+        // SAFETY: the kernel reads the time when it takes the entry. Until that is complete `timer_ns` keeps it from being
+        // written again, and it is freed after the ring is closed.
+        let made = unsafe { ring.submission().push(&entry.into()) }.is_ok();
+        if made {
+            self.pushed.push(TIMER);
+            self.timer_ns = Some(until_ns);
+        }
+        made
+    }
+
     /// Hands the pushed operations to the kernel as issued at `now_ns`, has it post what is complete, and
-    /// then waits as `sleep` says, if it says anything.
+    /// then waits as `sleep` says, if it says anything. Waiting for one completion can end sooner, with none.
     ///
     /// What the kernel does not take (it is short of memory, or an entry before was refused) stays pushed,
     /// and is issued when a later call hands it over.
     pub fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
+        let timed = matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
         let Some(ring) = self.ring.as_ref() else { return Ok(()) };
         for token in &self.pushed {
-            if let Some(in_flight) = self.slots[*token as usize].as_mut().filter(|of| of.issued_ns == NOT_ISSUED) {
+            if let Some(in_flight) = slot(&mut self.slots, *token).filter(|of| of.issued_ns == NOT_ISSUED) {
                 in_flight.issued_ns = now_ns;
             }
         }
@@ -336,6 +368,8 @@ impl<F: Form> Ring<F> {
         };
         let result = match sleep {
             None => enter(fd, self.pushed.len(), 0, flags, None),
+            // Where the kernel does not take the timer, it does not wait either.
+            Some(_) if timed => enter(fd, self.pushed.len(), 1, flags, None),
             Some(Sleep { completions, until_ns }) if self.absolute => {
                 let at_ns = until_ns.saturating_add(self.epoch_ns);
                 enter(fd, self.pushed.len(), completions, flags | ENTER_ABS_TIMER, Some(at_ns))
@@ -357,7 +391,7 @@ impl<F: Form> Ring<F> {
         let last = self.pushed.drain(..taken).next_back();
         // Not so the rest of an operation of which the kernel has a part.
         for token in self.pushed.iter().filter(|token| Some(**token) != last) {
-            if let Some(in_flight) = &mut self.slots[*token as usize] {
+            if let Some(in_flight) = slot(&mut self.slots, *token) {
                 in_flight.issued_ns = NOT_ISSUED;
             }
         }
@@ -380,6 +414,10 @@ impl<F: Form> Ring<F> {
         let Some(ring) = self.ring.as_mut() else { return };
         for entry in ring.completion() {
             let token = entry.user_data() as u32;
+            if token == TIMER {
+                self.timer_ns = None;
+                continue;
+            }
             let slot = &mut self.slots[token as usize];
             let Some(in_flight) = slot else { continue };
             let goes_on = F::goes_on(&entry);
@@ -435,6 +473,15 @@ impl<F: Form> Drop for Ring<F> {
             std::mem::forget(self.pool.cut(0));
         }
     }
+}
+
+/// The operation under a token; none under that of the timer.
+fn slot<F: Form>(slots: &mut [Option<InFlight<F>>], token: u32) -> Option<&mut InFlight<F>> {
+    slots.get_mut(token as usize)?.as_mut()
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32)
 }
 
 /// The kernel's form of an operation on a block device or a file.
@@ -555,8 +602,7 @@ struct GetEvents {
 /// io_uring_enter(2); with `timeout_ns` for that long at most, or until then, as the flags say. The number of
 /// entries taken.
 fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Option<u64>) -> io::Result<usize> {
-    let (sec, nsec) = timeout_ns.map_or((0, 0), |ns| (ns / 1_000_000_000, (ns % 1_000_000_000) as u32));
-    let timeout = Timespec::new().sec(sec).nsec(nsec);
+    let timeout = timespec(timeout_ns.unwrap_or(0));
     let argument = GetEvents { sigmask: 0, sigmask_bytes: 0, min_wait_usec: 0, timeout: (&raw const timeout) as u64 };
     let (flags, pointer, bytes) = match timeout_ns {
         Some(_) => (flags | ENTER_EXT_ARG, &raw const argument, size_of::<GetEvents>()),
@@ -574,10 +620,61 @@ fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Opt
 mod tests {
     use super::*;
     use crate::op::Placement;
+    use std::os::fd::AsFd;
+    use std::time::Instant;
 
     fn op(kind: OpKind, placement: Option<Placement>) -> Op {
         let (offset, len) = (0x1122_3344_5566_7788, 4096);
         Op { target: 3, kind, offset, len, sync: false, placement, buf: Buf::empty(), token: 0 }
+    }
+
+    /// A ring that has completed a read while a timer for `timer_ns` was made, and its clock.
+    fn with_timer(timer_ns: u64) -> Option<(Ring, impl Fn() -> u64)> {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        let files = [file.as_fd()];
+        let (epoch, epoch_ns) = (Instant::now(), crate::usage::monotonic_ns());
+        let clock = move || epoch.elapsed().as_nanos() as u64;
+        let Ok((mut ring, _)) = Ring::new(&files, Files::new(&files).unwrap(), 1, 4096, epoch_ns) else {
+            println!("skipped: no io_uring");
+            return None;
+        };
+        let buf = ring.buffer(4096).unwrap();
+        let read = Op { target: 0, offset: 0, buf, ..op(OpKind::Read, None) };
+        assert!(ring.push(read).is_ok());
+        let mut reaped = 0;
+        while reaped == 0 {
+            ring.enter(clock(), Some(Sleep { completions: 1, until_ns: clock() + timer_ns })).unwrap();
+            ring.reap(|read| reaped += u32::from(read.outcome.is_done()));
+        }
+        Some((ring, clock))
+    }
+
+    #[test]
+    fn a_timer_outlives_the_wait_and_ends_none_too_late() {
+        let Some((mut ring, clock)) = with_timer(60_000_000_000) else { return };
+        for _ in 0..2 {
+            let until_ns = clock() + 20_000_000;
+            while clock() < until_ns {
+                ring.enter(clock(), Some(Sleep { completions: 1, until_ns })).unwrap();
+                ring.reap(|_| panic!("nothing came back"));
+            }
+        }
+        assert!(ring.timer_ns.is_some(), "waited until it expired");
+    }
+
+    #[test]
+    fn a_timer_that_expires_wakes_once_and_the_next_wait_has_its_own() {
+        let Some((mut ring, clock)) = with_timer(50_000_000) else { return };
+        let mut waits = 0;
+        let until_ns = clock() + 300_000_000;
+        while clock() < until_ns {
+            ring.enter(clock(), Some(Sleep { completions: 1, until_ns })).unwrap();
+            ring.reap(|_| panic!("nothing came back"));
+            waits += 1;
+        }
+        assert!(waits <= 2, "{waits}");
+        assert_eq!(ring.timer_ns, None);
     }
 
     fn bytes(entry: &squeue::Entry) -> [u8; 64] {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// CPU time and peak memory of the whole process, all threads included.
+/// CPU time, peak memory, context switches and page faults of the whole process, all threads included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Time in user mode, microsecond steps.
@@ -11,6 +11,12 @@ pub struct Usage {
     pub system_ns: u64,
     /// Largest resident memory so far.
     pub peak_rss_bytes: u64,
+    /// Context switches: of threads that waited, and of those that others took the CPU from.
+    pub switches: u64,
+    /// Page faults that had to read from a disk.
+    pub major_faults: u64,
+    /// Page faults that had not.
+    pub minor_faults: u64,
 }
 
 /// Reads the usage of this process. Cheap: one system call.
@@ -21,11 +27,15 @@ pub fn usage() -> io::Result<Usage> {
     if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut raw) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
     Ok(Usage {
         user_ns: timeval_ns(raw.ru_utime),
         system_ns: timeval_ns(raw.ru_stime),
         // Linux counts ru_maxrss in KiB (getrusage(2)).
-        peak_rss_bytes: u64::try_from(raw.ru_maxrss).unwrap_or(0) * 1024,
+        peak_rss_bytes: count(raw.ru_maxrss) * 1024,
+        switches: count(raw.ru_nvcsw) + count(raw.ru_nivcsw),
+        major_faults: count(raw.ru_majflt),
+        minor_faults: count(raw.ru_minflt),
     })
 }
 

@@ -1,16 +1,18 @@
-//! The queueing model: channels, service times, two paths for data, stalls, errors.
+//! The queueing model: channels, service times, two paths for data, limits, stalls, errors.
 //!
 //! It stands for no product. Operations queue, first come first served, for one of a few equal channels,
 //! hold it for a service time, then pass their data over one path that all channels share, and are done.
 //!
 //! Because operations are served in order and everything that will happen to the drive is known from
-//! the start, an operation's end can be computed the moment it arrives; no event is needed but that one.
+//! the start, an operation's end can be computed the moment it gets to the channels; no event is needed but that one. With
+//! limits by windows there is another: an operation that has to wait for its window goes on to the channels.
 
 use super::counted::Counted;
 use super::model::{Done, DriveModel};
 use super::spec::{DriveSpec, Stalls};
 use crate::event_queue::EventQueue;
 use results::telemetry::Column;
+use std::collections::VecDeque;
 use sys::op::{Op, OpKind, Outcome};
 use sys::random::Random;
 
@@ -21,28 +23,52 @@ pub struct QueueModel {
     /// Operations in the drive and the instants at which they end, earliest first, those of one instant in
     /// the order in which they came. Each holds a channel until then, or waits for one.
     ends: EventQueue<u64, Done>,
-    /// When the path for the data of reads, and of writes, is free again.
+    /// When the path for the data of reads, and of writes, is free again; with limits by windows: up to when they are used up.
     path_free_ns: [u64; 2],
+    /// Reads, and writes, that wait for their windows, and when those begin, ascending.
+    limited: [VecDeque<(u64, Asked)>; 2],
     random: Random,
     counted: Counted,
+}
+
+/// What the model needs to know of an operation.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    kind: OpKind,
+    offset: u64,
+    len: u32,
+    token: u32,
+    hinted: bool,
+    submitted_ns: u64,
 }
 
 impl DriveModel for QueueModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        let (end_ns, outcome) = self.end(op, now_ns);
-        self.counted.add(op.kind, op.len, outcome);
-        let done = Done { token: op.token, submitted_ns: now_ns, outcome };
-        self.ends.push(end_ns, done);
+        let &Op { kind, offset, len, token, .. } = op;
+        let asked = Asked { kind, offset, len, token, hinted: op.placement.is_some(), submitted_ns: now_ns };
+        if self.spec.window_ns == 0 || !self.has_to_wait(asked) {
+            self.serve(asked, now_ns);
+        }
     }
 
     #[inline]
     fn next_event_ns(&self) -> u64 {
-        self.ends.first().map_or(u64::MAX, |(end_ns, _)| end_ns)
+        let end_ns = self.ends.first().map_or(u64::MAX, |(end_ns, _)| end_ns);
+        if self.spec.window_ns == 0 { end_ns } else { end_ns.min(self.next_window().1) }
     }
 
     #[inline]
     fn advance(&mut self) -> Option<Done> {
+        if self.spec.window_ns > 0 {
+            let (way, begin_ns) = self.next_window();
+            if self.ends.first().is_none_or(|(end_ns, _)| begin_ns < end_ns)
+                && let Some((_, asked)) = self.limited[way].pop_front()
+            {
+                self.serve(asked, begin_ns);
+                return None;
+            }
+        }
         self.ends.pop().map(|(_, done)| done)
     }
 
@@ -57,22 +83,63 @@ impl QueueModel {
         Self {
             ends: EventQueue::with_capacity(64),
             path_free_ns: [0; 2],
+            limited: Default::default(),
             random: Random::new(spec.seed.unwrap_or(seed)),
             counted: Counted::default(),
             spec: spec.clone(),
         }
     }
 
-    /// When and how an operation will end that arrives at `now_ns`.
+    /// Takes the operation to where it waits for its window, if it has to.
+    fn has_to_wait(&mut self, op: Asked) -> bool {
+        let Some((way, cost_ns)) = self.cost_ns(&op) else { return false };
+        let begin_ns = |at_ns: u64| at_ns - at_ns % self.spec.window_ns;
+        let used_ns = self.path_free_ns[way].max(begin_ns(op.submitted_ns));
+        self.path_free_ns[way] = used_ns + cost_ns;
+        let waits = begin_ns(used_ns) > op.submitted_ns;
+        if waits {
+            self.limited[way].push_back((begin_ns(used_ns), op));
+        }
+        waits
+    }
+
+    /// Of what waits for its window the first: its direction, and when it goes on.
+    fn next_window(&self) -> (usize, u64) {
+        let first = |way: usize| self.limited[way].front().map_or(u64::MAX, |(begin_ns, _)| *begin_ns);
+        if first(1) < first(0) { (1, first(1)) } else { (0, first(0)) }
+    }
+
+    /// The direction of an operation that moves data, and the part of a second that bandwidth and rate leave it.
     #[inline]
-    fn end(&mut self, op: &Op, now_ns: u64) -> (u64, Outcome) {
+    fn cost_ns(&self, op: &Asked) -> Option<(usize, u64)> {
+        let (way, bytes_per_us, iops) = match op.kind {
+            OpKind::Read => (0, self.spec.read_mbps, self.spec.read_iops),
+            OpKind::Write => (1, self.spec.write_mbps, self.spec.write_iops),
+            OpKind::Flush | OpKind::Deallocate => return None,
+        };
+        // 1 MB/s is 1 byte a microsecond.
+        let of_bytes = (u64::from(op.len) * 1_000).checked_div(bytes_per_us);
+        of_bytes.max(1_000_000_000_u64.checked_div(iops)).map(|cost_ns| (way, cost_ns))
+    }
+
+    /// Lets the operation to the channels at `now_ns`.
+    #[inline]
+    fn serve(&mut self, op: Asked, now_ns: u64) {
+        let (end_ns, outcome) = self.end(&op, now_ns);
+        self.counted.add(op.kind, op.len, outcome);
+        self.ends.push(end_ns, Done { token: op.token, submitted_ns: op.submitted_ns, outcome });
+    }
+
+    /// When and how an operation will end that gets to the channels at `now_ns`.
+    #[inline]
+    fn end(&mut self, op: &Asked, now_ns: u64) -> (u64, Outcome) {
         if self.spec.gone_at_ns.is_some_and(|gone_ns| now_ns >= gone_ns) {
             return (now_ns, Outcome::Errno(libc::ENODEV));
         }
         if op.offset + u64::from(op.len) > self.spec.capacity_bytes {
             return (now_ns, Outcome::Errno(libc::EINVAL));
         }
-        if op.placement.is_some() {
+        if op.hinted {
             return (now_ns, Outcome::Errno(libc::EOPNOTSUPP));
         }
         // The operations that end last are those that have a channel last, one each: the first of them frees
@@ -113,21 +180,19 @@ impl QueueModel {
 
     /// End of the transfer of data that is ready at `ready_ns`: all channels share one path each way.
     #[inline]
-    fn transfer(&mut self, op: &Op, ready_ns: u64) -> u64 {
-        let (path, bytes_per_us) = match op.kind {
-            OpKind::Read => (0, self.spec.read_mbps),
-            OpKind::Write => (1, self.spec.write_mbps),
-            OpKind::Flush | OpKind::Deallocate => return ready_ns,
-        };
-        // 1 MB/s is 1 byte a microsecond.
-        let Some(transfer_ns) = (u64::from(op.len) * 1_000).checked_div(bytes_per_us) else { return ready_ns };
-        let start_ns = self.spec.stalls.thaw(ready_ns.max(self.path_free_ns[path]));
-        let end_ns = self.spec.stalls.delay(start_ns, transfer_ns);
-        self.path_free_ns[path] = end_ns;
+    fn transfer(&mut self, op: &Asked, ready_ns: u64) -> u64 {
+        if self.spec.window_ns > 0 {
+            // Its cost was taken before.
+            return ready_ns;
+        }
+        let Some((way, cost_ns)) = self.cost_ns(op) else { return ready_ns };
+        let start_ns = self.spec.stalls.thaw(ready_ns.max(self.path_free_ns[way]));
+        let end_ns = self.spec.stalls.delay(start_ns, cost_ns);
+        self.path_free_ns[way] = end_ns;
         end_ns
     }
 
-    fn outcome(&mut self, op: &Op) -> Outcome {
+    fn outcome(&mut self, op: &Asked) -> Outcome {
         let op_end = op.offset + u64::from(op.len);
         let bad = self.spec.bad_range.as_ref().is_some_and(|bad| op.offset < bad.end && bad.start < op_end);
         let unlucky = self.spec.error_rate > 0.0 && self.random.unit() < self.spec.error_rate;
@@ -189,6 +254,42 @@ impl Stalls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sys::buffer::Buf;
+
+    /// When each of `count` reads, all submitted at `now_ns`, is done.
+    fn ends(drive: &str, count: u32, now_ns: u64) -> Vec<u64> {
+        let mut model = QueueModel::new(&drive.parse().unwrap(), 1);
+        for token in 0..count {
+            let (kind, buf) = (OpKind::Read, Buf::empty());
+            model.submit(
+                &Op { target: 0, kind, offset: 0, len: 4096, sync: false, placement: None, buf, token },
+                now_ns,
+            );
+        }
+        let mut ends = Vec::new();
+        while ends.len() < count as usize {
+            let at_ns = model.next_event_ns();
+            if let Some(done) = model.advance() {
+                assert_eq!(done.submitted_ns, now_ns);
+                ends.push(at_ns);
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn limits_by_windows_let_so_many_through_at_full_speed_and_the_rest_wait() {
+        const MS: u64 = 1_000_000;
+        let drive = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=400+window-ms=10";
+        let expected = [12, 12, 12, 12, 20, 20, 20, 20, 30].map(|ms| ms * MS + 10_000);
+        assert_eq!(ends(drive, 9, 12 * MS), expected, "four in a window of 10 ms");
+        // 4 KiB at 1 MB/s take 4.096 ms of a window: two fit, although 300 operations a second would be 3.3 ms each.
+        let bytes = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=1+read-iops=300+window-ms=8.192";
+        assert_eq!(ends(bytes, 4, 0), [10_000, 10_000, 8_202_000, 8_202_000]);
+        // Without windows they come evenly.
+        let even = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=1000";
+        assert_eq!(ends(even, 3, 0), [10_000 + MS, 10_000 + 2 * MS, 10_000 + 3 * MS]);
+    }
 
     #[test]
     fn a_stall_delays_what_starts_in_it_and_what_runs_into_it() {

@@ -29,6 +29,13 @@ pub struct DriveSpec {
     pub read_mbps: u64,
     /// Write bandwidth of the whole drive, MB/s; 0: unlimited.
     pub write_mbps: u64,
+    /// Reads a second of the whole drive; 0: unlimited.
+    pub read_iops: u64,
+    /// Writes a second of the whole drive; 0: unlimited.
+    pub write_iops: u64,
+    /// If above 0, bandwidths and operations a second are limits as cloud volumes and cgroups have them: so much in each
+    /// window of this length, at full speed, and the rest waits for the next. Unused parts are lost.
+    pub window_ns: u64,
     /// Service times vary uniformly by so much to either side.
     pub jitter_pct: u32,
     /// Freezes.
@@ -72,6 +79,9 @@ impl Default for DriveSpec {
             write_ns: 25_000,
             read_mbps: 3_000,
             write_mbps: 2_000,
+            read_iops: 0,
+            write_iops: 0,
+            window_ns: 0,
             jitter_pct: 20,
             stalls: Stalls::default(),
             error_rate: 0.0,
@@ -166,6 +176,9 @@ const NAMES: &[&str] = &[
     "write-us",
     "read-mbps",
     "write-mbps",
+    "read-iops",
+    "write-iops",
+    "window-ms",
     "jitter-pct",
     "stall-ms",
     "stall-every-s",
@@ -247,6 +260,11 @@ impl DriveSpec {
                 "give offsets below capacity, which is 64GiB unless given",
             ));
         }
+        let unlimited =
+            [self.read_mbps, self.write_mbps, self.read_iops, self.write_iops].iter().all(|limit| *limit == 0);
+        if self.window_ns > 0 && unlimited {
+            return Some(("window-ms", "without a limit", "give read-iops, write-iops, read-mbps or write-mbps"));
+        }
         if given.contains(&"op") && given.contains(&"op-of-flash") {
             return Some(("op-of-flash", "beside op", "leave one of them"));
         }
@@ -287,6 +305,9 @@ impl DriveSpec {
             "write-us" => self.write_ns = nanoseconds(value, 1e3)?,
             "read-mbps" => self.read_mbps = value.parse().map_err(|_| "megabytes a second, 0 for no limit")?,
             "write-mbps" => self.write_mbps = value.parse().map_err(|_| "megabytes a second, 0 for no limit")?,
+            "read-iops" => self.read_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
+            "write-iops" => self.write_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
+            "window-ms" => self.window_ns = nanoseconds(value, 1e6)?,
             "jitter-pct" => {
                 self.jitter_pct = value.parse().ok().filter(|n| *n <= 100).ok_or("a percentage from 0 to 100")?;
             }

@@ -39,6 +39,9 @@ pub struct CertifyArgs {
     /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
+    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
     #[command(flatten)]
     pub series: SeriesArgs,
     /// Stop a stage after more I/O errors than this; any I/O error fails it

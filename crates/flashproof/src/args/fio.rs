@@ -10,9 +10,6 @@ pub struct FioArgs {
     /// fio's options and job files
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     pub words: Vec<String>,
-    /// Called by the name of fio.
-    #[arg(skip)]
-    pub called_fio: bool,
 }
 
 const HELP: &str = "\
@@ -25,7 +22,7 @@ among ours is named, with what would be run without it, and nothing runs.
 
 Options of fio's program:
   --output=FILE              what is reported, in a file instead of standard output
-  --output-format=FORMATS    normal, json, json+; several with commas
+  --output-format=FORMATS    normal, json, json+, terse; several with commas
   --status-interval=TIME     the report so far, so often
   --section=NAME             this section of a job file only; may be repeated
   --parse-only               read the jobs, and touch no device
@@ -40,6 +37,7 @@ Our own:
   --slice=TIME               length of a slice of the verdict [default: 1h]
   --max-errors=N             stop after more I/O errors than this [default: 1000]
   --no-trace                 do not sample the kernel's block tracepoints
+  --cross-check              run the jobs with the installed fio, too: three rounds of both in turns, side by side
   --dry-run                  the same as --parse-only, with what would be run
   --quiet                    no progress and no notes
 
@@ -60,7 +58,7 @@ Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission, 
 /// Those of a program that is called fio.
 pub(super) fn words(arguments: Vec<OsString>) -> FioArgs {
     let words = arguments.into_iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    FioArgs { words, called_fio: true }
+    FioArgs { words }
 }
 
 /// The help.

@@ -36,6 +36,9 @@ pub struct RateArgs {
     /// is looked at, is a twelfth of it and at most 60 s [default: 3600, on simulated drives 120]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
     pub slice: Option<u32>,
+    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
     #[command(flatten)]
     pub series: SeriesArgs,
     /// Do not prepare devices; the rating is then not to be compared with published ones

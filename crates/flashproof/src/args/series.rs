@@ -5,9 +5,6 @@ use clap::Args;
 /// How the runs of a series are made.
 #[derive(Args, Debug)]
 pub struct SeriesArgs {
-    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
-    #[arg(long)]
-    pub as_act: bool,
     /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
     /// part of a latency from the device's
     #[arg(long)]

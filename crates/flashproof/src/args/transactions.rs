@@ -3,20 +3,27 @@
 use super::{RecordArgs, seconds};
 use clap::Args;
 use load::workload::records::Mix;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Options of the table of transactions.
 #[derive(Args, Debug)]
 pub struct TransactionsArgs {
-    /// Block device or file, or a simulated drive: "sim:", "sim:ftl+op=12%" [default: a file in the run directory]
-    #[arg(value_name = "DEVICE")]
-    pub device: Option<String>,
-    /// Size of the file; of a simulated drive how much of it is used, which takes as much memory
+    /// Block device or file, or a simulated drive: "sim:", "sim:ftl+op=12%"; two of them for rows with replication [default:
+    /// files in the run directory]
+    #[arg(value_name = "DEVICE", num_args = 0..=2)]
+    pub devices: Vec<String>,
+    /// Put a server between the transactions and the drive, in this process, with its clients on the loopback interface
+    #[arg(long)]
+    pub loopback: bool,
+    /// Size of a file; of a simulated drive how much of it is used, which takes as much memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
     pub size: u64,
-    /// Rows of the table: bytes of a record with k for 1,024
-    #[arg(long, value_name = "SIZES", default_value = "1k,2k,4k", value_delimiter = ',', value_parser = record_bytes)]
-    pub rows: Vec<u32>,
+    /// Rows of the table: bytes of a record with k for 1,024; 1k-replicated has each record on two servers (--loopback)
+    /// [default: 1k,2k,4k, and 1k-replicated with --loopback where there are files or two devices]
+    #[arg(long, value_name = "ROWS", value_delimiter = ',')]
+    pub rows: Option<Vec<RowKind>>,
     /// How many records [default: as many as fill 40 % of the device, at most 100 million]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub keys: Option<u32>,
@@ -29,7 +36,7 @@ pub struct TransactionsArgs {
     /// Transactions a second [default: as many as it does]
     #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub rate: Option<u64>,
-    /// Cores of the store, each with a thread of its own [default: all; one on a simulated drive]
+    /// Cores of the store, or of each server, each with a thread of its own [default: all; one on a simulated drive]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Have a write answered only when it is on the device
@@ -53,6 +60,9 @@ pub struct TransactionsArgs {
     /// Write the table as JSON, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Replace the file of --json if it is there
+    #[arg(long, requires = "json")]
+    pub force: bool,
     /// Seed of all random choices [default: another each time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -67,15 +77,42 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "give a size such as 512MiB or 10GB".to_owned())
 }
 
-fn record_bytes(text: &str) -> Result<u32, String> {
-    let number = |text: &str| text.parse::<u32>().ok();
-    let bytes = match text.strip_suffix(['k', 'K']) {
-        Some(kib) => number(kib).and_then(|kib| kib.checked_mul(1_024)),
-        None => number(text),
-    };
-    bytes
-        .filter(|bytes| (16..=1 << 20).contains(bytes))
-        .ok_or_else(|| "give bytes from 16 to 1024k: 1k,2k,4k".to_owned())
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowKind {
+    /// Bytes of a record.
+    pub bytes: u32,
+    /// Whether each record is on two servers.
+    pub replicated: bool,
+}
+
+const REPLICATED: &str = "-replicated";
+
+impl fmt::Display for RowKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes.is_multiple_of(1_024) {
+            true => write!(f, "{}k", self.bytes / 1_024)?,
+            false => write!(f, "{}", self.bytes)?,
+        }
+        f.write_str(if self.replicated { REPLICATED } else { "" })
+    }
+}
+
+impl FromStr for RowKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse::<u32>().ok();
+        let (size, replicated) = text.strip_suffix(REPLICATED).map_or((text, false), |size| (size, true));
+        let bytes = match size.strip_suffix(['k', 'K']) {
+            Some(kib) => number(kib).and_then(|kib| kib.checked_mul(1_024)),
+            None => number(size),
+        };
+        bytes
+            .filter(|bytes| (16..=1 << 20).contains(bytes))
+            .map(|bytes| Self { bytes, replicated })
+            .ok_or_else(|| "give bytes from 16 to 1024k: 1k,2k,4k,1k-replicated".to_owned())
+    }
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -85,6 +122,9 @@ Examples:
   flashproof transactions /dev/nvme1n1 --duration 10m --warm-up 5m       ERASES it
   flashproof transactions /dev/nvme1n1 --erase S64ANX0T402 -z 256        in a script: allow the erasure, by serial number
   flashproof transactions --rows 1k -w RU,50 -g 20000         one row, at a rate
+  flashproof transactions --loopback                          over sockets, and with replication between two servers
+  flashproof transactions --loopback /dev/nvme1n1 /dev/nvme2n1           a drive for each of the two; ERASES both
 
-Each row inserts its records, warms up and measures, in a store in this process: no network, no other process. For a
-server and its network see \"flashproof serve\" and \"flashproof client\"; docs/transactions.md has both.";
+Each row inserts its records, warms up and measures, in a store in this process: no network, no other process. With
+--loopback there is a server between, of one node or of two. For servers on machines of their own see \"flashproof serve\"
+and \"flashproof client\"; docs/transactions.md has all of it.";

@@ -13,12 +13,14 @@ use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
 use load::workload::records::{Mix, Records};
+use results::run_dir::NAMESPACE;
 use results::units::{self, printable, quoted};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::client::ClientSettings;
+use store::Overload;
 use store::client::cluster::{Cluster, Map};
+use store::client::{ClientSettings, Stored};
 use store::object::Object;
 use sys::process;
 
@@ -61,7 +63,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
             quoted(&args.namespace)
         )));
     }
-    let name = format!("{}@{}", args.namespace, map.nodes[0].address);
+    let (name, devices) = as_devices(&args.namespace, &map);
     let object = Arc::new(object);
     let workload = Records {
         target: DeviceName::Path(name.clone()),
@@ -82,6 +84,8 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         },
         seed: args.seed,
     };
+    let overload = Arc::new(Overload::default());
+    overload.set_waits(args.workload == Mix::Insert);
     let settings = ClientSettings {
         cluster,
         namespace: args.namespace.clone(),
@@ -89,20 +93,35 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         verify: args.verify,
         timeout_ms: args.timeout,
         pipeline: pipeline(args.pipeline, &map),
+        overload: overload.clone(),
     };
-    let facts = json!({
-        "path": name, "kind": "namespace", "namespace": args.namespace,
-        "nodes": map.nodes.iter().map(|node| json!({
-            "name": node.name, "address": node.address.to_string(), "build": node.build, "pipelines": node.pipelines,
-        })).collect::<Vec<_>>(),
-    });
-    let opened = Opened { devices: Devices::Namespace(name, facts), engine: Engine::client(settings) };
+    if args.verify && args.workload != Mix::Insert {
+        check_records(&settings, args)?;
+    }
+    let opened = Opened { devices, engine: Engine::client(settings) };
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("client"));
     // Of the host alone: the devices are others' business.
     let part = SeriesContext { findings: Some(findings_about(&[], &dir)), ..SeriesContext::default() };
     let text = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let named = Named::alone(workload, text);
-    record_on("client", named, &test_args(&args.record, dir), Manner::Own, Some(&opened), part)
+    let ended = record_on("client", named, &test_args(&args.record, dir), Manner::Own, Some(&opened), part)?;
+    if overload.waited() > 0 {
+        let waited = units::count(overload.waited(), "insert");
+        console::note(&format!("{waited} waited for the server's drive, and tried again (code 18, device overload)"));
+    }
+    Ok(ended)
+}
+
+/// What a run on a namespace is told of its devices: by what name, and what is known of them.
+pub fn as_devices(namespace: &str, map: &Map) -> (String, Devices) {
+    let name = format!("{namespace}@{}", map.nodes[0].address);
+    let facts = json!({
+        "path": name, "kind": NAMESPACE, "namespace": namespace,
+        "nodes": map.nodes.iter().map(|node| json!({
+            "name": node.name, "address": node.address.to_string(), "build": node.build, "pipelines": node.pipelines,
+        })).collect::<Vec<_>>(),
+    });
+    (name.clone(), Devices::Namespace(name, facts))
 }
 
 /// The options of a test that records into `dir`.
@@ -122,8 +141,26 @@ pub fn test_args(args: &RecordArgs, dir: std::path::PathBuf) -> TestArgs {
     }
 }
 
+/// Looks whether the first record is one that could be verified. Errors: it was inserted with another `-o` or `-b`.
+fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Failure> {
+    // What cannot be asked now is told by the run.
+    let Ok(Some(Stored { bins, value })) = settings.stored(args.start_key.into()) else { return Ok(()) };
+    if (bins, value) == (args.bins, args.object) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "cannot verify records of namespace {} - that of key {} has {} of {value}, and this load reads and writes {} of {} - give \
+         -b {bins} -o {value}, as they were inserted, or insert them anew (-w I)",
+        quoted(&args.namespace),
+        args.start_key,
+        units::count(bins.into(), "bin"),
+        units::count(args.bins.into(), "bin"),
+        args.object
+    )))
+}
+
 /// Has room made for so many connections. Errors: the system does not allow as many.
-fn check_open_files(connections: u32) -> Result<(), Failure> {
+pub fn check_open_files(connections: u32) -> Result<(), Failure> {
     // Those of the run directory, its samples, and what asks the cluster.
     let wanted = u64::from(connections) + 100;
     match process::raise_open_files() {
@@ -150,7 +187,8 @@ fn seeds(args: &ClientArgs) -> Result<Vec<(String, u16)>, Failure> {
     args.host.iter().map(seed).collect()
 }
 
-fn threads(at_once: u32) -> u32 {
+/// Issuing threads for so many transactions at once.
+pub fn threads(at_once: u32) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     at_once.div_ceil(THREAD_TRANSACTIONS).min(cpus / 2).max(1)
 }

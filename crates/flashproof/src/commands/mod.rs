@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod align;
+pub mod baseline;
 pub mod certify;
 pub mod client;
 pub mod cluster;
@@ -11,6 +12,7 @@ pub mod doctor;
 pub mod fio;
 pub mod latency;
 pub mod loglatency;
+pub mod predict;
 pub mod prep;
 pub mod rate;
 pub mod replay;
@@ -33,4 +35,6 @@ pub enum Manner {
     /// That of ACT's program by whose name we were called: its log or its lines on standard output, its
     /// exit codes, of which there are two.
     Act,
+    /// That of fio, by whose name we were called: what it prints, and 0 or 1.
+    Fio,
 }

@@ -109,8 +109,8 @@ pub fn record_on<W: Workload>(
     drop(place);
     match (manner, switch.was_asked()) {
         (Manner::Own, _) => Ok(ExitCode::from(verdict.outcome.exit_code())),
-        (Manner::Act, None) => Ok(ExitCode::SUCCESS),
-        (Manner::Act, Some(signal)) => leave::by_signal(signal),
+        (_, None) => Ok(ExitCode::SUCCESS),
+        (_, Some(signal)) => leave::by_signal(signal),
     }
 }
 
@@ -140,7 +140,7 @@ fn is_shown_beside_log() -> bool {
 pub(super) enum Place {
     /// In a run directory that stays.
     Kept(PathBuf),
-    /// ACT's programs leave nothing but their log: the record is for the verdict, and goes with it.
+    /// Other programs leave nothing but what they print: the record is for the verdict, and goes with it.
     Passing(TempDir),
 }
 
@@ -149,7 +149,7 @@ impl Place {
         match (out, manner) {
             (Some(out), _) => Ok(Self::Kept(out.to_owned())),
             (None, Manner::Own) => Ok(Self::Kept(default_dir(what))),
-            (None, Manner::Act) => Self::passing(what),
+            (None, _) => Self::passing(what),
         }
     }
 
@@ -159,7 +159,7 @@ impl Place {
             Some(place) => vec![PathBuf::from(place)],
             None => vec![PathBuf::from("/var/tmp"), std::env::temp_dir()],
         };
-        let prefix = format!("flashproof-act-{what}-");
+        let prefix = format!("flashproof-{what}-");
         let tried: Vec<_> =
             places.iter().map(|place| tempfile::Builder::new().prefix(&prefix).tempdir_in(place)).collect();
         let mut errors = Vec::new();
@@ -196,7 +196,7 @@ impl fmt::Display for Place {
 fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     match manner {
         Manner::Own => console::result(page),
-        Manner::Act => {
+        _ => {
             console::notice(page);
             Ok(())
         }

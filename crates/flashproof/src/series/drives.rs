@@ -6,7 +6,7 @@ use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
 use device::guard::Records;
 use engine::DeviceName;
 use engine::sim::DriveSpec;
-use load::workload::Scalable;
+use load::workload::RunSpec;
 use results::series::Identity;
 
 /// The drives of a series, in the order of its devices.
@@ -30,11 +30,10 @@ struct Wanting {
 }
 
 impl Drives {
-    /// Looks at the devices of `base`, without opening them. `no_prep`: leave them as they are.
+    /// Looks at the devices of `spec`, without opening them. `no_prep`: leave them as they are.
     ///
     /// Errors: a device that is not there, or is none.
-    pub fn look(base: &impl Scalable, no_prep: bool) -> Result<Self, Failure> {
-        let spec = base.spec();
+    pub fn look(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
         let mut drives = Self {
             identities: Vec::new(),
             left_unprepared: Vec::new(),

@@ -55,6 +55,19 @@ impl Kept {
         Ok(Self { dir, series: Series { process, ..series }, _lock: lock })
     }
 
+    /// The series that is in `dir`, to add to what followed from it.
+    ///
+    /// Errors: there is none; another process runs it.
+    pub fn there(dir: &Path) -> Result<Self, Failure> {
+        let none = || Failure::usage(format!("there is no series in {} - give the directory of one", dir.display()));
+        if !dir.is_dir() {
+            return Err(none());
+        }
+        let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
+        let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(none)?;
+        Ok(Self { dir: dir.to_owned(), series, _lock: lock })
+    }
+
     /// The value of a term; empty where there is none of that name.
     pub fn term(&self, name: &str) -> &str {
         self.series.terms.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)

@@ -8,10 +8,11 @@ use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::recording::Watch;
-use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
+use crate::runner::{self, Ended, Named, Opened, RunRequest, SeriesContext};
 use crate::signals::Switch;
 use load::workload::{Load, Workload};
 use results::judge::{Sla, Verdict};
+use results::series::{Purpose, State};
 use std::process::ExitCode;
 
 /// What to run for a step.
@@ -20,6 +21,8 @@ pub struct StepRun<'a, W> {
     pub load: Load<W>,
     /// How the runs of the series are made.
     pub options: &'a SeriesArgs,
+    /// Devices and what carries operations to them, where they are open for all of the series.
+    pub opened: Option<&'a Opened>,
     /// Devices of the whole series, which other steps may erase.
     pub others: &'a [String],
     /// The limits.
@@ -30,6 +33,8 @@ pub struct StepRun<'a, W> {
     pub round_sec: Option<u64>,
     /// Most I/O errors before it stops.
     pub max_errors: u64,
+    /// Of a step that is run again beside its own run: the number of the round, which has a directory within the step's.
+    pub round: Option<usize>,
     /// What stands before each line of progress.
     pub heading: String,
 }
@@ -46,20 +51,22 @@ impl Kept {
         watch: &mut dyn Watch,
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
-        let StepRun { load, options, others, sla, slice_sec, round_sec, max_errors, heading } = what;
+        let StepRun { load, options, opened, others, sla, slice_sec, round_sec, max_errors, round, heading } = what;
         load.rounded.iter().for_each(|rounded| console::note(&format!("{}: {rounded}", step.name)));
+        let dir = self.dir.join(&step.dir);
         let request = RunRequest {
             workloads: Named::alone(load.workload, load.text),
-            dir: self.dir.join(&step.dir),
+            dir: round.map_or(dir.clone(), |round| dir.join(format!("round-{round}"))),
             consents: Consents { erase: &options.erase, others, shared: false },
-            opened: None,
+            opened,
             sla: sla.clone(),
             slice_sec,
             round_sec,
             max_errors,
             part: SeriesContext {
                 purpose: Some(step.name.clone()),
-                multiple: Some(step.multiple),
+                // The jobs of a baseline are no multiples of anything.
+                multiple: (self.series.purpose != Purpose::Baseline).then_some(step.multiple),
                 findings: Some(self.series.findings.clone()),
                 heading: Some(heading),
             },
@@ -70,7 +77,10 @@ impl Kept {
         match runner::run(request, switch, watch) {
             Ok(Ended::Recorded(verdict)) => Ok(verdict),
             Ok(Ended::Unrecorded { failure, .. }) | Err(failure) => {
-                self.series.steps[index].interrupt(failure.message.lines().next().unwrap_or_default());
+                let why = failure.message.lines().next().unwrap_or_default();
+                // A run can be that of several steps.
+                let running = self.series.steps.iter_mut().filter(|step| step.state == State::Running);
+                running.for_each(|step| step.interrupt(why));
                 self.save().and(Err(failure))
             }
         }

@@ -10,10 +10,12 @@ pub mod info_server;
 mod loop_device;
 mod process;
 mod server;
+mod throttled;
 
 pub use loop_device::LoopDevice;
 pub use process::{Ended, Running};
-pub use server::serve;
+pub use server::{Answer, ask, serve, serve_as, statistic};
+pub use throttled::Throttled;
 
 use results::run_dir::{self, Run};
 use serde_json::Value;

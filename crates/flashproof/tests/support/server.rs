@@ -1,22 +1,33 @@
-//! `flashproof serve`, started and listening.
+//! `flashproof serve`, started and listening, and a request to it without a client.
 
 use super::{Bench, Running, skip};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
+use store::ops::{self, Entry, operation, particle};
+use store::wire::message::{self, Header, field, info1, info2};
+use store::wire::{Kind, frame};
 
-/// Longest time until it listens.
+/// Longest time until it listens, and until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts a server with the configuration `config`; gives its port. `None`, said aloud: there is no io_uring here.
 pub fn serve(bench: &Bench, config: &str) -> Option<(Running, u16)> {
-    bench.write("serve.conf", config);
-    let running = Running::start(bench.prepare(&["serve", "serve.conf"]));
+    let (running, address) = serve_as(bench, "serve.conf", config, &[])?;
+    Some((running, address.port()))
+}
+
+/// The same with a configuration of this name, and where it listens.
+pub fn serve_as(bench: &Bench, name: &str, config: &str, more: &[&str]) -> Option<(Running, SocketAddr)> {
+    bench.write(name, config);
+    let running = Running::start(bench.prepare(&[&["serve", name], more].concat()));
     let begin = Instant::now();
     loop {
         let said = running.said();
-        let port = said.split_once("listening on 127.0.0.1:").and_then(|(_, rest)| rest.split_once(';'));
-        if let Some(port) = port.and_then(|(port, _)| port.parse().ok()) {
-            return Some((running, port));
+        let address = said.split_once("listening on ").and_then(|(_, rest)| rest.split_once(';'));
+        if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
+            return Some((running, address));
         }
         if said.contains("cannot make a ring") {
             return skip(&said);
@@ -24,4 +35,54 @@ pub fn serve(bench: &Bench, config: &str) -> Option<(Running, u16)> {
         assert!(begin.elapsed() < PATIENCE, "{said}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// What a server says of a record.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub result: u8,
+    pub generation: u32,
+    pub value: Vec<u8>,
+}
+
+/// Writes `value` to the record of a whole number that has no set, or reads it.
+pub fn ask(server: impl ToSocketAddrs, key: u64, value: Option<&[u8]>) -> Answer {
+    let mut out = Vec::new();
+    let begin = frame::begin(&mut out, Kind::Message);
+    let info = if value.is_some() { [0, info2::WRITE, 0, 0] } else { [info1::READ | info1::GET_ALL, 0, 0, 0] };
+    let digest = store::digest(b"", particle::INTEGER, &key.to_be_bytes());
+    Header { info, fields: 2, ops: value.is_some().into(), ..Header::default() }.put(&mut out);
+    message::put_field(&mut out, field::NAMESPACE, b"test");
+    message::put_field(&mut out, field::DIGEST, &digest);
+    if let Some(value) = value {
+        ops::put(&mut out, &Entry { operation: operation::WRITE, particle: particle::BLOB, name: b"b", value });
+    }
+    frame::end(&mut out, begin);
+    let body = exchange(server, &out);
+    let mut rest = &body[..];
+    let Header { result, generation, .. } = Header::take(&mut rest).unwrap();
+    Answer { result, generation, value: ops::entries(rest).next().map_or(Vec::new(), |op| op.value.to_vec()) }
+}
+
+/// A statistic of namespace "test".
+pub fn statistic(server: impl ToSocketAddrs, name: &str) -> u64 {
+    let mut out = Vec::new();
+    let begin = frame::begin(&mut out, Kind::Info);
+    out.extend_from_slice(b"namespace/test\n");
+    frame::end(&mut out, begin);
+    let body = String::from_utf8(exchange(server, &out)).unwrap();
+    let value = body.trim().split([';', '\t']).find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {body}"))
+}
+
+/// Sends a frame; the body of the answer.
+fn exchange(server: impl ToSocketAddrs, frames: &[u8]) -> Vec<u8> {
+    let mut socket = TcpStream::connect(server).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(frames).unwrap();
+    let mut header = [0; frame::HEADER_BYTES];
+    socket.read_exact(&mut header).unwrap();
+    let mut body = vec![0; frame::header(header, 1 << 20).unwrap().1];
+    socket.read_exact(&mut body).unwrap();
+    body
 }

@@ -9,12 +9,16 @@
 
 mod backlog;
 mod buffers;
+mod completions;
 mod control;
 mod coordinator;
+mod lag;
+mod pacing;
 mod recorder;
 
 pub use control::{Cause, Control, Whose};
 pub use coordinator::{Run, RunError, Sink, SinkError, run};
+pub use pacing::Pacing;
 pub use recorder::{Failure, Feed, Message, Recorder};
 
 use crate::plan::{Arrival, Lane, Limit, Plan};
@@ -23,25 +27,10 @@ use backlog::Arrived;
 use buffers::Buffers;
 use engine::event_queue::EventQueue;
 use engine::{BATCH, BlockEngine, Wait};
-use results::times::Times;
+use pacing::SLEEP_MAX_NS;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use sys::op::{Completion, Op, OpKind};
-
-/// How the issuing thread passes the time between operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pacing {
-    /// Sleeps. With several operations in flight it wakes once every `period_ns`, issues all that is due
-    /// and looks for all that is done, because waking costs far more than issuing. The price is lag,
-    /// and completions that lie unseen for up to a period. With one or two in flight it wakes for the
-    /// first completion.
-    Sleep {
-        /// Least time between two wake-ups to issue, and the longest without a look.
-        period_ns: u64,
-    },
-    /// Never sleeps: least lag, a whole CPU.
-    Spin,
-}
+use sys::op::{Completion, Op};
 
 /// The bounds of a run.
 #[derive(Debug, Clone, Copy)]
@@ -80,14 +69,8 @@ impl Settings {
 /// How long operations may take to come back when a run that lasts until it is done is broken off.
 const DRAIN_UNTIL_DONE_NS: u64 = 30_000_000_000;
 
-/// Longest sleep, so that a signal is answered.
-const SLEEP_MAX_NS: u64 = 100_000_000;
-
 /// Turns of the loop after which the control is looked at, whatever the clock says.
 const TURNS_UNCHECKED_MAX: u32 = 1 << 16;
-
-/// Time between two looks when somebody waits for one of many operations.
-const LOOK_NS: u64 = 30_000;
 
 /// An operation that was issued, by token.
 #[derive(Debug, Clone, Copy)]
@@ -127,16 +110,6 @@ struct LimitState {
     starved: bool,
 }
 
-/// How soon a completion has to be seen when the thread sleeps.
-enum Awaited {
-    /// At once: few are in flight, or most of them keep somebody waiting for the next.
-    First,
-    /// Soon: somebody waits for one of the few, and waking for each of the many would cost too much.
-    Soon,
-    /// With the next operation, or after a period.
-    Never,
-}
-
 /// One thread's share of a run.
 pub struct Shard<W, S> {
     engine: W,
@@ -171,6 +144,8 @@ pub struct Shard<W, S> {
     follows: bool,
     /// Whether each lane's stream has ended.
     ended: Vec<bool>,
+    /// Operations of each closed lane that its stream does not let go now.
+    resting: Vec<u32>,
     /// What each lane was asked for so far.
     arrived: Vec<Arrived>,
     /// What was outstanding at the end of the run is noted.
@@ -227,6 +202,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             completions: Vec::with_capacity(slots),
             follows: lanes.iter().any(|lane| lane.stream.follows()),
             ended: vec![false; lanes.len()],
+            resting: vec![0; lanes.len()],
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
             lanes,
@@ -248,11 +224,26 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         for lane in 0..self.lanes.len() as u32 {
             match self.lanes[lane as usize].arrival {
                 Arrival::Scheduled(_) => self.schedule_next(lane),
-                Arrival::Closed { depth, think_ns } => {
-                    (0..depth).for_each(|_| self.due.push((think_ns, lane), ()));
+                Arrival::Closed { depth, .. } => {
+                    self.resting[lane as usize] = depth;
+                    self.wake(lane, 0);
                 }
             }
         }
+    }
+
+    /// Wants as many more operations of a closed lane as its stream lets go.
+    #[inline]
+    fn wake(&mut self, lane: u32, now_ns: u64) {
+        let Lane { arrival: Arrival::Closed { depth, think_ns }, stream, .. } = &mut self.lanes[lane as usize] else {
+            return;
+        };
+        let (width, from_ns) = stream.width(now_ns);
+        let resting = &mut self.resting[lane as usize];
+        let more = width.saturating_sub(*depth - *resting).min(*resting);
+        *resting -= more;
+        let wanted_ns = (now_ns + *think_ns).max(from_ns);
+        (0..more).for_each(|_| self.due.push((wanted_ns, lane), ()));
     }
 
     /// The engine's clock, nanoseconds.
@@ -478,169 +469,6 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// How long to sleep for what.
-    #[inline]
-    fn wait(&self) -> Wait {
-        if self.buffers.behind() || self.is_done() {
-            return Wait { until_ns: 0, completions: 1 };
-        }
-        let next_ns = self.next_due_ns();
-        // Operations after the end are never issued, nor any of an abandoned run: nothing waits for them.
-        let next_ns = if next_ns < self.stop_ns && !self.abandoned { next_ns } else { u64::MAX };
-        if next_ns <= self.now_ns && !W::VIRTUAL {
-            return Wait { until_ns: 0, completions: 1 };
-        }
-        // After the end the interval that was going on takes in what still completes, however long that
-        // takes: its own end, which can lie behind, wakes nobody.
-        let bound_ns = match self.now_ns < self.stop_ns {
-            true => self.stop_ns.min(self.recorder.end_ns()),
-            false => self.stop_ns.saturating_add(self.settings.drain_ns),
-        };
-        let (until_ns, completions) = match self.settings.pacing {
-            // Whatever ends before then has nothing follow it: one turn takes it all.
-            _ if W::VIRTUAL && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
-            _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
-            Pacing::Spin => (0, 1),
-            Pacing::Sleep { period_ns } => {
-                let wake_ns = next_ns.max(self.issued_ns + period_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
-                // More completions than can come: the clock alone wakes.
-                let by_clock = self.engine.in_flight() as u32 + 1;
-                match self.awaited() {
-                    _ if next_ns == u64::MAX => (wake_ns, 1),
-                    Awaited::First => (wake_ns, 1),
-                    Awaited::Soon => (wake_ns.min(self.now_ns + LOOK_NS.min(period_ns)), by_clock),
-                    Awaited::Never => (wake_ns.min(self.now_ns + period_ns), by_clock),
-                }
-            }
-        };
-        Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
-    }
-
-    /// Whether no completion makes anything be issued: nobody waits for a slot, no lane is closed, and no stream
-    /// has followers.
-    #[inline]
-    fn is_undisturbed(&self) -> bool {
-        self.lanes_waiting == 0 && self.closed_out == 0 && !self.follows
-    }
-
-    /// How soon a completion has to be seen.
-    #[inline]
-    fn awaited(&self) -> Awaited {
-        let in_flight = self.engine.in_flight() as u32;
-        let waiting = self.limits.iter().filter(|limit| !limit.waiting.is_empty());
-        let slots = waiting.map(|limit| limit.limit.slots).sum::<u32>() + self.closed_out;
-        match slots {
-            _ if in_flight <= 2 => Awaited::First,
-            0 => Awaited::Never,
-            slots if slots >= in_flight / 4 => Awaited::First,
-            _ => Awaited::Soon,
-        }
-    }
-
-    /// Records what completed, frees its slots and issues what waited for them.
-    #[inline]
-    fn take_completions(&mut self) {
-        let now_ns = self.now_ns;
-        // In the order in which they came; taking the last moves none of the others.
-        self.completions.reverse();
-        while let Some(completion) = self.completions.pop() {
-            if W::VIRTUAL {
-                // Of several in one turn each is taken at its own instant.
-                self.now_ns = completion.completed_ns.saturating_sub(self.start_ns);
-            }
-            self.complete(completion);
-        }
-        self.now_ns = now_ns;
-    }
-
-    fn complete(&mut self, completion: Completion) {
-        let slot = self.slots[completion.token as usize];
-        self.free_slots.push(completion.token);
-        self.closed_out -= u32::from(self.is_closed(slot.lane));
-        let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
-        let times = self.times(&slot, &completion, completed_ns);
-        self.record(&slot, &completion, &times);
-        let unseen_ns = slot.unseen_before_ns + completion.unseen_ns.min(times.service_ns());
-        let Request { buffers, kind, len, .. } = slot.request;
-        let lag_ns = slot.lag_before_ns + times.lag_ns();
-        let lane = &mut self.lanes[slot.lane as usize];
-        if kind == OpKind::Read && completion.outcome.is_done() {
-            let data = &completion.buf;
-            lane.stream.on_data(&slot.request, &data[..data.len().min(len as usize)]);
-        }
-        self.buffers.give(buffers, completion.buf);
-        if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
-            // The follower keeps the slot and is wanted from now on.
-            let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
-            let (lag_before_ns, unseen_before_ns) = (lag_ns, unseen_ns);
-            let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, ..slot };
-            match self.abandoned {
-                false => return self.start(follower),
-                true => self.count_chain(follower.lane, request, false),
-            }
-        }
-        let lane = &mut self.lanes[slot.lane as usize];
-        if let Arrival::Closed { think_ns, .. } = lane.arrival {
-            self.due.push((completed_ns + think_ns, slot.lane), ());
-        }
-        let limit = lane.limit;
-        // Issued without our lag, the operation and those it followed would have freed their slot so much
-        // earlier. Who waits for the slot waits that long for us, not for the device. For how long completions
-        // lay unseen is known as an upper bound only: so long it waits for us at most.
-        (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
-        self.free_slot(limit, Place { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
-    }
-
-    fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
-        let issued_ns = completion.issued_ns.saturating_sub(self.start_ns).min(completed_ns);
-        if self.is_closed(slot.lane) {
-            // A closed lane wants its operation when it issues it: service only.
-            return Times::new(issued_ns, issued_ns, issued_ns, completed_ns);
-        }
-        Times::new(slot.intended_ns.min(issued_ns), slot.eligible_ns.min(issued_ns), issued_ns, completed_ns)
-            .with_held_ns(slot.unseen_before_ns)
-    }
-
-    fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
-        let cell = slot.request.cell;
-        if completion.outcome.is_done() {
-            let overtime = times.completed_ns() > self.stop_ns;
-            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, overtime);
-            return;
-        }
-        self.recorder.failed(&slot.request, completion.outcome);
-        let count = self.control.count_error();
-        if completion.outcome.is_gone() {
-            let error = completion.outcome.to_string();
-            self.stop(Cause::Gone { device: slot.request.target.into(), error });
-        } else if count > self.settings.errors_max {
-            self.stop(Cause::Errors { count });
-        }
-    }
-
-    /// Frees a slot under a limit; the lane that has waited longest gets it.
-    #[inline]
-    fn free_slot(&mut self, limit_index: u32, place: Place) {
-        let limit = &mut self.limits[limit_index as usize];
-        limit.free.push_back(place);
-        if std::mem::take(&mut limit.starved) {
-            // None of them was of use before.
-            let freed_ns = |free: &Place| free.freed_ns.max(place.freed_ns);
-            limit.free.iter_mut().for_each(|free| *free = Place { freed_ns: freed_ns(free), ..place });
-        }
-        // A lane that turns out to have ended leaves the slot to the next.
-        while !self.abandoned
-            && self.works_off()
-            && let limit = &mut self.limits[limit_index as usize]
-            && !limit.free.is_empty()
-            && !limit.starved
-            && let Some((intended_ns, lane)) = limit.waiting.pop_front()
-        {
-            self.lanes_waiting -= 1;
-            self.issue(lane, intended_ns);
-        }
-    }
-
     fn stop(&mut self, cause: Cause) {
         self.end(&cause);
         self.control.stop(cause);
@@ -653,68 +481,10 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.abandoned |= !matches!(cause, Cause::Asked { .. } | Cause::Enough { .. });
     }
 
-    /// Ends the run if any lane is too far behind, and says whose doing that is.
-    fn check_lag(&mut self) {
-        let max_lag_ns = self.settings.max_lag_ns;
-        if max_lag_ns == 0 || self.now_ns >= self.stop_ns {
-            return;
-        }
-        let behind_ns = |intended_ns: u64| self.now_ns.saturating_sub(intended_ns);
-        let mut cause = None;
-        for limit in &self.limits {
-            if let Some(&(intended_ns, lane)) = limit.waiting.front().filter(|(ns, _)| behind_ns(*ns) > max_lag_ns) {
-                cause = Some(self.blame(lane, behind_ns(intended_ns)));
-            }
-        }
-        let due = self.due.first().map(|(due, ())| due);
-        let unsalted = self.unsalted.front().map(|slot| (slot.intended_ns, slot.lane));
-        for (intended_ns, lane) in due.into_iter().chain(unsalted) {
-            if behind_ns(intended_ns) > max_lag_ns {
-                let Lane { limit, name, .. } = &self.lanes[lane as usize];
-                cause.get_or_insert(self.lag_cause(*limit, name.clone(), Whose::Ours, behind_ns(intended_ns)));
-            }
-        }
-        if let Some(cause) = cause {
-            self.stop(cause);
-        }
-    }
-
-    /// Why a lane waits for a slot for so long: we ourselves, who were late with those before it; a
-    /// device that holds one of the slots for about as long; or else that there are too few of them,
-    /// which is the device's doing unless the user chose their number.
-    fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
-        let Lane { limit, name, .. } = &self.lanes[lane as usize];
-        let state = &self.limits[*limit as usize];
-        let (whose, name) = if state.own_ns() > behind_ns / 2 {
-            (Whose::Ours, name.clone())
-        } else if let Some(cell) = self.holder(*limit) {
-            (Whose::Device, self.recorder.cell_name(cell))
-        } else if state.limit.configured {
-            (Whose::Limit, name.clone())
-        } else {
-            (Whose::Device, name.clone())
-        };
-        self.lag_cause(*limit, name, whose, behind_ns)
-    }
-
-    /// The cell of the operation that has held a slot of a limit longest, if that is about the lag
-    /// allowed.
-    fn holder(&self, limit: u32) -> Option<u32> {
-        let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
-        let oldest = out.min_by_key(|slot| slot.eligible_ns)?;
-        let held_ns = self.now_ns.saturating_sub(oldest.eligible_ns);
-        (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
-    }
-
     /// The operations that are out now. Not for the hot path.
     fn out(&self) -> impl Iterator<Item = &Slot> {
         let mut out = vec![true; self.slots.len()];
         self.free_slots.iter().for_each(|token| out[*token as usize] = false);
         self.slots.iter().zip(out).filter_map(|(slot, out)| out.then_some(slot))
-    }
-
-    fn lag_cause(&self, limit: u32, lane: String, whose: Whose, behind_ns: u64) -> Cause {
-        let LimitState { free, limit, .. } = &self.limits[limit as usize];
-        Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
     }
 }

@@ -165,7 +165,8 @@ impl Candidate {
             price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, given, &source.name))),
             place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
             damaged: source.doubtful
-                || run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
+                || source.kind != Kind::Baseline
+                    && run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
             rating,
             load,
             wear,

@@ -24,6 +24,8 @@ pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as re
 pub use wear::DeviceWear;
 pub use wear::{Endurance, Given, UnknownName};
 
+use crate::baseline::{Beside, BesideDrive};
+use results::baseline::points_of;
 use serde::Serialize;
 use source::Source;
 pub use source::{CompareError, Kind};
@@ -40,6 +42,8 @@ pub struct Comparison {
     pub warnings: Vec<String>,
     /// What was said when the candidates were tested, each one sentence. It takes nothing from their numbers.
     pub remarks: Vec<String>,
+    /// The drives of baselines side by side; `None` without a baseline.
+    pub baselines: Option<Beside>,
     /// Years that a rating in drive writes per day is taken to be for.
     pub warranty_years: f64,
 }
@@ -97,7 +101,29 @@ pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<C
         remarks.extend(source.remarks.iter().map(named));
     }
     let candidates = sources.iter().map(|source| Candidate::new(source, given, ratings)).collect();
-    Ok(Comparison { candidates, warnings, remarks, warranty_years: given.warranty_years })
+    Ok(Comparison {
+        candidates,
+        warnings,
+        remarks,
+        baselines: baselines(&sources),
+        warranty_years: given.warranty_years,
+    })
+}
+
+/// The drives of all baselines among `sources`, each under the name of its candidate.
+fn baselines(sources: &[Source]) -> Option<Beside> {
+    let mut drives = Vec::new();
+    for source in sources.iter().filter(|source| source.kind == Kind::Baseline) {
+        let Some(series) = &source.series else { continue };
+        for (number, device) in series.devices.iter().enumerate() {
+            let name = match series.devices.len() {
+                1 => source.name.clone(),
+                _ => format!("{} {}", source.name, device.name),
+            };
+            drives.push(BesideDrive::new(name, device, &points_of(series, number)));
+        }
+    }
+    (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
 /// A name for each directory: the one that was given, or that of the directory, or (where two are

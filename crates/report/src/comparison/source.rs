@@ -11,6 +11,7 @@ use crate::rejudge::{doubt_of, place_of, rejudge_in};
 use results::judge::Outcome;
 use results::run_dir::{self, Holds, Manifest, Run, RunDirError};
 use results::series::{Purpose, Rule, Series, State, Step};
+use results::units::in_one_line;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -99,12 +100,20 @@ impl Source {
         let kind = match series.purpose {
             Purpose::Certify => Kind::Certify,
             Purpose::Rate => Kind::Rate,
+            Purpose::Baseline => Kind::Baseline,
         };
         let mut warnings = rejudge_in(dir, &mut series);
         let doubtful = !warnings.is_empty();
         let remarks = series.conclusion.as_ref().map_or_else(Vec::new, |ended| ended.remarks.clone());
         if series.conclusion.is_none() {
             warnings.push("this series is not finished: it goes on still, or was broken off".to_owned());
+        }
+        if kind == Kind::Baseline {
+            let why = "a baseline is many jobs, and no load that is held or not";
+            let (run, latencies) = (Cell::missing(why), Cell::missing(why));
+            let dir = dir.to_owned();
+            let (step, series) = (None, Some(series));
+            return Self { name, dir, kind, run, latencies, series, step, warnings, remarks, doubtful };
         }
         for step in by_weight(&series) {
             match place_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string())) {
@@ -159,6 +168,8 @@ pub enum Kind {
     Certify,
     /// A search for the highest rating.
     Rate,
+    /// A baseline.
+    Baseline,
     /// A series that cannot be read.
     Series,
 }
@@ -251,6 +262,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     for key in keys {
         say(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of it").to_owned());
     }
+    said.extend(differences_of_baselines(sources));
     let kinds: BTreeMap<String, ()> = sources.iter().map(|source| (text(&source.kind), ())).collect();
     if kinds.len() > 1 {
         let kind = |source: &Source| format!("{} is a {}", source.name, kind_text(source));
@@ -260,11 +272,39 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     said
 }
 
+/// The same of baselines: their terms, and whether drives were simulated or left unprepared.
+fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
+    let baselines: Vec<(&str, &Series)> = sources
+        .iter()
+        .filter(|source| source.kind == Kind::Baseline)
+        .filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)))
+        .collect();
+    let mut values: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
+    for (name, series) in &baselines {
+        let mut say = |what, value| values.entry(what).or_default().entry(value).or_default().push(*name);
+        for (term, value) in &series.terms {
+            // Names of devices differ; that there are any is what matters.
+            let of_devices = term == "not prepared" && !value.is_empty();
+            say(term.as_str(), if of_devices { "some drives".to_owned() } else { in_one_line(value) });
+        }
+        let simulated = series.devices.iter().any(|device| device.simulated);
+        say("drives", if simulated { "simulated" } else { "real" }.to_owned());
+    }
+    let told = values.into_iter().filter(|(_, values)| values.len() > 1).map(|(what, values)| {
+        let value = |(value, names): (String, Vec<&str>)| {
+            format!("{} ({})", if value.is_empty() { "none" } else { &value }, names.join(", "))
+        };
+        format!("different baselines: {what}: {}", values.into_iter().map(value).collect::<Vec<_>>().join("; "))
+    });
+    told.collect()
+}
+
 fn kind_text(source: &Source) -> &'static str {
     match source.kind {
         super::Kind::Run => "run",
         super::Kind::Certify => "certification",
         super::Kind::Rate => "search for the highest rating",
+        super::Kind::Baseline => "baseline",
         super::Kind::Series => "series that cannot be read",
     }
 }

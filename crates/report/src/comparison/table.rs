@@ -24,7 +24,14 @@ impl Rows {
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         let mut this = Self { table: columns(Table::new("").text([""]), names.collect()), notes: Vec::new() };
         this.row("result", candidates, |of| of.outcome.map(|outcome| outcome_text(of, *outcome)));
-        this.row("of", candidates, |of| of.test.map(|_| kind_text(of)));
+        this.row("of", candidates, |of| match of.kind {
+            Kind::Baseline => Cell::Value(kind_text(of)),
+            _ => of.test.map(|_| kind_text(of)),
+        });
+        if candidates.iter().all(|of| of.kind == Kind::Baseline) {
+            // What follows is of loads that are held or not.
+            return this;
+        }
         this.row("test", candidates, |of| {
             of.test.map(|test| {
                 let arrival = test.arrival.as_deref().unwrap_or("pacing unknown");
@@ -131,6 +138,7 @@ fn kind_text(of: &Candidate) -> String {
         Kind::Run => "one run",
         Kind::Certify => "certification",
         Kind::Rate => "rating",
+        Kind::Baseline => "baseline",
         Kind::Series => "series",
     };
     format!("{kind}{step}")
@@ -159,6 +167,10 @@ impl fmt::Display for Comparison {
         }
         for (index, note) in notes.iter().enumerate() {
             writeln!(f, "[{}] {note}", index + 1)?;
+        }
+        if let Some(baselines) = &self.baselines {
+            write!(f, "\nbaselines\n{}", baselines.table(""))?;
+            baselines.outliers.iter().try_for_each(|outlier| writeln!(f, "  {outlier}"))?;
         }
         for candidate in &self.candidates {
             let Some(place) = candidate.place.value() else { continue };
@@ -189,6 +201,12 @@ impl Comparison {
         text += &table.markdown();
         for (index, note) in notes.iter().enumerate() {
             let _ = write!(text, "\n\\[{}\\] {}\n", index + 1, escaped(note));
+        }
+        if let Some(baselines) = &self.baselines {
+            let _ = write!(text, "\n**Baselines**\n\n{}\n", baselines.table("").markdown());
+            for outlier in &baselines.outliers {
+                let _ = writeln!(text, "- {}", escaped(outlier));
+            }
         }
         for candidate in &self.candidates {
             let Some(place) = candidate.place.value() else { continue };

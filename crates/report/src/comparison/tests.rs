@@ -392,3 +392,42 @@ fn a_search_is_compared_by_the_confirmation_of_its_rating_and_its_remarks_are_no
     assert_eq!((test.step.as_deref(), test.ran_sec), (Some("confirmation at 20x"), 10.0));
     assert_eq!((&comparison.warnings[..], &comparison.remarks[..]), (&[][..], &["s: at 20x: steady".to_owned()][..]));
 }
+
+/// A baseline of `drives`, of which all jobs have the run of a bench.
+fn baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
+    fs::create_dir(dir).unwrap();
+    bench(1).write(&dir.join("job"));
+    let series = results::testing::baseline_series(drives, "job");
+    series.write(dir).unwrap();
+    series
+}
+
+#[test]
+fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
+    let parent = tempfile::tempdir().unwrap();
+    let place = |name: &str| parent.path().join(name);
+    baseline(&place("a"), &[("/dev/nvme0n1", 1.0), ("/dev/nvme1n1", 1.02)]);
+    let mut slow = baseline(&place("slow"), &[("/dev/nvme0n1", 0.8)]);
+    let both = [named(&place("a")), named(&place("slow"))];
+    let comparison = compare(&both, &Given::default(), &ratings()).unwrap();
+    assert_eq!(comparison.warnings, Vec::<String>::new());
+    assert!(comparison.candidates.iter().all(|candidate| !candidate.damaged));
+    let beside = comparison.baselines.as_ref().unwrap();
+    let names: Vec<&str> = beside.drives.iter().map(|drive| drive.name.as_str()).collect();
+    assert_eq!(names, ["a /dev/nvme0n1", "a /dev/nvme1n1", "slow"]);
+    assert!(beside.outliers.iter().all(|outlier| outlier.starts_with("slow differs")) && !beside.outliers.is_empty());
+    for text in [comparison.to_string(), comparison.markdown()] {
+        assert!(text.contains("highest IOPS: random reads, 4 KiB") && text.contains("80,000/s"), "{text}");
+        assert!(!text.contains("load held"), "no rows of loads: {text}");
+    }
+    // Other terms are another test; a drive of another model is no outlier; a run has the rows of a load.
+    (slow.terms[0].1, slow.devices[0].model) = ("24 h".to_owned(), Some("M2".to_owned()));
+    slow.write(&place("slow")).unwrap();
+    bench(1).write(&place("run"));
+    let comparison =
+        compare(&[both.as_slice(), &[named(&place("run"))]].concat(), &Given::default(), &ratings()).unwrap();
+    let differs = "different baselines: time under load: 10 min (a); 24 h (slow)";
+    assert!(comparison.warnings.iter().any(|warning| warning == differs), "{:?}", comparison.warnings);
+    assert_eq!(comparison.baselines.as_ref().unwrap().outliers, Vec::<String>::new());
+    assert!(comparison.to_string().contains("load held"));
+}

@@ -301,13 +301,13 @@ fn sections(
         Section::new(
             "shares",
             "Shares over the thresholds",
-            "What the verdict is made of. The worst complete slice of any device decides.",
+            "What the verdict is made of. The worst complete slice decides.",
             shares::charts(verdict, &manifest.sla),
         ),
         Section::new(
             "latency",
             "Latency over time",
-            "How service times moved: from the hand-over of an operation to the kernel to its completion.",
+            "How service times moved: from the hand-over of an operation to its completion.",
             heat_map::charts(manifest, &logs.service)
                 .into_iter()
                 .chain(percentiles::service_charts(manifest, &logs.service, steadiness))
@@ -330,7 +330,7 @@ fn sections(
         Section::new(
             "host",
             "Host and this program",
-            "Whether something other than the device was slow.",
+            "Whether this machine was slow itself.",
             host::charts(timeline, simulated),
         ),
     ]

@@ -1,6 +1,7 @@
 //! What the directory of a series says: its conclusion, its steps, and a report of each step's run.
 
 use super::{Banner, RunReport, Section};
+use crate::baseline::{Beside, BesideDrive, DriveReport, Measured};
 use crate::charts::{Detail, rating};
 use crate::rejudge::{Evidence, place_of, rejudge};
 use results::series::{Purpose, SERIES, Series, State, Step};
@@ -21,6 +22,10 @@ pub struct SeriesReport {
     pub series: Series,
     /// Charts over all steps: the rating curve of a search.
     pub sections: Vec<Section>,
+    /// What a baseline says of each of its drives; of another series nothing.
+    pub drives: Vec<DriveReport>,
+    /// The drives of a baseline beside each other, where there are several.
+    pub beside: Option<Beside>,
     /// The steps, oldest first.
     pub steps: Vec<StepReport>,
 }
@@ -30,7 +35,7 @@ pub struct SeriesReport {
 pub struct StepReport {
     /// The step.
     pub step: Step,
-    /// Its run; null where there is none that can be read. Of a search it has no charts of its own.
+    /// Its run; null where there is none that can be read. Of a search or a baseline it has no charts of its own.
     pub report: Option<RunReport>,
     /// Why there is no run; null where there is one.
     pub absent: Option<String>,
@@ -55,11 +60,13 @@ impl SeriesReport {
             // Of a series that is at its end it is said above.
             let lost = step.absent.iter().filter(|_| step.step.state == State::Done && series.conclusion.is_none());
             banners.extend(lost.map(|why| Banner { text: format!("no run of {}: {why}", step.step.name) }));
-            let of_run = step.report.iter().flat_map(|run| &run.banners);
+            // An attempt that was interrupted is none of the result's, once there is one.
+            let counts = step.step.state != State::Interrupted || series.conclusion.is_none();
+            let of_run = step.report.iter().filter(|_| counts).flat_map(|run| &run.banners);
             banners.extend(of_run.map(|banner| Banner { text: format!("{}: {}", step.step.name, banner.text) }));
         }
         let sections = match series.purpose {
-            Purpose::Certify => Vec::new(),
+            Purpose::Certify | Purpose::Baseline => Vec::new(),
             Purpose::Rate => vec![Section::new(
                 "rating",
                 "The rating curve",
@@ -67,9 +74,16 @@ impl SeriesReport {
                 rating::charts(steps.iter().filter_map(|step| Some((&step.step, step.report.as_ref()?)))),
             )],
         };
-        let mut this = Self { dir: dir.display().to_string(), title: title(&series), banners, series, sections, steps };
-        if this.series.purpose == Purpose::Rate {
-            // A search has dozens of steps: their curve says more than all their charts.
+        let drives = drives(&series, &steps);
+        let beside = (drives.len() > 1).then(|| {
+            let drive =
+                |(drive, identity): (&DriveReport, _)| BesideDrive::new(drive.device.clone(), identity, &drive.points);
+            Beside::new(drives.iter().zip(&series.devices).map(drive).collect())
+        });
+        let (dir, title) = (dir.display().to_string(), title(&series));
+        let mut this = Self { dir, title, banners, series, sections, drives, beside, steps };
+        if this.series.purpose != Purpose::Certify {
+            // A search or a baseline has dozens of steps: their curves say more than all their charts.
             this.steps.iter_mut().filter_map(|step| step.report.as_mut()).for_each(|run| run.sections.clear());
         }
         this
@@ -97,10 +111,21 @@ impl StepReport {
     }
 }
 
+/// Of a baseline what its steps showed, drive by drive.
+fn drives(series: &Series, steps: &[StepReport]) -> Vec<DriveReport> {
+    if series.purpose != Purpose::Baseline {
+        return Vec::new();
+    }
+    let with_runs = || steps.iter().map(|step| (&step.step, step.report.as_ref())).collect();
+    let drive = |device| DriveReport::of(&Measured { device, series, steps: with_runs() });
+    (0..series.devices.len()).map(drive).collect()
+}
+
 fn title(series: &Series) -> String {
     let what = match series.purpose {
         Purpose::Certify => "Certification",
         Purpose::Rate => "Rating",
+        Purpose::Baseline => "Baseline",
     };
     let names: Vec<&str> = series.devices.iter().map(|device| device.name.as_str()).collect();
     format!("{what} of {}", names.join(", "))

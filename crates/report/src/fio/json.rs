@@ -1,6 +1,6 @@
-//! fio's JSON, with fio's names in fio's order; what is ours stands under `wait_ns`, `lag_ns`, `failed`, `never_issued`.
+//! fio's JSON, with fio's names in fio's order; what is ours stands under `wait_ns`, `lag_ns`, `failed`, `never_issued`, `cross_check`.
 
-use super::{FIO_VERSION, JobPage, Kind, LEVELS, Page, Samples};
+use super::{FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples};
 use crate::fio::totals::Durations;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,11 +12,11 @@ pub fn json(page: &Page<'_>, plus: bool) -> String {
     top.put("fio version", FIO_VERSION);
     top.put("timestamp", page.unix_ms / 1000);
     top.put("timestamp_ms", page.unix_ms);
-    top.put("time", results::units::date(page.unix_ms));
+    top.put("time", ctime(page.unix_ms));
     if !page.global.is_empty() {
         top.put_object("global options", options(&page.global));
     }
-    top.put_list("jobs", page.jobs.iter().map(|job| of_job(job, plus)).collect::<Vec<_>>());
+    top.put_list("jobs", page.jobs.iter().map(|job| of_job(job, page, plus)).collect::<Vec<_>>());
     let disks = page.disks.iter().map(|disk| {
         let mut object = Object::default();
         object.put("name", disk.name.as_str());
@@ -29,6 +29,9 @@ pub fn json(page: &Page<'_>, plus: bool) -> String {
         object
     });
     top.put_list("disk_util", disks.collect::<Vec<_>>());
+    if !page.cross_check.is_empty() {
+        top.put("cross_check", page.cross_check.clone());
+    }
     // Plain values in maps with names: it cannot fail.
     serde_json::to_string_pretty(&top).unwrap_or_default() + "\n"
 }
@@ -78,31 +81,47 @@ fn options(given: &[(String, String)]) -> Object {
     object
 }
 
-fn of_job(job: &JobPage<'_>, plus: bool) -> Object {
+/// A time as ctime(3) writes it, which is what parsers of fio's look for.
+fn ctime(unix_ms: u64) -> String {
+    // 1970-01-01 was a Thursday.
+    let day = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(unix_ms / 86_400_000 % 7) as usize];
+    let date = results::units::date(unix_ms);
+    let (date, clock) = date.split_once(' ').unwrap_or_default();
+    let parts: Vec<usize> = date.split('-').filter_map(|part| part.parse().ok()).collect();
+    let [year, month, of_month] = parts[..] else { return date.to_owned() };
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = months[(month + 11) % 12];
+    format!("{day} {month} {of_month:2} {} {year}", clock.trim_end_matches(" UTC"))
+}
+
+fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     let none = Kind::default();
     let mut object = Object::default();
     object.put("jobname", job.name.as_str());
     object.put("groupid", job.group);
     object.put("error", if job.errors() > 0 { 5 } else { 0 });
     object.put("eta", 0);
-    object.put("elapsed", job.ran_ns.div_ceil(1_000_000_000));
+    // fio begins to count before its jobs, and rounds up.
+    object.put("elapsed", job.ran_ns / 1_000_000_000 + 1);
     if !job.description.is_empty() {
         object.put("desc", job.description.as_str());
     }
     object.put_object("job options", options(&job.options));
-    for (name, kind) in ["read", "write", "trim"].into_iter().zip(job.kinds) {
-        object.put_object(name, direction(job, kind.unwrap_or(&none), plus));
+    for (at, name) in ["read", "write", "trim"].into_iter().enumerate() {
+        let kind = job.kinds[at].unwrap_or(&none);
+        object.put_object(name, direction(job, kind, page.bandwidth_percent(kind, job.group, at), plus));
     }
     let flushes = job.kinds[3].unwrap_or(&none);
     let mut sync = Object::default();
     sync.put("total_ios", flushes.ops);
     sync.put_object("lat_ns", durations(&flushes.clat, job.percentiles_of[0].then_some(&job.percentiles), plus));
     object.put_object("sync", sync);
-    object.put("job_runtime", job.own_ns() / 1_000_000);
-    let of_run = |ns: u64| ns as f64 * 100.0 / job.ran_ns.max(1) as f64;
-    object.put("usr_cpu", of_run(job.cpu.user_ns));
-    object.put("sys_cpu", of_run(job.cpu.system_ns));
-    ["ctx", "majf", "minf"].into_iter().for_each(|name| object.put(name, 0));
+    object.put("job_runtime", job.all_ns() / 1_000_000);
+    object.put("usr_cpu", job.percent(job.cpu.user_ns));
+    object.put("sys_cpu", job.percent(job.cpu.system_ns));
+    object.put("ctx", job.cpu.switches);
+    object.put("majf", job.cpu.major_faults);
+    object.put("minf", job.cpu.minor_faults);
     let mut levels = Object::default();
     LEVELS.into_iter().zip(job.level_shares()).for_each(|(level, share)| levels.put(level, share));
     object.put_object("iodepth_level", levels);
@@ -117,13 +136,14 @@ fn of_job(job: &JobPage<'_>, plus: bool) -> Object {
         object.put_object(format!("latency_{scale}"), object_of_scale);
     }
     object.put("latency_depth", job.depth);
-    object.put("latency_target", 0);
-    object.put("latency_percentile", 100.0);
-    object.put("latency_window", 0);
+    let target = job.target.unwrap_or(NO_TARGET);
+    object.put("latency_target", target.latency_ns);
+    object.put("latency_percentile", target.percentile);
+    object.put("latency_window", target.window_us);
     object
 }
 
-fn direction(job: &JobPage<'_>, kind: &Kind, plus: bool) -> Object {
+fn direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64, plus: bool) -> Object {
     let mut object = Object::default();
     let ran_ns = if kind.ops > 0 { job.own_ns() } else { 0 };
     let per_sec = |count: u64| if ran_ns == 0 { 0.0 } else { count as f64 * 1e9 / ran_ns as f64 };
@@ -145,7 +165,7 @@ fn direction(job: &JobPage<'_>, kind: &Kind, plus: bool) -> Object {
         object.put(format!("{name}_min"), of.min as u64);
         object.put(format!("{name}_max"), of.max as u64);
         if name == "bw" {
-            object.put("bw_agg", if of.count > 0 { 100.0 } else { 0.0 });
+            object.put("bw_agg", bandwidth_percent);
         }
         object.put(format!("{name}_mean"), of.mean());
         object.put(format!("{name}_{deviation}"), of.deviation());

@@ -1,22 +1,22 @@
-//! What fio prints at the end of its jobs, from what was recorded: normal, JSON, and its logs.
+//! What fio prints at the end of its jobs, from what was recorded: normal, JSON, terse.
 //!
 //! ```text
-//! Interval -> Totals (by stream) -> Page (jobs with their kinds) -> normal.rs, json.rs, log.rs
+//! Interval -> Totals (by stream) -> Page (jobs with their kinds) -> normal.rs, json.rs, terse.rs
 //! ```
 //!
 //! The one idea: fields have fio's names and mean what fio's do, and those that we have beside (`wait`, `lag`) have names of their
 //! own. An operation's clat begins when it is handed over, so it holds what fio takes apart as slat; lat is the same.
 
 mod json;
-mod log;
 mod normal;
 mod number;
+mod terse;
 mod totals;
 
 pub use json::json;
-pub use log::{Log, logs};
 pub use normal::{begin, normal};
-pub use totals::{Durations, Kind, Point, Samples, Totals};
+pub use terse::terse;
+pub use totals::{Durations, Kind, Samples, Totals};
 
 /// fio's version whose formats these are.
 pub const FIO_VERSION: &str = "fio-3.33";
@@ -40,8 +40,12 @@ pub struct JobPage<'a> {
     pub description: String,
     /// Its options as they were given.
     pub options: Vec<(String, String)>,
-    /// Operations in flight at most.
+    /// Operations in flight at most, or as many as it has found that a latency allows.
     pub depth: u64,
+    /// That latency, if it looked for one.
+    pub target: Option<LatencyTarget>,
+    /// When what is reported of it began, nanoseconds of its run.
+    pub begin_ns: u64,
     /// How deep it was: 1, 2, 4 ... 64.
     pub levels: [u64; 7],
     /// What was recorded, by kind.
@@ -54,9 +58,23 @@ pub struct JobPage<'a> {
     pub kb_base: u64,
     /// How long its run was, nanoseconds.
     pub ran_ns: u64,
-    /// CPU of the run, of which there is one for all of its jobs.
+    /// Its part of what the run took.
     pub cpu: Cpu,
 }
+
+/// A latency for which a job looked for its depth.
+#[derive(Debug, Clone, Copy)]
+pub struct LatencyTarget {
+    /// It, nanoseconds.
+    pub latency_ns: u64,
+    /// How long each depth was tried, microseconds.
+    pub window_us: u64,
+    /// Percent of the operations that had to take no longer.
+    pub percentile: f64,
+}
+
+/// What a job that looks for none shows.
+const NO_TARGET: LatencyTarget = LatencyTarget { latency_ns: 0, window_us: 0, percentile: 100.0 };
 
 /// CPU that a run took.
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,10 +83,30 @@ pub struct Cpu {
     pub user_ns: u64,
     /// In the kernel, nanoseconds.
     pub system_ns: u64,
+    /// Context switches.
+    pub switches: u64,
+    /// Page faults that had to read from a disk.
+    pub major_faults: u64,
+    /// Page faults that had not.
+    pub minor_faults: u64,
+}
+
+impl Cpu {
+    /// The part of `ops` of `all` operations.
+    pub fn part(self, ops: u64, all: u64) -> Self {
+        let part = |whole: u64| (u128::from(whole) * u128::from(ops) / u128::from(all.max(1))) as u64;
+        Self {
+            user_ns: part(self.user_ns),
+            system_ns: part(self.system_ns),
+            switches: part(self.switches),
+            major_faults: part(self.major_faults),
+            minor_faults: part(self.minor_faults),
+        }
+    }
 }
 
 /// What a disk did during all runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Disk {
     /// Its name in /proc/diskstats.
     pub name: String,
@@ -97,12 +135,25 @@ pub struct Page<'a> {
     pub unix_ms: u64,
     /// The process.
     pub pid: u32,
+    /// The same beside the real fio, run by run; none: nobody asked for it.
+    pub cross_check: Vec<serde_json::Value>,
 }
 
 impl JobPage<'_> {
     /// How long it ran itself, nanoseconds.
     fn own_ns(&self) -> u64 {
-        self.kinds.iter().flatten().map(|kind| kind.end_ns).max().unwrap_or(0).max(1)
+        let end_ns = self.kinds.iter().flatten().map(|kind| kind.end_ns).max().unwrap_or(0);
+        end_ns.saturating_sub(self.begin_ns).max(1)
+    }
+
+    /// How long all of its clones ran together, nanoseconds.
+    fn all_ns(&self) -> u64 {
+        self.own_ns() * self.jobs as u64
+    }
+
+    /// The part of the time of its clones that `ns` are, percent.
+    fn percent(&self, ns: u64) -> f64 {
+        ns as f64 * 100.0 / self.all_ns().max(1) as f64
     }
 
     fn errors(&self) -> u64 {
@@ -141,6 +192,20 @@ impl JobPage<'_> {
     fn level_shares(&self) -> [f64; 7] {
         let total: u64 = self.levels.iter().sum();
         self.levels.map(|level| if total == 0 { 0.0 } else { level as f64 * 100.0 / total as f64 })
+    }
+}
+
+impl<'a> Page<'a> {
+    /// Those that did operations of a kind in a group, with how long each ran.
+    fn of_group(&self, group: usize, kind: usize) -> Vec<(&'a Kind, u64)> {
+        let jobs = self.jobs.iter().filter(|job| job.group == group);
+        jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
+    }
+
+    /// The part that the mean bandwidth of `kind`, the one `at` this place in a job of `group`, is of the whole group's, percent.
+    fn bandwidth_percent(&self, kind: &Kind, group: usize, at: usize) -> f64 {
+        let all: f64 = self.of_group(group, at).iter().map(|(kind, ns)| kind.bytes as f64 * 1e9 / *ns as f64).sum();
+        (kind.bandwidth.mean() * 1024.0 * 100.0 / all.max(1.0)).min(100.0)
     }
 }
 

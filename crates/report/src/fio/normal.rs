@@ -1,7 +1,7 @@
 //! fio's normal output.
 
 use super::number::{scale, short};
-use super::{FIO_VERSION, JobPage, KINDS, Kind, LEVELS, Page};
+use super::{FIO_VERSION, JobPage, KINDS, Kind, LEVELS, NO_TARGET, Page};
 use crate::fio::totals::Durations;
 use results::units;
 use std::fmt::Write;
@@ -56,9 +56,9 @@ fn job_text(text: &mut String, job: &JobPage<'_>, page: &Page<'_>) {
     if !job.description.is_empty() {
         let _ = writeln!(text, "  Description  : [{}]", units::in_one_line(&job.description));
     }
-    for (at, label) in [(0, "read"), (1, "write"), (2, "trim")] {
+    for at in 0..KINDS - 1 {
         if let Some(kind) = job.kinds[at].filter(|kind| kind.ops + kind.errors + kind.undone > 0) {
-            direction_text(text, job, kind, label, page);
+            direction_text(text, job, kind, at, page);
         }
     }
     shares_text(text, job);
@@ -69,12 +69,14 @@ fn job_text(text: &mut String, job: &JobPage<'_>, page: &Page<'_>) {
             percentiles_text(text, "sync", &flushes.clat, &job.percentiles);
         }
     }
-    let of_run = |ns: u64| ns as f64 * 100.0 / job.ran_ns.max(1) as f64;
     let _ = writeln!(
         text,
-        "  cpu          : usr={:3.2}%, sys={:3.2}%, ctx=0, majf=0, minf=0",
-        of_run(job.cpu.user_ns),
-        of_run(job.cpu.system_ns)
+        "  cpu          : usr={:3.2}%, sys={:3.2}%, ctx={}, majf={}, minf={}",
+        job.percent(job.cpu.user_ns),
+        job.percent(job.cpu.system_ns),
+        job.cpu.switches,
+        job.cpu.major_faults,
+        job.cpu.minor_faults
     );
     let levels = LEVELS.iter().zip(job.level_shares());
     let levels: Vec<_> = levels.map(|(level, share)| format!("{level}={share:3.1}%")).collect();
@@ -92,14 +94,20 @@ fn job_text(text: &mut String, job: &JobPage<'_>, page: &Page<'_>) {
             count(&|kind| kind.undone)
         );
     }
-    let _ = writeln!(text, "     latency   : target=0, window=0, percentile=100.00%, depth={}", job.depth);
+    let target = job.target.unwrap_or(NO_TARGET);
+    let _ = writeln!(
+        text,
+        "     latency   : target={}, window={}, percentile={:.2}%, depth={}",
+        target.latency_ns, target.window_us, target.percentile, job.depth
+    );
 }
 
 fn per_second(count: u64, ns: u64) -> u64 {
     (u128::from(count) * 1_000_000_000 / u128::from(ns.max(1))) as u64
 }
 
-fn direction_text(text: &mut String, job: &JobPage<'_>, kind: &Kind, label: &str, page: &Page<'_>) {
+fn direction_text(text: &mut String, job: &JobPage<'_>, kind: &Kind, at: usize, page: &Page<'_>) {
+    let label = super::NAMES[at];
     let ran_ns = job.own_ns();
     let bytes_per_sec = per_second(kind.bytes, ran_ns);
     let binary = job.kb_base == 1024;
@@ -126,15 +134,13 @@ fn direction_text(text: &mut String, job: &JobPage<'_>, kind: &Kind, label: &str
         }
     }
     if kind.bandwidth.count > 0 {
-        let of_group: u64 = of_group(page, job.group, label).iter().map(|(kind, ns)| per_second(kind.bytes, *ns)).sum();
         let (bw, iops) = (&kind.bandwidth, &kind.iops);
-        let per = bw.mean() * 1024.0 * 100.0 / (of_group as f64).max(1.0);
         let _ = writeln!(
             text,
             "   bw (  KiB/s): min={:>5.0}, max={:>5.0}, per={:3.2}%, avg={:5.2}, stdev={:5.2}, samples={}",
             bw.min,
             bw.max,
-            per.min(100.0),
+            page.bandwidth_percent(kind, job.group, at),
             bw.mean(),
             bw.deviation(),
             bw.count
@@ -192,17 +198,10 @@ fn shares_text(text: &mut String, job: &JobPage<'_>) {
     }
 }
 
-/// Those of a kind in a group, with how long each ran.
-fn of_group<'a>(page: &Page<'a>, group: usize, label: &str) -> Vec<(&'a Kind, u64)> {
-    let at = super::NAMES.iter().position(|name| *name == label).unwrap_or(0);
-    let jobs = page.jobs.iter().filter(|job| job.group == group);
-    jobs.filter_map(|job| Some((job.kinds[at].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
-}
-
 fn group_text(text: &mut String, group: usize, page: &Page<'_>) {
     let _ = writeln!(text, "\nRun status group {group} (all jobs):");
     for (at, label) in ["READ", "WRITE", "TRIM"].into_iter().enumerate().take(KINDS - 1) {
-        let kinds = of_group(page, group, super::NAMES[at]);
+        let kinds = page.of_group(group, at);
         let Some(longest_ns) = kinds.iter().map(|(_, ns)| *ns).max() else { continue };
         let shortest_ns = kinds.iter().map(|(_, ns)| *ns).min().unwrap_or(0);
         let bytes: u64 = kinds.iter().map(|(kind, _)| kind.bytes).sum();

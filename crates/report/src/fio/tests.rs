@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 fn totals() -> Totals {
     let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, act: None };
     let layout = Layout { streams: vec![info], devices: vec!["d".into()], thresholds_ns: [MS].into() };
-    let mut totals = Totals::new(1, true);
+    let mut totals = Totals::new(1);
     for second in 0..2 {
         let mut interval = Interval { end_ns: (second + 1) * 1_000 * MS, ..Interval::new(&layout) };
         interval.cells = vec![Cell::new(None, layout.thresholds_ns.clone())];
@@ -33,15 +33,24 @@ fn page(totals: &Totals) -> Page<'_> {
         description: String::new(),
         options: vec![("bs".into(), "4k".into())],
         depth: 8,
+        target: Some(LatencyTarget { latency_ns: 500_000, window_us: 2_000_000, percentile: 99.9 }),
+        begin_ns: 0,
         levels: [100, 0, 300, 0, 0, 0, 0],
         kinds: [Some(&totals.kinds[0]), None, None, None],
         percentiles_of: [true, false],
         percentiles: vec![50.0, 99.0],
         kb_base: 1024,
         ran_ns: totals.ran_ns,
-        cpu: Cpu { user_ns: 200 * MS, system_ns: 500 * MS },
+        cpu: Cpu { user_ns: 200 * MS, system_ns: 500 * MS, switches: 9, ..Cpu::default() },
     };
-    Page { jobs: vec![job], global: Vec::new(), disks: Vec::new(), unix_ms: 1_700_000_000_000, pid: 7 }
+    Page {
+        jobs: vec![job],
+        global: Vec::new(),
+        disks: Vec::new(),
+        unix_ms: 1_700_000_000_000,
+        pid: 7,
+        cross_check: Vec::new(),
+    }
 }
 
 #[test]
@@ -70,6 +79,34 @@ fn json_has_fios_names_and_what_was_recorded() {
     assert_eq!((&job["iodepth_level"]["1"], &job["iodepth_level"]["4"]), (&25.0.into(), &75.0.into()));
     assert_eq!((&job["usr_cpu"], &job["sys_cpu"]), (&10.0.into(), &25.0.into()));
     assert_eq!(job["write"]["total_ios"], 0);
+    assert_eq!((&job["ctx"], &read["bw_agg"], &job["write"]["bw_agg"]), (&9.into(), &100.0.into(), &0.0.into()));
+    assert_eq!((&job["latency_depth"], &job["latency_target"]), (&8.into(), &500_000.into()));
+    assert_eq!((&job["latency_window"], &job["latency_percentile"]), (&2_000_000.into(), &99.9.into()));
+    assert_eq!(json["time"], "Tue Nov 14 22:13:20 2023");
+}
+
+#[test]
+fn terse_fields_stand_at_fios_places() {
+    let totals = totals();
+    let line = terse(&page(&totals));
+    let fields: Vec<_> = line.trim_end().split(';').collect();
+    // As many as fio 3.33 prints without a disk.
+    assert_eq!(fields.len(), 121);
+    assert_eq!(fields[..9], ["3", "fio-3.33", "a", "0", "0", "8000", "4000", "1000", "2000"]);
+    assert_eq!(fields[17..21], ["50.000000%=120", "99.000000%=3014", "0%=0", "0%=0"]);
+    assert_eq!((fields[46], fields[87], fields[88]), ("0", "10.000000%", "25.000000%"), "writes, and CPU");
+    assert_eq!(fields[92..95], ["25.0%", "0.0%", "75.0%"]);
+    assert_eq!((fields[105], fields[110]), ("50.00%", "50.00%"), "up to 250 us, and up to 4 ms");
+}
+
+#[test]
+fn a_job_that_began_late_ran_for_less() {
+    let totals = totals();
+    let mut page = page(&totals);
+    page.jobs[0].begin_ns = 1_000 * MS;
+    let json: Value = serde_json::from_str(&json(&page, false)).unwrap();
+    let read = &json["jobs"][0]["read"];
+    assert_eq!((&read["runtime"], &read["iops"]), (&1_000.into(), &2_000.0.into()));
 }
 
 #[test]
@@ -82,25 +119,14 @@ fn the_normal_page_reads_like_fios() {
         "   iops        : min= 1000, max= 1000, avg=1000.00, stdev= 0.00, samples=2",
         "  lat (usec)   : 250=50.00%",
         "  lat (msec)   : 4=50.00%",
-        "  cpu          : usr=10.00%, sys=25.00%, ctx=0, majf=0, minf=0",
+        "  cpu          : usr=10.00%, sys=25.00%, ctx=9, majf=0, minf=0",
         "  IO depths    : 1=25.0%, 2=0.0%, 4=75.0%, 8=0.0%, 16=0.0%, 32=0.0%, >=64=0.0%",
+        "     latency   : target=500000, window=2000000, percentile=99.90%, depth=8",
         "     issued rwts: total=2000,0,0,0 short=0,0,0,0 dropped=0,0,0,0",
         "   READ: bw=4000KiB/s (4096kB/s), 4000KiB/s-4000KiB/s (4096kB/s-4096kB/s), io=8000KiB (8192kB), run=2000-2000msec",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-}
-
-#[test]
-fn logs_have_a_line_for_each_time() {
-    let totals = totals();
-    let kinds = [Some(&totals.kinds[0])];
-    assert_eq!(logs(Log::Iops, &kinds, 1_000), "1000, 1000, 0, 0, 0\n2000, 1000, 0, 0, 0\n");
-    assert_eq!(logs(Log::Bandwidth, &kinds, 2_000), "2000, 4000, 0, 0, 0\n");
-    let latency = logs(Log::Latency, &kinds, 1_000);
-    let value = |line: &str| line.split(", ").nth(1).unwrap().parse::<f64>().unwrap();
-    let values: Vec<_> = latency.lines().map(value).collect();
-    assert!((values[0] - 1.2e5).abs() < 1.2e3 && (values[1] - 3e6).abs() < 3e4, "{latency}");
 }
 
 #[test]

@@ -45,21 +45,6 @@ impl Samples {
     }
 }
 
-/// A second as logs have it.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Point {
-    /// Its end, milliseconds since the run began.
-    pub end_ms: u64,
-    /// Its length.
-    pub length_ms: u64,
-    /// Operations.
-    pub ops: u64,
-    /// Bytes.
-    pub bytes: u64,
-    /// Sum of completion latencies, nanoseconds.
-    pub latency_ns: f64,
-}
-
 /// All of one kind of operation of what is reported as one.
 #[derive(Debug, Clone)]
 pub struct Kind {
@@ -67,11 +52,15 @@ pub struct Kind {
     pub clat: Durations,
     /// Waits for a free place under the depth, of what has a rate.
     pub wait: Durations,
+    /// Completion latencies of those that waited, and the same with their waits.
+    waited: [Durations; 2],
     /// How late this program was.
     pub lag: Durations,
     /// Operations that were done.
     pub ops: u64,
-    /// Bytes of these.
+    /// Those of them that came back after the end of the run.
+    pub overtime: u64,
+    /// Bytes of all that were done.
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
@@ -81,8 +70,6 @@ pub struct Kind {
     pub bandwidth: Samples,
     /// Operations a second.
     pub iops: Samples,
-    /// Each second, if logs are wanted.
-    pub points: Vec<Point>,
     /// Until when there were operations, nanoseconds.
     pub end_ns: u64,
 }
@@ -92,14 +79,15 @@ impl Default for Kind {
         Self {
             clat: durations(),
             wait: durations(),
+            waited: [durations(), durations()],
             lag: durations(),
             ops: 0,
+            overtime: 0,
             bytes: 0,
             errors: 0,
             undone: 0,
             bandwidth: Samples::default(),
             iops: Samples::default(),
-            points: Vec::new(),
             end_ns: 0,
         }
     }
@@ -111,6 +99,17 @@ fn durations() -> Durations {
     Histogram::new_with_bounds(like.low(), like.high(), like.sigfig()).expect("bounds of another histogram")
 }
 
+impl Kind {
+    /// Completion latencies with the waits for a free place before them: how long the drive was waited for.
+    pub fn answers(&self) -> Durations {
+        let mut answers = self.clat.clone();
+        let [waited, answered] = &self.waited;
+        // Of equal bounds, and all that waited are among those that were done: neither can fail.
+        let _ = answers.subtract(waited).is_ok() && answers.add(answered).is_ok();
+        answers
+    }
+}
+
 /// What was recorded up to now of each stream.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
@@ -118,53 +117,61 @@ pub struct Totals {
     pub kinds: Vec<Kind>,
     /// How long it ran, nanoseconds.
     pub ran_ns: u64,
-    keeps_points: bool,
+    /// Of how many streams each is the sum.
+    streams: Vec<usize>,
 }
 
 impl Totals {
-    /// Of so many streams; `keeps_points`: each second is kept.
-    pub fn new(streams: usize, keeps_points: bool) -> Self {
-        Self { kinds: vec![Kind::default(); streams], ran_ns: 0, keeps_points }
+    /// Of so many streams.
+    pub fn new(streams: usize) -> Self {
+        Self::joined(std::iter::repeat_n(1, streams))
+    }
+
+    /// Of kinds that each are the sum of so many streams, which follow each other.
+    pub fn joined(streams: impl IntoIterator<Item = usize>) -> Self {
+        let streams: Vec<_> = streams.into_iter().collect();
+        Self { kinds: vec![Kind::default(); streams.len()], ran_ns: 0, streams }
     }
 
     /// Adds an interval of a run with `devices` devices.
     pub fn add(&mut self, interval: &Interval, devices: usize) {
         let length_ns = interval.end_ns.saturating_sub(self.ran_ns);
         self.ran_ns = interval.end_ns;
-        for (kind, cells) in self.kinds.iter_mut().zip(interval.cells.chunks(devices.max(1))) {
-            let mut point =
-                Point { end_ms: interval.end_ns / 1_000_000, length_ms: length_ns / 1_000_000, ..Point::default() };
-            for cell in cells {
+        let mut cells = &interval.cells[..];
+        for (kind, streams) in self.kinds.iter_mut().zip(&self.streams) {
+            let own;
+            (own, cells) = cells.split_at((streams * devices.max(1)).min(cells.len()));
+            let (mut ops, mut bytes) = (0, 0);
+            for cell in own {
                 for (total, part) in
                     [(&mut kind.clat, &cell.service), (&mut kind.wait, &cell.wait), (&mut kind.lag, &cell.lag)]
                 {
                     add(total, part);
                 }
+                let waited = cell.waited.iter().flat_map(|pair| pair.iter());
+                kind.waited.iter_mut().zip(waited).for_each(|(total, part)| add(total, part));
                 kind.errors += cell.errors;
                 kind.undone += cell.unissued;
-                point.ops += cell.ops;
-                point.bytes += cell.bytes;
-                point.latency_ns += cell.service.mean() * cell.service.len() as f64;
+                kind.overtime += cell.overtime;
+                ops += cell.ops;
+                bytes += cell.bytes;
             }
-            kind.ops += point.ops;
-            kind.bytes += point.bytes;
-            if point.ops > 0 {
+            kind.ops += ops;
+            kind.bytes += bytes;
+            if ops > 0 {
                 kind.end_ns = interval.end_ns;
             }
             if length_ns >= SAMPLE_NS_MIN {
                 let seconds = length_ns as f64 / 1e9;
-                kind.bandwidth.add(point.bytes as f64 / 1024.0 / seconds);
-                kind.iops.add(point.ops as f64 / seconds);
-            }
-            if self.keeps_points {
-                kind.points.push(point);
+                kind.bandwidth.add(bytes as f64 / 1024.0 / seconds);
+                kind.iops.add(ops as f64 / seconds);
             }
         }
     }
 
     /// Everything of an old run of `layout`, interval by interval.
     pub fn of<'i>(layout: &Layout, intervals: impl IntoIterator<Item = &'i Interval>) -> Self {
-        let mut totals = Self::new(layout.streams.len(), false);
+        let mut totals = Self::new(layout.streams.len());
         intervals.into_iter().for_each(|interval| totals.add(interval, layout.devices.len()));
         totals
     }

@@ -82,6 +82,14 @@
     return ticks;
   };
 
+  // Of a logarithmic horizontal axis: where points lie, as many as `most` of them.
+  const ticksAtPoints = (chart, axis, most) => {
+    const places = [...new Set(chart.lines.flatMap((line) => line.x ?? []))].sort((a, b) => a - b)
+      .filter((place) => axis.from <= place && place <= axis.to);
+    const each = Math.ceil(places.length / most);
+    return places.filter((_, at) => at % each === 0);
+  };
+
   const xOf = (line, at) => line.x ? line.x[at] : line.first + line.step * at;
 
   // The whole of a chart's values, as the ranges of its axes.
@@ -104,6 +112,7 @@
       y1 = y.max ?? (y1 <= 0 ? 1 : y1 * (chart.limits.length > 0 ? 1.15 : 1.06));
       y0 = y0 < 0 ? y0 * 1.06 : 0;
     }
+    if (x.log) return {x: [x0 / 1.2, x1 * 1.2], y: [y0, y1]};
     const room = x.end === undefined ? (x1 - x0) * 0.05 || 0.5 : 0;
     return {x: x.end === undefined ? [x0 - room, x1 + room] : [0, x.end || 1], y: [y0, y1]};
   };
@@ -173,8 +182,9 @@
       const yTexts = yTicks.map((tick) => number(tick, 12));
       const yTitle = lines(chart.y.title, bottom - top);
       const left = Math.ceil(widest(yTexts)) + 16 + 14 * yTitle.length, right = width - 12 - bar;
-      const x = axisOf(false, ...range.x, left, right);
-      const xTicks = ticksOf(x, Math.max(2, (right - left) / 75), chart.x.whole);
+      const x = axisOf(chart.x.log, ...range.x, left, right);
+      const xTicks = chart.x.log ? ticksAtPoints(chart, x, Math.max(2, (right - left) / 32))
+        : ticksOf(x, Math.max(2, (right - left) / 75), chart.x.whole);
       Object.assign(this, {x, y, box: {left, right, top, bottom}, width, height});
 
       const middle = (from, to) => (from + to) / 2;

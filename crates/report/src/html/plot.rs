@@ -30,6 +30,8 @@ struct Plot {
 struct Horizontal {
     title: String,
     unit: String,
+    /// Whether it is logarithmic: it has a tick where a point lies.
+    log: bool,
     /// Whether only whole numbers mean something.
     whole: bool,
     /// Where it ends if it begins at 0; otherwise it is as long as its values want.
@@ -128,6 +130,7 @@ fn plot(id: String, chart: &Chart) -> Plot {
         x: Horizontal {
             title: titled(&chart.x, unit),
             unit: unit.to_owned(),
+            log: chart.x.log,
             // Slices.
             whole: chart.x.unit.is_empty(),
             end: is_time.then(|| rounded(span / scale)),

@@ -3,6 +3,7 @@
 use super::parts::{banners, charts, heading, list, section, verdict};
 use super::plot::Plots;
 use super::run;
+use crate::baseline::{Beside, DriveReport};
 use crate::charts::identifier;
 use crate::document::{SeriesReport, StepReport};
 use crate::table::Cell;
@@ -25,7 +26,16 @@ pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> 
             (heading(1, &format!("{place}top"), &report.title))
             (banners(&report.banners))
             (conclusion(report))
-            (section(format!("{place}steps"), 2, "Steps", html! { (steps) }))
+            @if let Some(beside) = &report.beside { (drives_beside(beside, place)) }
+            @for (number, drive) in report.drives.iter().enumerate() {
+                @let place = if report.drives.len() > 1 { format!("{place}drive-{}-", number + 1) } else { place.to_owned() };
+                (of_drive(drive, &place, report.drives.len() > 1, plots))
+            }
+            @if report.drives.is_empty() {
+                (section(format!("{place}steps"), 2, "Steps", html! { (steps) }))
+            } @else {
+                (section(format!("{place}steps"), 2, "Steps", html! { details { summary { "All jobs, as they were run" } (steps) } }))
+            }
             @for of in &report.sections { (charts(of, place, 2, plots)) }
             (terms(report, place))
             @if !certify { (of_search(report, place)) }
@@ -39,7 +49,40 @@ pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> 
     }
 }
 
-/// What holds for a whole search: its findings, and of its last run what all have in common.
+/// Drives of one baseline beside each other.
+fn drives_beside(beside: &Beside, place: &str) -> Markup {
+    section(
+        format!("{place}beside"),
+        2,
+        "Drives beside each other",
+        html! { (list(&beside.outliers)) (beside.table("All drives")) },
+    )
+}
+
+/// What a baseline says of one drive; under its name where there are several.
+fn of_drive(drive: &DriveReport, place: &str, several: bool, plots: &mut Plots) -> Markup {
+    let level = if several { 3 } else { 2 };
+    html! {
+        @if several { (heading(2, &format!("{place}top"), &drive.device)) }
+        dl.facts { @for fact in &drive.summary { div { dt { (fact.name) } dd { (fact.value) } } } }
+        (list(&drive.doubts))
+        nav aria-label="Contents" {
+            @for of in &drive.sections { a href={ "#" (place) (of.id) } { (of.title) } " " }
+        }
+        @for of in &drive.sections {
+            (charts(of, place, level, plots))
+            (list(&drive.notes(&of.id)))
+            @let tables = drive.tables(&of.id);
+            @if of.charts.is_empty() {
+                @for table in &tables { (table) }
+            } @else {
+                details { summary { "In numbers" } @for table in &tables { (table) } }
+            }
+        }
+    }
+}
+
+/// What holds for a whole search or baseline: its findings, and of its last run what all have in common.
 fn of_search(report: &SeriesReport, place: &str) -> Markup {
     let last = report.steps.iter().rev().find_map(|step| step.report.as_ref().map(|run| (&step.step.name, run)));
     html! {

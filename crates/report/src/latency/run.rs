@@ -87,7 +87,8 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     let (interval_sec, duration_sec) = (manifest.report_interval_sec, manifest.duration_sec);
     let slice_sec = whole_slice_sec(slice_sec, duration_sec, interval_sec);
     let plan = JudgePlan::new(&manifest.layout(), sla.clone(), interval_sec, slice_sec, duration_sec);
-    let mut judge = Judge::new(JudgePlan { simulated: manifest.simulated, has_keys: manifest.has_keys(), ..plan });
+    let (tested, simulated, has_keys) = (manifest.tested(), manifest.simulated, manifest.has_keys());
+    let mut judge = Judge::new(JudgePlan { tested, simulated, has_keys, ..plan });
     let mut records = Intervals::open(dir, &manifest)?;
     while let Some(record) = records.next()? {
         judge.add_counts(&with_columns(&record.counts, &columns));

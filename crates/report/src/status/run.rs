@@ -127,7 +127,7 @@ pub struct RunStatus {
     pub worst: Option<Shares>,
     /// 99 % of service times in the newest window, by judged stream, nanoseconds.
     pub p99_ns: Vec<(String, u64)>,
-    /// I/O errors so far, all streams.
+    /// Errors so far, all streams.
     pub errors: u64,
     /// Temperatures where they are known.
     pub temperatures: Vec<Temperature>,

@@ -3,6 +3,7 @@
 use super::run::{Phase, RunStatus};
 use super::{Seen, unix_ms};
 use crate::rejudge::rejudge_in;
+use results::baseline::jobs_left;
 use results::judge::Outcome;
 use results::run_dir::{Process, RunDirError};
 use results::series::{Purpose, Series, State};
@@ -36,6 +37,8 @@ pub struct SeriesStatus {
     pub steps: Vec<StepStatus>,
     /// The step that was begun last: its run, if that can be read.
     pub run: Option<RunStatus>,
+    /// Jobs of a baseline that are still to be run, at least.
+    pub jobs_left: Option<u64>,
     /// Seconds until the end of all steps that are planned; a search plans more as it goes.
     pub left_sec: f64,
     /// When that is, milliseconds since 1970; `None` on simulated drives and when it is over.
@@ -92,6 +95,7 @@ impl SeriesStatus {
             dir: dir.to_owned(),
             purpose: series.purpose,
             steps: steps.collect(),
+            jobs_left: jobs_left(&series),
             left_sec,
             ends_unix_ms: None,
             outcome: ended.map(|ended| ended.outcome),
@@ -104,7 +108,8 @@ impl SeriesStatus {
             this.remarks.push("no run has begun: its drives are prepared first, or a question waits".to_owned());
         }
         this.remarks.extend(ended.into_iter().flat_map(|ended| ended.remarks.iter().cloned()));
-        if !simulated && !this.is_over() {
+        // A baseline plans its next job when one is done: its end is not known.
+        if !simulated && !this.is_over() && this.purpose != Purpose::Baseline {
             this.ends_unix_ms = Some(unix_ms(now).saturating_add((left_sec * 1000.0) as u64));
         }
         Ok(this)

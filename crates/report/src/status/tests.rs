@@ -180,3 +180,17 @@ fn a_series_whose_process_is_gone_is_over_though_its_newest_step_has_no_run() {
     let preparing = series_without_run(State::Planned, 0, Seen::Running).to_string();
     assert!(preparing.contains("48:00:00 left") && preparing.contains("no run has begun"), "{preparing}");
 }
+
+#[test]
+fn of_a_baseline_it_is_told_how_many_jobs_are_still_to_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut series = results::testing::baseline_series(&[("/dev/nvme0n1", 1.0)], "run");
+    let jobs = series.steps.len() as u64;
+    series.terms.push((results::baseline::JOBS.to_owned(), jobs.to_string()));
+    series.conclusion = None;
+    series.steps.truncate(10);
+    series.write(dir.path()).unwrap();
+    let status = Status::read(dir.path(), SystemTime::now(), &|_| Seen::Running).unwrap().to_string();
+    // Of the six rounds of the saturation five were sure to come.
+    assert!(status.contains(&format!("baseline: 10 jobs done, at least {} to come", jobs - 9)), "{status}");
+}

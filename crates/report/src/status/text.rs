@@ -51,7 +51,7 @@ impl fmt::Display for RunStatus {
                 writeln!(f, "  {what:<18} {}", self.shares_text(shares))?;
             }
         }
-        writeln!(f, "  {:<18} {}", "I/O errors", self.errors)?;
+        writeln!(f, "  {:<18} {}", "errors", self.errors)?;
         let celsius = self.temperatures.iter().map(|at| format!("{} {:.0} C", at.device, at.celsius));
         let celsius = celsius.collect::<Vec<_>>().join(", ");
         if !celsius.is_empty() {
@@ -100,6 +100,7 @@ impl fmt::Display for SeriesStatus {
         let purpose = match self.purpose {
             Purpose::Certify => "certification",
             Purpose::Rate => "search for the highest rating",
+            Purpose::Baseline => "baseline",
         };
         writeln!(f, "{}  {purpose}: {}", self.dir.display(), self.progress())?;
         match self.outcome {
@@ -111,7 +112,11 @@ impl fmt::Display for SeriesStatus {
             None => {
                 let end =
                     self.ends_unix_ms.map(|ends| format!(", ends {}", units::date_to_minute(ends))).unwrap_or_default();
-                let more = if self.purpose == Purpose::Rate { "; a search can add steps" } else { "" };
+                let more = match self.purpose {
+                    Purpose::Rate => "; a search can add steps",
+                    Purpose::Baseline => "; jobs are planned one after the other",
+                    Purpose::Certify => "",
+                };
                 writeln!(f, "  {} left of what is planned{end}{more}", units::clock(self.left_sec as u64))?;
             }
         }
@@ -136,6 +141,9 @@ impl SeriesStatus {
     fn progress(&self) -> String {
         let count = |state| self.steps.iter().filter(|step| step.state == state).count();
         let done = count(State::Done);
+        if let (None, Some(left)) = (self.outcome, self.jobs_left) {
+            return format!("{} done, at least {left} to come", units::count(done as u64, "job"));
+        }
         if self.outcome.is_none() {
             return format!("{done} of {} done", units::count(self.steps.len() as u64, "step"));
         }

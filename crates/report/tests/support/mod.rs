@@ -155,3 +155,13 @@ pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, 
     };
     series.write(dir).unwrap();
 }
+
+/// Writes a baseline of `drives`, each with its name and what it does, at its end; the run of all its jobs is short.
+pub fn write_baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
+    std::fs::create_dir(dir).unwrap();
+    let names: Vec<&str> = drives.iter().map(|(name, _)| *name).collect();
+    write_run(&dir.join("001-saturation"), Shape { devices: &names, intervals: 5, ..SHORT });
+    let series = results::testing::baseline_series(drives, "001-saturation");
+    series.write(dir).unwrap();
+    series
+}

@@ -16,7 +16,7 @@ use super::accumulate::{Blamer, While};
 use super::subject::{Shares, Subject};
 use super::{Blame, BlamePart, Cause, service};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::{CellCounts, Judge};
+use crate::judge::{CellCounts, Judge, Tested};
 use crate::units::ThresholdText;
 use crate::units::{Grouped, count, duration, percent, percent_exact, percent_whole};
 
@@ -116,7 +116,8 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     for (cause, fraction, evidence) in service::split(subject, &shares) {
         add(cause, shares.service * fraction, evidence);
     }
-    add(Cause::Device, shares.failed, failed(subject));
+    let failing = if subject.plan.tested == Tested::Server { Cause::Server } else { Cause::Device };
+    add(failing, shares.failed, failed(subject));
     merge(&mut parts);
     parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     if let Some(largest) = parts.first_mut() {
@@ -313,6 +314,7 @@ fn told(part: &BlamePart) -> String {
         Cause::SlotWait => format!("waiting for a slot ({evidence})"),
         Cause::KernelQueue => format!("in the kernel before the device ({evidence})"),
         Cause::Device => format!("in the device ({evidence})"),
+        Cause::Server => format!("in the server ({evidence})"),
         Cause::Unknown | Cause::Host | Cause::Heat => evidence.clone(),
     }
 }

@@ -41,6 +41,8 @@ pub enum Cause {
     KernelQueue,
     /// The device took long, from issue to completion.
     Device,
+    /// A server took long, or the network to it.
+    Server,
     /// The host: stolen time, no CPU free, all interrupts on one CPU.
     Host,
     /// The drive throttled itself because it was hot.

@@ -3,7 +3,7 @@
 //! From hand-over to completion an operation passes two hands. Three things tell them apart, and
 //! where none does, that is said and nothing is guessed:
 //!
-//! * a simulated drive has no kernel before it;
+//! * a simulated drive has no kernel before it, and of a server neither is seen;
 //! * the kernel's disk statistics (`r_await`, `w_await`) hold all the time for which requests existed,
 //!   queued in the scheduler or with the device. What operations took beyond it they cannot have spent
 //!   there: a cgroup's limit holds operations back before they are made requests;
@@ -16,7 +16,7 @@ use super::Cause;
 use super::accumulate::Full;
 use super::samples::{Touched, Traced};
 use super::subject::{Shares, Subject};
-use crate::judge::CellCounts;
+use crate::judge::{CellCounts, Tested};
 use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
@@ -38,6 +38,9 @@ const MISSED_MAX: f64 = 0.1;
 /// The causes of service time with their fractions of it, and the evidence.
 pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
     let behind = behind(subject, shares);
+    if subject.plan.tested == Tested::Server {
+        return vec![(Cause::Server, 1.0, format!("network or server, not told apart: {}{behind}", took(subject)))];
+    }
     if subject.plan.simulated {
         return vec![(Cause::Device, 1.0, simulated(subject) + &behind)];
     }
@@ -89,12 +92,16 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
 }
 
 fn simulated(subject: &Subject<'_>) -> String {
+    format!("simulated, so that its service time is the device's by definition: {}", took(subject))
+}
+
+/// How long those that were slow in service took.
+fn took(subject: &Subject<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
-    let took = match slowly {
+    match slowly {
         0 => format!("{} on average", duration(subject.mean_ns(&subject.counts.slow.service_ns))),
         _ => format!("{} on average in {}", duration(subject.served_slowly_ns()), count(slowly, "operation")),
-    };
-    format!("simulated, so that its service time is the device's by definition: {took}")
+    }
 }
 
 fn not_told(why: &str) -> String {

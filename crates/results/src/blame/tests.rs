@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cell::{Backlog, Interval, Layout, StreamInfo};
-use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla};
+use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla, Tested};
 use crate::run_dir::{Spread, TraceKind, TraceLine, TraceSize};
 use crate::testing::layout;
 use crate::times::Times;
@@ -218,6 +218,22 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
         (0..100).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 3 * MS, 1536));
     });
     assert_eq!(causes(&run.only()), [(Cause::OurLag, Some(75)), (Cause::Unknown, Some(25))]);
+}
+
+#[test]
+fn of_a_server_neither_kernel_nor_device_is_spoken() {
+    let mut run = Run::new(1, 1, false, &[]);
+    let plan = JudgePlan { tested: Tested::Server, ..run.judge.plan().clone() };
+    (run.blamer, run.judge) = (Blamer::new(&plan, &[], &[None]), Judge::new(plan));
+    run.second_with(&[], |interval| {
+        (0..900).for_each(|_| interval.cells[0].record(&times(0, 0, MS / 10), 0, 1536));
+        (0..99).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 0, 1536));
+        interval.cells[0].record_error();
+    });
+    let blame = run.blame().remove(0);
+    assert_eq!(causes(&blame), [(Cause::Server, Some(100))]);
+    let said = "100 % of the time in the server (network or server, not told apart: 4 ms on average in 99 operations, 1 operation failed)";
+    assert!(blame.sentence.ends_with(said), "{}", blame.sentence);
 }
 
 #[test]

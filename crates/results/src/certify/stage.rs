@@ -13,9 +13,8 @@
 //! (twice that), tests 3 and 4 (the same on all devices).
 
 use crate::judge::{End, Outcome, Sla, Verdict, Whose};
-use crate::series::{Rule, State, Step};
+use crate::series::{Rule, Step};
 use crate::units::{self, Grouped, span};
-use serde_json::Value;
 
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,21 +267,8 @@ impl Outline {
     }
 
     fn stage(&self, number: usize, devices: Vec<usize>, times: f64, rule: Rule) -> Step {
-        Step {
-            name: format!("stage {number}"),
-            dir: format!("stage-{number}"),
-            multiple: self.multiple * times,
-            devices,
-            duration_sec: self.stage_sec,
-            rule,
-            state: State::Planned,
-            outcome: None,
-            reason: String::new(),
-            attempts: 0,
-            began_unix_ms: None,
-            ended_unix_ms: None,
-            details: Value::Null,
-        }
+        let (name, dir) = (format!("stage {number}"), format!("stage-{number}"));
+        Step::planned(name, dir, self.multiple * times, devices, self.stage_sec, rule)
     }
 }
 
@@ -291,6 +277,7 @@ mod tests {
     use super::super::testing::{claim, total, verdict};
     use super::*;
     use crate::judge::NOT_JUDGED;
+    use crate::series::State;
 
     fn lag(whose: Whose) -> End {
         End::LagExceeded {

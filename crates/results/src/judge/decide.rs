@@ -171,9 +171,9 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>, undone: &[Undone]) ->
     if end.is_failure() {
         findings.failures.push(end.to_string());
     }
-    findings.failures.extend(io_errors(judge));
+    findings.failures.extend(failed_operations(judge));
     if end.is_our_lag() {
-        findings.doubts.push(format!("{end}; this says nothing about the device"));
+        findings.doubts.push(format!("{end}; this says nothing about the {}", judge.plan.tested.noun()));
     }
     match (bounds.judged, &bounds.response) {
         (Some(judged), Some(response)) if judged.exceeded != response.exceeded => findings.doubts.push(format!(
@@ -185,7 +185,7 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>, undone: &[Undone]) ->
         _ => {}
     }
     findings.own_making(judge, bounds);
-    findings.load(undone);
+    findings.load(judge.plan.tested.noun(), undone);
     findings.closed_loops(judge);
     findings.tail(judge, end);
     if judge.complete_slices == 0 && bounds.judged.is_some() {
@@ -196,13 +196,14 @@ fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>, undone: &[Undone]) ->
 }
 
 impl Findings {
-    /// A judged stream without a rate of its own hides the stalls of its device.
+    /// A judged stream without a rate of its own hides the stalls of what it is on.
     fn closed_loops(&mut self, judge: &Judge) {
         for info in closed_and_judged(judge) {
             self.notes.push(format!(
-                "{} are a closed loop: while the device stalls none are wanted, so a stall counts as one slow operation \
-                 a slot",
-                info.name
+                "{} are a closed loop: while the {} stalls none are wanted, so a stall counts as one slow operation a \
+                 slot",
+                info.name,
+                judge.plan.tested.noun()
             ));
         }
     }
@@ -231,11 +232,11 @@ impl Findings {
     }
 
     /// A stream that did not do its load, judged or not: then it was not the one that was asked for.
-    fn load(&mut self, undone: &[Undone]) {
+    fn load(&mut self, noun: &str, undone: &[Undone]) {
         for found in undone {
             match found.ours {
                 true => self.doubts.push(format!(
-                    "{found}: this program held it up and not the device; use a less busy machine or a lower rate"
+                    "{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"
                 )),
                 false => self.undone.push(found.to_string()),
             }
@@ -284,11 +285,12 @@ fn closed_and_judged(judge: &Judge) -> impl Iterator<Item = &StreamInfo> {
     judge.plan.streams.iter().filter(|info| info.judged && info.offered_iops == 0.0)
 }
 
-fn io_errors(judge: &Judge) -> Option<String> {
+fn failed_operations(judge: &Judge) -> Option<String> {
     let errors: u64 = judge.totals.iter().map(|total| total.errors).sum();
     let named = judge.plan.streams.iter().zip(&judge.totals).filter(|(_, total)| total.errors > 0);
     let by_stream: Vec<_> = named.map(|(info, total)| format!("{} {}", Grouped(total.errors), info.name)).collect();
-    (errors > 0).then(|| format!("{} ({}): any fails the run", units::count(errors, "I/O error"), by_stream.join(", ")))
+    let failed = units::count(errors, judge.plan.tested.error());
+    (errors > 0).then(|| format!("{failed} ({}): any fails the run", by_stream.join(", ")))
 }
 
 /// The worst share in `slices`, as far as they were seen, of what they would have wanted as a whole.

@@ -35,7 +35,7 @@ pub use load::Undone;
 pub(crate) use load::{LoadPart, Shortfall, shortfall};
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;
-pub use slices::{Judge, JudgePlan, round_sec, whole_slice_sec};
+pub use slices::{Judge, JudgePlan, Tested, round_sec, whole_slice_sec};
 #[cfg(test)]
 pub(crate) use verdict::NOT_JUDGED;
 pub use verdict::{

@@ -18,7 +18,7 @@ const WHOLE_PPB: u64 = 1_000_000_000;
 const PERCENT_PPB: u64 = WHOLE_PPB / 100;
 
 /// Largest threshold: the longest duration that histograms keep apart.
-const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
+pub(super) const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
 
 /// At most (strictly: below) this share may be slower than the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +129,9 @@ impl Default for Sla {
 }
 
 impl Sla {
+    /// What stands for no limits where nobody gave any: no operation is too long but one of an hour, and then only if all are.
+    pub const UNLIMITED: &str = "100%>3600s";
+
     /// Reads limits that a user asks for: besides being limits at all they must allow less at larger
     /// thresholds. Records are read without that, because nothing that was ever run may become
     /// unreadable.

@@ -25,10 +25,41 @@ pub struct JudgePlan {
     pub slice_sec: u64,
     /// How long the run should last, seconds.
     pub duration_sec: u64,
+    /// What did its operations: by its word the verdict speaks.
+    pub tested: Tested,
     /// Whether the devices were simulated: then however long a run, it certifies nothing.
     pub simulated: bool,
     /// Whether the load is that of a configuration, whose keys can be advised: a replay has none.
     pub has_keys: bool,
+}
+
+/// What does the operations of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tested {
+    /// A device: they are its I/O.
+    Device,
+    /// A record engine of this process on a device: they are transactions.
+    Store,
+    /// A server, with the network to it: they are transactions, and its devices are not seen.
+    Server,
+}
+
+impl Tested {
+    /// What is slow when it is not this program.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Self::Device | Self::Store => "device",
+            Self::Server => "server",
+        }
+    }
+
+    /// An operation that failed.
+    pub(super) fn error(self) -> &'static str {
+        match self {
+            Self::Device => "I/O error",
+            Self::Store | Self::Server => "failed transaction",
+        }
+    }
 }
 
 /// The length of a slice for a run: `wanted_sec` rounded up to whole report intervals as ACT's
@@ -281,6 +312,7 @@ impl JudgePlan {
             report_interval_sec,
             slice_sec,
             duration_sec,
+            tested: Tested::Device,
             simulated: false,
             has_keys: true,
         }

@@ -274,6 +274,23 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
 }
 
 #[test]
+fn transactions_that_fail_are_no_io_errors() {
+    for (tested, stalls) in [(Tested::Store, "the device"), (Tested::Server, "the server")] {
+        let closed = crate::testing::layout(&[("reads", true)], 0.0, ["a".to_owned()]);
+        let plan = JudgePlan { tested, ..JudgePlan::new(&closed, Sla::default(), 1, 1, 1) };
+        let mut judge = Judge::new(plan);
+        let mut interval = Interval::new(&closed);
+        interval.end_ns = SEC;
+        interval.cells[0].record_error();
+        judge.add(&interval);
+        let verdict = judge.verdict(&End::Completed);
+        assert_eq!(verdict.reasons[0], "1 failed transaction (1 reads): any fails the run");
+        let note = format!("reads are a closed loop: while {stalls} stalls none are wanted");
+        assert!(verdict.reasons.iter().any(|reason| reason.starts_with(&note)), "{:?}", verdict.reasons);
+    }
+}
+
+#[test]
 fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
     let lagging = |count: u64| {
         let mut run = Run::new(1, 1, 1);

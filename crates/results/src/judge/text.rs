@@ -1,6 +1,7 @@
 //! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
 //! decided it, then the rest, with fewer digits than are known.
 
+use super::sla::{Sla, THRESHOLD_MAX_NS};
 use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Verdict};
 use crate::units::ThresholdText;
 use crate::units::{self, Grouped, percent, percent_exact};
@@ -15,6 +16,13 @@ const INSUFFICIENT_LISTED_MAX: usize = 4;
 
 /// What decided, with the counts that leave no doubt about rounding.
 pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
+    if deciding.threshold_ns == THRESHOLD_MAX_NS && deciding.share_max >= 1.0 {
+        let done = match deciding.over {
+            0 => "all operations were done".to_owned(),
+            over => format!("{} of {} {} were not done", Grouped(over), Grouped(deciding.wanted), deciding.stream),
+        };
+        return format!("no limits of latency were given, so none was judged; {done}");
+    }
     let (least, of_whole) =
         if deciding.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
     format!(
@@ -63,7 +71,8 @@ impl fmt::Display for Class {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let partial = if self.partial { ", partial" } else { "" };
-        writeln!(f, "{} ({}{partial}, SLA {})", self.outcome, self.class, self.sla)?;
+        let sla = if self.sla == Sla::UNLIMITED { "no SLA".to_owned() } else { format!("SLA {}", self.sla) };
+        writeln!(f, "{} ({}{partial}, {sla})", self.outcome, self.class)?;
         for reason in &self.reasons {
             writeln!(f, "  {reason}")?;
         }

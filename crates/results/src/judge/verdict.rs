@@ -278,7 +278,7 @@ pub enum End {
         /// Which.
         device: String,
     },
-    /// More I/O errors than allowed.
+    /// More operations failed than allowed.
     TooManyErrors {
         /// How many there were.
         errors: u64,
@@ -348,7 +348,7 @@ impl fmt::Display for End {
             Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
             Self::DeviceGone { device } => write!(f, "{device} is gone"),
             Self::TooManyErrors { errors, errors_max } => {
-                write!(f, "stopped after {} (--max-errors {errors_max})", units::count(*errors, "I/O error"))
+                write!(f, "stopped after {} ({errors_max} are allowed)", units::count(*errors, "error"))
             }
             Self::LagExceeded { lane, whose, lag_ms, lag_max_ms, in_flight, in_flight_max } => {
                 let (lag_sec, lag_max_sec) = (*lag_ms as f64 / 1000.0, *lag_max_ms as f64 / 1000.0);

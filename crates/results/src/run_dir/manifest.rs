@@ -4,7 +4,7 @@ use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
-use crate::judge::{Judge, JudgePlan, Sla};
+use crate::judge::{Judge, JudgePlan, Sla, Tested};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +22,9 @@ pub enum DeviceKind {
     /// A drive that is a model.
     Simulated,
 }
+
+/// `kind` in the facts of what is no device but a namespace of a database, behind a network.
+pub const NAMESPACE: &str = "namespace";
 
 impl DeviceKind {
     /// That of a device by its recorded facts; `None` where they do not tell.
@@ -172,12 +175,23 @@ impl Manifest {
         self.workloads.iter().any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))
     }
 
+    /// What did its operations.
+    pub fn tested(&self) -> Tested {
+        let are_transactions = |workload: &WorkloadRecord| workload.kind == "transactions";
+        match self.device_facts.first().and_then(|facts| facts.get("kind")?.as_str()) {
+            Some(NAMESPACE) => Tested::Server,
+            _ if self.workloads.iter().any(are_transactions) => Tested::Store,
+            _ => Tested::Device,
+        }
+    }
+
     /// A judge of the run that has seen nothing.
     pub fn judge(&self) -> Judge {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
         let plan = JudgePlan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
         let workloads = self.workloads.iter().map(|workload| workload.name.clone()).collect();
-        Judge::new(JudgePlan { simulated: self.simulated, has_keys: self.has_keys(), workloads, ..plan })
+        let (tested, simulated, has_keys) = (self.tested(), self.simulated, self.has_keys());
+        Judge::new(JudgePlan { tested, simulated, has_keys, workloads, ..plan })
     }
 
     /// Requests that a device holds at once of those that this program's threads give it: a thread's go to

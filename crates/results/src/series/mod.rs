@@ -35,6 +35,8 @@ pub enum Purpose {
     Certify,
     /// The highest load that meets the limits.
     Rate,
+    /// What a drive does under fio's jobs: depths, profiles, rates.
+    Baseline,
 }
 
 /// Which drive a device is, whatever name it has after the next start of the machine.
@@ -157,6 +159,37 @@ pub struct Series {
 }
 
 impl Step {
+    /// A step that is not begun.
+    pub fn planned(
+        name: String,
+        dir: String,
+        multiple: f64,
+        devices: Vec<usize>,
+        duration_sec: u64,
+        rule: Rule,
+    ) -> Self {
+        Self {
+            name,
+            dir,
+            multiple,
+            devices,
+            duration_sec,
+            rule,
+            state: State::Planned,
+            outcome: None,
+            reason: String::new(),
+            attempts: 0,
+            began_unix_ms: None,
+            ended_unix_ms: None,
+            details: Value::Null,
+        }
+    }
+
+    /// The step, begun for the first time at `now_unix_ms`.
+    pub fn begun(self, now_unix_ms: u64) -> Self {
+        Self { state: State::Running, attempts: 1, began_unix_ms: Some(now_unix_ms), ..self }
+    }
+
     /// Marks the step as broken off, with the reason.
     pub fn interrupt(&mut self, why: &str) {
         self.state = State::Interrupted;

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Differs {
     /// It is of another kind.
-    #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)" })]
+    #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)", Purpose::Baseline => "a baseline (flashproof baseline)" })]
     Purpose {
         /// In the record.
         then: Purpose,

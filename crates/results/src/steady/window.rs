@@ -49,6 +49,11 @@ impl Spread {
         let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), value| (l.min(*value), m.max(*value)));
         Self { average, range: most - least, slope_excursion: slope(values).abs() * (count - 1.0) }
     }
+
+    /// Whether they are steady by SNIA's rule: a range of at most 20 % of the average, a slope excursion of at most 10 %.
+    pub fn is_steady(&self) -> bool {
+        self.range <= RANGE_MAX * self.average && self.slope_excursion <= SLOPE_MAX * self.average
+    }
 }
 
 /// One metric of one group over five rounds.
@@ -78,9 +83,9 @@ impl Window {
     }
 
     fn of(group: &Group, metric: Metric, values: &[f64], limit: Option<f64>) -> Self {
-        let Spread { average, range, slope_excursion } = Spread::of(values);
+        let spread @ Spread { average, range, slope_excursion } = Spread::of(values);
         let settled = match limit {
-            _ if range <= RANGE_MAX * average && slope_excursion <= SLOPE_MAX * average => Some(Settled::Snia),
+            _ if spread.is_steady() => Some(Settled::Snia),
             Some(limit) if range <= RANGE_OF_LIMIT_MAX * limit => Some(Settled::NearLimit),
             _ => None,
         };

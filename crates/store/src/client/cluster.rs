@@ -4,10 +4,9 @@
 //! last. What a node says is no more than that: a map that names no partition, a reply that is cut or endless costs the
 //! node its part, and nothing else.
 
+use super::replies::{self, NODES_MAX, bitmap, peers, split_address};
 use crate::wire::frame::{self, Kind};
 use crate::{Digest, PARTITIONS, partition};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use results::units::quoted;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -25,16 +24,10 @@ const TEND: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// For a connection, and for each reply to a question about the cluster.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Longest reply to a question about the cluster, bytes: maps of a thousand namespaces.
 const INFO_BYTES_MAX: usize = 4 << 20;
-
-/// Most nodes of a cluster. Source: the server's limit.
-const NODES_MAX: usize = 256;
-
-/// Partitions by bits of a byte.
-const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
 /// A cluster that cannot be used: a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -326,78 +319,5 @@ fn ask(socket: &mut TcpStream, names: &[&str]) -> io::Result<BTreeMap<String, St
     }
     let mut body = vec![0; bytes];
     socket.read_exact(&mut body)?;
-    let text = String::from_utf8_lossy(&body);
-    let pairs = text.lines().filter_map(|line| line.split_once('\t'));
-    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
-}
-
-/// The partitions of `namespace` of which a node is master: `ns:regime,columns,map,map..;ns:..`, each map in Base64.
-fn bitmap(replicas: &str, namespace: &str) -> Option<Vec<u8>> {
-    let of = |one: &str| one.split_once(':').filter(|(name, _)| *name == namespace).map(|(_, value)| value.to_owned());
-    let value = replicas.split(';').find_map(of)?;
-    let map = BASE64.decode(value.split(',').nth(2)?).ok()?;
-    (map.len() == MAP_BYTES).then_some(map)
-}
-
-/// Names and addresses of the other nodes: `generation,port,[[name,tls,[address,..]],..]`.
-fn peers(text: &str) -> Vec<(String, Vec<String>)> {
-    let mut fields = text.splitn(3, ',');
-    let (Some(_), Some(port), Some(list)) = (fields.next(), fields.next(), fields.next()) else { return Vec::new() };
-    let mut peers = Vec::new();
-    // "[[" and "]]" frame the list, "],[" parts it; an address of IPv6 has brackets of its own.
-    for peer in list.trim().trim_start_matches('[').split("]],[").take(NODES_MAX) {
-        let Some((name, rest)) = peer.split_once(',') else { continue };
-        let Some((_, addresses)) = rest.split_once(",[") else { continue };
-        let addresses = addresses.split(',').map(|address| address.strip_suffix("]]]").unwrap_or(address));
-        let with_port = |address: &str| match split_address(address) {
-            Some(_) => address.to_owned(),
-            None => format!("{address}:{port}"),
-        };
-        peers.push((name.to_owned(), addresses.filter(|address| !address.is_empty()).map(with_port).collect()));
-    }
-    peers
-}
-
-/// `host:port`, or `[address]:port`.
-fn split_address(address: &str) -> Option<(&str, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = match host.strip_prefix('[') {
-        Some(host) => host.strip_suffix(']')?,
-        None if host.contains(':') => return None,
-        None => host,
-    };
-    Some((host, port.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn peers_are_read_as_real_nodes_write_them() {
-        assert_eq!(peers("0,3000,[]"), []);
-        let two = "5,3000,[[BB9020011AC4202,,[172.17.0.3:3100]],[BB9030011AC4202,,[172.17.0.4,[fe80::1]:3200]]]";
-        assert_eq!(
-            peers(two),
-            [
-                ("BB9020011AC4202".to_owned(), vec!["172.17.0.3:3100".to_owned()]),
-                ("BB9030011AC4202".to_owned(), vec!["172.17.0.4:3000".to_owned(), "[fe80::1]:3200".to_owned()])
-            ]
-        );
-        assert_eq!(split_address("[fe80::1]:3200"), Some(("fe80::1", 3200)));
-        for wrong in ["", ",", "1,2", "1,2,[[", "x,y,[[a,b", "[[[[,,[[,,[", "1,2,]]]],[,,["] {
-            let _ = peers(wrong);
-        }
-    }
-
-    #[test]
-    fn a_map_has_a_bit_for_each_partition() {
-        let all = format!("{}8=", "/".repeat(682));
-        let of = |text: &str| bitmap(text, "test").map(|map| map.iter().map(|byte| byte.count_ones()).sum::<u32>());
-        assert_eq!(of(&format!("bar:0,1,{all};test:0,1,{all}")), Some(4096));
-        assert_eq!(of(&format!("testx:0,1,{all}")), None);
-        for wrong in ["", "test", "test:", "test:0,1", "test:0,1,////", "test:0,1,!"] {
-            assert_eq!(of(wrong), None, "{wrong}");
-        }
-    }
+    Ok(replies::answers(&body))
 }

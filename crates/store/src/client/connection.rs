@@ -1,15 +1,12 @@
 //! One connection to a node: requests that go out, and their replies in the same order.
 
 use crate::ops;
-use crate::wire::frame::{self, Kind, Malformed};
-use crate::wire::message::{self, Fields, Header, field, info1, info2, info3};
+use crate::wire::frame::{self, Kind};
+use crate::wire::message::{self, Header, field, info1, info2, info3};
 use crate::{Exists, Transaction, Work};
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-
-/// Longest reply, bytes: a record of the largest write block, with room.
-const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Appends the request for `transaction`, which the server may work on for `timeout_ms`.
 pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, timeout_ms: u32) {
@@ -39,18 +36,6 @@ pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Tra
     message::put_field(out, field::DIGEST, &transaction.digest);
     out.extend_from_slice(ops);
     frame::end(out, begin);
-}
-
-/// Takes the first reply off `bytes`: its result code and its bins. `None`: it has not all arrived.
-pub(super) fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Malformed> {
-    let Some((kind, mut body)) = frame::take(bytes, REPLY_BYTES_MAX)? else { return Ok(None) };
-    if kind != Kind::Message {
-        return Err(Malformed::Kind(kind as u8));
-    }
-    let header = Header::take(&mut body)?;
-    Fields::take(&mut body, header.fields)?;
-    let bins = message::take_ops(&mut body, header.ops)?;
-    Ok(Some((header.result, bins)))
 }
 
 /// A request whose reply is to come.
@@ -137,29 +122,6 @@ mod tests {
                     (work, _) => panic!("{work:?}"),
                 }
             }
-        }
-    }
-
-    #[test]
-    fn a_reply_that_is_torn_or_lies_is_no_reply() {
-        let object =
-            Object { set: [].into(), bins: 2, value: Value::Blob(9), single_bin: false, replace: false, began: 9 };
-        let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else { panic!() };
-        let mut bytes = Vec::new();
-        let begin = frame::begin(&mut bytes, Kind::Message);
-        Header { result: 3, fields: 1, ops: 2, ..Header::default() }.put(&mut bytes);
-        message::put_field(&mut bytes, 99, b"of a later server");
-        bytes.extend_from_slice(&ops);
-        frame::end(&mut bytes, begin);
-        assert_eq!(take_reply(&mut &bytes[..]), Ok(Some((3, &ops[..]))));
-        for end in 0..bytes.len() {
-            assert_eq!(take_reply(&mut &bytes[..end]), Ok(None));
-        }
-        // More fields, more operations, another kind, a gigabyte.
-        for (at, value) in [(8 + 19, 9), (8 + 21, 3), (1, 1), (1, 77), (4, 0x40), (8, 200)] {
-            let mut lies = bytes.clone();
-            lies[at] = value;
-            assert!(take_reply(&mut &lies[..]).is_err(), "byte {at}");
         }
     }
 }

@@ -5,7 +5,8 @@
 //! Cluster (two threads): who has which partition; connections that are to be made
 //! ```
 //!
-//! * [`cluster`]: nodes and partitions; `connection`: requests and their replies
+//! * [`cluster`]: nodes and partitions; `nodes`: connections to them, and what waits for one
+//! * `connection`: requests that go out; [`replies`]: what comes back
 //!
 //! The one idea: an issuing thread never waits but in its ring. Requests for a node that is gone wait for a connection until
 //! their time is over, so that a server that comes back is used at once, and one that does not is no storm of failures.
@@ -14,14 +15,21 @@
 
 pub mod cluster;
 mod connection;
+mod nodes;
+mod probe;
+pub mod replies;
+
+pub use probe::Stored;
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
-use crate::{ResultCode, Transaction};
-use cluster::{Cluster, Connect, Map};
-use connection::{Awaited, Connection, put_request, take_reply};
+use crate::{Overload, ResultCode, Transaction};
+use cluster::{Cluster, Map};
+use connection::{Awaited, Connection, put_request};
 use engine::net::{Arrivals, Completion as NetCompletion, Event, Net};
 use engine::{IoEngine, Wait};
+use nodes::{MAP_NS, ToNode, Waiting};
+use replies::take_reply;
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
@@ -31,12 +39,6 @@ use std::time::Instant;
 use sys::buffer::Buf;
 use sys::net::{Op as NetOp, Outcome as NetOutcome};
 use sys::op::{Completion, Op};
-
-/// Time between two looks at the cluster's map.
-const MAP_NS: u64 = 10_000_000;
-
-/// Time between two attempts to connect to a node, and between two looks at what waits for that.
-const RETRY_NS: u64 = 50_000_000;
 
 /// Nodes that may join during a run.
 const NODES_SPARE: usize = 2;
@@ -60,14 +62,8 @@ pub struct ClientSettings {
     pub timeout_ms: u32,
     /// Requests on a connection at once. At least 1.
     pub pipeline: u32,
-}
-
-/// A transaction that has no connection.
-#[derive(Debug)]
-struct Waiting {
-    token: u32,
-    number: u64,
-    transaction: Transaction,
+    /// What is done when a device is overloaded.
+    pub overload: Arc<Overload>,
 }
 
 /// A transaction that is out.
@@ -77,23 +73,6 @@ struct Out {
     number: u64,
     /// The connection that it went out on.
     slot: Option<usize>,
-}
-
-/// What an issuing thread knows of a node.
-#[derive(Debug, Default)]
-struct ToNode {
-    /// Its connections.
-    slots: Vec<usize>,
-    /// Those that take requests, and some that do not.
-    free: Vec<usize>,
-    /// What waits for one.
-    waiting: VecDeque<Waiting>,
-    /// Connections that are being made.
-    wanted: usize,
-    /// No attempt before this instant.
-    retry_ns: u64,
-    /// Why the last attempt failed.
-    errno: Option<i32>,
 }
 
 /// A client on one thread.
@@ -137,7 +116,7 @@ impl Client {
         let (tell_made, made) = channel();
         let mut client = Self {
             net: net.with_harmless_gap(harmless_gap_ns),
-            issuer: Issuer::new(settings.object.clone(), settings.verify),
+            issuer: Issuer::new(settings.object.clone(), settings.verify, settings.overload.clone()),
             settings,
             map_ns: 0,
             connections: Vec::new(),
@@ -158,77 +137,6 @@ impl Client {
         client.nodes.resize_with(client.map.nodes.len(), ToNode::default);
         client.connect_ahead()?;
         Ok(client)
-    }
-
-    /// Connections for what is to be out, spread over the nodes, before the first transaction.
-    fn connect_ahead(&mut self) -> io::Result<()> {
-        let map = self.map.clone();
-        for node in &map.nodes {
-            for _ in 0..self.slots_each.div_ceil(map.nodes.len()) {
-                let socket = cluster::connect(node.address).map_err(|error| {
-                    io::Error::new(
-                        error.kind(),
-                        format!("cannot connect to node {} at {}: {error}", node.name, node.address),
-                    )
-                })?;
-                let Some(slot) = self.slot(node.number) else { break };
-                self.begin(slot, socket);
-            }
-        }
-        Ok(())
-    }
-
-    /// A place for a connection to `node`.
-    fn slot(&mut self, node: usize) -> Option<usize> {
-        let is_empty = |slot: &usize| self.connections[*slot].socket.is_none() && !self.connections[*slot].is_wanted;
-        if let Some(slot) = self.nodes[node].slots.iter().copied().find(is_empty) {
-            return Some(slot);
-        }
-        if self.nodes[node].slots.len() == self.slots_each || self.connections.len() == self.slots_max {
-            return None;
-        }
-        self.connections.push(Connection { node, ..Connection::default() });
-        self.nodes[node].slots.push(self.connections.len() - 1);
-        Some(self.connections.len() - 1)
-    }
-
-    fn begin(&mut self, slot: usize, socket: TcpStream) {
-        let socket = Arc::new(socket);
-        let connection = &mut self.connections[slot];
-        connection.socket = Some(socket.clone());
-        connection.is_receiving = true;
-        self.net.submit(NetOp::Receive { token: 2 * slot as u32, socket });
-        self.free(slot);
-    }
-
-    /// Notes that a connection takes requests, and gives it what waits.
-    fn free(&mut self, slot: usize) {
-        let most = self.settings.pipeline.max(1) as usize;
-        let node = self.connections[slot].node;
-        while self.connections[slot].takes(most) {
-            let Some(Waiting { token, number, transaction }) = self.nodes[node].waiting.pop_front() else { break };
-            if self.out[token as usize].number == number {
-                self.send(slot, token, &transaction);
-            }
-        }
-        let connection = &mut self.connections[slot];
-        if !connection.is_free && connection.takes(most) {
-            connection.is_free = true;
-            self.nodes[node].free.push(slot);
-        }
-    }
-
-    /// A connection to `node` that takes a request.
-    fn pick(&mut self, node: usize) -> Option<usize> {
-        let most = self.settings.pipeline.max(1) as usize;
-        while let Some(slot) = self.nodes[node].free.last().copied() {
-            if self.connections[slot].takes(most) {
-                return Some(slot);
-            }
-            self.connections[slot].is_free = false;
-            self.nodes[node].free.pop();
-        }
-        None
     }
 
     fn send(&mut self, slot: usize, token: u32, transaction: &Transaction) {
@@ -253,18 +161,6 @@ impl Client {
         let until_ns = self.net.now() + u64::from(self.settings.timeout_ms.max(1)) * 1_000_000;
         self.deadlines.push_back((until_ns, token, number));
         self.route(Waiting { token, number, transaction });
-    }
-
-    /// Sends it, or has it wait where its node's connections are.
-    fn route(&mut self, waiting: Waiting) {
-        let Some(node) = self.map.master(&waiting.transaction.digest) else {
-            self.unowned.push_back(waiting);
-            return;
-        };
-        match self.pick(node) {
-            Some(slot) => self.send(slot, waiting.token, &waiting.transaction),
-            None => self.nodes[node].waiting.push_back(waiting),
-        }
     }
 
     fn finish(&mut self, token: u32, answer: Answer<'_>, seen: Seen) {
@@ -425,65 +321,6 @@ impl Client {
         }
     }
 
-    /// Looks at who has what, and has connections be made for what waits.
-    fn tend(&mut self, now_ns: u64) {
-        if now_ns < self.map_ns {
-            return;
-        }
-        self.map_ns = now_ns + MAP_NS;
-        let map = self.settings.cluster.map();
-        if !Arc::ptr_eq(&map, &self.map) {
-            self.map = map;
-            self.nodes.resize_with(self.map.nodes.len(), ToNode::default);
-            let waiting = self.nodes.iter_mut().flat_map(|node| node.waiting.drain(..));
-            let waiting: Vec<_> = waiting.chain(self.unowned.drain(..)).collect();
-            waiting.into_iter().for_each(|waiting| self.route(waiting));
-        }
-        for node in 0..self.nodes.len() {
-            self.supply(node, now_ns);
-        }
-    }
-
-    fn supply(&mut self, node: usize, now_ns: u64) {
-        let out = &self.out;
-        let to = &mut self.nodes[node];
-        while to.waiting.front().is_some_and(|first| out[first.token as usize].number != first.number) {
-            to.waiting.pop_front();
-        }
-        if self.nodes[node].retry_ns > now_ns {
-            return;
-        }
-        let pipeline = self.settings.pipeline.max(1) as usize;
-        // One that did not answer is tried by one at a time: each may take long, and others wait behind it.
-        let most = if self.nodes[node].errno.is_some() { 1 } else { usize::MAX };
-        while self.nodes[node].wanted < most && self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
-            let Some(slot) = self.slot(node) else { return };
-            self.connections[slot].is_wanted = true;
-            self.nodes[node].wanted += 1;
-            let (address, made, waker) =
-                (self.map.nodes[node].address, self.tell_made.clone(), self.net.waker().clone());
-            self.settings.cluster.connect(Connect { address, slot, made, waker });
-        }
-    }
-
-    fn take_made(&mut self) {
-        while let Ok((slot, made)) = self.made.try_recv() {
-            let node = self.connections[slot].node;
-            self.connections[slot].is_wanted = false;
-            self.nodes[node].wanted -= 1;
-            match made {
-                Ok(socket) => {
-                    self.nodes[node].errno = None;
-                    self.begin(slot, socket);
-                }
-                Err(error) => {
-                    self.nodes[node].errno = Some(error.raw_os_error().unwrap_or(libc::ETIMEDOUT));
-                    self.nodes[node].retry_ns = self.net.now() + RETRY_NS;
-                }
-            }
-        }
-    }
-
     /// Sends what is to be sent.
     fn flush(&mut self) {
         for slot in std::mem::take(&mut self.listed) {
@@ -501,6 +338,7 @@ impl Client {
     /// When something is to be done although nothing comes.
     fn timer_ns(&self, now_ns: u64) -> u64 {
         let deadline_ns = self.deadlines.front().map_or(u64::MAX, |(until_ns, ..)| *until_ns);
+        let deadline_ns = deadline_ns.min(self.issuer.again_ns());
         let is_waiting = !self.unowned.is_empty() || self.nodes.iter().any(|node| !node.waiting.is_empty());
         if is_waiting { deadline_ns.min(now_ns + MAP_NS) } else { deadline_ns }
     }
@@ -530,6 +368,9 @@ impl IoEngine for Client {
             let now_ns = self.net.now();
             self.expire(now_ns);
             self.tend(now_ns);
+            while let Some((token, transaction)) = self.issuer.again(now_ns) {
+                self.start(token, transaction);
+            }
             self.flush();
             let until_ns = if out.len() >= enough { 0 } else { wait.until_ns.min(self.timer_ns(now_ns)) };
             let mut events = std::mem::take(&mut self.events);

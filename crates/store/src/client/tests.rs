@@ -33,6 +33,8 @@ enum Manner {
     Repeats,
     /// Answers with this result code.
     Refuses(u8),
+    /// Is overloaded for so many requests.
+    Overloaded(u32),
 }
 
 struct Server {
@@ -103,6 +105,7 @@ impl Server {
             verify: true,
             timeout_ms,
             pipeline,
+            overload: Arc::default(),
         };
         Client::new(settings, 8, Instant::now(), 0).unwrap()
     }
@@ -178,6 +181,7 @@ impl State {
                 return true;
             }
             Manner::Refuses(code) => answer.result = ResultCode(code),
+            Manner::Overloaded(requests) if number < requests => answer.result = ResultCode::DEVICE_OVERLOAD,
             Manner::Repeats => reply::put(out, &answer),
             Manner::Flips if !answer.ops.is_empty() => answer.ops[100] ^= 1,
             _ => {}
@@ -242,7 +246,23 @@ fn what_a_server_forgets_or_changes_is_told() {
     let outcomes = all(&mut client, OpKind::Read, 30, 8);
     assert_eq!(outcomes[10..20], [Outcome::Older { acknowledged: 1, found: 0 }; 10], "records that are gone");
     assert_eq!(outcomes[20..], [Outcome::Result(2); 10], "records that never were");
-    server.set(Manner::Refuses(18));
+}
+
+#[test]
+fn an_insertion_waits_until_an_overloaded_server_takes_it_and_a_measurement_fails() {
+    if !has_ring() {
+        return;
+    }
+    let server = Server::new();
+    let mut client = server.client(2, PATIENT_MS);
+    server.set(Manner::Overloaded(30));
+    client.settings.overload.set_waits(true);
+    assert!(all(&mut client, OpKind::Write, 50, 8).iter().all(|outcome| outcome.is_done()));
+    assert_eq!(server.state.requests.load(Ordering::Relaxed), 80);
+    assert_eq!(client.settings.overload.waited(), 8, "those that were out: each once");
+    assert!(all(&mut client, OpKind::Read, 50, 8).iter().all(|outcome| outcome.is_done()));
+    client.settings.overload.set_waits(false);
+    server.set(Manner::Overloaded(u32::MAX));
     assert_eq!(all(&mut client, OpKind::Write, 9, 8), [Outcome::Result(18); 9]);
 }
 

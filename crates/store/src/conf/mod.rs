@@ -4,6 +4,7 @@
 //! is not there, or one that nobody knows, is a mistake.
 
 mod blocks;
+mod known;
 mod read;
 #[cfg(test)]
 mod tests;

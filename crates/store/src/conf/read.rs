@@ -1,6 +1,7 @@
 //! What the directives mean.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX};
+use super::known::{BLOCKS, MISSING, NO_EFFECT, OFF};
 use super::values::{bytes, flag, number, seconds, text};
 use super::{Config, Level, Log, NamespaceConfig, Parsed, Problem, Problems};
 use crate::Namespace;
@@ -11,109 +12,6 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Most namespaces, and devices of one. Source: the server.
 const NAMESPACES_MAX: usize = 32;
 const DEVICES_MAX: usize = 128;
-
-/// Blocks, and what they are in.
-const BLOCKS: [(&str, &str); 9] = [
-    ("the file", "service"),
-    ("the file", "logging"),
-    ("the file", "network"),
-    ("the file", "namespace"),
-    ("logging", "file"),
-    ("logging", "console"),
-    ("network", "service"),
-    ("network", "heartbeat"),
-    ("namespace", "storage-engine"),
-];
-
-/// Directives of the real server that change nothing here.
-const NO_EFFECT: [(&str, &[&str]); 6] = [
-    (
-        "service",
-        &[
-            "user",
-            "group",
-            "pidfile",
-            "work-directory",
-            "run-as-daemon",
-            "info-threads",
-            "batch-index-threads",
-            "migrate-threads",
-            "query-threads-limit",
-            "transaction-retry-ms",
-            "advertise-ipv6",
-            "auto-pin",
-            "node-id-interface",
-            "min-cluster-size",
-            "enforce-best-practices",
-            "enable-health-check",
-        ],
-    ),
-    ("network", &["fabric", "info", "admin"]),
-    ("service of network", &["reuse-address", "alternate-access-address", "alternate-access-port"]),
-    ("heartbeat", &["address", "port", "interval", "timeout", "protocol"]),
-    (
-        "namespace",
-        &[
-            "enable-benchmarks-read",
-            "enable-benchmarks-write",
-            "enable-benchmarks-batch-sub",
-            "enable-benchmarks-ops-sub",
-            "enable-hist-proxy",
-            "high-water-disk-pct",
-            "high-water-memory-pct",
-            "evict-tenths-pct",
-            "partition-tree-sprigs",
-            "index-stage-size",
-            "nsup-threads",
-            "conflict-resolution-policy",
-            "transaction-pending-limit",
-        ],
-    ),
-    (
-        "storage-engine",
-        &[
-            "direct-files",
-            "defrag-queue-min",
-            "defrag-startup-minimum",
-            "tomb-raider-sleep",
-            "stop-writes-used-pct",
-            "evict-used-pct",
-            "cache-replica-writes",
-            "scheduler-mode",
-        ],
-    ),
-];
-
-/// Blocks and directives of features that are not there.
-const MISSING: [(&str, &str); 24] = [
-    ("security", "logins: anybody who can connect may read and write"),
-    ("xdr", "replication to other clusters"),
-    ("mod-lua", "user-defined functions"),
-    ("tls", "TLS"),
-    ("tls-address", "TLS"),
-    ("tls-port", "TLS"),
-    ("tls-name", "TLS"),
-    ("syslog", "logging to syslog: give console or file"),
-    ("multicast-group", "multicast: give mode mesh"),
-    ("index-type", "an index outside memory"),
-    ("sindex-type", "secondary indexes"),
-    ("sindex", "secondary indexes"),
-    ("set", "settings of sets"),
-    ("strong-consistency", "strong consistency"),
-    ("rack-id", "racks"),
-    ("data-in-memory", "records in memory"),
-    ("compression", "compression"),
-    ("encryption", "encryption"),
-    ("encryption-key-file", "encryption"),
-    ("read-page-cache", "reads through the page cache"),
-    ("disable-odsync", "writes that are not synchronous"),
-    ("disable-odirect", "reads and writes through the page cache"),
-    ("cold-start-empty", "starting empty on a device with records"),
-    ("feature-key-file", "features of the Enterprise Edition"),
-];
-
-/// Values with which a feature that is not there is not wanted either.
-const OFF: [&str; 4] = ["false", "no", "none", "0"];
 
 /// Reads a configuration. More than 1 MiB is refused unread.
 pub fn parse(file: &[u8]) -> Result<Parsed, Problems> {
@@ -368,6 +266,9 @@ impl Reader {
                     reader.set(&mut settings.memory_bytes, d, bytes(d, 1 << 20..=1 << 50));
                 }
                 "default-ttl" => reader.set(&mut settings.default_ttl_sec, d, seconds(d, 0..=315_360_000)),
+                "tomb-raider-period" => {
+                    reader.set(&mut settings.tomb_raider_period_sec, d, seconds(d, 0..=315_360_000));
+                }
                 "nsup-period" => reader.set(&mut settings.nsup_period_sec, d, seconds(d, 0..=86_400)),
                 "single-bin" => reader.set(&mut settings.single_bin, d, flag(d)),
                 "write-commit-level-override" => match text(d) {
@@ -412,6 +313,9 @@ impl Reader {
                 }
                 "defrag-lwm-pct" => reader.set(&mut settings.defrag_lwm_pct, d, number(d, 1..=99)),
                 "defrag-sleep" => reader.set(&mut settings.defrag_sleep_us, d, number(d, 0..=1_000_000_000)),
+                "tomb-raider-sleep" => {
+                    reader.set(&mut settings.tomb_raider_sleep_us, d, number(d, 0..=1_000_000_000));
+                }
                 "flush-max-ms" => reader.set(&mut settings.flush_max_ms, d, number(d, 0..=1_000)),
                 "post-write-queue" => reader.set(&mut settings.post_write_blocks, d, number(d, 0..=8_192)),
                 "post-write-cache" => reader.set(&mut cache_bytes, d, bytes(d, 0..=64u64 << 30).map(Some)),

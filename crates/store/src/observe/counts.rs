@@ -198,6 +198,7 @@ fn merge_stores(into: &mut Statistics, from: &Statistics) {
         tombstones,
         devices,
         expired,
+        raided,
         cache_reads,
         device_reads,
         stop_writes,
@@ -209,6 +210,7 @@ fn merge_stores(into: &mut Statistics, from: &Statistics) {
     into.objects += objects;
     into.tombstones += tombstones;
     into.expired += expired;
+    into.raided += raided;
     into.cache_reads += cache_reads;
     into.device_reads += device_reads;
     into.stop_writes |= stop_writes;

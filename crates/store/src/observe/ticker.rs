@@ -6,8 +6,9 @@ use crate::namespace::DeviceStatistics;
 use crate::{Buckets, Statistics};
 use std::fmt::Write;
 
-/// Between two lines of a device, ms. Source: the captured logs.
-const DEVICES_EVERY_MS: u64 = 20_000;
+/// A device has a line in every so many of the ticker's sets: each 20 s, as the real server always has, where the ticker's are 10 s
+/// apart.
+const DEVICES_EVERY: u64 = 2;
 
 /// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
 const COLUMNS: usize = 17;
@@ -51,26 +52,26 @@ impl Ticker {
 
     /// When something is due next.
     pub fn next_ms(&self, facts: &Facts) -> u64 {
-        self.ticker_due(facts).min(self.devices_due())
+        self.ticker_due(facts).min(self.devices_due(facts))
     }
 
     fn ticker_due(&self, facts: &Facts) -> u64 {
-        self.begin_ms + (self.ticks + 1) * u64::from(facts.config.ticker_interval_sec) * 1_000
+        self.begin_ms + (self.ticks + 1) * ticker_ms(facts)
     }
 
-    fn devices_due(&self) -> u64 {
-        self.begin_ms + (self.device_ticks + 1) * DEVICES_EVERY_MS
+    fn devices_due(&self, facts: &Facts) -> u64 {
+        self.begin_ms + (self.device_ticks + 1) * DEVICES_EVERY * ticker_ms(facts)
     }
 
     /// The lines that are due at `now_ms`. With the ticker's, the latencies of `facts` are those of the interval that ends.
     pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<Line> {
         let mut lines = Vec::new();
-        if now_ms >= self.devices_due() {
-            self.device_ticks = (now_ms - self.begin_ms) / DEVICES_EVERY_MS;
+        if now_ms >= self.devices_due(facts) {
+            self.device_ticks = (now_ms - self.begin_ms) / (DEVICES_EVERY * ticker_ms(facts));
             self.devices(facts, &mut lines);
         }
         if now_ms >= self.ticker_due(facts) {
-            self.ticks = (now_ms - self.begin_ms) / (u64::from(facts.config.ticker_interval_sec) * 1_000);
+            self.ticks = (now_ms - self.begin_ms) / ticker_ms(facts);
             node_lines(facts, &mut lines);
             for index in 0..facts.config.namespaces.len() {
                 self.namespace_lines(facts, index, &mut lines);
@@ -83,13 +84,14 @@ impl Ticker {
 
     fn devices(&mut self, facts: &Facts, lines: &mut Vec<Line>) {
         let default = DeviceStatistics::default();
+        let seconds = (DEVICES_EVERY * ticker_ms(facts)) as f64 / 1_000.0;
         for (index, (namespace, counts)) in facts.config.namespaces.iter().zip(&facts.counts.namespaces).enumerate() {
             let name = &namespace.settings.name;
             for (device, (path, now)) in namespace.devices.iter().zip(&counts.store.devices).enumerate() {
                 let before = self.devices_before.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
-                // As the real server does it, which has 20 s between two lines whatever its clock says.
+                // As the real server does it, which divides by what should be between two lines whatever its clock says.
                 let rate = |of: fn(&DeviceStatistics) -> u64| {
-                    let rate = of(now).saturating_sub(of(before)) as f64 / (DEVICES_EVERY_MS / 1_000) as f64;
+                    let rate = of(now).saturating_sub(of(before)) as f64 / seconds;
                     format!("({},{rate:.1})", of(now))
                 };
                 let text = format!(
@@ -210,6 +212,11 @@ fn values_of(unit: &'static str, seconds: f64, now: &Buckets, before: &Buckets) 
         }
     }
     LatencyValues { unit, per_sec: all as f64 / seconds, over_pct }
+}
+
+/// Time between two sets of the ticker's lines.
+fn ticker_ms(facts: &Facts) -> u64 {
+    u64::from(facts.config.ticker_interval_sec) * 1_000
 }
 
 fn unit(facts: &Facts) -> &'static str {

@@ -5,8 +5,8 @@
 //! were begun when the record's older copies were dead, and the dead are not appended again. So once every block that a cold
 //! start would read is of such a number, nothing is left that the tombstone could hide.
 //!
-//! A block that is never collected, because most of it stays live, keeps the tombstones of its time for as long, 64 bytes each on
-//! the device and in the index.
+//! A block that is never collected, because most of it stays live, keeps the tombstones of its time for as long; those are
+//! searched for in `raid`.
 
 use super::Store;
 use crate::Disk;

@@ -8,7 +8,7 @@ use super::Store;
 use crate::Disk;
 use crate::index::{Entry, Place};
 use crate::io::Pending;
-use crate::record::{Found, Record, UNIT, Walk};
+use crate::record::{Found, UNIT, Walk};
 use crate::volume::block_header::{BlockHeader, Header};
 use crate::volume::unwritten_max;
 use std::ops::Range;
@@ -24,6 +24,9 @@ const TRIES: u32 = 5;
 /// Versions and sequence numbers are below this.
 const NUMBER_MAX: u64 = 1 << 62;
 
+/// Records that are looked up at once.
+const BATCH: usize = 64;
+
 /// Bytes that are read at once.
 pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
     block_bytes.max(1 << 20)
@@ -33,6 +36,8 @@ pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Scan {
     volumes: Vec<Progress>,
+    /// Records of a block that are not indexed yet.
+    found: Vec<Entry>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -52,7 +57,7 @@ struct Progress {
 
 impl Scan {
     pub(super) fn new(volumes: usize) -> Self {
-        Self { volumes: vec![Progress::default(); volumes] }
+        Self { volumes: vec![Progress::default(); volumes], found: Vec::with_capacity(BATCH) }
     }
 }
 
@@ -129,7 +134,7 @@ impl Store {
         if done.outcome.is_done() {
             let bytes = self.volumes[number].block_bytes();
             for (block, bytes) in blocks.zip(done.buf.chunks_exact(bytes)) {
-                self.take_block(number, block, bytes, progress);
+                self.take_block(number, block, bytes, progress, &mut scan.found);
             }
         } else {
             self.volumes[number].counted.errors += 1;
@@ -152,7 +157,7 @@ impl Store {
     }
 
     /// Indexes what is in a block.
-    fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress) {
+    fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress, batch: &mut Vec<Entry>) {
         let volume = &mut self.volumes[number];
         let header = match BlockHeader::read(bytes, volume.space().id, block) {
             Header::None => return,
@@ -192,32 +197,43 @@ impl Store {
                     if self.volume_of(&record.digest) == number && record.version < NUMBER_MAX =>
                 {
                     let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
-                    self.take_record(&record, Place { block, offset, units, volume: number as u8 }, header.sequence);
+                    let place = Place { block, offset, units, volume: number as u8 };
+                    let (version, generation) = (record.version, record.generation);
+                    let entry = Entry::new(record.digest, version, place, record.void_time, generation);
+                    batch.push(entry.with(record.tombstone, !record.key.is_empty()));
+                    if batch.len() == BATCH {
+                        self.take_records(batch, header.sequence);
+                    }
                 }
                 Found::Record(..) => progress.damaged += 1,
-                Found::End { damaged } => return progress.damaged += u64::from(damaged),
+                Found::End { damaged } => {
+                    progress.damaged += u64::from(damaged);
+                    return self.take_records(batch, header.sequence);
+                }
             }
         }
     }
 
-    fn take_record(&mut self, record: &Record<'_>, place: Place, sequence: u64) {
-        let blocks = &mut self.volumes[usize::from(place.volume)].blocks;
-        let known = self.index.get(&record.digest).copied();
-        // One that was moved is in two blocks as the same version; the later block is the one that stays.
-        let is_newer =
-            |known: &Entry| (record.version, sequence) > (known.version, blocks.get(known.place.block).sequence);
-        if !known.as_ref().is_none_or(is_newer) {
-            return;
+    /// Indexes records of a block of this sequence number.
+    fn take_records(&mut self, batch: &mut Vec<Entry>, sequence: u64) {
+        self.index.warm(batch.iter().map(|entry| &entry.digest));
+        for entry in batch.drain(..) {
+            let blocks = &mut self.volumes[usize::from(entry.place.volume)].blocks;
+            let known = self.index.get(&entry.digest).copied();
+            // One that was moved is in two blocks as the same version; the later block is the one that stays.
+            let is_newer =
+                |known: &Entry| (entry.version, sequence) > (known.version, blocks.get(known.place.block).sequence);
+            if !known.as_ref().is_none_or(is_newer) {
+                continue;
+            }
+            self.version = self.version.max(entry.version);
+            self.index.put(entry);
+            blocks.add(entry.place.block, entry.place.units);
+            if let Some(known) = &known {
+                blocks.remove(known.place.block, known.place.units);
+            }
+            self.count(known.as_ref(), Some(&entry));
         }
-        self.version = self.version.max(record.version);
-        let entry = Entry::new(record.digest, record.version, place, record.void_time, record.generation);
-        let entry = entry.with(record.tombstone, !record.key.is_empty());
-        self.index.put(entry);
-        blocks.add(place.block, place.units);
-        if let Some(known) = &known {
-            blocks.remove(known.place.block, known.place.units);
-        }
-        self.count(known.as_ref(), Some(&entry));
     }
 
     fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {

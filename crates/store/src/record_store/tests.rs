@@ -1,28 +1,15 @@
 //! Of a store on simulated drives what the simulation does not ask for.
 
 use super::*;
+use crate::embedded::OnEngine;
 use crate::volume::block_header::BlockHeader;
-use crate::{Buckets, Policy};
+use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::Op;
 
-struct OnSim<'a>(&'a mut SimEngine);
-
-impl Disk for OnSim<'_> {
-    fn now(&mut self) -> u64 {
-        self.0.now()
-    }
-
-    fn submit(&mut self, op: Op) {
-        self.0.submit(op);
-    }
-
-    fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.0.buffer(len)
-    }
-}
+mod between;
 
 const WALL_MS: u64 = 1_700_000_000_000;
 const BLOCK: u64 = 32 << 10;
@@ -35,7 +22,7 @@ struct Bench {
 
 impl Bench {
     fn on(namespace: &Namespace, spaces: &[Space], mut engine: SimEngine) -> Self {
-        let store = Store::open(namespace, spaces, 0..64, WALL_MS, 1, &mut OnSim(&mut engine)).unwrap();
+        let store = Store::open(namespace, spaces, 0..64, WALL_MS, 1, &mut OnEngine(&mut engine)).unwrap();
         let mut bench = Self { engine, store, replies: Vec::new() };
         while !bench.store.is_ready() {
             bench.step(u64::MAX);
@@ -49,22 +36,26 @@ impl Bench {
         change(&mut namespace);
         let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
         let engine = SimEngine::holding(vec![model], vec![Contents::new(512, 1)]);
-        Self::on(&namespace, &[Space { target: 0, range: 0..blocks * BLOCK, min_io_bytes: 512, id: 9 }], engine)
+        Self::on(
+            &namespace,
+            &[Space { target: 0, range: 0..blocks * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 }],
+            engine,
+        )
     }
 
     fn step(&mut self, until_ns: u64) {
         let mut done = Vec::new();
         self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
         for done in done {
-            self.store.on_completion(done, &mut OnSim(&mut self.engine), &mut self.replies);
+            self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut self.replies);
         }
-        self.store.poll(&mut OnSim(&mut self.engine), &mut self.replies);
+        self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
     }
 
     fn run(&mut self, ms: u64) {
         let until_ns = self.engine.now() + ms * 1_000_000;
         while self.engine.now() < until_ns {
-            let next_ns = self.store.poll(&mut OnSim(&mut self.engine), &mut self.replies);
+            let next_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
             let next_ns = next_ns.max(self.engine.now() + 1);
             self.step(until_ns.min(next_ns));
         }
@@ -73,7 +64,7 @@ impl Bench {
     fn submit(&mut self, number: u64, key: u64, work: Work) {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
         let transaction = Transaction { digest, set: (*b"s").into(), work };
-        self.store.execute(number, transaction, &mut OnSim(&mut self.engine), &mut self.replies);
+        self.store.execute(number, transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
     }
 
     fn ask(&mut self, key: u64, work: Work) -> Reply {
@@ -89,7 +80,7 @@ impl Bench {
 
     /// Writes what memory holds, so that records are read from the device.
     fn write_out(&mut self) {
-        self.store.flush(&mut OnSim(&mut self.engine));
+        self.store.flush(&mut OnEngine(&mut self.engine));
         while !self.store.is_idle() {
             let until_ns = self.engine.now() + 1_000_000;
             self.step(until_ns);
@@ -242,6 +233,93 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
 }
 
 #[test]
+fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
+    let mut bench = Bench::new(|namespace| namespace.tomb_raider_period_sec = 100, 64);
+    // Blocks that stay as they are, and in the last of them records that are deleted.
+    for key in 0..300 {
+        assert_eq!(bench.ask(key, Work::Write(write(&[1; 3_000], Exists::Any))).result, ResultCode::OK);
+    }
+    for key in 280..300 {
+        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
+    }
+    // What they hid is written over.
+    for round in 0..300 {
+        let reply = bench.ask(1_000 + round % 3, Work::Write(write(&[2; 10_000], Exists::Any)));
+        assert_eq!(reply.result, ResultCode::OK);
+        bench.run(20);
+    }
+    // These are still hidden by theirs.
+    for key in 270..280 {
+        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
+    }
+    bench.run(60_000);
+    assert_eq!(bench.store.statistics().tombstones, 30);
+    bench.run(60_000);
+    let statistics = bench.store.statistics();
+    assert_eq!((statistics.tombstones, statistics.raided), (10, 20));
+    bench.store.check().unwrap();
+}
+
+/// A drive of which it is noted what is asked of it.
+struct Noted<'a>(OnEngine<'a, SimEngine>, &'a mut Vec<(OpKind, Range<u64>)>);
+
+impl Disk for Noted<'_> {
+    fn now(&mut self) -> u64 {
+        self.0.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        self.1.push((op.kind, op.offset..op.offset + u64::from(op.len)));
+        self.0.submit(op);
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.0.buffer(len)
+    }
+}
+
+#[test]
+fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
+    let mut bench = Bench::new(|namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0), 64);
+    let space = Space { target: 0, range: 0..64 * BLOCK, min_io_bytes: 512, write_unit_bytes: 4096, id: 9 };
+    let Bench { engine, store, .. } = &mut bench;
+    let namespace = store.namespace.clone();
+    let (mut ops, mut replies, mut done) = (Vec::new(), Vec::new(), Vec::new());
+    *store = Store::open(&namespace, &[space], 0..64, WALL_MS, 1, &mut OnEngine(engine)).unwrap();
+    let mut drive = |store: &mut Store, ops: &mut Vec<_>, transaction: Option<Transaction>| {
+        let mut disk = Noted(OnEngine(engine), ops);
+        if let Some(transaction) = transaction {
+            store.execute(1, transaction, &mut disk, &mut replies);
+        }
+        while disk.0.0.in_flight() > 0 {
+            disk.0.0.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+            done.drain(..).for_each(|done| store.on_completion(done, &mut disk, &mut replies));
+        }
+        std::mem::take(&mut replies)
+    };
+    drive(store, &mut ops, None);
+    ops.clear();
+    let transaction = |key: u64, work| {
+        let digest = crate::digest(b"s", 1, &key.to_be_bytes());
+        Some(Transaction { digest, set: (*b"s").into(), work })
+    };
+    for key in 0..200 {
+        let replies = drive(store, &mut ops, transaction(key, Work::Write(write(&[1; 600], Exists::Any))));
+        assert_eq!(replies[0].1.result, ResultCode::OK);
+    }
+    let mut writes: Vec<_> = ops.drain(..).map(|(kind, bytes)| (bytes.start, bytes.end, kind)).collect();
+    writes.sort_unstable_by_key(|write| write.0);
+    assert!(writes.len() >= 200 && writes.iter().all(|(.., kind)| *kind == OpKind::Write));
+    assert!(writes.iter().all(|(begin, end, _)| begin % 4096 == 0 && end % 4096 == 0), "{writes:?}");
+    assert!(writes.is_sorted_by(|one, next| one.1 <= next.0), "none is written twice: {writes:?}");
+    for key in 0..200 {
+        assert_eq!(drive(store, &mut ops, transaction(key, Work::ReadAll))[0].1.result, ResultCode::OK);
+    }
+    let lens: Vec<_> = ops.iter().map(|(_, bytes)| bytes.end - bytes.start).collect();
+    assert!(lens.len() > 100 && lens.iter().all(|len| *len <= 1536), "{lens:?}");
+}
+
+#[test]
 fn a_device_of_another_size_is_not_written_over() {
     let mut bench = Bench::new(|_| {}, 64);
     push_out(&mut bench);
@@ -250,7 +328,7 @@ fn a_device_of_another_size_is_not_written_over() {
     let contents = bench.engine.stop(false);
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     // As the second core's part of a device that grew.
-    let space = Space { target: 0, range: BLOCK..65 * BLOCK, min_io_bytes: 512, id: 9 };
+    let space = Space { target: 0, range: BLOCK..65 * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], contents));
     assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::SERVER_ERROR);
     assert!(
@@ -295,7 +373,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
         }
         let namespace = Namespace { write_block_bytes: BLOCK as u32, defrag_lwm_pct: 90, ..Namespace::new("test") };
         let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-        let space = Space { target: 0, range: 0..32 * BLOCK, min_io_bytes: 512, id: 9 };
+        let space = Space { target: 0, range: 0..32 * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
         let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
         bench.store.check().unwrap();
         for number in 0..9 {
@@ -303,7 +381,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             digest[0] = number as u8;
             for work in [Work::ReadAll, Work::Write(write(b"x", Exists::Any)), Work::Delete(Delete::default())] {
                 let transaction = Transaction { digest, set: (*b"s").into(), work };
-                bench.store.execute(number, transaction, &mut OnSim(&mut bench.engine), &mut bench.replies);
+                bench.store.execute(number, transaction, &mut OnEngine(&mut bench.engine), &mut bench.replies);
             }
         }
         for number in 0..60 {
@@ -320,7 +398,7 @@ fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
     let namespace = Namespace { write_block_bytes: BLOCK as u32, commit_to_device: true, ..Namespace::new("test") };
     let model = QueueModel::new(&"sim:capacity=64MiB+gone-at-s=1".parse().unwrap(), 1);
     let engine = SimEngine::holding(vec![model], vec![Contents::new(512, 1)]);
-    let space = Space { target: 0, range: 0..1 << 20, min_io_bytes: 512, id: 9 };
+    let space = Space { target: 0, range: 0..1 << 20, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     let mut bench = Bench::on(&namespace, &[space], engine);
     assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
     bench.run(1_000);

@@ -19,9 +19,9 @@ mod tests;
 
 pub use cluster::{Cluster, Node};
 
-use crate::DeviceHeader;
 use crate::conf::Config;
 use crate::observe::{self, Counts, Facts, Line, Peer};
+use crate::{DeviceHeader, IoCounted, IoCounts};
 use device::target::Target;
 use mailbox::Mailbox;
 use shard::{Message, Shard};
@@ -46,6 +46,8 @@ pub struct Limits {
     pub idle_ms: u64,
     /// How long the rest of a frame may take, and a reply to be read.
     pub stalled_ms: u64,
+    /// How long what is in memory may take to be written when the server ends.
+    pub flush_ms: u64,
     /// Longest body of a frame, bytes.
     pub frame_bytes: usize,
     /// Bytes of all that has arrived and is not taken, or is to be sent. The connections that hold most are closed then.
@@ -60,6 +62,7 @@ impl Default for Limits {
             connections: 15_000,
             idle_ms: 0,
             stalled_ms: 60_000,
+            flush_ms: 30_000,
             frame_bytes: 64 << 20,
             memory_bytes: 1 << 30,
             batch: crate::wire::Limits::default(),
@@ -100,6 +103,10 @@ pub struct State {
     connections: AtomicUsize,
     /// Shards whose records are indexed.
     ready: AtomicUsize,
+    /// Links of shards to other nodes that stand.
+    links: AtomicUsize,
+    /// What all stores do to their devices.
+    io: Arc<IoCounts>,
     /// Shards that take no more requests and have answered all.
     quiet: AtomicUsize,
     /// Whether a shard failed: no other waits for it then.
@@ -140,6 +147,8 @@ impl State {
             facts: Mutex::new((facts, began)),
             connections: AtomicUsize::new(0),
             ready: AtomicUsize::new(0),
+            links: AtomicUsize::new(0),
+            io: Arc::default(),
             quiet: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
             setup,
@@ -167,6 +176,17 @@ impl State {
     /// Whether all records are indexed.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire) == self.mailboxes.len()
+    }
+
+    /// Whether each core has its link to each other node: before, writes of two copies are refused.
+    pub fn is_linked(&self) -> bool {
+        let wanted = self.mailboxes.len() * self.setup.cluster.others().count();
+        self.links.load(Ordering::Acquire) == wanted
+    }
+
+    /// What its stores did to their devices.
+    pub fn io(&self) -> IoCounted {
+        self.io.now()
     }
 
     /// Names of the namespaces, a line each.

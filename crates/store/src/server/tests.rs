@@ -1,4 +1,5 @@
 use super::*;
+use crate::ResultCode;
 use crate::observe::NamespaceCounts;
 use crate::ops::{self, Entry, operation, particle};
 use crate::wire::message::{self, Header, field, info1, info2, info3};
@@ -6,6 +7,8 @@ use crate::wire::{Kind, frame};
 use device::guard::{Answers, Guard, Request};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+
+mod hangs;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -29,20 +32,38 @@ impl Bench {
     }
 
     fn on(listener: TcpListener, cores: u16, limits: Limits, cluster: Cluster) -> Option<Self> {
+        Self::of_blocks("256K", listener, cores, limits, cluster)
+    }
+
+    fn of_blocks(size: &str, listener: TcpListener, cores: u16, limits: Limits, cluster: Cluster) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("records").to_str().unwrap().to_owned();
+        let storage = format!("file {file}\n filesize 40M\n write-block-size {size}");
+        let request = Request { file_size_bytes: Some(40 << 20), ..Request::new(file, "test") };
+        Self::storing(dir, &storage, request, listener, cores, limits, cluster)
+    }
+
+    fn storing(
+        dir: tempfile::TempDir,
+        storage: &str,
+        request: Request,
+        listener: TcpListener,
+        cores: u16,
+        limits: Limits,
+        cluster: Cluster,
+    ) -> Option<Self> {
         let address = listener.local_addr().unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let log = lines.clone();
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("records").to_str().unwrap().to_owned();
         let text = format!(
             "service {{\n service-threads {cores}\n}}\nnamespace test {{\n replication-factor {}\n storage-engine device \
-             {{\n file {file}\n filesize 40M\n write-block-size 256K\n }}\n}}",
+             {{\n {storage}\n }}\n}}",
             cluster.nodes().len()
         );
         let config = crate::conf::parse(text.as_bytes()).unwrap().config;
-        let request = Request { file_size_bytes: Some(40 << 20), ..Request::new(file, "test") };
         let guard = Guard::new(Some(dir.path().join("state")));
-        let consent = guard.consent(&[request], &mut Answers::default()).unwrap().remove(0);
+        let mut answers = Answers::named([request.path.clone()]);
+        let consent = guard.consent(&[request], &mut answers).unwrap().remove(0);
         let header = DeviceHeader::new(&config.namespaces[0].settings, 1, 0, cores, 1);
         let setup = Setup {
             config,
@@ -401,6 +422,40 @@ fn the_end_answers_what_was_asked_and_closes_connections() {
 }
 
 #[test]
+fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have() {
+    let listener = listener();
+    let cluster = Cluster::new(vec![Node::new("127.0.0.1", listener.local_addr().unwrap().port())], 0);
+    // Nothing is written before its time.
+    let settings = "256K\n flush-max-ms 0";
+    let Some(mut bench) = Bench::of_blocks(settings, listener, 2, Limits::default(), cluster) else { return };
+    // One on each core.
+    let mut clients = [bench.client(), bench.client()];
+    let value = |key: u32| format!("value {key:04}");
+    for key in 0..40 {
+        assert_eq!(clients[0].ask(&put(key, value(key).as_bytes())).0, 0);
+        assert_eq!(clients[1].ask(&get(key)).2, value(key).as_bytes());
+    }
+    let (server, why) = (bench.server.take().unwrap(), "the ring of core 1 failed");
+    server.state.mailboxes[1].push(Message::Fail(why.to_owned()));
+    server.state.mailboxes[1].wake();
+    // What is asked of it now is not answered, and not waited for.
+    clients.iter_mut().for_each(|client| _ = client.0.write_all(&get(7)));
+    assert!(clients.iter_mut().all(|client| client.reply().is_err() || client.is_closed()));
+    let begin = Instant::now();
+    while !server.has_ended() && begin.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(server.stop(), Err(why.to_owned()));
+    let bytes = std::fs::read(bench._dir.path().join("records")).unwrap();
+    let mut written: Vec<_> = bytes.windows(10).filter(|bytes| bytes.starts_with(b"value ")).collect();
+    written.sort_unstable();
+    written.dedup();
+    let of_the_other: Vec<_> =
+        (0..40).filter(|key| crate::partition(&digest_of(*key)).is_multiple_of(2)).map(value).collect();
+    assert_eq!(written, of_the_other.iter().map(String::as_bytes).collect::<Vec<_>>());
+}
+
+#[test]
 fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     let listeners = [listener(), listener()];
     let nodes = listeners.each_ref().map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
@@ -433,4 +488,20 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     let own = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
     assert_eq!(to_a.ask(&get(own)).0, 0);
     a.until("writes fail", |_| to_a.ask(&put(own, b"y")).0 == 11);
+}
+
+#[test]
+fn what_a_replica_cannot_take_is_not_said_to_be_written() {
+    let listeners = [listener(), listener()];
+    let nodes = listeners.each_ref().map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
+    let [first, second] = listeners;
+    let cluster = |own| Cluster::new(nodes.clone(), own);
+    let Some(a) = Bench::on(first, 1, Limits::default(), cluster(0)) else { return };
+    let b = Bench::of_blocks("32K", second, 1, Limits::default(), cluster(1)).unwrap();
+    a.until("linked", |of| of.server.as_ref().unwrap().state().is_linked());
+    let key = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
+    let mut client = a.client();
+    assert_eq!(client.ask(&put(key, &[1; 10_000])).0, 0);
+    assert_eq!(client.ask(&put(key, &[2; 100_000])).0, ResultCode::TOO_BIG.0, "larger than the other's write blocks");
+    b.until("it has the first", |of| of.counted(|counts| counts.namespaces[0].store.objects) == 1);
 }

@@ -114,6 +114,16 @@ impl Blocks {
         self.blocks.len() - self.pristine as usize
     }
 
+    /// Blocks that were used, from the first on.
+    pub(crate) fn used(&self) -> u32 {
+        self.pristine
+    }
+
+    /// Whether one could not be read at the cold start.
+    pub(crate) fn has_bad(&self) -> bool {
+        self.blocks.iter().any(|block| block.state == State::Bad)
+    }
+
     /// Blocks that can be allocated now.
     pub(crate) fn available(&self) -> usize {
         self.free.len() + self.pristine()

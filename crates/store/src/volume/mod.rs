@@ -8,29 +8,23 @@
 //! takes what is new since the last, in whole sectors, and the next record begins on a sector: no sector that is on the device
 //! is written again while it holds something.
 //!
-//! * `blocks`: which block is what; `block_header`: how a cold start knows it
+//! * `writes`: when buffers are written, and what is durable then; `blocks`: which block is what; `block_header`: how a cold start
+//!   knows it
 
 pub(crate) mod block_header;
 pub(crate) mod blocks;
+mod writes;
 
-use crate::io::{Io, Pending};
 use crate::namespace::DeviceStatistics;
 use crate::record::{Record, UNIT};
-use crate::{Disk, Namespace, Reply, ResultCode, Space, index::Place};
+use crate::{Namespace, Reply, ResultCode, Space, index::Place};
 use block_header::BlockHeader;
 use blocks::{Blocks, NO_BUFFER};
 use std::collections::VecDeque;
 use std::ops::Range;
-use sys::op::{Completion, OpKind};
 
-/// Writes under way at once.
-const WRITES_MAX: usize = 4;
-
-/// Failures of one write after which clients are told.
-const TRIES: u32 = 5;
-
-/// Time until a write that failed is tried again, times its failures.
-const RETRY_NS: u64 = 10_000_000;
+/// Memory of write blocks that is kept for the next ones.
+const SPARE_MAX: usize = 8;
 
 /// Blocks that clients' records leave to deletions, and these to collecting.
 const RESERVED: [usize; 2] = [4, 2];
@@ -125,7 +119,7 @@ impl Volume {
         let low_water = (block_bytes / UNIT) as u64 * u64::from(namespace.defrag_lwm_pct) / 100;
         Self {
             number,
-            sector: space.min_io_bytes.max(512) as usize,
+            sector: space.write_unit_bytes.max(space.min_io_bytes).max(512) as usize,
             block_bytes,
             flush_max_ns: match namespace.flush_max_ms {
                 0 => u64::MAX,
@@ -301,166 +295,10 @@ impl Volume {
         self.enqueue(number);
     }
 
-    fn enqueue(&mut self, number: u32) {
-        let Some(buffer) = &mut self.buffers[number as usize] else { return };
-        if !buffer.queued && buffer.flying.is_none() {
-            buffer.queued = true;
-            self.queue.push_back(number);
-        }
-    }
-
-    /// Has what is in memory written.
-    pub(crate) fn flush(&mut self) {
-        for number in self.current.into_iter().flatten() {
-            if self.buffers[number as usize].as_ref().is_some_and(|buffer| buffer.first.is_some()) {
-                self.enqueue(number);
-            }
-        }
-    }
-
-    /// Answers when the record at `place` is on the device, and has it written.
-    pub(crate) fn answer_when_durable(&mut self, place: Place, number: u64, reply: Reply) {
-        let index = self.blocks.get(place.block).buffer;
-        let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };
-        buffer.waiting.push_back(((place.offset + place.units) as usize * UNIT, number, reply));
-        self.enqueue(index);
-    }
-
     /// The bytes of a record that is in memory.
     pub(crate) fn in_memory(&self, place: Place) -> Option<&[u8]> {
         let buffer = self.buffers.get(self.blocks.get(place.block).buffer as usize)?.as_ref()?;
         buffer.bytes.get(place.offset as usize * UNIT..(place.offset + place.units) as usize * UNIT)
-    }
-
-    /// Does what is due: flushes by time, writes what waits. Tells when something will be due again.
-    pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
-        let now = disk.now();
-        let mut next = u64::MAX;
-        for number in self.current.into_iter().flatten() {
-            let Some(buffer) = &self.buffers[number as usize] else { continue };
-            if buffer.first.is_some() && !buffer.queued && buffer.flying.is_none() {
-                let due = buffer.since_ns.saturating_add(self.flush_max_ns);
-                if due <= now {
-                    self.enqueue(number);
-                } else {
-                    next = next.min(due);
-                }
-            }
-        }
-        next.min(self.write(now, io, disk))
-    }
-
-    /// Begins writes.
-    fn write(&mut self, now: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
-        let mut next = u64::MAX;
-        for _ in 0..self.queue.len() {
-            if self.flying >= WRITES_MAX || !io.may_begin() {
-                break;
-            }
-            let Some(number) = self.queue.pop_front() else { break };
-            let Some(buffer) = &mut self.buffers[number as usize] else { continue };
-            if buffer.retry_ns > now {
-                next = next.min(buffer.retry_ns);
-                self.queue.push_back(number);
-                continue;
-            }
-            let end = buffer.filled.next_multiple_of(self.sector);
-            let len = end - buffer.written;
-            let Some(mut buf) = io.buffer(len, disk) else {
-                self.queue.push_front(number);
-                break;
-            };
-            buffer.bytes[buffer.filled..end].fill(0);
-            buffer.filled = end;
-            buf[..len].copy_from_slice(&buffer.bytes[buffer.written..end]);
-            (buffer.queued, buffer.flying, buffer.flying_first) = (false, Some(end), buffer.first.take());
-            self.flying += 1;
-            self.counted.partial_writes += u64::from(!buffer.closed);
-            let begin = self.space.range.start + u64::from(buffer.block) * self.block_bytes as u64;
-            let pending = Pending::Write { volume: self.number, buffer: number };
-            let bytes = begin + buffer.written as u64..begin + end as u64;
-            io.submit(pending, (self.space.target, OpKind::Write), bytes, buf, disk);
-        }
-        next
-    }
-
-    /// A write ended. Tells what is wrong, if something is that was not before.
-    pub(crate) fn on_written(
-        &mut self,
-        number: u32,
-        done: &Completion,
-        replies: &mut Vec<(u64, Reply)>,
-    ) -> Option<String> {
-        self.flying -= 1;
-        let buffer = self.buffers.get_mut(number as usize)?.as_mut()?;
-        let end = buffer.flying.take()?;
-        self.counted.write_us.record((done.completed_ns - done.issued_ns) / 1_000);
-        if !done.outcome.is_done() {
-            self.counted.errors += 1;
-            buffer.failures += 1;
-            buffer.first = buffer.flying_first.take();
-            buffer.retry_ns = done.completed_ns + RETRY_NS * u64::from(buffer.failures.min(100));
-            let failing = buffer.failures >= TRIES;
-            if failing {
-                replies.extend(
-                    buffer.waiting.drain(..).map(|(_, number, _)| (number, Reply::of(ResultCode::SERVER_ERROR))),
-                );
-            }
-            let remark = (failing && !self.failing).then(|| {
-                format!(
-                    "write block {} could not be written - {} - writes are refused until it is",
-                    buffer.block, done.outcome
-                )
-            });
-            self.failing |= failing;
-            self.enqueue(number);
-            return remark;
-        }
-        (buffer.written, buffer.flying_first, buffer.failures) = (end, None, 0);
-        self.failing = false;
-        let durable = buffer.waiting.partition_point(|(wanted, ..)| *wanted <= end);
-        replies.extend(buffer.waiting.drain(..durable).map(|(_, number, reply)| (number, reply)));
-        let (block, purpose, is_full) = (buffer.block, buffer.purpose, buffer.closed && end == buffer.bytes.len());
-        let more = buffer.closed && !is_full || !buffer.waiting.is_empty();
-        let clean = buffer.first.is_none();
-        self.blocks.get_mut(block).sequence = buffer.header.sequence;
-        if clean {
-            self.active.retain(|active| *active != number);
-        }
-        if more {
-            self.enqueue(number);
-        }
-        self.blocks.settle(self.durable());
-        if is_full {
-            self.closed -= 1;
-            match purpose {
-                Purpose::Collected => self.counted.defrag_writes += 1,
-                _ => self.counted.writes += 1,
-            }
-            self.keep(number, purpose);
-            self.blocks.close(block);
-        }
-        None
-    }
-
-    /// Number of the record up to which all are on the device.
-    fn durable(&self) -> u64 {
-        let firsts = self.active.iter().filter_map(|number| self.buffers[*number as usize].as_ref());
-        let first = firsts.filter_map(|buffer| buffer.flying_first.or(buffer.first)).min();
-        first.map_or(self.blocks.appended, |first| first - 1)
-    }
-
-    /// Keeps what clients wrote in memory for a while.
-    fn keep(&mut self, number: u32, purpose: Purpose) {
-        if purpose == Purpose::Collected {
-            return self.drop_buffer(number);
-        }
-        self.kept.push_back(number);
-        if self.kept.len() > self.post_write_blocks
-            && let Some(oldest) = self.kept.pop_front()
-        {
-            self.drop_buffer(oldest);
-        }
     }
 
     /// Drops what memory holds of a block that will be another.
@@ -476,9 +314,15 @@ impl Volume {
         let Some(buffer) = self.buffers[number as usize].take() else { return };
         self.blocks.get_mut(buffer.block).buffer = NO_BUFFER;
         self.unused.push(number);
-        if self.spare.len() < 2 * WRITES_MAX {
+        if self.spare.len() < SPARE_MAX {
             self.spare.push(buffer.bytes);
         }
+    }
+
+    /// Whether what is known of a block's header is on the device, come what may.
+    pub(crate) fn is_certain(&self, block: u32) -> bool {
+        let buffer = self.buffers.get(self.blocks.get(block).buffer as usize).and_then(Option::as_ref);
+        buffer.is_none_or(|buffer| buffer.written > 0)
     }
 
     /// Moves a record into another block. Its bytes are as they are on the device.

@@ -24,6 +24,7 @@ use crate::console;
 use crate::failure::Failure;
 use crate::series::{Drives, prepare};
 use crate::signals::{self, Switch};
+use load::workload::Scalable;
 use place::Place;
 use request::Request;
 use results::certify;
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 /// Certifies devices, from where the state on disk says that it is.
 pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
-    let drives = Drives::look(&request.base, args.no_prep)?;
+    let drives = Drives::look(&request.base.spec(), args.no_prep)?;
     let mut place = Place::open(args, &request, &drives)?;
     stage::settle(&mut place);
     if certify::next(&place.kept.series, args.all_stages).is_none() && place.kept.series.conclusion.is_some() {

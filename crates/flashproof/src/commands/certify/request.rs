@@ -38,7 +38,7 @@ pub struct Request {
 impl Request {
     /// What `args` ask for. Errors: whatever is wrong with the options, CONFIG or the load of a stage.
     pub fn of(args: &CertifyArgs) -> Result<Self, Failure> {
-        let as_act = args.series.as_act;
+        let as_act = args.as_act;
         let mut base = series::base(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
         let spec = base.spec();
         let simulated = spec.is_simulated();

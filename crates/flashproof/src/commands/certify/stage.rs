@@ -40,11 +40,13 @@ pub fn run(
     let what = StepRun {
         load: request.load(&place.kept.series.steps[index])?,
         options: &args.series,
+        opened: None,
         others: &devices,
         sla: &args.sla,
         slice_sec: args.slice.into(),
         round_sec: None,
         max_errors: args.max_errors,
+        round: None,
         heading: messages::heading(place, index),
     };
     let verdict = place.kept.run_step(index, what, switch, &mut Unwatched)?;

@@ -53,6 +53,14 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
                 device.get_or_insert_with(|| name.clone());
                 continue;
             }
+            // Laying it out would be writing over what somebody keeps there.
+            (There::File(len), Some(wanted))
+                if !writes && (1..wanted).contains(&len) && !made.contains_key(name.as_str()) =>
+            {
+                return Err(Failure::usage(format!(
+                    "cannot read {wanted} bytes of {name} - it has {len} - lower size (or leave it out for all there is), or name another file"
+                )));
+            }
             (There::File(len), wanted) => (wanted.unwrap_or(len).max(len), wanted.is_some_and(|wanted| len < wanted)),
             (There::Nothing, Some(wanted)) => (wanted, true),
             (There::Nothing, None) => {

@@ -4,6 +4,7 @@
 //! is one of all of them. Linked as fio, the report is all that is printed.
 
 mod files;
+mod logs;
 mod program;
 mod ran;
 
@@ -11,28 +12,31 @@ use crate::args::{FioArgs, fio_help, fio_job_options};
 use crate::commands::Manner;
 use crate::commands::test::Place;
 use crate::console;
+use crate::cross_check::{self, Checked, RealFio};
 use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::output_file::write_file;
 use crate::recording::Unwatched;
-use crate::runner::{Ended, Named, RunRequest, SeriesContext, run as run_request, tool};
+use crate::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request, tool};
 use crate::signals::Switch;
+use load::workload::Workload;
 use load::workload::fio::{
-    BYTES_MAX, FioLoad, Problem, Section, Surroundings, command_line, job_file, jobs, runs as runs_of,
+    BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, runs as runs_of,
 };
+use logs::Logs;
 use program::{Format, Program};
-use ran::{Counting, Disks, Ran, page};
-use report::fio::{FIO_VERSION, Log, begin, json, logs, normal};
+use ran::{Counting, Ran, page};
+use report::fio::{FIO_VERSION, begin, json, normal, terse};
 use results::files::{self as input, Links};
 use results::judge::Outcome;
 use results::units::{self, quoted};
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Runs what the words say.
-pub fn run(args: &FioArgs) -> Result<ExitCode, Failure> {
+/// Runs what the words say, as the program whose `manner` it is to have.
+pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let line = command_line(&args.words).map_err(several)?;
     tell(&line.warnings);
     let program = Program::of(&line.program)?;
@@ -41,7 +45,7 @@ pub fn run(args: &FioArgs) -> Result<ExitCode, Failure> {
     }
     match () {
         () if program.help => return done(fio_help()),
-        () if program.version && args.called_fio => return done(&format!("{FIO_VERSION}\n")),
+        () if program.version && manner == Manner::Fio => return done(&format!("{FIO_VERSION}\n")),
         () if program.version => return done(&format!("{}\n", tool())),
         () if program.cmdhelp => return done(&fio_job_options()),
         () => {}
@@ -51,6 +55,9 @@ pub fn run(args: &FioArgs) -> Result<ExitCode, Failure> {
     let jobs = jobs(&sections, &surroundings(&mut |_| Err(String::new()), program.readonly), &mut warnings)
         .map_err(several)?;
     tell(&warnings);
+    if program.warnings_fatal && !warnings.is_empty() {
+        return Err(several(warnings));
+    }
     let mut loads = runs_of(jobs).map_err(several)?;
     let lines = begin_lines(&loads);
     if program.parse_only || program.dry_run {
@@ -60,11 +67,14 @@ pub fn run(args: &FioArgs) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         };
     }
+    for load in &loads {
+        load.check_memory(1, &[]).map_err(|error| Failure::environment(error.to_string()))?;
+    }
+    let fio = program.cross_check.then(|| RealFio::beside(&loads)).transpose()?;
     console::note(describe(&loads).trim_end());
     let mut made = HashMap::new();
     let layouts: Vec<_> = loads.iter_mut().map(|load| files::settle(load, &mut made)).collect::<Result<_, _>>()?;
-    check_outputs(&program)?;
-    let manner = if args.called_fio { Manner::Act } else { Manner::Own };
+    check_outputs(&program, &loads)?;
     let place = Place::of("fio", program.out.as_deref(), manner)?;
     let switch = Switch::install("the run directory has no verdict and says so", Manner::Own)?;
     let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
@@ -75,35 +85,44 @@ pub fn run(args: &FioArgs) -> Result<ExitCode, Failure> {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
         write_report(&program, &begin(&lines, threads))?;
     }
-    let disks = Disks::of(&loads);
     let session =
-        Session { args, program: &program, place: &place, switch: &switch, text: &text, several: loads.len() > 1 };
-    let mut runs: Vec<Ran> = Vec::new();
+        Session { manner, program: &program, place: &place, switch: &switch, text: &text, several: loads.len() > 1 };
+    let (mut runs, mut checks): (Vec<Ran>, Vec<Checked>) = Default::default();
     let mut worst = Outcome::Pass;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         session.lay_out(layouts)?;
         runs.push(Ran::new(load));
         let mut show = |runs: &[Ran]| {
-            let text = report(&program, runs, &global, &disks);
+            let text = report(&program, runs, &global, &[]);
             write_report(&program, &text).map_err(|failure| failure.message)
         };
-        let outcome = session.run(number, &mut runs, &mut show)?;
+        let outcome = match &fio {
+            None => session.run(&session.dir(number), None, &mut runs, &mut show)?,
+            Some(fio) => session.cross_check(fio, number, &mut runs, &mut show, &mut checks)?,
+        };
         worst = worse(worst, outcome);
-        if switch.was_asked().is_some() {
+        if switch.was_asked().is_some() || runs.last().is_some_and(|ran| ran.load.is_last()) {
             break;
         }
     }
-    write_report(&program, &report(&program, &runs, &global, &disks))?;
-    write_logs(&runs)?;
-    if !args.called_fio {
+    write_report(&program, &report(&program, &runs, &global, &checks))?;
+    let missed: Vec<_> = runs.iter().flat_map(Ran::missed).collect();
+    for name in &missed {
+        console::warning(&format!(
+            "job {} ended: an operation took longer than max_latency, or than latency_target with one in flight",
+            quoted(name)
+        ));
+        worst = worse(worst, Outcome::Fail);
+    }
+    if manner == Manner::Own {
         console::note(&format!("{place}"));
     }
     drop(place);
-    let failed = runs.iter().flat_map(|ran| &ran.totals.kinds).any(|kind| kind.errors > 0);
-    Ok(match args.called_fio {
-        true => ExitCode::from(u8::from(failed)),
-        false => ExitCode::from(worst.exit_code()),
-    })
+    let failed = runs.iter().flat_map(|ran| &ran.totals.kinds).any(|kind| kind.errors > 0) || !missed.is_empty();
+    Ok(ExitCode::from(match manner {
+        Manner::Own => worst.exit_code(),
+        _ => u8::from(failed),
+    }))
 }
 
 fn done(text: &str) -> Result<ExitCode, Failure> {
@@ -194,31 +213,7 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
                 let sizes = &job.sizes[direction];
                 format!("{}B-{}B", sizes.min_bytes(), sizes.max_bytes())
             };
-            let rw = match (job.random, job.does) {
-                (false, [true, true, _]) => "rw",
-                (true, [true, true, _]) => "randrw",
-                (random, [true, ..]) => {
-                    if random {
-                        "randread"
-                    } else {
-                        "read"
-                    }
-                }
-                (random, [_, true, _]) => {
-                    if random {
-                        "randwrite"
-                    } else {
-                        "write"
-                    }
-                }
-                (random, _) => {
-                    if random {
-                        "randtrim"
-                    } else {
-                        "trim"
-                    }
-                }
-            };
+            let rw = job.rw();
             lines.push(format!(
                 "{}: (g={}): rw={rw}, bs=(R) {}, (W) {}, (T) {}, ioengine=io_uring, iodepth={}",
                 units::in_one_line(&job.name),
@@ -240,14 +235,21 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
 fn describe(loads: &[FioLoad]) -> String {
     let mut text = String::new();
     for (number, load) in loads.iter().enumerate() {
-        let devices: Vec<_> = load.devices.iter().map(ToString::to_string).collect();
+        const NAMED_MAX: usize = 3;
+        let mut devices: Vec<_> = load.devices.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        if load.devices.len() > NAMED_MAX {
+            devices.push(format!("{} more", load.devices.len() - NAMED_MAX));
+        }
         let job = &load.threads[0].job;
+        let time = |job: &Job| (job.runtime_ns, job.time_based, job.start_delay_ns);
         let until = match (job.runtime_ns, job.time_based) {
+            _ if load.jobs().any(|other| time(other) != time(job)) => "each for its time".to_owned(),
             (None, _) => "until they are done".to_owned(),
             (Some(ns), true) => format!("for {} s", ns / 1_000_000_000),
             (Some(ns), false) => format!("until they are done, at most {} s", ns / 1_000_000_000),
         };
-        let cached = if job.direct { "" } else { ", through the page cache (direct=0)" };
+        let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
+        let cached = if is_cached { ", through the page cache (direct=0)" } else { "" };
         let loops = match load.jobs().filter(|job| job.has_rates()).count() {
             0 => "closed loop: stalls hide what they keep from being issued",
             open if open == load.jobs().count() => "open loop: what a stall keeps from being issued waits",
@@ -264,18 +266,21 @@ fn describe(loads: &[FioLoad]) -> String {
     text
 }
 
-/// Whether what is reported can be written.
-fn check_outputs(program: &Program) -> Result<(), Failure> {
-    program.output.as_deref().map_or(Ok(()), |path| write_file("report", path, None, true))
+/// Whether what is reported, and the logs, can be written.
+fn check_outputs(program: &Program, loads: &[FioLoad]) -> Result<(), Failure> {
+    program.output.as_deref().map_or(Ok(()), |path| write_file("report", path, None, true))?;
+    loads.iter().try_for_each(logs::check)
 }
 
-fn report(program: &Program, runs: &[Ran], global: &[(String, String)], disks: &Disks) -> String {
-    let ran_ns = runs.iter().map(|ran| ran.totals.ran_ns).sum();
-    let page = page(runs, global, disks.since(ran_ns));
+fn report(program: &Program, runs: &[Ran], global: &[(String, String)], checks: &[Checked]) -> String {
+    let page = page(runs, global, checks);
     let form = |format: &Format| match format {
-        Format::Normal => normal(&page),
+        Format::Normal => {
+            normal(&page) + &checks.iter().map(|checked| format!("\n{}", checked.text())).collect::<String>()
+        }
         Format::Json => json(&page, false),
         Format::JsonPlus => json(&page, true),
+        Format::Terse => terse(&page),
     };
     program.formats.iter().map(form).collect()
 }
@@ -288,31 +293,12 @@ fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes the logs that the jobs ask for.
-fn write_logs(runs: &[Ran]) -> Result<(), Failure> {
-    for ran in runs {
-        for (number, entry) in ran.load.entries.iter().enumerate() {
-            let job = &entry.job;
-            for (log, prefix) in [Log::Bandwidth, Log::Latency, Log::Iops].into_iter().zip(&job.logs) {
-                let Some(prefix) = prefix else { continue };
-                let prefix = if prefix.is_empty() { &job.name } else { prefix };
-                let text = logs(log, &ran.kinds(number), job.log_avg_msec);
-                for ending in log.endings() {
-                    let path = match job.per_job_logs {
-                        true => format!("{prefix}_{ending}.{}.log", ran.load.threads[entry.threads[0]].number),
-                        false => format!("{prefix}_{ending}.log"),
-                    };
-                    write_file("log", Path::new(&path), Some(&text), true)?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
+/// Shows what there is up to now.
+type Show<'a> = dyn FnMut(&[Ran]) -> Result<(), String> + 'a;
 
 /// What all runs of a call have in common.
 struct Session<'a> {
-    args: &'a FioArgs,
+    manner: Manner,
     program: &'a Program,
     place: &'a Place,
     switch: &'a Switch,
@@ -321,12 +307,24 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn request(&self, load: FioLoad, dir: std::path::PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
+    /// Where the run of this number is recorded.
+    fn dir(&self, number: usize) -> PathBuf {
+        match self.several {
+            true => self.place.dir().join(format!("run-{}", number + 1)),
+            false => self.place.dir().to_owned(),
+        }
+    }
+
+    fn consents(&self) -> Consents<'_> {
+        Consents { erase: &self.program.erase, others: &[], shared: self.program.shared }
+    }
+
+    fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
         let program = self.program;
         RunRequest {
             workloads: Named::alone(load, text),
             dir,
-            consents: Consents { erase: &program.erase, others: &[], shared: program.shared },
+            consents: self.consents(),
             opened: None,
             sla: program.sla.clone(),
             slice_sec: program.slice_sec.into(),
@@ -359,29 +357,71 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs the last of `runs`, the one of this number.
-    fn run(
+    /// Runs the last of `runs` in turns with the real fio, and sets both side by side in `checks`. What is reported of ours is
+    /// the last round. The devices are ours all the time.
+    fn cross_check(
         &self,
+        fio: &RealFio,
         number: usize,
         runs: &mut Vec<Ran>,
-        show: &mut dyn FnMut(&[Ran]) -> Result<(), String>,
+        show: &mut Show<'_>,
+        checks: &mut Vec<Checked>,
     ) -> Result<Outcome, Failure> {
-        let dir = match self.several {
-            true => self.place.dir().join(format!("run-{}", number + 1)),
-            false => self.place.dir().to_owned(),
-        };
-        let Some(ran) = runs.last() else { return Ok(Outcome::Pass) };
-        let quiet = self.program.quiet || self.args.called_fio;
-        let request = self.request(ran.load.clone(), dir.clone(), self.text.to_owned(), quiet);
+        let Some(first) = runs.pop() else { return Ok(Outcome::Pass) };
+        let load = first.load;
+        let opened = Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
+        let mut worst = Outcome::Pass;
+        let checked = cross_check::in_turns(fio, &load, &opened.devices, self.switch, |round| {
+            runs.truncate(number);
+            runs.push(Ran::new(load.clone()));
+            let dir = self.dir(number).join(format!("round-{round}"));
+            worst = worse(worst, self.run(&dir, Some(&opened), runs, show)?);
+            let sides = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
+            Ok(sides.filter(|_| self.switch.was_asked().is_none()))
+        })?;
+        if self.switch.was_asked().is_some() {
+            worst = worse(worst, Outcome::Invalid);
+        }
+        checks.extend(checked);
+        Ok(worst)
+    }
+
+    /// Runs the last of `runs`, recorded in `dir`, on what is `opened` if that was done before.
+    fn run(
+        &self,
+        dir: &Path,
+        opened: Option<&Opened>,
+        runs: &mut Vec<Ran>,
+        show: &mut Show<'_>,
+    ) -> Result<Outcome, Failure> {
+        let Some(ran) = runs.last_mut() else { return Ok(Outcome::Pass) };
+        ran.logs = Logs::create(&ran.load)?;
+        let quiet = self.program.quiet || self.manner == Manner::Fio;
+        let request = self.request(ran.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
+        let request = RunRequest { opened, ..request };
         let status_sec = self.program.status_sec;
-        let verdict = match run_request(request, self.switch, &mut Counting { runs, status_sec, show, failed: None })? {
+        let verdict = match run_request(
+            request,
+            self.switch,
+            &mut Counting { runs: &mut *runs, status_sec, show, failed: None },
+        )? {
             Ended::Recorded(verdict) => verdict,
             Ended::Unrecorded { verdict, failure } => {
                 console::notice(&verdict.to_string());
                 return Err(failure);
             }
         };
-        if !self.args.called_fio {
+        if let Some(ran) = runs.last_mut() {
+            let ran_ns = Some(ran.totals.ran_ns);
+            ran.logs.write(&ran.load, ran_ns).map_err(Failure::environment)?;
+            let left_out = logs::left_out(&ran.load);
+            if left_out > 0 {
+                console::warning(&format!(
+                    "{left_out} operations are in no log: they came faster than logs could be written - give log_avg_msec"
+                ));
+            }
+        }
+        if self.manner == Manner::Own {
             let text = verdict.to_string();
             // Up to its first empty line: the verdict and what decided it.
             let head = text.split("\n\n").next().unwrap_or_default();

@@ -7,15 +7,13 @@ use results::judge::Sla;
 use results::units::quoted;
 use std::path::PathBuf;
 
-/// Without `--sla` no latency is too long, but that of an hour.
-const NO_LIMITS: &str = "100%>3600s";
-
 /// A form of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Normal,
     Json,
     JsonPlus,
+    Terse,
 }
 
 /// Options of the program.
@@ -31,6 +29,7 @@ pub struct Program {
     pub parse_only: bool,
     pub dry_run: bool,
     pub readonly: bool,
+    pub warnings_fatal: bool,
     pub out: Option<PathBuf>,
     pub erase: Vec<String>,
     pub shared: bool,
@@ -38,6 +37,7 @@ pub struct Program {
     pub slice_sec: u32,
     pub max_errors: u64,
     pub trace: bool,
+    pub cross_check: bool,
     pub quiet: bool,
 }
 
@@ -55,13 +55,15 @@ impl Program {
             parse_only: false,
             dry_run: false,
             readonly: false,
+            warnings_fatal: false,
             out: None,
             erase: Vec::new(),
             shared: false,
-            sla: Sla::wanted(NO_LIMITS).map_err(Failure::usage)?,
+            sla: Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?,
             slice_sec: 3_600,
             max_errors: 1_000,
             trace: true,
+            cross_check: false,
             quiet: false,
         };
         for (name, value) in given {
@@ -79,6 +81,9 @@ impl Program {
             "cmdhelp" => self.cmdhelp = true,
             "output" => self.output = Some(value.into()),
             "output-format" => self.formats = value.split(',').map(format).collect::<Result<_, _>>()?,
+            "minimal" => self.formats = vec![Format::Terse],
+            "append-terse" => self.formats.push(Format::Terse),
+            "terse-version" if value != "3" => return Err("the version is 3".into()),
             "status-interval" => match parse_number(value, SECONDS)? / 1_000_000_000 {
                 0 => return Err("it is at least 1 s".into()),
                 seconds => self.status_sec = Some(seconds),
@@ -87,6 +92,7 @@ impl Program {
             "parse-only" => self.parse_only = true,
             "dry-run" => self.dry_run = true,
             "readonly" => self.readonly = true,
+            "warnings-fatal" => self.warnings_fatal = true,
             "out" => self.out = Some(value.into()),
             "erase" => self.erase.push(value.into()),
             "shared" => self.shared = true,
@@ -96,8 +102,9 @@ impl Program {
                 self.max_errors = value.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))?;
             }
             "no-trace" => self.trace = false,
+            "cross-check" => self.cross_check = true,
             "quiet" => self.quiet = true,
-            // How fio itself counts and shows: eta, eta-newline, alloc-size, max-jobs, warnings-fatal.
+            // How fio itself counts and shows: eta, eta-newline, alloc-size, max-jobs.
             _ => {}
         }
         Ok(())
@@ -109,6 +116,7 @@ fn format(word: &str) -> Result<Format, String> {
         "normal" => Ok(Format::Normal),
         "json" => Ok(Format::Json),
         "json+" => Ok(Format::JsonPlus),
-        _ => Err("it is one of normal, json, json+ (there is no terse)".into()),
+        "terse" | "minimal" => Ok(Format::Terse),
+        _ => Err("it is one of normal, json, json+, terse".into()),
     }
 }

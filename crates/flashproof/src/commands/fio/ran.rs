@@ -1,12 +1,15 @@
 //! A run of fio's jobs while it goes on and afterwards, as it is reported.
 
+use super::logs::Logs;
+use crate::cross_check::Checked;
 use crate::recording::Watch;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::FioLoad;
-use report::fio::{Cpu, Disk, JobPage, KINDS, Page, Totals};
+use report::fio::{Cpu, Disk, JobPage, KINDS, Kind, LatencyTarget, Page, Totals};
 use results::cell::Interval;
 use results::run_dir::Manifest;
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -20,29 +23,69 @@ pub struct Ran {
     devices: usize,
     usage: Option<Usage>,
     cpu: Cpu,
+    /// The disks under it when it began, and now.
+    disks: [Vec<diskstats::Disk>; 2],
+    /// The logs that its jobs ask for.
+    pub logs: Logs,
 }
 
 impl Ran {
-    pub fn new(load: FioLoad) -> Self {
-        let keeps_points = load.jobs().any(|job| job.logs.iter().any(Option::is_some));
-        let totals = Totals::new(load.streams().len(), keeps_points);
-        Self { devices: load.devices.len(), load, totals, usage: None, cpu: Cpu::default() }
+    pub fn new(mut load: FioLoad) -> Self {
+        load.renew();
+        let totals = Totals::joined(load.reported().into_iter().map(|(.., streams)| streams));
+        Self {
+            devices: load.devices.len(),
+            load,
+            totals,
+            usage: None,
+            cpu: Cpu::default(),
+            disks: Default::default(),
+            logs: Logs::default(),
+        }
+    }
+
+    /// It begins, with what the guard and laying out have done behind it.
+    fn begin(&mut self, devices: usize) {
+        self.devices = devices;
+        self.usage = usage().ok();
+        self.disks[0] = disks_under(&self.load);
     }
 
     fn add(&mut self, interval: &Interval) {
         self.totals.add(interval, self.devices);
+        // Whoever looked for a depth reports what came of it.
+        for ((entry, ..), kind) in self.load.reported().into_iter().zip(&mut self.totals.kinds) {
+            if interval.end_ns <= counts_from_ns(&self.load, entry) {
+                *kind = Kind::default();
+            }
+        }
         if let (Some(before), Ok(now)) = (self.usage, usage()) {
             self.cpu = Cpu {
                 user_ns: now.user_ns.saturating_sub(before.user_ns),
                 system_ns: now.system_ns.saturating_sub(before.system_ns),
+                switches: now.switches.saturating_sub(before.switches),
+                major_faults: now.major_faults.saturating_sub(before.major_faults),
+                minor_faults: now.minor_faults.saturating_sub(before.minor_faults),
             };
         }
+        self.disks[1] = disks_under(&self.load);
+    }
+
+    /// What the run took of all CPUs.
+    pub fn cpu_ns(&self) -> u64 {
+        self.cpu.user_ns + self.cpu.system_ns
+    }
+
+    /// Names of the jobs that ended because a latency was missed.
+    pub fn missed(&self) -> Vec<&str> {
+        let missed = self.load.threads.iter().filter(|thread| thread.progress.missed());
+        missed.map(|thread| thread.job.name.as_str()).collect()
     }
 
     /// The kinds of an entry, as they were recorded.
     pub fn kinds(&self, entry: usize) -> [Option<&report::fio::Kind>; KINDS] {
         let mut kinds = [None; KINDS];
-        for ((of, kind), recorded) in self.load.streams().into_iter().zip(&self.totals.kinds) {
+        for ((of, kind, _), recorded) in self.load.reported().into_iter().zip(&self.totals.kinds) {
             if of == entry {
                 kinds[kind] = Some(recorded);
             }
@@ -51,12 +94,15 @@ impl Ran {
     }
 
     fn jobs(&self) -> impl Iterator<Item = JobPage<'_>> {
-        self.load.entries.iter().enumerate().map(|(number, entry)| {
+        let ops_of = |number| self.kinds(number).into_iter().flatten().map(|kind| kind.ops).sum::<u64>();
+        let all: u64 = (0..self.load.entries.len()).map(ops_of).sum();
+        self.load.entries.iter().enumerate().map(move |(number, entry)| {
+            let first = &self.load.threads[entry.threads[0]];
             let mut levels = [0; 7];
             for thread in &entry.threads {
                 levels
                     .iter_mut()
-                    .zip(self.load.threads[*thread].depths.levels())
+                    .zip(self.load.threads[*thread].progress.levels())
                     .for_each(|(sum, level)| *sum += level);
             }
             JobPage {
@@ -65,28 +111,46 @@ impl Ran {
                 jobs: entry.threads.len(),
                 description: entry.job.description.clone(),
                 options: entry.job.given.clone(),
-                depth: entry.job.slots(),
+                depth: first.progress.depth().map_or(entry.job.slots(), u64::from),
+                target: entry.job.target().map(|target| LatencyTarget {
+                    latency_ns: target.latency_ns,
+                    window_us: target.window_ns / 1_000,
+                    percentile: target.percentile,
+                }),
+                begin_ns: Some(counts_from_ns(&self.load, number))
+                    .filter(|from_ns| *from_ns < self.totals.ran_ns)
+                    .unwrap_or_default()
+                    .max(entry.job.start_delay_ns),
                 levels,
                 kinds: self.kinds(number),
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
                 ran_ns: self.totals.ran_ns,
-                cpu: self.cpu,
+                // Threads serve several jobs: each has the part of its operations.
+                cpu: self.cpu.part(ops_of(number), all),
             }
         })
     }
 }
 
+/// When what is reported of an entry begins, nanoseconds since what counts began.
+fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
+    let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
+    let from_ns = threads.map(|thread| thread.progress.counts_from_ns().saturating_sub(thread.job.ramp_ns));
+    from_ns.max().unwrap_or(0)
+}
+
 /// The report on `runs`.
-pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], disks: Vec<Disk>) -> Page<'a> {
+pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], checks: &[Checked]) -> Page<'a> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Page {
         jobs: runs.iter().flat_map(Ran::jobs).collect(),
         global: global.to_vec(),
-        disks,
+        disks: disks_of(runs),
         unix_ms: since_1970.as_millis() as u64,
         pid: std::process::id(),
+        cross_check: checks.iter().map(Checked::json).collect(),
     }
 }
 
@@ -101,15 +165,18 @@ pub struct Counting<'a> {
 impl Watch for Counting<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         if let Some(ran) = self.runs.last_mut() {
-            ran.devices = manifest.devices.len();
-            ran.usage = usage().ok();
+            ran.begin(manifest.devices.len());
         }
     }
 
     fn interval(&mut self, interval: &Interval) -> Option<String> {
-        self.runs.last_mut()?.add(interval);
+        let ran = self.runs.last_mut()?;
+        ran.add(interval);
+        if let Err(why) = ran.logs.write(&ran.load, None) {
+            self.failed = Some(why);
+        }
         if self.status_sec.is_some_and(|every| (interval.index + 1).is_multiple_of(every)) {
-            self.failed = (self.show)(self.runs).err();
+            self.failed = (self.show)(self.runs).err().or(self.failed.take());
         }
         None
     }
@@ -119,38 +186,45 @@ impl Watch for Counting<'_> {
     }
 }
 
-/// What the disks under all runs had counted when they began.
-pub struct Disks(Vec<diskstats::Disk>);
+/// What the disks under `load` have counted.
+fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
+    let number = |name: &str| -> Option<DeviceNumber> {
+        let metadata = fs::metadata(name).ok()?;
+        let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+        Some((libc::major(device), libc::minor(device)))
+    };
+    let numbers: HashSet<_> = load.devices.iter().filter_map(|name| number(name.as_str())).collect();
+    let disks = if numbers.is_empty() { Vec::new() } else { diskstats::read(Path::new("/")).unwrap_or_default() };
+    disks.into_iter().filter(|disk| numbers.contains(&disk.device)).collect()
+}
 
-impl Disks {
-    /// Those of `loads`.
-    pub fn of(loads: &[FioLoad]) -> Self {
-        let number = |name: &str| -> Option<DeviceNumber> {
-            let metadata = fs::metadata(name).ok()?;
-            let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
-            Some((libc::major(device), libc::minor(device)))
-        };
-        let numbers: Vec<_> =
-            loads.iter().flat_map(|load| &load.devices).filter_map(|name| number(name.as_str())).collect();
-        let disks = diskstats::read(Path::new("/")).unwrap_or_default();
-        Self(disks.into_iter().filter(|disk| numbers.contains(&disk.device)).collect())
+/// What the disks under `runs` did during them.
+fn disks_of(runs: &[Ran]) -> Vec<Disk> {
+    let mut all: Vec<(Disk, u64, u64)> = Vec::new();
+    for ran in runs {
+        let [before, after] = &ran.disks;
+        for disk in after {
+            let begun = before.iter().find(|begun| begun.device == disk.device);
+            let did = begun.and_then(|begun| disk.counters.since(&begun.counters));
+            let Some(Counters { read, write, busy_ms, queue_ms, .. }) = did else { continue };
+            let at = all.iter().position(|(of, ..)| of.name == disk.name).unwrap_or_else(|| {
+                all.push((Disk { name: disk.name.clone(), ..Disk::default() }, 0, 0));
+                all.len() - 1
+            });
+            let (sum, busy, ran_ns) = &mut all[at];
+            for (direction, did) in [read, write].into_iter().enumerate() {
+                sum.ios[direction] += did.completed;
+                sum.merges[direction] += did.merged;
+                sum.ticks[direction] += did.time_ms;
+            }
+            sum.in_queue += queue_ms;
+            *busy += busy_ms;
+            *ran_ns += ran.totals.ran_ns;
+        }
     }
-
-    /// What they did since then, in `ran_ns`.
-    pub fn since(&self, ran_ns: u64) -> Vec<Disk> {
-        let now = diskstats::read(Path::new("/")).unwrap_or_default();
-        let change = |disk: &diskstats::Disk| -> Option<Disk> {
-            let now = now.iter().find(|now| now.device == disk.device)?;
-            let Counters { read, write, busy_ms, queue_ms, .. } = now.counters.since(&disk.counters)?;
-            Some(Disk {
-                name: disk.name.clone(),
-                ios: [read.completed, write.completed],
-                merges: [read.merged, write.merged],
-                ticks: [read.time_ms, write.time_ms],
-                in_queue: queue_ms,
-                util: (busy_ms as f64 * 1e8 / ran_ns.max(1) as f64).min(100.0),
-            })
-        };
-        self.0.iter().filter_map(change).collect()
-    }
+    let with_util = |(disk, busy_ms, ran_ns): (Disk, u64, u64)| {
+        let util = (busy_ms as f64 * 1e8 / ran_ns.max(1) as f64).min(100.0);
+        Disk { util, ..disk }
+    };
+    all.into_iter().map(with_util).collect()
 }

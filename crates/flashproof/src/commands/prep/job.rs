@@ -65,7 +65,9 @@ impl Job {
     /// Prepares the device, from where its record says that it is, and reads back a sample.
     pub fn prepare(mut self) -> Result<Done, Broken> {
         let begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
-        self.check_begun()?;
+        if begun {
+            self.check_begun()?;
+        }
         self.ledger.begin(&self.prepared)?;
         if !begun {
             self.discard()?;

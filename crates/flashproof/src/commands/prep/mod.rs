@@ -70,7 +70,7 @@ pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, F
     let style = match manner {
         _ if args.quiet => Style::Quiet,
         Manner::Own => Style::Bars,
-        Manner::Act => Style::Plain,
+        _ => Style::Plain,
     };
     if style == Style::Plain {
         for Prepared { path, size_bytes, .. } in jobs.iter().map(|job| &job.prepared) {

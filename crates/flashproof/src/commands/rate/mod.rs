@@ -20,16 +20,17 @@ use crate::console;
 use crate::failure::Failure;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use crate::signals::Switch;
+use load::workload::Scalable;
 use request::Request;
 use results::judge::Outcome;
-use results::rating::conclude;
+use results::rating::{Finding, conclude};
 use search::{SearchRun, StepEnd};
 use std::process::ExitCode;
 
 /// Rates devices, from where the state on disk says that it is.
 pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
-    let drives = Drives::look(&request.base, args.no_prep)?;
+    let drives = Drives::look(&request.base.spec(), args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
     let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED])?;
@@ -49,24 +50,42 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     kept.examine();
     kept.tell_findings();
     messages::beginning(&kept, &request);
-    let mut search = SearchRun::replayed(&request, &kept.series);
-    let finding = loop {
-        // One that came while the last step or the preparation was being recorded did not end that.
-        if switch.was_asked().is_some() {
-            return messages::interruption(&kept);
-        }
-        let moved = match search.next(&request) {
-            Ok(moved) => moved,
-            Err(finding) => break finding,
-        };
-        match search.run(moved, args, &request, &mut kept, &switch)? {
-            StepEnd::Judged => {}
-            StepEnd::Interrupted => return messages::interruption(&kept),
-        }
-    };
+    let Some(finding) = climb(args, &request, &mut kept, &switch)? else { return messages::interruption(&kept) };
     let standing = request.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
     kept.series.conclusion = Some(conclude(&kept.series, &finding, &args.sla, &standing));
     kept.save()?;
     kept.write_report();
     messages::conclusion(&kept)
+}
+
+/// Runs one load after the other until the rating is found; `None`: interrupted.
+fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -> Result<Option<Finding>, Failure> {
+    let mut search = SearchRun::replayed(request, &kept.series);
+    loop {
+        // One that came while the last step or the preparation was being recorded did not end that.
+        if switch.was_asked().is_some() {
+            return Ok(None);
+        }
+        let moved = match search.next(request) {
+            Ok(moved) => moved,
+            Err(finding) => return Ok(Some(finding)),
+        };
+        match search.run(moved, args, request, kept, switch)? {
+            StepEnd::Judged => {}
+            StepEnd::Interrupted => return Ok(None),
+        }
+    }
+}
+
+/// Rates the simulated drive of `args`, which say how, without a word; `None`: interrupted. Nothing is left of the search but
+/// what it found.
+pub fn of_simulated(args: &RateArgs, switch: &Switch) -> Result<Option<Finding>, Failure> {
+    let place = tempfile::tempdir().map_err(|error| {
+        Failure::environment(format!("cannot make a directory for a search - {error} - is there room in TMPDIR?"))
+    })?;
+    let request = Request::of(args)?;
+    console::quietly(|| {
+        let mut kept = Kept::open(place.path(), false, request.series(Vec::new(), &[]), &[])?;
+        climb(args, &request, &mut kept, switch)
+    })
 }

@@ -46,7 +46,7 @@ pub struct Request {
 impl Request {
     /// What `args` ask for. Errors: whatever is wrong with the options or CONFIG.
     pub fn of(args: &RateArgs) -> Result<Self, Failure> {
-        let base = series::base(args.config.as_deref(), &args.devices, args.series.as_act, "rate")?;
+        let base = series::base(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
         let (from, up_to) = (multiple(args.from), multiple(args.up_to));
         if from > up_to {

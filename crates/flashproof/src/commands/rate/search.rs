@@ -13,7 +13,7 @@ use results::judge::{End, Outcome};
 use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
 use results::run_dir::Manifest;
 use results::series::{Rule, Series, State, Step};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
 const ERRORS_MAX: u64 = 100;
@@ -94,11 +94,13 @@ impl SearchRun {
         let what = StepRun {
             load,
             options: &args.series,
+            opened: None,
             others: &[],
             sla: &args.sla,
             slice_sec: request.slice_sec,
             round_sec: Some(request.round_sec),
             max_errors: ERRORS_MAX,
+            round: None,
             heading,
         };
         let mut watched = Watched { target: self.target(moved, request), watcher: None };
@@ -163,21 +165,10 @@ impl SearchRun {
             Move::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits),
         };
         let left_sec = request.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec) as u64);
-        Step {
-            dir: format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-")),
-            name,
-            multiple: multiple.get(),
-            devices: (0..series.devices.len()).collect(),
-            duration_sec: longest_sec(moved, request).min(left_sec / request.round_sec * request.round_sec),
-            rule,
-            state: State::Running,
-            outcome: None,
-            reason: String::new(),
-            attempts: 1,
-            began_unix_ms: Some(now_unix_ms()),
-            ended_unix_ms: None,
-            details: Value::Null,
-        }
+        let dir = format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-"));
+        let devices = (0..series.devices.len()).collect();
+        let duration_sec = longest_sec(moved, request).min(left_sec / request.round_sec * request.round_sec);
+        Step::planned(name, dir, multiple.get(), devices, duration_sec, rule).begun(now_unix_ms())
     }
 }
 

@@ -6,26 +6,17 @@
 use crate::console;
 use crate::devices::consent;
 use crate::failure::{Failure, all};
+use crate::formatting;
 use device::guard::Request;
 use device::target::Target;
-use engine::uring::Uring;
-use engine::{IoEngine, Wait};
 use std::fs::{self, File};
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Seek, SeekFrom};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use store::conf::{Config, NamespaceConfig};
 use store::server::{Device, cores};
-use store::{DEVICE_HEADER_BYTES, DeviceHeader, Plan, WRITTEN_BYTES};
-use sys::op::{Op, OpKind};
-
-/// How long a device may take for its header.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Bytes at the end of a device that are cleared with the header's.
-const TAIL_BYTES: u64 = 1 << 20;
+use store::{DeviceHeader, Plan, WRITTEN_BYTES};
 
 /// A device of a namespace: where it is, and what its header must say.
 struct Wanted<'a> {
@@ -40,7 +31,7 @@ struct Wanted<'a> {
 pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
     let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
     let kept = all(wanted.iter().map(before), Failure::environment)?;
-    check_mixed(&wanted, &kept)?;
+    check_sets(&wanted, &kept)?;
     let request = |(wanted, kept): (&Wanted<'_>, &Option<DeviceHeader>)| Request {
         file_size_bytes: wanted.file_bytes,
         whole: true,
@@ -48,35 +39,39 @@ pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failu
         ..Request::new(wanted.name, format!("records of namespace {}", wanted.header.namespace))
     };
     let requests: Vec<_> = wanted.iter().zip(&kept).map(request).collect();
-    let mut opened = Vec::new();
-    for ((consent, wanted), kept) in consent(&requests, erase, &[])?.into_iter().zip(&wanted).zip(kept) {
-        consent.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
-        let target = Arc::new(Target::writable(consent));
-        // Too small is told before anything is written.
-        let space = wanted.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
-        space.map_err(|why| Failure::environment(format!("cannot open {} - {why}", wanted.name)))?;
-        let header = open_or_format(&target, wanted, kept);
-        opened.push((target, header.map_err(Failure::environment)?));
+    let consents = consent(&requests, erase, &[])?;
+    let told = |note: &String, name: &str| console::warning(&format!("{name}: {note}"));
+    let opened = consents.into_iter().map(|consent| {
+        consent.notes().iter().for_each(|note| told(note, consent.name()));
+        Arc::new(Target::writable(consent))
+    });
+    // All is looked at before anything is written.
+    let opened: Vec<_> = opened.collect();
+    let header = |((target, wanted), kept)| header(target, wanted, kept);
+    let headers = all(opened.iter().zip(&wanted).zip(&kept).map(header), Failure::environment)?;
+    let devices: Vec<Device> = opened.into_iter().zip(headers).collect();
+    let new: Vec<_> =
+        devices.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(new, _)| new.clone()).collect();
+    formatting::format(&new).map_err(Failure::environment)?;
+    for (target, header) in &new {
+        console::note(&format!("{}: formatted for namespace {}", target.name(), header.namespace));
     }
-    let mut opened = opened.into_iter();
-    Ok(config.namespaces.iter().map(|namespace| opened.by_ref().take(namespace.devices.len()).collect()).collect())
+    let mut devices = devices.into_iter();
+    Ok(config.namespaces.iter().map(|namespace| devices.by_ref().take(namespace.devices.len()).collect()).collect())
 }
 
 fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {
     let devices = namespace.devices.len() as u16;
-    let of =
-        |(index, name): (u16, &'_ String)| DeviceHeader::new(&namespace.settings, devices, index, cores, random(name));
+    // No other set of devices was given it.
+    let set = RandomState::new().hash_one(&namespace.devices);
     (0..)
         .zip(&namespace.devices)
-        .map(|device| Wanted { name: device.1, file_bytes: namespace.file_bytes, header: of(device) })
+        .map(|(index, name)| Wanted {
+            name,
+            file_bytes: namespace.file_bytes,
+            header: DeviceHeader::new(&namespace.settings, devices, index, cores, set),
+        })
         .collect()
-}
-
-/// A number that no other device was given.
-fn random(name: &str) -> u64 {
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write(name.as_bytes());
-    hasher.finish()
 }
 
 /// The header of a store that is there and is the one that is wanted. Errors: it is another, a sentence.
@@ -124,76 +119,43 @@ fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<
     }
 }
 
-/// Of the devices of a namespace, all have its records or none: without one of them records would be missing.
-fn check_mixed(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
-    for (this, _) in wanted.iter().zip(kept).filter(|(_, kept)| kept.is_none()) {
+/// Of the devices of a namespace, all have its records or none, and those of one set: without one of them records would be missing,
+/// and with one of another set older ones would come back.
+fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
+    for (this, header) in wanted.iter().zip(kept) {
         let of = &this.header.namespace;
-        let mut others =
-            wanted.iter().zip(kept).filter(|(other, kept)| other.header.namespace == *of && kept.is_some());
-        if let Some((other, _)) = others.next() {
-            return Err(Failure::environment(format!(
-                "cannot open namespace {of} - {} has records of it and {} has none - give all of its devices, or clear {}, and with \
-                 it the records",
+        let mut others = wanted.iter().zip(kept).filter(|(other, _)| other.header.namespace == *of);
+        let other = others.find_map(|(other, kept)| {
+            kept.as_ref().filter(|kept| header.as_ref().is_none_or(|own| own.set != kept.set)).map(|kept| (other, kept))
+        });
+        let Some((other, kept)) = other else { continue };
+        return Err(Failure::environment(match header {
+            None => format!(
+                "cannot open namespace {of} - {} has records of it and {} has none - give all of its devices, or clear {}, and \
+                 with it the records",
                 other.name, this.name, other.name
-            )));
-        }
+            ),
+            Some(own) => format!(
+                "cannot open namespace {of} - {} and {} were not formatted together: the one is of set {:016x}, the other of \
+                 {:016x} - give devices of one set, or clear all of them, and with them the records",
+                this.name, other.name, own.set, kept.set
+            ),
+        }));
     }
     Ok(())
 }
 
-/// Reads the header again, and formats the device if it had none.
-fn open_or_format(
-    target: &Arc<Target>,
-    wanted: &Wanted<'_>,
-    kept: Option<DeviceHeader>,
-) -> Result<DeviceHeader, String> {
-    let failed = |what: &str, error: io::Error| format!("cannot {what} {} - {error}", wanted.name);
-    let mut bytes = vec![0; WRITTEN_BYTES];
-    transfer(target, OpKind::Read, 0, &mut bytes).map_err(|error| failed("read the header of", error))?;
-    let now = match kept {
-        // What was there before was nobody's, or was given up.
-        None => None,
-        Some(_) => planned(wanted, &bytes, target.size_bytes())?,
-    };
-    if now != kept {
-        return Err(format!("cannot open {} - its header has changed since it was looked at - try again", wanted.name));
-    }
-    match now {
-        Some(header) => Ok(header),
-        None => {
-            let header = wanted.header.clone().sized(target.size_bytes());
-            format(target, &header).map_err(|error| failed("format", error))?;
-            console::note(&format!("{}: formatted for namespace {}", wanted.name, wanted.header.namespace));
-            Ok(header)
-        }
-    }
-}
-
-/// Clears both ends, where file systems, arrays and partition tables have what they are known by, and writes the header.
-fn format(target: &Arc<Target>, header: &DeviceHeader) -> io::Result<()> {
-    let tail_at =
-        (target.size_bytes() - TAIL_BYTES) / u64::from(target.min_io_bytes()) * u64::from(target.min_io_bytes());
-    transfer(target, OpKind::Write, tail_at, &mut vec![0; TAIL_BYTES as usize])?;
-    transfer(target, OpKind::Write, 0, &mut vec![0; DEVICE_HEADER_BYTES as usize])?;
-    transfer(target, OpKind::Write, 0, &mut header.to_bytes())
-}
-
-/// Reads or writes bytes of a device.
-fn transfer(target: &Arc<Target>, kind: OpKind, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-    let begin = Instant::now();
-    let (mut engine, _) = Uring::new(vec![target.clone()], 1, bytes.len(), begin, 0)?;
-    let mut buf = engine.buffer(bytes.len()).ok_or(io::ErrorKind::OutOfMemory)?;
-    buf.copy_from_slice(bytes);
-    let len = bytes.len() as u32;
-    engine.submit(Op { target: 0, kind, offset, len, sync: true, placement: None, buf, token: 0 });
-    let (mut out, until_ns) = (Vec::new(), LIMIT.as_nanos() as u64);
-    engine.reap(Wait { until_ns, completions: 1 }, &mut out)?;
-    match out.pop() {
-        Some(done) if done.outcome.is_done() => {
-            bytes.copy_from_slice(&done.buf);
-            Ok(())
-        }
-        Some(failed) => Err(io::Error::other(failed.outcome.to_string())),
-        None => Err(io::ErrorKind::TimedOut.into()),
+/// The header that a device is to have, which is now open for writing: what it had is read again.
+fn header(target: &Arc<Target>, wanted: &Wanted<'_>, kept: &Option<DeviceHeader>) -> Result<DeviceHeader, String> {
+    let cannot = |why: &str| format!("cannot open {} - {why}", wanted.name);
+    let space = wanted.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
+    space.map_err(|why| cannot(&why))?;
+    // What was there before was nobody's, or was given up.
+    let Some(kept) = kept else { return Ok(wanted.header.clone().sized(target.size_bytes())) };
+    let bytes = formatting::read_begin(target, WRITTEN_BYTES)
+        .map_err(|error| cannot(&format!("its header cannot be read: {error}")))?;
+    match planned(wanted, &bytes, target.size_bytes())? {
+        Some(now) if now == *kept => Ok(now),
+        _ => Err(cannot("its header has changed since it was looked at - try again")),
     }
 }

@@ -13,8 +13,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-use store::conf::{self, Config, Parsed};
-use store::observe::{Line, Logs, Ticker, start_lines};
+use store::conf::{self, Config, NamespaceConfig, Parsed};
+use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Limits, Node, Server, Setup, State, cores};
 use store::wire;
 
@@ -59,10 +59,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let log = Box::new(move |line| _ = sender.try_send(line));
     let address = (address.ip(), address.port());
     let setup = Setup { config, devices, listeners, address, limits, cluster, log };
+    let begin = Instant::now();
     let server = Server::start(setup).map_err(Failure::environment)?;
     let started = server.state().facts(|facts| start_lines(facts, &text));
     write(&mut logs, &started);
-    serve(&server, &mut logs, &lines, &ending, SocketAddr::from(address));
+    serve(&server, begin, &mut logs, &lines, &ending, SocketAddr::from(address));
     let stopped = server.stop();
     write(&mut logs, &lines.try_iter().collect::<Vec<_>>());
     stopped.map_err(Failure::environment)?;
@@ -71,8 +72,15 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Waits for the end, and writes the log meanwhile.
-fn serve(server: &Server, logs: &mut Logs, lines: &Receiver<Line>, ending: &Ending, address: SocketAddr) {
-    let (state, begin) = (server.state(), Instant::now());
+fn serve(
+    server: &Server,
+    begin: Instant,
+    logs: &mut Logs,
+    lines: &Receiver<Line>,
+    ending: &Ending,
+    address: SocketAddr,
+) {
+    let state = server.state();
     let mut ticker: Option<Ticker> = None;
     let now_ms = || begin.elapsed().as_millis() as u64;
     while ending.wait(if ticker.is_some() { LOOK } else { LOOK / 20 }).is_none() && !server.has_ended() {
@@ -82,15 +90,33 @@ fn serve(server: &Server, logs: &mut Logs, lines: &Receiver<Line>, ending: &Endi
                 ticker = Some(Ticker::new(now_ms()));
                 let objects =
                     state.facts(|facts| facts.counts.namespaces.iter().map(|of| of.store.objects).sum::<u64>());
-                let seconds = begin.elapsed().as_secs_f64();
-                let text = format!("service ready: {objects} records, indexed in {seconds:.1} s");
+                let (seconds, bytes) = (begin.elapsed().as_secs_f64(), state.io().read_bytes);
+                let text = format!("service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read");
                 write(logs, &[Line::info("as", "as.c", text)]);
+                write(logs, &state.facts(|facts| maybe_older(facts)));
                 console::note(&format!("listening on {address}; SIGTERM or SIGINT (Ctrl-C) ends it"));
             }
             None => {}
             Some(ticker) => tick(state, ticker, now_ms(), logs),
         }
     }
+}
+
+/// Of a node of several, what its records may be after a kill: what it acknowledged and had not written yet is elsewhere.
+fn maybe_older(facts: &Facts) -> Vec<Line> {
+    let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
+    let doubtful = namespaces.filter(|(namespace, counts)| {
+        namespace.replication_factor > 1 && !namespace.settings.commit_to_device && counts.store.objects > 0
+    });
+    let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
+        let text = format!(
+            "{{{}}} {} records of an earlier run: if that was killed, what it had in memory only is lost here and not fetched \
+             from the other node - such records are older here, or gone - commit-to-device leaves nothing in memory only",
+            namespace.settings.name, counts.store.objects
+        );
+        Line::warning("hb", "hb.c", text)
+    };
+    doubtful.map(line).collect()
 }
 
 fn tick(state: &State, ticker: &mut Ticker, now_ms: u64, logs: &mut Logs) {
@@ -218,8 +244,12 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
             address.port()
         )));
     };
-    if let Some(id) = config.node_id.filter(|_| nodes.len() == 1) {
-        nodes[own].id = id;
+    match config.node_id {
+        Some(id) if nodes.len() == 1 => nodes[own].id = id,
+        Some(_) => {
+            console::warning("node-id has no effect here: with other nodes each number follows from host and port")
+        }
+        None => {}
     }
     Ok(Cluster::new(nodes, own))
 }

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! command line, job files -> sections   text.rs
-//!                         -> jobs       job.rs, by the table in options.rs, numbers by value.rs
+//!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
 //!                         -> runs       one for all jobs up to a stonewall: FioLoad, a Workload
-//!                            streams    order, sizes and maps: stream.rs, pattern.rs
+//!                            streams    places, buffers, instants: lanes.rs; order, sizes and maps: stream.rs, pattern.rs
+//!                                       how many at once: closed.rs; what logs are made of: samples.rs
 //! ```
 //!
 //! The one idea: a job with a rate is an open loop under a configured limit, its depth. Operations are wanted at their
@@ -12,32 +13,38 @@
 //! closed loop, as in fio. Each direction that has a rate has a lane of its own, because fio holds each to its own rate and
 //! lets the mix follow; without rates one lane mixes.
 
+mod closed;
 mod job;
+mod lanes;
 pub mod options;
+mod parse;
 mod pattern;
+mod samples;
+mod set;
 mod stream;
 mod text;
 mod value;
 
-pub use job::{Job, jobs};
-pub use stream::{Depths, FLUSHES, FioStream, KINDS};
+pub use closed::{Target, Think};
+pub use job::{ExitWhat, Job, jobs};
+pub use samples::{Sample, Samples};
+pub use stream::{FLUSHES, FioStream, KINDS, Progress};
 pub use text::{BYTES_MAX, CommandLine, Given, Problem, Section, command_line, job_file};
-pub use value::{SECONDS, number as parse_number};
+pub use value::{BYTES, SECONDS, number as parse_number};
 
-use super::{CannotRun, Choices, DeviceShape, Extras, Place, RunPlan, RunSpec, SALTED_AHEAD, Workload};
+use super::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, SALTED_AHEAD, Workload};
 use crate::choice::{Engine, Pacing};
-use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
-use crate::schedule::{Even, Poisson, Schedule, phase};
-use device::salt::Salt;
 use engine::DeviceName;
-use job::{DEPTH_MAX, DIRECTIONS, Wanted};
-use pattern::{Draw, Map};
+use job::{DEPTH_MAX, TRIMS, WRITES};
+use lanes::Lanes;
+use pattern::Map;
 use results::cell::StreamInfo;
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, quoted};
+use std::collections::HashMap;
 use std::sync::Arc;
-use stream::{Area, Order};
-use sys::random::Random;
+use std::sync::atomic::AtomicBool;
+use stream::Exit;
 use value::Size;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -45,11 +52,14 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// A run without a runtime lasts until its jobs have ended, and at most so long: there is room for the record of it.
 const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
+/// Files and devices of a run at most: each is open, has buffers of its own for writes, and cells for its counts.
+const FILES_MAX: u64 = 1_024;
+
 /// Seed of a job that repeats its random choices.
 const REPEATED_SEED: u64 = 0x89;
 
 /// Memory of a cell in all intervals that go round, about.
-const CELL_BYTES: u64 = 512 << 10;
+const CELL_BYTES: u64 = 768 << 10;
 
 /// What a text of jobs meets around it.
 pub struct Surroundings<'a> {
@@ -78,8 +88,11 @@ pub struct Thread {
     pub number: usize,
     /// What it is reported with: index into [`FioLoad::entries`].
     pub entry: usize,
-    /// Its depths as they were.
-    pub depths: Arc<Depths>,
+    /// What it tells of itself.
+    pub progress: Arc<Progress>,
+    /// What its logs are made of, if it has any.
+    pub samples: Option<Arc<Samples>>,
+    exit: Option<Exit>,
 }
 
 /// What is reported as one: a clone, or with `group_reporting` all of a group.
@@ -91,6 +104,17 @@ pub struct Entry {
     pub group: usize,
     /// Its clones: indices into [`FioLoad::threads`].
     pub threads: Vec<usize>,
+}
+
+/// What is counted as one: of an entry a kind of operation, of jobs that have a rate for it or of those that have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Recorded {
+    /// Index into [`FioLoad::entries`].
+    entry: usize,
+    /// A direction, or [`FLUSHES`].
+    kind: usize,
+    /// Whether they have a rate.
+    paced: bool,
 }
 
 /// All jobs that run at once.
@@ -129,14 +153,30 @@ impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
         let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<Entry>::new(), Vec::<DeviceName>::new());
         let mut problems = agree(&jobs);
+        // Each name, and whether it is written to.
+        let mut seen = HashMap::<String, bool>::new();
         for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && place > 0);
-            for name in (0..job.numjobs).flat_map(|clone| job.names(clone)) {
+            let files = if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
+            if seen.len() as u64 + files > FILES_MAX {
+                problems.push(Problem::new(
+                    &format!("job {}", quoted(&job.name)),
+                    format!("with it there are {} files or more, at most {FILES_MAX} can be open in a run - lower nrfiles or numjobs", seen.len() as u64 + files),
+                ));
+                continue;
+            }
+            // Those that have a name are the same for every clone.
+            let clones = if job.filenames.is_empty() { job.numjobs } else { 1 };
+            for name in (0..clones).flat_map(|clone| job.names(clone)) {
+                if let Some(is_written) = seen.get_mut(&name) {
+                    *is_written |= writes(&job);
+                    continue;
+                }
                 match name.parse::<DeviceName>() {
-                    Ok(device) if devices.contains(&device) => {}
                     Ok(device) => devices.push(device),
                     Err(error) => problems.push(Problem::new(&format!("job {}", quoted(&job.name)), error.to_string())),
                 }
+                seen.insert(name, writes(&job));
             }
             for clone in 0..job.numjobs {
                 let together = entries
@@ -148,11 +188,20 @@ impl FioLoad {
                 }
                 entries[entry].threads.push(threads.len());
                 *number += 1;
-                threads.push(Thread { job: job.clone(), clone, number: *number, entry, depths: Arc::default() });
+                threads.push(Thread {
+                    job: job.clone(),
+                    clone,
+                    number: *number,
+                    entry,
+                    progress: Arc::default(),
+                    samples: None,
+                    exit: None,
+                });
             }
         }
-        let load = Self { threads, entries, devices, file_size_bytes: None };
-        let unwritten = |device: &&DeviceName| !load.on(device).any(|thread| writes(&thread.job));
+        let mut load = Self { threads, entries, devices, file_size_bytes: None };
+        load.renew();
+        let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
         if load.writes()
             && let Some(device) = load.devices.iter().find(unwritten)
         {
@@ -162,6 +211,36 @@ impl FioLoad {
             ));
         }
         if problems.is_empty() { Ok(load) } else { Err(problems) }
+    }
+
+    /// Forgets what an earlier run of it left.
+    pub fn renew(&mut self) {
+        let group = |thread: &Thread, entries: &[Entry]| entries[thread.entry].group;
+        let groups = self.entries.iter().map(|entry| entry.group);
+        let (first, last) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
+        let ended: Arc<[AtomicBool]> = (first..=last).map(|_| AtomicBool::new(false)).collect();
+        let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
+        for thread in &mut self.threads {
+            let (job, own) = (&thread.job, group(thread, &self.entries) - first);
+            let has_logs = job.logs.iter().any(Option::is_some);
+            let every_ns = job.log_avg_msec * 1_000_000;
+            thread.progress = Arc::default();
+            thread.samples = has_logs.then(|| Arc::new(Samples::new(every_ns, job.ramp_ns, end_ns(job))));
+            thread.exit = any_exits.then(|| Exit {
+                groups: ended.clone(),
+                own,
+                ends: match job.exit_what {
+                    _ if !job.exit_all => 0..0,
+                    ExitWhat::Group => own..own + 1,
+                    ExitWhat::Stonewall | ExitWhat::All => 0..ended.len(),
+                },
+            });
+        }
+    }
+
+    /// Whether none of the runs after it is wanted.
+    pub fn is_last(&self) -> bool {
+        self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
     }
 
     /// The clones that work on `device`.
@@ -194,36 +273,61 @@ impl FioLoad {
         self.threads.iter().filter(|thread| thread.clone == 0).map(|thread| &thread.job)
     }
 
-    /// What is recorded, in the order of the streams: entry and kind.
+    /// What is recorded, in the order of the streams: entry and kind. What has a rate and what has none are two.
     pub fn streams(&self) -> Vec<(usize, usize)> {
-        let does = |entry: &Entry, kind: usize| {
-            entry.threads.iter().map(|thread| &self.threads[*thread].job).any(|job| match kind {
-                FLUSHES => job.flush_every > 0 && job.does[1],
-                direction => job.does[direction],
-            })
-        };
-        let of = |(number, entry)| (0..KINDS).filter(move |kind| does(entry, *kind)).map(move |kind| (number, kind));
-        self.entries.iter().enumerate().flat_map(of).collect()
+        self.records().into_iter().map(|Recorded { entry, kind, .. }| (entry, kind)).collect()
+    }
+
+    fn records(&self) -> Vec<Recorded> {
+        let mut all = Vec::new();
+        for entry in 0..self.entries.len() {
+            for (kind, paced) in (0..KINDS).flat_map(|kind| [(kind, true), (kind, false)]) {
+                if self.recorded(entry, kind, paced).next().is_some() {
+                    all.push(Recorded { entry, kind, paced });
+                }
+            }
+        }
+        all
+    }
+
+    /// What is reported, in the order of the streams: entry, kind, and how many streams it is the sum of.
+    pub fn reported(&self) -> Vec<(usize, usize, usize)> {
+        let mut all: Vec<(usize, usize, usize)> = Vec::new();
+        for (entry, kind) in self.streams() {
+            match all.last_mut() {
+                Some((of, same, streams)) if (*of, *same) == (entry, kind) => *streams += 1,
+                _ => all.push((entry, kind, 1)),
+            }
+        }
+        all
+    }
+
+    /// The jobs, each for every clone, that do what is recorded so.
+    fn recorded(&self, entry: usize, kind: usize, paced: bool) -> impl Iterator<Item = &Arc<Job>> {
+        let jobs = self.entries[entry].threads.iter().map(|thread| &self.threads[*thread].job);
+        jobs.filter(move |job| match kind {
+            FLUSHES => !paced && (job.flush_every > 0 || job.end_flush) && job.does[1],
+            direction => job.does[direction] && job.is_paced(direction) == paced,
+        })
     }
 
     /// Names of the streams: of the job, with its number where that alone does not tell.
     fn stream_infos(&self) -> Vec<StreamInfo> {
-        let streams = self.streams();
+        let streams = self.records();
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
-        let name = |(entry, kind): (usize, usize)| {
+        let name = |Recorded { entry, kind, .. }: Recorded| {
             let job: String = self.entries[entry].job.name.chars().map(plain).collect();
             format!("{job}-{}", ["reads", "writes", "trims", "flushes"][kind])
         };
         let names: Vec<_> = streams.iter().map(|stream| name(*stream)).collect();
         let unique = |place: usize| names.iter().filter(|name| **name == names[place]).count() == 1;
-        let info = |(place, (entry, kind)): (usize, &(usize, usize))| {
-            let threads = self.entries[*entry].threads.iter().map(|thread| &self.threads[*thread].job);
-            let rates = threads.filter(|job| *kind < FLUSHES && job.does[*kind]).map(|job| rate(job, *kind));
+        let info = |(place, Recorded { entry, kind, paced }): (usize, &Recorded)| {
+            let number = streams[..=place].iter().zip(&names).filter(|(_, name)| **name == names[place]).count();
             StreamInfo {
-                name: if unique(place) { names[place].clone() } else { format!("{}~{}", names[place], entry + 1) },
+                name: if unique(place) { names[place].clone() } else { format!("{}~{number}", names[place]) },
                 judged: *kind != FLUSHES,
-                // One without a rate has its closed loop hide what the others wanted.
-                offered_iops: rates.collect::<Option<Vec<f64>>>().map_or(0.0, |rates| rates.iter().sum()),
+                // Those of a group that have no rate are recorded apart: their closed loop would hide what the others wanted.
+                offered_iops: self.recorded(*entry, *kind, *paced).filter_map(|job| rate(job, *kind)).sum(),
                 workload: 0,
                 act: None,
             }
@@ -231,12 +335,14 @@ impl FioLoad {
         streams.iter().enumerate().map(info).collect()
     }
 
-    /// Refuses what takes more memory than there is.
-    fn check_memory(&self, shards: u64, devices: &[DeviceShape]) -> Result<(), CannotRun> {
+    /// Refuses what takes more memory than there is on `devices`, without them what its buffers take.
+    pub fn check_memory(&self, shards: u64, devices: &[DeviceShape]) -> Result<(), CannotRun> {
         let buffers = |thread: &Thread| {
-            thread.job.largest_bytes()
-                * (thread.job.slots() + u64::from(SALTED_AHEAD))
-                * thread.job.directions().count() as u64
+            let job = &thread.job;
+            // Each device or file has its own for writes.
+            let classes =
+                job.directions().count() + if job.does[WRITES] { job.names(thread.clone).len() - 1 } else { 0 };
+            (job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD))).saturating_mul(classes as u64)
         };
         let cells = self.streams().len() as u64 * devices.len() as u64 * CELL_BYTES * (shards + 1);
         let maps = |thread: &Thread| {
@@ -274,11 +380,29 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
         }
     };
     let seconds = |ns: u64| format!("{} s", ns / NS_PER_SEC);
-    check("runtime", &|job| job.runtime_ns.map_or("not given".into(), seconds));
     check("ramp_time", &|job| seconds(job.ramp_ns));
     check("direct", &|job| u8::from(job.direct).to_string());
     check("the seed", &|job| seed(job).map_or("another each time".into(), |seed| seed.to_string()));
+    if let Some(job) = jobs.iter().find(|job| job.start_delay_ns > 0 && job.ramp_ns > 0) {
+        problems.push(Problem::new(
+            &format!("job {}", quoted(&job.name)),
+            "startdelay and ramp_time contradict each other: what counts begins for all jobs at once - leave one out",
+        ));
+    }
+    let last_ns = jobs.iter().map(end_ns).max().unwrap_or(0);
+    if let Some(job) = jobs.iter().find(|job| job.poisson && (job.start_delay_ns > 0 || end_ns(job) < last_ns)) {
+        problems.push(Problem::new(
+            &format!("job {}", quoted(&job.name)),
+            "a job with rate_process=poisson begins and ends with the others - give them one runtime and no startdelay, or leave it linear",
+        ));
+    }
     problems
+}
+
+/// When a job ends at the latest, nanoseconds of its run.
+fn end_ns(job: &Job) -> u64 {
+    let runtime_ns = job.runtime_ns.unwrap_or(UNTIL_DONE_SEC * NS_PER_SEC);
+    job.start_delay_ns.saturating_add(job.ramp_ns).saturating_add(runtime_ns)
 }
 
 fn seed(job: &Job) -> Option<u64> {
@@ -291,6 +415,7 @@ fn writes(job: &Job) -> bool {
 
 /// Operations a second that a direction is asked for.
 fn rate(job: &Job, direction: usize) -> Option<f64> {
+    let direction = if job.trim_write { TRIMS } else { direction.min(TRIMS) };
     job.wanted[direction].rate(job.sizes[direction].mean_bytes()).map(|rate| rate.per_sec_f64())
 }
 
@@ -306,7 +431,7 @@ impl Workload for FioLoad {
         RunSpec {
             device_names: self.devices.clone(),
             file_size_bytes: self.file_size_bytes,
-            duration_sec: job.runtime_ns.map_or(UNTIL_DONE_SEC, |ns| ns / NS_PER_SEC),
+            duration_sec: (self.end_ns() - job.ramp_ns).div_ceil(NS_PER_SEC),
             report_interval_sec: 1,
             max_lag_sec: 0,
             odsync: false,
@@ -339,14 +464,10 @@ impl Workload for FioLoad {
         let shards = self.threads.len().clamp(1, choices.shards_max.max(1) as usize);
         self.check_memory(shards as u64, devices)?;
         let place = run.add(self.stream_infos(), shards);
-        let streams = self.streams();
+        let streams = self.records();
+        let lanes = Lanes { devices, seed: choices.seed, place: &place, end_ns: self.end_ns(), streams: &streams };
         for (at, thread) in self.threads.iter().enumerate() {
-            let cell = |kind: usize| {
-                let stream = streams.iter().position(|stream| *stream == (thread.entry, kind));
-                stream.map_or(0, |stream| place.cell(stream, 0))
-            };
-            let cells = std::array::from_fn(cell);
-            self.add(thread, at, devices, choices, cells, &mut run.shards[at % shards], &place)?;
+            lanes.add(thread, at, &mut run.shards[at % shards])?;
         }
         let most = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
         if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > most) {
@@ -359,109 +480,9 @@ impl Workload for FioLoad {
 }
 
 impl FioLoad {
-    #[allow(clippy::too_many_arguments)] // they are what a lane is made of
-    fn add(
-        &self,
-        thread: &Thread,
-        at: usize,
-        devices: &[DeviceShape],
-        choices: &Choices,
-        cells: [u32; KINDS],
-        plan: &mut crate::plan::Plan<FioStream>,
-        place: &Place,
-    ) -> Result<(), CannotRun> {
-        let job = &thread.job;
-        let slots = job.slots() as u32;
-        let names = job.names(thread.clone);
-        let shapes: Vec<_> =
-            names.iter().filter_map(|name| devices.iter().find(|device| device.name == *name)).collect();
-        let mut random = Random::for_part(choices.seed, at as u64);
-        let lanes = job.lanes();
-        let mut areas = Vec::new();
-        for directions in &lanes {
-            let of_lane =
-                shapes.iter().map(|shape| area(job, directions, thread.clone, names.len() as u64, shape, &mut random));
-            areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
-        }
-        // All that the device or the files have, or what is asked for.
-        let used: u64 = areas[0].iter().map(|area| area.len).sum();
-        let total = match job.io_size {
-            _ if job.time_based => u64::MAX,
-            Some(size) => size.of(used).saturating_mul(job.loops),
-            None => used.saturating_mul(job.loops),
-        };
-        let ops = if job.time_based { u64::MAX } else { job.number_ios.unwrap_or(u64::MAX) };
-        // Salt carries the stamp of its device: several files of a job are of one.
-        let first = shapes.first().copied();
-        let mut buffers = [0; KINDS];
-        for kind in (0..KINDS).filter(|kind| *kind == FLUSHES || job.does[*kind]) {
-            let moves = kind < 2;
-            let fill = match kind {
-                1 if !job.zeros => {
-                    let key = first.map_or(0, |shape| shape.stamp_key);
-                    Fill::Fresh(Salt::new(random.next_u64(), 100 - job.compress_pct as u32, key))
-                }
-                _ => Fill::AsIs,
-            };
-            let ahead = if matches!(fill, Fill::Fresh(_)) { slots.min(SALTED_AHEAD) } else { 0 };
-            let len_bytes = if moves { job.sizes[kind].max_bytes() as usize } else { 0 };
-            buffers[kind] = u16::try_from(plan.buffers.len())
-                .map_err(|_| CannotRun("cannot run so many jobs on one issuing thread - lower numjobs".into()))?;
-            plan.buffers.push(BufferClass { len_bytes, count: slots + ahead, fill });
-        }
-        let limit = plan.limits.len() as u32;
-        plan.limits.push(Limit { slots, configured: true });
-        // Of what is to be moved in all each lane has its part, by its rate.
-        let bytes_per_sec = |lane: &[usize]| match job.wanted[lane[0]] {
-            Wanted::Bytes(bytes) => bytes as f64,
-            Wanted::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
-            Wanted::Unlimited => 0.0,
-        };
-        let all: f64 = lanes.iter().map(|lane| bytes_per_sec(lane)).sum();
-        let is_each_rated = lanes.iter().all(|lane| bytes_per_sec(lane) > 0.0);
-        let part = |whole: u64, lane: &[usize]| match lanes.len() {
-            _ if whole == u64::MAX => whole,
-            1 => whole,
-            _ if is_each_rated => (whole as f64 * bytes_per_sec(lane) / all) as u64,
-            count => whole / count as u64,
-        };
-        for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
-            let direction = directions[0];
-            let arrival = match job.wanted[direction].rate(job.sizes[direction].mean_bytes()) {
-                None => Arrival::Closed { depth: slots, think_ns: job.think_ns },
-                Some(rate) if job.poisson => {
-                    let random = Random::for_part(random.next_u64(), number as u64);
-                    Poisson::new(rate, random)
-                        .map(|poisson| Arrival::Scheduled(Schedule::Poisson(poisson)))
-                        .ok_or_else(|| no_rate(job))?
-                }
-                Some(rate) => Even::new(rate, 0, 1, phase(at + number))
-                    .map(|even| Arrival::Scheduled(Schedule::Even(even)))
-                    .ok_or_else(|| no_rate(job))?,
-            };
-            let stream = FioStream {
-                areas,
-                turn: 0,
-                random_area: job.random_file,
-                read_pct: job.read_pct,
-                directions: directions.clone(),
-                sizes: job.sizes.clone(),
-                align: std::array::from_fn(|direction| align(job, direction)),
-                unit: unit_bytes(job, directions),
-                bytes_left: part(total, directions),
-                ops_left: part(ops, directions),
-                flush_every: if directions.contains(&1) { job.flush_every } else { 0 },
-                writes: 0,
-                cells,
-                buffers,
-                sync: job.sync,
-                random: Random::for_part(choices.seed, (at as u64) << 8 | (number as u64 + 1)),
-                depths: thread.depths.clone(),
-            };
-            let name = place.lane_name(&job.name, &names.join(":"));
-            plan.lanes.push(Lane { stream, arrival, limit, name });
-        }
-        Ok(())
+    /// When the last of its jobs ends at the latest.
+    fn end_ns(&self) -> u64 {
+        self.jobs().map(|job| end_ns(job)).max().unwrap_or(0)
     }
 
     /// What is in force, for the manifest.
@@ -474,95 +495,6 @@ impl FioLoad {
         }
         Config { settings, ..Config::default() }
     }
-}
-
-fn no_rate(job: &Job) -> CannotRun {
-    CannotRun(format!(
-        "cannot run job {} - its rate is too low for operations of its size - give a higher one",
-        quoted(&job.name)
-    ))
-}
-
-/// What random offsets of a direction are multiples of.
-fn align(job: &Job, direction: usize) -> u64 {
-    job.align[direction].unwrap_or_else(|| job.sizes[direction].min_bytes())
-}
-
-/// The smallest operation of `directions`, which their map goes by.
-fn unit_bytes(job: &Job, directions: &[usize]) -> u64 {
-    directions.iter().map(|direction| job.sizes[*direction].min_bytes()).min().unwrap_or(4096)
-}
-
-/// The part of `shape`, one of `parts` of the job's, that the lane of `directions` of its clone number `clone` uses.
-fn area(
-    job: &Job,
-    directions: &[usize],
-    clone: u64,
-    parts: u64,
-    shape: &DeviceShape,
-    random: &mut Random,
-) -> Result<Area, CannotRun> {
-    let cannot = |why: String| CannotRun(format!("cannot run job {} on {} - {why}", quoted(&job.name), shape.name));
-    let whole = shape.size_bytes;
-    let unit = job.unit_bytes();
-    let start = job.offset.of(whole).saturating_add(job.offset_increment.of(whole).saturating_mul(clone));
-    let room = whole.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
-        cannot(format!("offset {start} leaves no room for an operation of {unit} bytes in its {whole} bytes - lower offset, offset_increment or numjobs"))
-    })?;
-    let wanted = match job.size {
-        None => room,
-        // A part of the whole, as far as there is room behind the offset.
-        Some(percent @ Size::Percent(_)) => percent.of(whole).min(room),
-        Some(Size::Bytes(bytes)) => bytes / parts,
-    };
-    if wanted > room {
-        return Err(cannot(format!(
-            "size {wanted} from offset {start} on goes beyond its end at {whole} bytes - lower size, or leave it out for all there is"
-        )));
-    }
-    let len = wanted / unit * unit;
-    let largest = job.largest_bytes();
-    if len < largest {
-        return Err(cannot(format!(
-            "{len} bytes do not hold an operation of {largest} bytes - give more size, or a smaller bs"
-        )));
-    }
-    let coarse = job.direct || job.does[2];
-    let min_io = u64::from(shape.min_io_bytes);
-    let uneven = |bytes: &u64| !bytes.is_multiple_of(min_io);
-    let sizes =
-        job.directions().flat_map(|direction| job.sizes[direction].each().into_iter().chain([align(job, direction)]));
-    if let Some(bytes) = sizes.chain([start, unit]).find(|bytes| coarse && uneven(bytes)) {
-        return Err(cannot(format!(
-            "{bytes} bytes are no multiple of {min_io}, which direct I/O on it demands of sizes and offsets - round it, or say direct=0 to use the page cache"
-        )));
-    }
-    // A split's sizes that are no multiple of its smallest would leave gaps in a map.
-    let order = match job.random {
-        false => Order::Sequential,
-        true if job.has_map() => {
-            let unit = unit_bytes(job, directions);
-            let even = |direction: &usize| job.sizes[*direction].each().iter().all(|bytes| bytes.is_multiple_of(unit));
-            if !directions.iter().all(even) {
-                return Err(cannot(format!(
-                    "sizes that are no multiples of the smallest, {unit}, go with no random map - add norandommap"
-                )));
-            }
-            Order::Mapped(Map::new(len / unit))
-        }
-        true => {
-            let mut draws = [const { None }; DIRECTIONS];
-            for direction in job.directions() {
-                let align = align(job, direction);
-                // The last has room for the smallest operation.
-                let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
-                draws[direction] =
-                    Some(Draw::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?);
-            }
-            Order::Drawn(draws)
-        }
-    };
-    Ok(Area { target: shape.target, start, len, next: [0; DIRECTIONS], order })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which block is next, and how large: distributions of places and sizes, and the map of what had its turn.
 
-use super::job::block_bytes;
+use super::parse::block_bytes;
 use super::value::{Size, Unit, number};
 use crate::keys::Zipfian;
 use sys::random::Random;
@@ -131,6 +131,8 @@ pub enum Distribution {
     Zipf(f64),
     /// This part of the blocks gets all but this part of the operations; and so again within.
     Pareto(f64),
+    /// The mean of twelve uniform places, moved by up to half of so many percent of the range.
+    Normal(f64),
     /// Zones, from the beginning on.
     Zoned(Vec<Zone>),
 }
@@ -144,6 +146,9 @@ pub struct Zone {
     pub size: Size,
 }
 
+/// Uniform draws of which a normal one is the mean, as in fio: the deviation is a twelfth of the range.
+const NORMAL_DRAWS: u32 = 12;
+
 /// Draws blocks of `0..blocks`.
 #[derive(Debug, Clone)]
 pub(super) enum Draw {
@@ -156,6 +161,11 @@ pub(super) enum Draw {
     },
     Pareto {
         power: f64,
+        scatter: Scatter,
+    },
+    Normal {
+        /// Blocks by which a place is moved at most, to either side.
+        moved: f64,
         scatter: Scatter,
     },
     /// Percent of the operations, first block, number of blocks.
@@ -178,6 +188,9 @@ impl Draw {
             Distribution::Pareto(h) => {
                 // The beginning of length x gets x^(1/power): h gets 1 - h.
                 Self::Pareto { power: h.ln() / (1.0 - h).ln(), scatter: Scatter::new(blocks, random) }
+            }
+            Distribution::Normal(percent) => {
+                Self::Normal { moved: blocks as f64 * percent / 200.0, scatter: Scatter::new(blocks, random) }
             }
             Distribution::Zoned(zones) => {
                 let (mut first, mut drawn) = (0, Vec::new());
@@ -216,6 +229,12 @@ impl Draw {
             Self::Zipf { zipfian, scatter } => scatter.place(zipfian.draw(random)),
             Self::Pareto { power, scatter } => {
                 scatter.place(((random.unit().powf(*power) * scatter.blocks as f64) as u64).min(scatter.blocks - 1))
+            }
+            Self::Normal { moved, scatter } => {
+                // Source: fio's gauss_next().
+                let mean = (0..NORMAL_DRAWS).map(|_| random.unit()).sum::<f64>() / f64::from(NORMAL_DRAWS);
+                let rank = mean * scatter.blocks as f64 + moved * (2.0 * random.unit() - 1.0);
+                scatter.place((rank.max(0.0) as u64).min(scatter.blocks - 1))
             }
             Self::Zoned(zones) => {
                 let mut drawn = random.below(100);
@@ -389,6 +408,13 @@ mod tests {
             // 20 % of the blocks get 80 %, 20 % of these 80 % of that.
             let wanted = part.powf(0.8_f64.ln() / 0.2_f64.ln());
             assert!((seen - wanted).abs() < 0.005, "{part}: {seen}, not {wanted}");
+        }
+        let mut normal = counts(&Distribution::Normal(0.0), 1_000, 400_000);
+        normal.sort_by(|a, b| b.total_cmp(a));
+        // Within one and two deviations of 1,000 / 12 blocks to either side.
+        for (deviations, share) in [(1.0_f64, 0.683), (2.0, 0.954)] {
+            let seen: f64 = normal[..(2.0 * deviations * 1_000.0 / 12.0) as usize].iter().sum::<f64>() / 400_000.0;
+            assert!((seen - share).abs() < 0.01, "{deviations}: {seen}, not {share}");
         }
         let zone = |access, percent| Zone { access, size: Size::Percent(percent) };
         let zoned = counts(&Distribution::Zoned(vec![zone(60, 10), zone(30, 20), zone(10, 70)]), 200, 300_000);

@@ -1,10 +1,13 @@
 //! The operations of a job, or of one of its directions.
 
-use super::job::DIRECTIONS;
+use super::closed::Bound;
+use super::job::{DIRECTIONS, TRIMS, WRITES};
 use super::pattern::{Draw, Map, Sizes};
+use super::samples::Samples;
 use crate::stream::{LOST, Request, Stream};
+use results::times::Times;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sys::op::{OpKind, Outcome, TargetId};
 use sys::random::Random;
 
@@ -16,32 +19,68 @@ pub const FLUSHES: usize = DIRECTIONS;
 
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
 
-/// How many operations of a job were in flight when it got another: 1, 2 to 3, 4 to 7, and so on; 64 and more.
-///
-/// Only the job's own thread writes it.
+/// What a job tells of itself while it runs. Only the job's own thread writes it.
 #[derive(Debug, Default)]
-pub struct Depths {
+pub struct Progress {
     in_flight: AtomicU32,
+    /// Those that begun since the last ended: their depth is the one that they reach together.
+    begun: AtomicU32,
     levels: [AtomicU64; 7],
+    depth: AtomicU32,
+    counts_from_ns: AtomicU64,
+    missed: AtomicBool,
 }
 
-impl Depths {
-    /// The counts.
+impl Progress {
+    /// How many of its operations were in flight with each when it was handed over, those with it included: 1, 2 to 3, 4 to 7, and
+    /// so on; 64 and more.
     pub fn levels(&self) -> [u64; 7] {
         std::array::from_fn(|level| self.levels[level].load(Ordering::Relaxed))
     }
 
+    /// The depth that it has found up to now, if it looks for one.
+    pub fn depth(&self) -> Option<u32> {
+        Some(self.depth.load(Ordering::Relaxed)).filter(|depth| *depth > 0)
+    }
+
+    pub(super) fn set_depth(&self, depth: u32) {
+        self.depth.store(depth, Ordering::Relaxed);
+    }
+
+    /// From when on, nanoseconds of the run, what it does is its result: it looked for its depth before.
+    pub fn counts_from_ns(&self) -> u64 {
+        self.counts_from_ns.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_counts_from(&self, from_ns: u64) {
+        self.counts_from_ns.store(from_ns, Ordering::Relaxed);
+    }
+
+    /// Whether a latency that it was given was missed, which ended it.
+    pub fn missed(&self) -> bool {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_missed(&self, missed: bool) {
+        self.missed.store(missed, Ordering::Relaxed);
+    }
+
     #[inline]
     fn begin(&self) {
-        let in_flight = self.in_flight.load(Ordering::Relaxed) + 1;
-        self.in_flight.store(in_flight, Ordering::Relaxed);
-        let level = &self.levels[(in_flight.ilog2() as usize).min(6)];
-        level.store(level.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let add = |count: &AtomicU32| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        add(&self.in_flight);
+        add(&self.begun);
     }
 
     #[inline]
     fn end(&self) {
-        self.in_flight.store(self.in_flight.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+        let (in_flight, begun) = (self.in_flight.load(Ordering::Relaxed), self.begun.load(Ordering::Relaxed));
+        if begun > 0 {
+            let level = &self.levels[(in_flight.max(1).ilog2() as usize).min(6)];
+            level.store(level.load(Ordering::Relaxed) + u64::from(begun), Ordering::Relaxed);
+            self.begun.store(0, Ordering::Relaxed);
+        }
+        self.in_flight.store(in_flight.saturating_sub(1), Ordering::Relaxed);
     }
 }
 
@@ -49,6 +88,8 @@ impl Depths {
 #[derive(Debug, Clone)]
 pub(super) struct Area {
     pub(super) target: TargetId,
+    /// Those of writes to it.
+    pub(super) buffers: u16,
     pub(super) start: u64,
     pub(super) len: u64,
     /// Where each direction goes on, in a sequence.
@@ -59,8 +100,8 @@ pub(super) struct Area {
 /// Which block of an area is next.
 #[derive(Debug, Clone)]
 pub(super) enum Order {
-    /// One after the other.
-    Sequential,
+    /// One after the other, with so many bytes left out in between; below zero, backwards.
+    Sequential { skip: i64 },
     /// At random, each unit once before any comes again.
     Mapped(Map),
     /// As drawn, by direction.
@@ -82,18 +123,76 @@ pub struct FioStream {
     pub(super) bytes_left: u64,
     pub(super) ops_left: u64,
     pub(super) flush_every: u64,
+    /// Since the last flush.
     pub(super) writes: u64,
     /// Where each kind is counted, on the first target.
     pub(super) cells: [u32; KINDS],
+    /// Those of all but writes, which have their area's.
     pub(super) buffers: [u16; KINDS],
+    /// A write of the same place follows each trim.
+    pub(super) writes_trimmed: bool,
     pub(super) sync: bool,
     pub(super) random: Random,
-    pub(super) depths: Arc<Depths>,
+    /// Of so many operations at random places the first is at one, and the others follow the one before.
+    pub(super) run_length: u64,
+    pub(super) run_left: u64,
+    /// Percent of what would be at random places that is.
+    pub(super) random_pct: [u64; DIRECTIONS],
+    pub(super) bound: Bound,
+    /// When it begins and ends.
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
+    /// Longest latency of each direction, after which it ends.
+    pub(super) latency_max_ns: [u64; DIRECTIONS],
+    /// Its files are flushed when it ends.
+    pub(super) end_flush: bool,
+    /// Files that are still to be flushed then.
+    pub(super) end_flushes: usize,
+    /// Operations of it that are in flight.
+    pub(super) in_flight: u32,
+    /// The last that was seen of the clock.
+    pub(super) now_ns: u64,
+    pub(super) exit: Option<Exit>,
+    pub(super) samples: Option<Arc<Samples>>,
+    pub(super) progress: Arc<Progress>,
+}
+
+/// Ends jobs with each other.
+#[derive(Debug, Clone)]
+pub(super) struct Exit {
+    /// The groups of the run: whether their jobs are to end.
+    pub(super) groups: Arc<[AtomicBool]>,
+    /// The one of this job.
+    pub(super) own: usize,
+    /// Which end with this job.
+    pub(super) ends: std::ops::Range<usize>,
 }
 
 impl FioStream {
+    #[inline]
     fn has_ended(&self) -> bool {
         self.bytes_left == 0 || self.ops_left == 0
+    }
+
+    /// It does nothing more.
+    fn end(&mut self) {
+        self.ops_left = 0;
+        if let Some(Exit { groups, ends, .. }) = &self.exit {
+            groups[ends.clone()].iter().for_each(|group| group.store(true, Ordering::Relaxed));
+        }
+    }
+
+    /// Whether the next one at a random place is at one, or follows the one before.
+    #[inline]
+    fn jumps(&mut self, direction: usize) -> bool {
+        if self.run_length > 1 {
+            self.run_left -= 1;
+            if self.run_left > 0 {
+                return false;
+            }
+            self.run_left = self.run_length;
+        }
+        self.random_pct[direction] == 100 || self.random.below(100) < self.random_pct[direction]
     }
 
     #[inline]
@@ -117,17 +216,48 @@ impl FioStream {
         }
     }
 
-    fn request(&self, kind: usize, target: TargetId, offset: u64, len: u32) -> Request {
+    #[inline]
+    fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
+        let Area { target, buffers, .. } = self.areas[area];
         Request {
             target,
             cell: self.cells[kind] + u32::from(target),
             kind: KIND_OF[kind],
             offset,
             len,
-            buffers: self.buffers[kind],
-            sync: self.sync && kind == 1,
+            buffers: if kind == WRITES { buffers } else { self.buffers[kind] },
+            sync: self.sync && kind == WRITES,
             placement: None,
         }
+    }
+
+    /// What follows an operation in its place under the depth: the write of what was trimmed, the flush of so many writes, but
+    /// none after the last of them, as in fio.
+    #[inline]
+    fn after(&mut self, request: &Request) -> Option<Request> {
+        if self.writes_trimmed && request.kind == OpKind::Deallocate {
+            let area = self.areas.iter().position(|area| area.target == request.target)?;
+            return Some(self.request(WRITES, area, request.offset, request.len));
+        }
+        if self.flush_every > 0 && request.kind == OpKind::Write {
+            self.writes += 1;
+            if self.writes >= self.flush_every && !self.has_ended() {
+                self.writes = 0;
+                let area = self.areas.iter().position(|area| area.target == request.target)?;
+                return Some(self.request(FLUSHES, area, 0, 0));
+            }
+        }
+        self.end_flush()
+    }
+
+    /// The flush of the next file when the last operation is back.
+    #[inline]
+    fn end_flush(&mut self) -> Option<Request> {
+        if self.end_flush && self.in_flight == 1 && (self.has_ended() || self.now_ns >= self.until_ns) {
+            (self.end_flush, self.end_flushes) = (false, self.areas.len());
+        }
+        self.end_flushes = self.end_flushes.checked_sub(1)?;
+        Some(self.request(FLUSHES, self.end_flushes, 0, 0))
     }
 
     /// Arrivals of one direction alone, shared out over its areas; `None` where chance decides more.
@@ -146,14 +276,30 @@ impl FioStream {
 impl Area {
     /// Offset and length of the next operation, about `wanted` bytes.
     #[inline]
-    fn next(&mut self, direction: usize, wanted: u64, align: u64, unit: u64, random: &mut Random) -> (u64, u64) {
+    fn next(
+        &mut self,
+        direction: usize,
+        wanted: u64,
+        jumps: bool,
+        align: u64,
+        unit: u64,
+        random: &mut Random,
+    ) -> (u64, u64) {
+        let last = self.next[direction];
         let (at, len) = match &mut self.order {
-            Order::Sequential => {
+            Order::Sequential { skip } => {
+                let at = if *skip == 0 { last } else { skipped(last, *skip, self.len) };
                 // From the end on from the beginning again.
-                let at = if self.len - self.next[direction] < unit { 0 } else { self.next[direction] };
-                let len = wanted.min((self.len - at) / unit * unit);
-                self.next[direction] = at + len;
-                (at, len)
+                let at = if self.len - at < unit { 0 } else { at };
+                (at, wanted.min((self.len - at) / unit * unit))
+            }
+            order if !jumps && self.len - last >= unit => {
+                let len = wanted.min((self.len - last) / unit * unit);
+                if let Order::Mapped(map) = order {
+                    // They may have had their turn.
+                    map.take(last / unit, len / unit);
+                }
+                (last, len)
             }
             Order::Mapped(map) => {
                 let first = map.free_from(random.below(self.len / unit));
@@ -164,42 +310,91 @@ impl Area {
                 (at, wanted.min((self.len - at) / unit * unit))
             }
         };
+        self.next[direction] = at + len;
         (self.start + at, len)
     }
+}
+
+/// Where the operation after one that ended at `last` begins in `len` bytes, with `skip` in between. As in fio the first begins at
+/// the beginning, and what would leave the range goes on at its other end.
+fn skipped(last: u64, skip: i64, len: u64) -> u64 {
+    let next = if last == 0 { Some(0) } else { last.checked_add_signed(skip).filter(|at| *at < len) };
+    let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };
+    next.or(again).unwrap_or(0)
 }
 
 impl Stream for FioStream {
     #[inline]
     fn next(&mut self) -> Option<Request> {
-        // None after the last write, as in fio.
-        if self.has_ended() {
-            return None;
+        if let Some(exit) = &self.exit
+            && exit.groups[exit.own].load(Ordering::Relaxed)
+        {
+            self.ops_left = 0;
         }
-        if self.flush_every > 0 && self.writes == self.flush_every {
-            self.writes = 0;
-            let target = self.areas[self.turn].target;
-            self.depths.begin();
-            return Some(self.request(FLUSHES, target, 0, 0));
+        if self.has_ended() {
+            self.end();
+            return None;
         }
         let (direction, area) = (self.direction(), self.area());
         let wanted = self.sizes[direction].draw(&mut self.random);
-        let (offset, len) =
-            self.areas[area].next(direction, wanted, self.align[direction], self.unit, &mut self.random);
+        let (jumps, align) = (self.jumps(direction), self.align[direction]);
+        let (offset, len) = self.areas[area].next(direction, wanted, jumps, align, self.unit, &mut self.random);
         self.bytes_left = self.bytes_left.saturating_sub(len);
         self.ops_left -= 1;
-        self.writes += u64::from(direction == 1);
-        self.depths.begin();
-        Some(self.request(direction, self.areas[area].target, offset, len as u32))
+        self.progress.begin();
+        self.in_flight += 1;
+        if let Bound::Pauses(pauses) = &mut self.bound {
+            pauses.begin();
+        }
+        Some(self.request(direction, area, offset, len as u32))
     }
 
     #[inline]
-    fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
-        self.depths.end();
+    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
+        if let Some(next) = self.after(request) {
+            return Some(next);
+        }
+        self.progress.end();
+        self.in_flight = self.in_flight.saturating_sub(1);
         None
     }
 
+    #[inline]
+    fn on_times(&mut self, request: &Request, times: &Times) {
+        self.now_ns = times.completed_ns();
+        let Some(direction) = KIND_OF[..DIRECTIONS].iter().position(|kind| *kind == request.kind) else { return };
+        if let Some(samples) = &self.samples {
+            samples.add(direction, request, times);
+        }
+        if let Bound::Search(search) = &mut self.bound {
+            search.took(self.now_ns, times.service_ns(), &self.progress);
+            if search.is_done {
+                self.end();
+            }
+        }
+        if times.service_ns() > self.latency_max_ns[direction] {
+            self.progress.set_missed(true);
+            self.end();
+        }
+    }
+
+    #[inline]
+    fn width(&mut self, now_ns: u64) -> (u32, u64) {
+        if now_ns >= self.until_ns {
+            self.end();
+        }
+        let has_ended = self.has_ended();
+        let (width, from_ns) = match &mut self.bound {
+            _ if has_ended => (u32::MAX, now_ns),
+            Bound::Depth => (u32::MAX, now_ns),
+            Bound::Pauses(pauses) => pauses.width(now_ns, self.in_flight),
+            Bound::Search(search) => search.width(now_ns, self.in_flight),
+        };
+        (width, from_ns.max(self.from_ns))
+    }
+
     fn follows(&self) -> bool {
-        false
+        self.writes_trimmed || self.flush_every > 0 || self.end_flush || self.end_flushes > 0
     }
 
     fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
@@ -207,7 +402,12 @@ impl Stream for FioStream {
     }
 
     fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
-        if self.counted(arrivals, lost).is_some() {
+        let writes = self.writes_trimmed.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
+        let mut both = |cell: u32, count| {
+            lost(cell, count);
+            writes.into_iter().for_each(|further| lost(cell.wrapping_add(further), count));
+        };
+        if self.counted(arrivals, &mut both).is_some() {
             return;
         }
         // Those of both directions have no schedule, so there are no more than a depth of them.

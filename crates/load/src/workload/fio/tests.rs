@@ -2,7 +2,7 @@
 
 use super::testing::around;
 use super::*;
-use crate::plan::Plan;
+use crate::plan::{Arrival, Plan};
 use crate::stream::Stream;
 use crate::workload::test_sink::count;
 use engine::sim::Drive;
@@ -45,9 +45,10 @@ fn plan(lines: &str) -> Plan<FioStream> {
 /// Kind, offset and length of all operations of the `lane`-th lane, `most` at most.
 fn operations(lines: &str, lane: usize, most: usize) -> Vec<(OpKind, u64, u32)> {
     let mut stream = plan(lines).lanes.remove(lane).stream;
+    let mut follower = None;
     let next = || {
-        let request = stream.next()?;
-        stream.on_completion(&request, Outcome::Done);
+        let request = follower.take().or_else(|| stream.next())?;
+        follower = stream.on_completion(&request, Outcome::Done);
         Some((request.kind, request.offset, request.len))
     };
     std::iter::from_fn(next).take(most).collect()
@@ -65,6 +66,62 @@ fn a_sequence_goes_from_the_beginning_to_the_end_and_over_again_when_time_says_s
     assert_eq!(operations("rw=read bs=4k size=16k loops=3", 0, 99).len(), 12);
     assert_eq!(operations("rw=read bs=4k number_ios=5", 0, 99).len(), 5);
     assert_eq!(operations("rw=trim bs=64k", 0, 99).last(), Some(&(OpKind::Deallocate, 15 << 16, 65_536)));
+}
+
+#[test]
+fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
+    let blocks = |lines: &str| -> Vec<u64> {
+        operations(lines, 0, 8).into_iter().map(|(_, offset, _)| offset / 4_096).collect()
+    };
+    // The places that fio 3.33 logs of the same jobs.
+    assert_eq!(blocks("rw=read:-8k size=32k"), [0, 6, 5, 4, 3, 2, 1, 0]);
+    assert_eq!(blocks("rw=write:4k size=32k"), [0, 2, 4, 6, 0, 2, 4, 6]);
+    assert_eq!(blocks("rw=write:12k size=32k"), [0, 4, 0, 4, 0, 4, 0, 4]);
+    for lines in ["rw=randread:4", "rw=randread:4 norandommap"] {
+        let seen = operations(lines, 0, 200);
+        let follows = |pair: usize| usize::from(seen[pair + 1].1 == seen[pair].1 + 4_096);
+        let by_place: Vec<usize> = (0..4).map(|place| (0..49).map(|run| follows(4 * run + place)).sum()).collect();
+        // A few begin too near the end, or where the last one ended.
+        assert!(by_place[..3].iter().all(|count| *count >= 45) && by_place[3] < 15, "{lines}: {by_place:?}");
+    }
+    assert_eq!(blocks("rw=randread percentage_random=0"), [0, 1, 2, 3, 4, 5, 6, 7]);
+    let seen = operations("rw=randread percentage_random=25 norandommap runtime=1 time_based", 0, 4_000);
+    let follow = seen.windows(2).filter(|pair| pair[1].1 == pair[0].1 + 4_096).count();
+    assert!((2_900..3_120).contains(&follow), "{follow} of 4,000, not about 3,000");
+}
+
+#[test]
+fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_for() {
+    let off = "verify=0\ndo_verify=1\nzonemode=none\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local";
+    assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
+    for (option, says) in [
+        ("cpus_allowed=0", "taskset -c"),
+        ("prio=0", "ionice"),
+        ("verify=md5", "nothing that was written is compared"),
+        ("nfs_url=x", "another engine of fio's reads it"),
+    ] {
+        let error = read(&format!("[a]\nfilename=sim:\n{option}")).unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
+    let (loads, _) = read("[a]\nfilename_format=d/$jobname-$filenum\nnrfiles=2\nnumjobs=3\nsize=1m").unwrap();
+    let names: Vec<_> = loads[0].devices.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["d/a-0", "d/a-1"], "all clones have the same");
+}
+
+#[test]
+fn jobs_of_a_run_begin_and_end_each_at_its_time() {
+    let text = "[global]\nfilename=sim:\ndirect=1\nrate_iops=100\ntime_based\n[a]\nruntime=2\n[b]\nstartdelay=1\nruntime=3\n[c]\nrate_iops=0,\nnumber_ios=7\nruntime=1";
+    let (loads, _) = read(text).unwrap();
+    assert_eq!(loads[0].spec().duration_sec, 4);
+    let plan = build(&loads[0], 1 << 30, 1).unwrap();
+    let (_, counts) = count(plan, 4, || {
+        Drive::new(&"sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0".parse().unwrap(), 1).unwrap()
+    });
+    assert_eq!(counts[..2], [200, 300]);
+    assert!((800..1_001).contains(&counts[2]), "a closed loop of a second beside them: {counts:?}");
+    let error = read("[a]\nfilename=sim:\nrate_iops=9\nrate_process=poisson\nruntime=5\n[b]\nfilename=sim:\nruntime=9")
+        .unwrap_err();
+    assert!(error.contains("give them one runtime"), "{error}");
 }
 
 #[test]
@@ -95,6 +152,14 @@ fn writes_are_flushed_and_forced_as_asked() {
     let kinds: Vec<_> = operations("rw=write bs=64k fdatasync=4", 0, 11).into_iter().map(|(kind, ..)| kind).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == OpKind::Flush).count(), 2);
     assert_eq!((kinds[4], kinds[9]), (OpKind::Flush, OpKind::Flush));
+    let written = operations("rw=randtrimwrite bs=64k", 0, 99);
+    let is_pair = |pair: &[(OpKind, u64, u32)]| {
+        (pair[0].0, pair[1].0) == (OpKind::Deallocate, OpKind::Write)
+            && (pair[0].1, pair[0].2) == (pair[1].1, pair[1].2)
+    };
+    assert!(written.len() == 32 && written.chunks(2).all(is_pair), "what is trimmed is written: {written:?}");
+    let kinds: Vec<_> = operations("rw=write bs=512k end_fsync=1", 0, 9).into_iter().map(|(kind, ..)| kind).collect();
+    assert_eq!(kinds, [OpKind::Write, OpKind::Write, OpKind::Flush]);
     assert!(plan("rw=write sync=dsync").lanes[0].stream.next().unwrap().sync);
     assert!(!plan("rw=write").lanes[0].stream.next().unwrap().sync);
 }
@@ -117,10 +182,9 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
     assert_eq!(schedule.clone().count_before(NS_PER_SEC), 512, "of 8 KiB in the mean");
     let half = plan("rw=randrw rate_iops=,250 iodepth=4");
     assert!(matches!(half.lanes[0].arrival, Arrival::Closed { depth: 4, .. }));
-    assert!(matches!(
-        plan("rw=read thinktime=50 iodepth=8").lanes[0].arrival,
-        Arrival::Closed { depth: 1, think_ns: 50_000 }
-    ));
+    assert_eq!(plan("rw=read thinktime=50 iodepth=8").limits[0].slots, 1);
+    assert_eq!(plan("rw=read thinktime=50 thinktime_blocks=6 iodepth=8").limits[0].slots, 6);
+    assert_eq!(plan("rw=read thinktime=50 thinktime_iotime=1 iodepth=8").limits[0].slots, 8);
     assert_eq!(plan("rw=read ioengine=psync iodepth=8").limits[0].slots, 1);
 }
 
@@ -169,9 +233,14 @@ fn what_cannot_be_is_named_and_nothing_runs() {
             "rwmixreed=5",
             "a.fio:3: \"rwmixreed=5\" - neither fio nor flashproof has this option - check its name (--cmdhelp lists them)",
         ),
-        ("rw=randread:8", "without them would run: randread"),
+        ("rw=randread:0", "so many operations follow each other: 1 or more"),
+        ("latency_target=500\nrate_iops=5", "latency_target looks for a depth"),
+        ("fill_device=1\nrw=randwrite", "fill_device is for sequential writes"),
+        ("ratemin=1k", "a least rate is judged of jobs that have a rate"),
+        ("startdelay=2\nramp_time=1", "startdelay and ramp_time contradict each other"),
         ("ioengine=null", "without it would run: io_uring on the same names"),
-        ("random_distribution=normal:5", "without it would run: uniformly random places"),
+        ("random_distribution=gauss", "without it would run: uniformly random places"),
+        ("random_distribution=normal:500", "the deviation is from 0 to 100 percent"),
         ("bs=0", "an operation of no bytes"),
         ("bs=2g", "at most 1073741824 bytes"),
         ("rate_iops=0", "a rate of zero does nothing"),
@@ -183,11 +252,9 @@ fn what_cannot_be_is_named_and_nothing_runs() {
         ("rwmixread=50\nrwmixwrite=60", "rwmixread and rwmixwrite contradict each other"),
         ("rate=1m\nrate_iops=5", "rate and rate_iops contradict each other"),
         ("thinktime=5\nrate_iops=5", "thinktime and a rate contradict each other"),
-        ("write_bw_log=x", "give log_avg_msec=1000"),
-        ("log_avg_msec=500", "means are of whole seconds"),
         ("filename=sim:channels=none", "channels"),
         ("percentile_list=50:101", "\"101\" is no percentile"),
-        ("[b]\nruntime=5", "runtime is not given in \"a\" and 5 s in \"b\""),
+        ("[b]\nramp_time=5", "ramp_time is 0 s in \"a\" and 5 s in \"b\""),
         ("[b]\nfilename=/x\nrw=write", "sim: is only read, and others are written to"),
     ] {
         let error = read(&format!("{job}{options}")).err().unwrap_or_else(|| panic!("{options} is taken"));
@@ -220,7 +287,7 @@ fn what_does_not_fit_a_device_is_refused() {
     let (loads, _) = read("[a]\nfilename=sim:\nsize=25%\noffset=50%\nbs=1000\n").unwrap();
     let mut plan = build(&loads[0], 1 << 20, 1).unwrap();
     let first = plan.shards[0].lanes[0].stream.next().unwrap();
-    assert_eq!((first.offset, first.len), (524_288, 1_000), "through the page cache any size will do");
+    assert_eq!((first.offset, first.len), (525_000, 1_000), "any size through the page cache, and whole operations");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! ```
 
 use super::Surroundings;
-use super::options::{Kind, PROGRAM, Standing, find};
+use super::options::{Kind, PROGRAM, PROGRAM_MISSING, Standing, find};
 use super::value::{Unit, expression};
 use results::units::quoted;
 
@@ -46,6 +46,9 @@ pub struct Given {
     pub at: String,
 }
 
+/// Characters of a message that are shown of its beginning, and of its end.
+const SHOWN_CHARS: usize = 300;
+
 /// What is wrong, or doubtful, about a place. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
@@ -59,7 +62,19 @@ pub struct Problem {
 impl Problem {
     /// `what` is wrong at `at`.
     pub fn new(at: &str, what: impl Into<String>) -> Self {
-        Self { at: at.to_owned(), what: what.into() }
+        let what: String = what.into();
+        // A value of megabytes is recognised by its beginning, and what to do stands at the end.
+        let count = what.chars().count();
+        let what = match count > 2 * SHOWN_CHARS {
+            true => what
+                .chars()
+                .take(SHOWN_CHARS)
+                .chain(" [...] ".chars())
+                .chain(what.chars().skip(count - SHOWN_CHARS))
+                .collect(),
+            false => what,
+        };
+        Self { at: at.to_owned(), what }
     }
 }
 
@@ -76,14 +91,36 @@ pub struct CommandLine {
     pub warnings: Vec<Problem>,
 }
 
-const AT_COMMAND_LINE: &str = "command line";
+pub(super) const COMMAND_LINE: &str = "command line";
 
 /// What editors of articles make of hyphens.
 const DASHES: [char; 6] = ['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}'];
 
+/// Options in whose values a dash is a dash: names of files, and what people write.
+const NAMES: [&str; 10] = [
+    "filename",
+    "directory",
+    "name",
+    "description",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "output",
+    "out",
+    "erase",
+];
+
 /// `text` with hyphens for dashes, and a warning if there were any.
 fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
-    if !text.contains(DASHES) {
+    let (name, value) = text.split_once('=').map_or((text, ""), |(name, value)| (name, value));
+    if NAMES.contains(&name.trim_matches(|c: char| DASHES.contains(&c) || c == '-' || c == ' '))
+        && value.contains(DASHES)
+    {
+        return format!("{}={value}", with_hyphens(name, at, warnings));
+    }
+    // A word of its own is an option, or what belongs to one.
+    let is_option = text.starts_with(DASHES) || text.starts_with('-') || text.contains('=');
+    if !text.contains(DASHES) || !is_option {
         return text.to_owned();
     }
     // One at the beginning stands for the two of an option.
@@ -101,14 +138,22 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
     plain
 }
 
+/// An option with one hyphen, which fio takes as one with two.
+fn one_hyphen(token: &str) -> Option<&str> {
+    let option = token.strip_prefix('-')?;
+    let name = option.split('=').next().unwrap_or_default();
+    let is_known = find(name).is_some() || PROGRAM.iter().any(|(known, _)| *known == name);
+    (is_known && name.len() > 1).then_some(option)
+}
+
 /// Takes the arguments of a command line apart. Errors: all that it cannot be.
 pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
     let (mut line, mut problems) = (CommandLine::default(), Vec::new());
     let mut warnings = Vec::new();
-    let tokens: Vec<_> = arguments.iter().map(|text| with_hyphens(text, AT_COMMAND_LINE, &mut warnings)).collect();
+    let tokens: Vec<_> = arguments.iter().map(|text| with_hyphens(text, COMMAND_LINE, &mut warnings)).collect();
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
-        let option = match token.strip_prefix("--") {
+        let option = match token.strip_prefix("--").or_else(|| one_hyphen(&token)) {
             Some(option) if !option.is_empty() => option.to_owned(),
             _ => match token.as_str() {
                 "-h" => "help".to_owned(),
@@ -117,8 +162,8 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
                 "--" => continue,
                 token if token.starts_with('-') && token.len() > 1 => {
                     problems.push(Problem::new(
-                        AT_COMMAND_LINE,
-                        format!("{} is no option - options have two hyphens", quoted(token)),
+                        COMMAND_LINE,
+                        format!("{} is no option - check its name (--cmdhelp lists them)", quoted(token)),
                     ));
                     continue;
                 }
@@ -133,15 +178,23 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             None => (option, None),
         };
         let of_program = PROGRAM.iter().find(|(known, _)| *known == name);
+        if let Some((_, advice)) = PROGRAM_MISSING.iter().find(|(names, _)| names.contains(&name.as_str())) {
+            problems.push(Problem::new(COMMAND_LINE, format!("--{name} is not among what flashproof has - {advice}")));
+            continue;
+        }
         let takes_value = match (of_program, find(&name)) {
             (Some((_, takes_value)), _) => *takes_value,
             (None, Some(Standing::Known(known))) => known.kind == Kind::Value,
             _ => false,
         };
+        // Of those that make no difference, or are refused, a number belongs to the one before.
+        if value.is_none() && !takes_value && of_program.is_none() {
+            value = tokens.next_if(|next| next.starts_with(|c: char| c.is_ascii_digit()) && !next.contains(['/', '.']));
+        }
         if value.is_none() && takes_value {
-            value = tokens.next_if(|next| !next.starts_with("--"));
+            value = tokens.next_if(|next| !next.starts_with("--") && one_hyphen(next).is_none());
             if value.is_none() {
-                problems.push(Problem::new(AT_COMMAND_LINE, format!("--{name} needs a value: --{name}=...")));
+                problems.push(Problem::new(COMMAND_LINE, format!("--{name} needs a value: --{name}=...")));
                 continue;
             }
         }
@@ -153,7 +206,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             if line.sections.is_empty() {
                 line.sections.push(Section { name: "global".into(), options: Vec::new() });
             }
-            let given = Given { name, value, at: AT_COMMAND_LINE.into() };
+            let given = Given { name, value, at: COMMAND_LINE.into() };
             line.sections.last_mut().expect("there is one").options.push(given);
         }
     }
@@ -168,13 +221,16 @@ pub fn job_file(
     around: &mut Surroundings<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Section>, Vec<Problem>> {
-    let mut reader = Reader { around, warnings, sections: Vec::new(), problems: Vec::new(), bytes: 0, options: 0 };
+    let mut reader =
+        Reader { too_deep: false, around, warnings, sections: Vec::new(), problems: Vec::new(), bytes: 0, options: 0 };
     reader.file(name, text, 0);
     let Reader { sections, problems, .. } = reader;
     if problems.is_empty() { Ok(sections) } else { Err(problems) }
 }
 
 struct Reader<'a, 'b> {
+    /// Files were included too deep, which is said once.
+    too_deep: bool,
     around: &'a mut Surroundings<'b>,
     warnings: &'a mut Vec<Problem>,
     sections: Vec<Section>,
@@ -217,11 +273,14 @@ impl Reader<'_, '_> {
     }
 
     fn include(&mut self, at: &str, file: &str, from: &str, nested: usize) {
-        if nested >= NESTING_MAX {
+        if nested >= NESTING_MAX && !std::mem::replace(&mut self.too_deep, true) {
             return self.problem(
                 at,
                 format!("more than {NESTING_MAX} files included in one another - does one include itself?"),
             );
+        }
+        if self.too_deep {
+            return;
         }
         // Beside the file that includes it.
         let beside = std::path::Path::new(from).with_file_name(file).to_string_lossy().into_owned();
@@ -325,12 +384,13 @@ mod tests {
              dir/a.fio:5: cannot include \"dir/no.fio\" - no such file\n\
              dir/a.fio:6: the variable in \"${A\" is not closed"
         );
-        assert!(read("[x]\ninclude self.fio").unwrap_err().contains("does one include itself?"));
+        let twice = read("[x]\ninclude self.fio\ninclude self.fio").unwrap_err();
+        assert!(twice.contains("does one include itself?") && twice.lines().count() == 1, "{twice}");
     }
 
     #[test]
     fn a_pasted_command_line_is_read_with_a_warning() {
-        let words = "--filename=/dev/xvdf --direct=1 –rwmixwrite=50 --runtime 60 –-name=bench --bs=4k--iodepth --output=x a.fio";
+        let words = "--filename=/data/x–f --direct=1 –rwmixwrite=50 --runtime 60 –-name=bench --bs=4k--iodepth --output=x a–b.fio";
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let line = command_line(&words).unwrap();
         assert_eq!(line.warnings.len(), 2);
@@ -342,15 +402,45 @@ mod tests {
         assert_eq!(
             options(global),
             [
-                ("filename", Some("/dev/xvdf")),
+                ("filename", Some("/data/x–f")),
                 ("direct", Some("1")),
                 ("rwmixwrite", Some("50")),
                 ("runtime", Some("60"))
             ]
         );
         assert_eq!((bench.name.as_str(), options(bench)), ("bench", vec![("bs", Some("4k--iodepth"))]));
-        assert_eq!((line.files, line.program), (vec!["a.fio".to_owned()], vec![("output".into(), Some("x".into()))]));
-        let errors = command_line(&["-rw=read".into(), "--bs".into()]).unwrap_err();
-        assert_eq!(errors.len(), 2);
+        assert_eq!((line.files, line.program), (vec!["a–b.fio".to_owned()], vec![("output".into(), Some("x".into()))]));
+        let errors = command_line(&["-zz=read".into(), "--showcmd".into(), "--bs".into()]).unwrap_err();
+        let errors: Vec<_> = errors.iter().map(|error| error.what.as_str()).collect();
+        assert_eq!(
+            errors,
+            [
+                "\"-zz=read\" is no option - check its name (--cmdhelp lists them)",
+                "--showcmd is not among what flashproof has - --dry-run shows what would run",
+                "--bs needs a value: --bs=...",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_hyphen_is_as_good_as_two_and_a_number_may_stand_apart() {
+        let words = "-direct=1 -iodepth 8 -thread -lockmem 1g -rw=randread -group_reporting -name=x y.fio -output=z";
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let line = command_line(&words).unwrap();
+        assert_eq!(
+            options(&line.sections[0]),
+            [
+                ("direct", Some("1")),
+                ("iodepth", Some("8")),
+                ("thread", None),
+                ("lockmem", Some("1g")),
+                ("rw", Some("randread")),
+                ("group_reporting", None)
+            ]
+        );
+        assert_eq!(
+            (line.sections[1].name.as_str(), &line.files[..], line.program.len()),
+            ("x", &["y.fio".to_owned()][..], 1)
+        );
     }
 }

@@ -18,6 +18,9 @@ pub enum Unit {
 /// Times whose bare numbers are seconds.
 pub const SECONDS: Unit = Unit::Time(1_000_000_000);
 
+/// Bytes, with `k` for 1024 of them.
+pub const BYTES: Unit = Unit::Kilo(1024);
+
 /// Times whose bare numbers are microseconds.
 pub(super) const MICROSECONDS: Unit = Unit::Time(1_000);
 

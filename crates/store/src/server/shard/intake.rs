@@ -302,7 +302,9 @@ impl Shard {
 
     /// A node has said who it is: there is a link.
     fn linked(&mut self, at: u32, node: usize) {
-        self.links[node] = Some(at);
+        if self.links[node].replace(at).is_none() {
+            self.state.links.fetch_add(1, Ordering::AcqRel);
+        }
         if self.core == 0 {
             let to = &self.state.setup.cluster.nodes()[node];
             self.state.inform("hb", "hb.c", format!("node {} at {}:{} is there", to.name(), to.host, to.port));
@@ -314,6 +316,7 @@ impl Shard {
         if self.links[node].take_if(|current| *current == at).is_none() {
             return;
         }
+        self.state.links.fetch_sub(1, Ordering::AcqRel);
         if self.core == 0 {
             let to = &self.state.setup.cluster.nodes()[node];
             let (name, host, port) = (to.name(), &to.host, to.port);

@@ -13,10 +13,10 @@ mod transactions;
 use super::connection::{Connection, Role};
 use super::links::Link;
 use super::slab::Slab;
-use super::{State, Target, lock};
+use super::{State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Reply, Store, Transaction};
+use crate::{Disk, Namespace, Reply, Space, Store, Transaction, write_unit_bytes};
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -45,9 +45,6 @@ const REST_NS: u64 = 100 * MS;
 /// How long a node may take to say who it is.
 const GREETING_NS: u64 = 5_000 * MS;
 
-/// How long what is in memory may take to be written when the server ends.
-const FLUSH_NS: u64 = 30_000 * MS;
-
 /// How long replies may take to be read when the server ends.
 const PARTING_NS: u64 = 2_000 * MS;
 
@@ -70,6 +67,9 @@ pub(super) enum Message {
     Reply { number: u32, reply: Reply },
     /// Takes no more requests, and ends when all are answered.
     Stop,
+    /// Fails for this reason, as when its ring does.
+    #[cfg(test)]
+    Fail(String),
 }
 
 /// A ring as a store sees it.
@@ -131,11 +131,6 @@ pub(super) struct Shard {
     is_quiet: bool,
 }
 
-/// What a device writes at once, bytes: less would be read, changed and written by the drive.
-fn unit(target: &Target) -> u32 {
-    target.min_io_bytes().max(target.facts().physical_sector_bytes.unwrap_or(0)).min(4096)
-}
-
 impl Shard {
     /// The shard of core `core`, whose thread this is.
     pub(super) fn new(
@@ -153,8 +148,9 @@ impl Shard {
             let mut spaces = Vec::new();
             for (target, header) in devices {
                 let at = targets.len() as u16;
-                let space = header.space(target.size_bytes(), at, core as u16, unit(target));
-                spaces.push(space.map_err(|error| format!("cannot open {} - {error}", target.name()))?);
+                let space = header.space(target.size_bytes(), at, core as u16, target.min_io_bytes());
+                let space = space.map_err(|error| format!("cannot open {} - {error}", target.name()))?;
+                spaces.push(Space { write_unit_bytes: write_unit_bytes(target), ..space });
                 targets.push(target.clone());
             }
             let namespace = namespace.share(cores);
@@ -171,7 +167,9 @@ impl Shard {
         let open = |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
             let seed = wall_ms << 8 | core as u64;
             let store = Store::open(&namespace, &spaces, tokens.clone(), wall_ms, seed, &mut RingDisk(&mut net));
-            Ok((store.map_err(|error| format!("namespace {} - {error}", namespace.name))?, tokens))
+            let mut store = store.map_err(|error| format!("namespace {} - {error}", namespace.name))?;
+            store.count_into(state.io.clone());
+            Ok((store, tokens))
         };
         let stores = plans.into_iter().map(open).collect::<Result<_, String>>()?;
         Ok(Self {
@@ -215,6 +213,10 @@ impl Shard {
         loop {
             self.now_ns = self.net.now();
             while let Some(message) = self.state.mailboxes[self.core].take() {
+                #[cfg(test)]
+                if let Message::Fail(why) = message {
+                    return Err(why);
+                }
                 self.on_message(message);
             }
             let due_ns = self.poll();
@@ -259,6 +261,8 @@ impl Shard {
             }
             Message::Reply { number, reply } => self.complete(number, reply),
             Message::Stop => _ = self.stops_ns.get_or_insert(self.now_ns),
+            #[cfg(test)]
+            Message::Fail(_) => unreachable!("it ends the thread"),
         }
         self.carry_on();
     }
@@ -455,9 +459,12 @@ impl Shard {
             store.flush(&mut RingDisk(&mut self.net));
             idle &= store.is_idle();
         }
-        if !idle && self.now_ns.saturating_sub(since_ns) > FLUSH_NS {
-            let what =
-                "what is in memory was not written in 30 s - the device fails or hangs; what was not written is lost";
+        let flush_ms = self.state.setup.limits.flush_ms;
+        if !idle && self.now_ns.saturating_sub(since_ns) > flush_ms * MS {
+            let what = format!(
+                "what is in memory was not written in {} s - the device fails or hangs; what was not written is lost",
+                flush_ms as f64 / 1_000.0
+            );
             self.state.warn("drv_ssd", "drv_ssd.c", format!("core {}: {what}", self.core));
             return true;
         }

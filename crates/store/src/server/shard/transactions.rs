@@ -5,7 +5,7 @@ use super::super::connection::UNSENT_BYTES_MAX;
 use super::{MS, Message, RingDisk, Shard};
 use crate::observe::{self, Kind};
 use crate::wire::{self, Keyed, Request, frame, reply};
-use crate::{Digest, Reply, ResultCode, Transaction, Work, partition};
+use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
 
 /// Keys of a batch that are under way at once.
@@ -108,6 +108,12 @@ fn held(keyed: &Keyed) -> usize {
     size_of::<Keyed>() + ops
 }
 
+/// Whether a value that is to be written is longer than any record: it need not go to another core, or wait, for its refusal.
+fn is_beyond(work: &Work, block_bytes: usize) -> bool {
+    let Work::Write(write) = work else { return false };
+    write.ops.len() > block_bytes && ops::entries(&write.ops).any(|entry| entry.value.len() > block_bytes)
+}
+
 impl Shard {
     /// Begins a transaction, here or on the core that has its partition.
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
@@ -120,6 +126,10 @@ impl Shard {
         let is_image = matches!(transaction.work, Work::Image(_));
         if !is_image && !self.state.setup.cluster.has(partition, 0) {
             return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
+        }
+        let block_bytes = self.state.setup.config.namespaces[usize::from(namespace)].settings.write_block_bytes;
+        if is_beyond(&transaction.work, block_bytes as usize) {
+            return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
         let to = usize::from(partition) % self.state.mailboxes.len();
         if to == self.core {

@@ -1,0 +1,167 @@
+//! First estimates: what can be read from single points without running anything.
+//!
+//! A closed loop of one operation shows service times and how they vary; more operations in flight show how many channels there
+//! are; large blocks show the bandwidth. What can be read in two ways gives two estimates, and the search decides.
+
+use super::{CHANNELS, Datum, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
+use results::baseline::{Done, Latency};
+
+/// A stall is that many times longer than what 99 % of operations take, and half a millisecond at least.
+const STALL_FACTOR: f64 = 4.0;
+const STALL_US: f64 = 500.0;
+/// Fewer stalls than that are no period.
+const STALLS_MIN: f64 = 3.0;
+/// Windows of limits are that long at least: below, operations are as if they came evenly.
+const WINDOW_US: f64 = 2_000.0;
+
+/// What is clearly fewer, or less: below that part.
+const FEWER: f64 = 0.8;
+
+/// A closed loop of reads alone, or of writes alone.
+struct Pure<'a> {
+    depth: f64,
+    done: &'a Done,
+}
+
+/// Reads (0) or writes (1) that ran alone, flat out.
+fn pure<'a>(data: &'a [Datum<'_>], way: usize) -> Vec<Pure<'a>> {
+    let of = |datum: &'a Datum<'_>| {
+        let done = [&datum.point.reads, &datum.point.writes];
+        let alone = done[1 - way].is_none() && datum.shown[way].is_some();
+        let done = done[way].as_ref().filter(|done| alone && done.offered_iops.is_none())?;
+        Some(Pure { depth: f64::from(datum.point.depth), done })
+    };
+    data.iter().filter_map(of).collect()
+}
+
+/// What the points of one direction say.
+struct Way {
+    /// Median of a small operation alone, microseconds, and its bytes.
+    alone_us: f64,
+    bytes: f64,
+    /// Megabytes a second by the difference between small and large operations alone.
+    slope_mbps: Option<f64>,
+    most_mbps: f64,
+    most_iops: f64,
+    /// Megabytes a second of small operations, and how many large ones a second, where sizes differ.
+    small_mbps: f64,
+    large_iops: f64,
+    /// Uniformly so much to either side, percent.
+    jitter_pct: f64,
+    /// At the greatest depth at which most are quick and the rest wait for long: that, the median, and the wait, microseconds.
+    window: Option<(f64, f64, f64)>,
+}
+
+fn at(times: &Latency, percent: f64) -> f64 {
+    times.at(percent).unwrap_or(0.0)
+}
+
+impl Way {
+    fn of(data: &[Datum<'_>], way: usize) -> Option<Self> {
+        let pure = pure(data, way);
+        let by = |key: &dyn Fn(&Pure<'_>) -> (f64, f64)| {
+            pure.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal))
+        };
+        let small = by(&|pure| (pure.depth, pure.done.bytes_each))?;
+        let large = by(&|pure| (pure.depth, -pure.done.bytes_each))?;
+        let waits = |pure: &Pure<'_>| (pure.depth, at(&pure.done.answer, 50.0), at(&pure.done.answer, 99.9));
+        let window = pure.iter().map(waits).filter(|(_, median_us, wait_us)| *wait_us > WINDOW_US.max(8.0 * median_us));
+        let times = &small.done.answer;
+        let alone_us = at(times, if small.depth > 1.0 { 1.0 } else { 50.0 });
+        let more_us = at(&large.done.answer, 50.0) - at(times, 50.0);
+        let more_bytes = large.done.bytes_each - small.done.bytes_each;
+        let most = |of: &dyn Fn(&Done) -> f64| pure.iter().map(|pure| of(pure.done)).fold(0.0, f64::max);
+        let least_bytes = pure.iter().map(|pure| pure.done.bytes_each).fold(f64::INFINITY, f64::min);
+        let is_small = |done: &Done| done.bytes_each < 2.0 * least_bytes;
+        Some(Self {
+            alone_us,
+            bytes: small.done.bytes_each,
+            slope_mbps: (small.depth == large.depth && more_bytes > 0.0 && more_us > 1.0).then(|| more_bytes / more_us),
+            most_mbps: most(&|done| done.iops * done.bytes_each / 1e6),
+            most_iops: most(&|done| done.iops),
+            small_mbps: most(&|done| if is_small(done) { done.iops * done.bytes_each / 1e6 } else { 0.0 }),
+            large_iops: most(&|done| if is_small(done) { 0.0 } else { done.iops }),
+            // From the 5th to the 95th percentile are nine tenths of the range.
+            jitter_pct: (at(times, 95.0) - at(times, 5.0)) / (1.8 * alone_us.max(0.1)) * 100.0,
+            window: window.max_by(|one, other| one.0.total_cmp(&other.0)),
+        })
+    }
+}
+
+/// Length (milliseconds) and period (seconds) of stalls, by what they add to the times of operations that were alone in the drive:
+/// each stall holds up one of them, for its length.
+fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
+    let (mut lengths_us, mut alone) = (Vec::new(), Vec::new());
+    for way in [0, 1] {
+        for Pure { done, .. } in pure(data, way).into_iter().filter(|pure| pure.depth == 1.0) {
+            let (times, usual_us) = (&done.answer, at(&done.answer, 50.0));
+            let length_us = times.max_us - usual_us;
+            if length_us > (STALL_FACTOR * at(times, 98.0)).max(STALL_US) {
+                lengths_us.push(length_us);
+            }
+            // Sum of squares around the median, without that of the 98 % that are usual.
+            let all = times.stdev_us.powi(2) + (times.mean_us - usual_us).powi(2);
+            let usual = ((at(times, 98.0) - at(times, 1.0)) / 2.0).powi(2) / 3.0;
+            alone.push((done.ops as f64 / done.iops, done.ops as f64 * (all - usual).max(0.0)));
+        }
+    }
+    lengths_us.sort_unstable_by(f64::total_cmp);
+    let length_us = *lengths_us.get(lengths_us.len() / 2)?;
+    let seconds: f64 = alone.iter().map(|(seconds, _)| seconds).sum();
+    let stalls = alone.iter().map(|(_, squares)| squares).sum::<f64>() / length_us.powi(2);
+    // Time outside of stalls is what the drive had between them.
+    (stalls >= STALLS_MIN).then(|| (length_us / 1e3, (seconds / stalls).max(length_us * 1.1 / 1e6)))
+}
+
+/// Where to begin. Empty if the points do not have reads alone and writes alone.
+pub(super) fn starts(data: &[Datum<'_>]) -> Vec<Values> {
+    let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else { return Vec::new() };
+    let ways = [&reads, &writes];
+    let stalls = stalls(data);
+    let bandwidths = |way: &Way| {
+        let slope = way.slope_mbps.filter(|mbps| *mbps > way.most_mbps * 1.05);
+        [Some(way.most_mbps), slope, Some(way.most_mbps * 3.0)].into_iter().flatten().collect::<Vec<_>>()
+    };
+    let mut starts = Vec::new();
+    for read_mbps in bandwidths(&reads) {
+        for write_mbps in bandwidths(&writes) {
+            for more in [1.0, 1.5] {
+                let mut values = Values::default();
+                for ((way, mbps), of) in ways.into_iter().zip([read_mbps, write_mbps]).zip(WAY) {
+                    values[of.mbps] = mbps;
+                    values[of.us] = (way.alone_us - way.bytes / mbps).max(0.1 * way.alone_us);
+                }
+                let busy = |way: &Way, us: f64| way.most_iops * (us + way.bytes / way.most_mbps.max(1.0)) / 1e6;
+                values[CHANNELS] = busy(&reads, values[READ]).max(1.0) * more;
+                values[JITTER] = reads.jitter_pct.clamp(1.0, 100.0);
+                if let Some((ms, every_s)) = stalls {
+                    let mut with = values;
+                    (with[STALL_MS], with[STALL_EVERY]) = (ms, every_s);
+                    starts.push(with);
+                }
+                starts.push(values);
+            }
+        }
+    }
+    // At the limit most is quick, and the rest waits for its window.
+    let of_window = |way: &Way| way.window.map(|window| (window, way.alone_us));
+    if let Some(((depth, median_us, wait_us), alone_us)) = of_window(&reads).or(of_window(&writes)) {
+        for ops_alone in [false, true] {
+            let mut values = Values::default();
+            for (way, of) in ways.into_iter().zip(WAY) {
+                values[of.us] = way.alone_us;
+                // Operations are limited if small ones bring fewer bytes than large ones, bytes if large ones are fewer than small
+                // ones; where no large ones were measured flat out either may be.
+                let by_ops = ops_alone || way.small_mbps < FEWER * way.most_mbps;
+                let by_bytes = !ops_alone && (!by_ops || way.large_iops < FEWER * way.most_iops);
+                values[of.iops] = if by_ops { way.most_iops } else { 0.0 };
+                values[of.mbps] = if by_bytes { way.most_mbps } else { 0.0 };
+            }
+            values[WINDOW] = wait_us / 1e3;
+            values[JITTER] = reads.jitter_pct.clamp(1.0, 100.0);
+            values[CHANNELS] = (depth * alone_us / median_us.max(0.1)).max(1.0);
+            starts.push(values);
+        }
+    }
+    starts.iter().map(normal).collect()
+}

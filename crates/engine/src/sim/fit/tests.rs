@@ -1,0 +1,169 @@
+use super::*;
+use results::baseline::{Done, Latency};
+
+/// A job's point on a drive, as a baseline would have it.
+fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>; 2]) -> Point {
+    let done = |way: Option<(u32, Option<f64>)>| {
+        way.map(|(bytes, offered_iops)| Done {
+            bytes_each: f64::from(bytes),
+            offered_iops,
+            ops: 1,
+            iops: 0.0,
+            mbps: 0.0,
+            errors: 0,
+            undone: 0,
+            service: Latency::default(),
+            answer: Latency::default(),
+        })
+    };
+    let mut point = Point {
+        part,
+        job: format!("{ways:?}"),
+        random: true,
+        read_pct: 0.0,
+        depth,
+        round: 0,
+        seconds: 5.0,
+        reads: done(ways[0]),
+        writes: done(ways[1]),
+        mean_in_flight: None,
+        cpu_us: None,
+        steady: None,
+        doubt: None,
+    };
+    let drive = drive.parse().unwrap();
+    let (times, seconds) = Job::of(&point).unwrap().all(&drive, 5_000_000_000);
+    for (done, times_ns) in [&mut point.reads, &mut point.writes].into_iter().zip(times) {
+        let Some(done) = done else { continue };
+        let mut us: Vec<f64> = times_ns.iter().map(|ns| *ns as f64 / 1e3).collect();
+        us.sort_unstable_by(f64::total_cmp);
+        let count = us.len() as f64;
+        let mean_us = us.iter().sum::<f64>() / count;
+        let variance = us.iter().map(|us| (us - mean_us).powi(2)).sum::<f64>() / count;
+        let at = |percent: f64| us[((count - 1.0) * percent / 100.0).round() as usize];
+        done.ops = us.len() as u64;
+        done.iops = count / seconds;
+        done.answer = Latency {
+            mean_us,
+            stdev_us: variance.sqrt(),
+            min_us: us[0],
+            max_us: us[us.len() - 1],
+            percentiles_us: Latency::PERCENTILES.map(at).to_vec(),
+        };
+    }
+    point
+}
+
+/// A short baseline: depths, sizes, profiles, parts of the highest rates.
+fn baseline(drive: &str) -> Vec<Point> {
+    const SMALL: u32 = 4 << 10;
+    const LARGE: u32 = 128 << 10;
+    let mut points = Vec::new();
+    for depth in [1, 4, 16, 256] {
+        points.push(point(drive, Part::Depth, depth, [Some((SMALL, None)), None]));
+        points.push(point(drive, Part::Depth, depth, [None, Some((SMALL, None))]));
+    }
+    for size in [SMALL, LARGE] {
+        points.push(point(drive, Part::Profile, 16, [Some((size, None)), None]));
+        points.push(point(drive, Part::Profile, 16, [Some((size, None)), Some((size, None))]));
+        points.push(point(drive, Part::Profile, 16, [None, Some((size, None))]));
+    }
+    let most = points[6].reads.as_ref().unwrap().iops;
+    for part in [0.3, 0.6, 0.9] {
+        points.push(point(drive, Part::Rate, 64, [Some((SMALL, Some(most * part))), None]));
+    }
+    points
+}
+
+#[test]
+fn parameters_are_found_again() {
+    let drives = [
+        "sim:channels=8+read-us=90+write-us=30+read-mbps=1200+write-mbps=600+jitter-pct=30",
+        "sim:channels=2+read-us=700+write-us=500+jitter-pct=20+stall-ms=7+stall-every-s=0.25",
+        "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100",
+    ];
+    for drive in drives {
+        let fit = fit(&baseline(drive), 64 << 30, 512).unwrap();
+        println!("{drive}\n{fit:#?}");
+        assert!(fit.error_pct < 1.0 && fit.misses.is_empty() && !fit.doubtful, "{fit:#?}");
+        for (name, value) in drive["sim:".len()..].split('+').filter_map(|given| given.split_once('=')) {
+            let value: f64 = value.parse().unwrap();
+            let found = fit.parameters.iter().find(|parameter| parameter.name == name);
+            // No job of this baseline meets the bandwidths of a drive that has none.
+            let Some(found) = found else {
+                assert_eq!(value, 0.0);
+                continue;
+            };
+            let near = match name {
+                "stall-every-s" => 0.2,
+                "stall-ms" | "window-ms" | "jitter-pct" => 0.1,
+                _ => 0.05,
+            };
+            assert!((found.value / value - 1.0).abs() <= near, "{name} is {found:?}, not {value}\n{fit:#?}");
+            let within = found.low.is_none_or(|low| low <= value) && found.high.is_none_or(|high| value <= high);
+            assert!(within, "{name} is {value}, not within {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
+    let drive =
+        "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100";
+    let large = |offered| Some((128 << 10, Some(offered)));
+    // No large operations flat out: a busy machine has put them in doubt.
+    let mut points: Vec<_> = baseline(drive).into_iter().filter(|point| point.part != Part::Profile).collect();
+    points.push(point(drive, Part::Grid, 64, [large(1_500.0), large(2_000.0)]));
+    let fit = fit(&points, 64 << 30, 512).unwrap();
+    let found = fit.parameters.iter().find(|parameter| parameter.name == "write-iops");
+    assert!(found.is_some_and(|found| (found.value / 4_000.0 - 1.0).abs() < 0.05) && fit.misses.is_empty(), "{fit:#?}");
+}
+
+#[test]
+fn a_drive_of_another_kind_is_said_to_be_one() {
+    // Every other job meets a drive that is busy with something else.
+    let mut points = baseline("sim:channels=8+read-us=90+write-us=30");
+    for point in points.iter_mut().step_by(2) {
+        for done in [&mut point.reads, &mut point.writes].into_iter().flatten() {
+            done.iops /= 20.0;
+            done.answer.percentiles_us.iter_mut().for_each(|us| *us *= 20.0);
+        }
+    }
+    let fit = fit(&points, 64 << 30, 512).unwrap();
+    assert!(fit.doubtful && fit.misses[0].starts_with("at ["), "{fit:#?}");
+}
+
+#[test]
+fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
+    let drive = "sim:channels=2";
+    let small = Some((4096, None));
+    let reads = point(drive, Part::Depth, 1, [small, None]);
+    let refused = fit(std::slice::from_ref(&reads), 1 << 30, 512).unwrap_err();
+    assert!(refused.starts_with("1 of 1 point can be compared"), "{refused}");
+    let refused = fit(&vec![reads.clone(); 1_001], 1 << 30, 512).unwrap_err();
+    assert_eq!(refused, "1,001 points are more than the 1,000 that can be fitted");
+    let doubtful = Point { doubt: Some("this program was late".to_owned()), ..reads.clone() };
+    let refused = fit(&[doubtful.clone(), doubtful], 1 << 30, 512).unwrap_err();
+    assert!(refused.starts_with("0 of 2 points can be compared") && refused.contains("2 in doubt"), "{refused}");
+    let writes = point(drive, Part::Depth, 1, [None, small]);
+    assert!(fit(&[reads.clone(), writes.clone()], 1 << 30, 512).is_ok());
+    for (iops, us, bytes, depth) in [
+        (f64::NAN, 1.0, 4096.0, 1),
+        (1e300, 0.0, 1e300, u32::MAX),
+        (1e-300, 1e300, -1.0, 0),
+        (1.0, f64::INFINITY, 0.0, 1),
+    ] {
+        let mut mad = [reads.clone(), writes.clone(), reads.clone()];
+        for point in &mut mad {
+            point.depth = depth;
+            for done in [&mut point.reads, &mut point.writes].into_iter().flatten() {
+                (done.iops, done.bytes_each) = (iops, bytes);
+                done.answer.percentiles_us = vec![us; Latency::PERCENTILES.len()];
+                (done.answer.stdev_us, done.answer.max_us) = (us, us);
+            }
+        }
+        mad[2].reads.as_mut().unwrap().offered_iops = Some(iops);
+        // Whatever it says, it says it.
+        let _ = fit(&mad, u64::MAX, 512);
+    }
+}

@@ -1,0 +1,45 @@
+//! The options of `flashproof predict`.
+
+use clap::Args;
+use results::judge::Sla;
+use std::path::PathBuf;
+
+/// Options of a prediction.
+#[derive(Args, Debug)]
+pub struct PredictArgs {
+    /// Directory of a baseline, as `flashproof baseline` makes it
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub load: PredictedLoadArgs,
+    /// Say results, warnings and errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// The load whose rating is predicted.
+#[derive(Args, Debug)]
+pub struct PredictedLoadArgs {
+    /// A configuration of any ACT as the load of 1x [default: ACT's, 2000 reads and 1000 writes a second]
+    #[arg(long, value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Limits that a load must meet: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// Pace and spread operations as ACT 6 does (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  flashproof predict flashproof-baseline-S4EVNX0     the rating by ACT's load, with an interval
+  flashproof predict DIR --config cluster.conf       multiples of your own load
+  flashproof predict DIR --as-act                    paced as for published ratings
+  flashproof rate \"$(cat DIR/drive.sim)\"             the search on the simulated drive, step by step
+
+A simulated drive is fitted to the points of the baseline, written to DIR/drive.sim, and rated. It knows what
+the baseline measured, and no more: garbage collection under days of writes is in it only as far as the drive was
+in its steady state. Rate the drive itself before you rely on it.
+Exit codes: 0 predicted, 2 usage, 3 environment, 4 doubtful: the model does not describe the drive, or it held no
+load. More in docs/predict.md.";

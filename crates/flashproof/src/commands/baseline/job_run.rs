@@ -1,0 +1,161 @@
+//! The jobs of drives that run at the same time: which are next, their run, and a step with a point for each.
+
+use super::measuring::Measuring;
+use super::messages;
+use super::request::Request;
+use crate::args::BaselineArgs;
+use crate::console;
+use crate::cross_check::{self, RealFio};
+use crate::failure::Failure;
+use crate::runner::Opened;
+use crate::series::{Kept, StepRun, now_unix_ms};
+use crate::signals::Switch;
+use load::baseline::{Form, Job};
+use load::workload::Load;
+use results::baseline::{Part, Point, Pts, judge_job, points_of, saturated_at};
+use results::judge::{End, Outcome, Sla};
+use results::series::{Identity, Rule, Series, State, Step};
+use results::steady::ROUNDS_IN_WINDOW;
+use serde_json::json;
+
+/// Most I/O errors of a job: any of them ends the baseline.
+const ERRORS_MAX: u64 = 100;
+
+/// How a run of jobs ended.
+pub enum JobEnd {
+    /// With a point for each drive.
+    Measured,
+    /// Operations failed.
+    Failed,
+    /// By a signal.
+    Interrupted,
+}
+
+/// The next jobs, each with the number of its drive: those that are furthest behind, which can run at the same time.
+pub fn next_jobs(form: &Form, series: &Series) -> Vec<(usize, Job)> {
+    let of = |(device, identity): (usize, &Identity)| {
+        Some((device, form.next(&points_of(series, device), identity.size_bytes)?))
+    };
+    let mut next: Vec<_> = series.devices.iter().enumerate().filter_map(of).collect();
+    let behind = next.iter().map(|(_, job)| job.place).min();
+    next.retain(|(_, job)| Some(job.place) == behind);
+    next
+}
+
+/// Runs `jobs` at the same time. Their steps are in `kept`, on disk, before and after.
+pub fn run_jobs(
+    jobs: &[(usize, Job)],
+    args: &BaselineArgs,
+    request: &Request,
+    opened: &Opened,
+    fio: Option<&RealFio>,
+    kept: &mut Kept,
+    switch: &Switch,
+) -> Result<JobEnd, Failure> {
+    let borrowed: Vec<_> = jobs.iter().map(|(device, job)| (*device, job)).collect();
+    let load = request.load(&borrowed)?;
+    let (index, first) = (kept.series.steps.len(), &jobs[0].1);
+    let dir = format!("{:03}-{}", index + 1, slug(&first.name));
+    let steps = jobs.iter().map(|(device, job)| step(*device, job, &dir, &kept.series));
+    let steps: Vec<_> = steps.collect();
+    kept.series.steps.extend(steps);
+    kept.save()?;
+    let lines: Vec<_> =
+        jobs.iter().map(|(device, job)| format!("{}: {}", request.devices[*device], job.line())).collect();
+    // No latency is too long: a drive is measured, not judged.
+    let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
+    let what = |round| StepRun {
+        load: Load { workload: load.clone(), text: lines.join("\n") + "\n", rounded: Vec::new() },
+        options: &args.series,
+        opened: Some(opened),
+        others: &[],
+        sla: &sla,
+        slice_sec: first.seconds,
+        round_sec: Some(first.round_sec),
+        max_errors: ERRORS_MAX,
+        round,
+        heading: messages::heading(request, first),
+    };
+    let mut measuring = Measuring::new(&load);
+    let verdict = kept.run_step(index, what(None), switch, &mut measuring)?;
+    let judged = judge_job(&verdict);
+    let steps = &mut kept.series.steps[index..];
+    if judged.outcome == Outcome::Invalid {
+        steps.iter_mut().for_each(|step| step.interrupt(&judged.reason));
+        kept.save()?;
+        return match verdict.end {
+            End::Interrupted { .. } => Ok(JobEnd::Interrupted),
+            _ => Err(Failure::environment(format!(
+                "cannot measure {} - {} - mend that, and the same command goes on with this job",
+                first.name, judged.reason
+            ))),
+        };
+    }
+    let mut checked = None;
+    if let Some(fio) = fio.filter(|_| first.part == Part::Profile && judged.outcome == Outcome::Pass) {
+        checked = cross_check::in_turns(fio, &load, &opened.devices, switch, |round| {
+            let mut measuring = Measuring::new(&load);
+            let verdict = kept.run_step(index, what(Some(round)), switch, &mut measuring)?;
+            Ok((judge_job(&verdict).outcome == Outcome::Pass).then(|| measuring.sides()))
+        })?;
+        if switch.was_asked().is_some() {
+            kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt("a signal ended its cross-check"));
+            kept.save()?;
+            return Ok(JobEnd::Interrupted);
+        }
+        if let Some(checked) = &checked {
+            console::result(&format!("\n{}: {}", first.name, checked.text()))?;
+        }
+    }
+    let doubt = (verdict.outcome == Outcome::Invalid).then(|| verdict.reasons.first().cloned()).flatten();
+    for (place, (device, job)) in jobs.iter().enumerate() {
+        let point = measuring.point(place, job, doubt.clone());
+        let so_far = points_of(&kept.series, *device);
+        let step = &mut kept.series.steps[index + place];
+        // Another drive's errors are not its own, but may have ended its run.
+        if judged.outcome == Outcome::Fail && point.errors() == 0 && jobs.len() > 1 {
+            step.interrupt(&format!("its run ended with that of another drive: {}", judged.reason));
+            continue;
+        }
+        step.state = State::Done;
+        step.outcome = Some(judged.outcome);
+        step.reason.clone_from(&judged.reason);
+        step.ended_unix_ms = Some(now_unix_ms());
+        step.details = json!(with_rounds(point, so_far));
+        // It has the streams of all of them.
+        if let Some(checked) = checked.take() {
+            step.details["cross_check"] = checked.json();
+        }
+    }
+    kept.save()?;
+    messages::jobs_ended(kept, index);
+    Ok(if judged.outcome == Outcome::Fail { JobEnd::Failed } else { JobEnd::Measured })
+}
+
+/// `point` with what it makes of the rounds of its part `so_far`: whether the drive is steady, if there are enough.
+fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
+    let part = point.part;
+    let test = Pts::ALL.into_iter().find(|test| test.has(&point));
+    if test.is_none() && part != Part::Saturation {
+        return point;
+    }
+    so_far.push(point.clone());
+    let is_steady = match test {
+        Some(test) => test.steady_at(&so_far).is_some(),
+        None => saturated_at(&so_far).is_some(),
+    };
+    Point { steady: (point.round as usize + 1 >= ROUNDS_IN_WINDOW).then_some(is_steady), ..point }
+}
+
+/// The step of a job, begun.
+fn step(device: usize, job: &Job, dir: &str, series: &Series) -> Step {
+    let on = if series.devices.len() > 1 { format!(" on {}", series.devices[device].name) } else { String::new() };
+    let name = format!("{}{on}", job.name);
+    Step::planned(name, dir.to_owned(), 1.0, vec![device], job.seconds, Rule::Completes).begun(now_unix_ms())
+}
+
+/// A name as it stands in that of a directory.
+fn slug(name: &str) -> String {
+    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    plain.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}

@@ -1,0 +1,276 @@
+//! What a run of jobs showed, gathered while it goes on: a point for each drive.
+
+use crate::cross_check::{self, Side};
+use crate::recording::Watch;
+use device::observe::diskstats::{self, Counters};
+use load::baseline::Job;
+use load::workload::fio::FioLoad;
+use report::fio::{Durations, Kind, Totals};
+use results::baseline::{Done, Latency, Point};
+use results::cell::Interval;
+use results::run_dir::Manifest;
+use results::steady::{ROUNDS_IN_WINDOW, Rounds, Steadiness};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Instant;
+
+/// Part of a run for which its threads may have had no CPU without a doubt.
+const RUN_DELAY_MAX: f64 = 0.05;
+
+/// Part of a job's depth that is in flight on average, or it was not kept.
+const DEPTH_KEPT: f64 = 0.8;
+
+/// Part of a run for which threads without a rate may have been busy without a doubt: beyond, it is they who set the rate.
+const BUSY_MAX: f64 = 0.9;
+
+/// Watches a run of jobs.
+pub struct Measuring<'a> {
+    load: &'a FioLoad,
+    totals: Totals,
+    cpu_ns: u64,
+    /// Time for which the issuing threads wanted a CPU and had none.
+    run_delay_ns: u64,
+    /// Of the run, once it has begun.
+    begun: Option<Begun>,
+}
+
+struct Begun {
+    devices: usize,
+    /// Name and rate of each stream.
+    streams: Vec<(String, f64)>,
+    simulated: bool,
+    rounds: Rounds,
+    /// From the first interval on, so that what ran before it does not count.
+    queues: Option<Queues>,
+}
+
+/// What the kernel had in flight on each device of a load: at the beginning, and up to now.
+struct Queues {
+    began: Instant,
+    now: Instant,
+    counters: Vec<Option<(Counters, Counters)>>,
+}
+
+impl<'a> Measuring<'a> {
+    /// Of a run of `load`.
+    pub fn new(load: &'a FioLoad) -> Self {
+        Self { load, totals: Totals::new(load.streams().len()), cpu_ns: 0, run_delay_ns: 0, begun: None }
+    }
+
+    /// What `job`, the one at this place in the load, showed. The run has begun.
+    pub fn point(&self, place: usize, job: &Job, doubt: Option<String>) -> Point {
+        let seconds = self.totals.ran_ns as f64 / 1e9;
+        let side = |direction: usize| {
+            let at = self.load.streams().iter().position(|stream| *stream == (place, direction))?;
+            let offered = self.begun.as_ref().map(|begun| begun.streams[at].1).filter(|iops| *iops > 0.0);
+            Some(done(&self.totals.kinds[at], job.bytes[direction], offered, seconds))
+        };
+        let ops: u64 = self.totals.kinds.iter().map(|kind| kind.ops).sum();
+        let (reads, writes) = (side(0), side(1));
+        let own =
+            || self.lacked_cpu().or_else(|| self.was_busy(job)).or_else(|| self.lost_depth(job, [&reads, &writes]));
+        let doubt = doubt.or_else(own);
+        Point {
+            part: job.part,
+            job: job.line(),
+            random: job.random,
+            read_pct: job.read_pct.into(),
+            depth: job.depth * job.numjobs,
+            round: job.round,
+            seconds,
+            reads,
+            writes,
+            mean_in_flight: self.begun.as_ref().and_then(|begun| begun.queues.as_ref()?.mean(place)),
+            cpu_us: (!self.is_simulated() && ops > 0).then(|| self.cpu_ns as f64 / 1e3 / ops as f64),
+            steady: self.steady(place),
+            doubt,
+        }
+    }
+
+    /// The same as it stands beside the real fio's.
+    pub fn sides(&self) -> Vec<Side> {
+        cross_check::ours(self.load, &self.totals, self.cpu_ns)
+    }
+
+    /// That this program had no CPU for a part of its time, which can make what it measured.
+    fn lacked_cpu(&self) -> Option<String> {
+        let share = self.of_threads(self.run_delay_ns);
+        (share > RUN_DELAY_MAX).then(|| {
+            format!("this program wanted a CPU and had none for {} of the time", results::units::percent(share))
+        })
+    }
+
+    /// That its threads had no idle moment, so that more of them might do more.
+    fn was_busy(&self, job: &Job) -> Option<String> {
+        let share = self.of_threads(self.cpu_ns);
+        (!self.is_simulated() && job.rates.is_none() && share > BUSY_MAX).then(|| {
+            format!(
+                "its threads ({}) were busy for {} of the time: the drive may do more than one program issues",
+                job.numjobs,
+                results::units::percent(share.min(1.0))
+            )
+        })
+    }
+
+    /// That this program did not keep the depth, whoever had the CPU: by Little's law rate times mean time is what was in flight.
+    fn lost_depth(&self, job: &Job, sides: [&Option<Done>; 2]) -> Option<String> {
+        let in_flight: f64 = sides.into_iter().flatten().map(|done| done.iops * done.service.mean_us / 1e6).sum();
+        let depth = f64::from(job.depth * job.numjobs);
+        // One alone is always a little late: the next is issued when the one before was seen.
+        let is_told = !self.is_simulated() && job.rates.is_none() && depth > 1.0 && in_flight < DEPTH_KEPT * depth;
+        is_told.then(|| format!("of {depth} in flight {} were on average", results::units::number(in_flight)))
+    }
+
+    fn is_simulated(&self) -> bool {
+        self.begun.as_ref().is_none_or(|begun| begun.simulated)
+    }
+
+    /// A time of all issuing threads together as a part of that of the run. Clones share threads where there are more of them
+    /// than CPUs.
+    fn of_threads(&self, ns: u64) -> f64 {
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+        let all_ns = self.totals.ran_ns.max(1).saturating_mul(self.load.threads.len().clamp(1, cpus) as u64);
+        ns as f64 / all_ns as f64
+    }
+
+    /// Whether the streams of the job at this place were steady at the end; `None` if that cannot be told.
+    fn steady(&self, place: usize) -> Option<bool> {
+        let begun = self.begun.as_ref().filter(|begun| begun.rounds.len() >= ROUNDS_IN_WINDOW)?;
+        let streams = self.load.streams();
+        let own = |name: &str| {
+            let mut named = streams.iter().zip(&begun.streams);
+            named.any(|((entry, _), (stream, _))| *entry == place && stream == name)
+        };
+        let windows = Steadiness::of(&begun.rounds).windows;
+        Some(windows.iter().filter(|window| own(&window.group.stream)).all(|window| window.is_steady()))
+    }
+}
+
+impl Watch for Measuring<'_> {
+    fn begins(&mut self, manifest: &Manifest) {
+        self.begun = Some(Begun {
+            devices: manifest.devices.len(),
+            streams: manifest.streams.iter().map(|stream| (stream.name.clone(), stream.offered_iops)).collect(),
+            simulated: manifest.simulated,
+            rounds: Rounds::new(manifest),
+            queues: None,
+        });
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Option<String> {
+        let begun = self.begun.as_mut()?;
+        self.totals.add(interval, begun.devices);
+        self.cpu_ns += interval.cpu_ns;
+        self.run_delay_ns += interval.run_delay_ns;
+        match &mut begun.queues {
+            Some(queues) => queues.look(self.load),
+            queues => *queues = Some(Queues::of(self.load)),
+        }
+        begun.rounds.add(interval);
+        None
+    }
+}
+
+impl Queues {
+    fn of(load: &FioLoad) -> Self {
+        let now = Instant::now();
+        let counters = counters(load).into_iter().map(|counters| Some((counters?, counters?))).collect();
+        Self { began: now, now, counters }
+    }
+
+    fn look(&mut self, load: &FioLoad) {
+        // A simulated drive is in no file of the kernel's, and its seconds are too many to look.
+        if self.counters.iter().all(Option::is_none) {
+            return;
+        }
+        self.now = Instant::now();
+        for (known, now) in self.counters.iter_mut().zip(counters(load)) {
+            *known = known.and_then(|(began, _)| Some((began, now?)));
+        }
+    }
+
+    /// Operations in flight on the device at this place on average.
+    fn mean(&self, place: usize) -> Option<f64> {
+        let (began, now) = self.counters.get(place).copied().flatten()?;
+        let elapsed_ms = self.now.duration_since(self.began).as_secs_f64() * 1e3;
+        let queue_ms = now.since(&began)?.queue_ms as f64;
+        (elapsed_ms > 0.0).then(|| queue_ms / elapsed_ms)
+    }
+}
+
+/// What the kernel has counted of the device of each job of `load`.
+fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
+    if load.devices.iter().all(|device| device.drive().is_some()) {
+        return vec![None; load.devices.len()];
+    }
+    let disks = diskstats::read(Path::new("/")).unwrap_or_default();
+    let of = |name: &str| {
+        let number = fs::metadata(name).ok()?.rdev();
+        let number = (libc::major(number), libc::minor(number));
+        disks.iter().find(|disk| disk.device == number).map(|disk| disk.counters)
+    };
+    load.devices.iter().map(|device| of(device.as_str())).collect()
+}
+
+fn done(kind: &Kind, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
+    let service = latency(&kind.clat, 0);
+    // Those that were never done were wanted before the last that was: they took longer.
+    let answer = if offered_iops.is_some() { latency(&kind.answers(), kind.undone) } else { service.clone() };
+    // What was in flight at the end is not of the time that is measured: of a deep queue and a short job that is a tenth.
+    let in_time = kind.ops.saturating_sub(kind.overtime) as f64;
+    let iops = if seconds > 0.0 { in_time / seconds } else { 0.0 };
+    let bytes_each = if kind.ops > 0 { kind.bytes as f64 / kind.ops as f64 } else { bytes as f64 };
+    Done {
+        bytes_each,
+        offered_iops,
+        ops: kind.ops,
+        iops,
+        mbps: iops * bytes_each / 1e6,
+        errors: kind.errors,
+        undone: kind.undone,
+        service,
+        answer,
+    }
+}
+
+/// Durations as they are kept; further `unknown` ones took longer than all of them, so that percentiles among these are not known.
+fn latency(durations: &Durations, unknown: u64) -> Latency {
+    if durations.is_empty() {
+        return Latency::default();
+    }
+    let us = |ns: f64| ns / 1e3;
+    let of_known = (durations.len() + unknown) as f64 / durations.len() as f64;
+    let known = Latency::PERCENTILES.iter().map(|percent| percent * of_known).take_while(|percent| *percent <= 100.0);
+    Latency {
+        mean_us: us(durations.mean()),
+        stdev_us: us(durations.stdev()),
+        min_us: us(durations.min() as f64),
+        max_us: us(durations.max() as f64),
+        percentiles_us: known.map(|percent| us(durations.value_at_percentile(percent) as f64)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_done_took_longer_than_the_rest() {
+        let mut durations = Durations::new_with_bounds(1, 1 << 40, 3).unwrap();
+        (1..=80).for_each(|number| durations.record(number * 1_000).unwrap());
+        let near = |latency: &Latency, percent, us: f64| {
+            let at = latency.at(percent).unwrap();
+            assert!((at - us).abs() <= us / 500.0, "{percent} %: {at}, not {us} us");
+        };
+        let all = latency(&durations, 0);
+        near(&all, 50.0, 40.0);
+        near(&all, 90.0, 72.0);
+        let of_100 = latency(&durations, 20);
+        near(&of_100, 40.0, 40.0);
+        near(&of_100, 70.0, 70.0);
+        near(&of_100, 80.0, 80.0);
+        assert_eq!(of_100.at(90.0), None, "longer than all that were done");
+        assert_eq!(latency(&Durations::new_with_bounds(1, 1 << 40, 3).unwrap(), 5), Latency::default());
+    }
+}

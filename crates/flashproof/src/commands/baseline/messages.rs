@@ -1,0 +1,133 @@
+//! What is said of a baseline: on standard error while it goes on, on standard output when it ends.
+
+use super::request::Request;
+use crate::console;
+use crate::failure::Failure;
+use crate::series::Kept;
+use load::baseline::Job;
+use report::baseline::{percentile, pts_table};
+use report::table::Table;
+use results::baseline::{Done, Part, Point, Pts, point_of, points_of};
+use results::judge::Outcome;
+use results::series::State;
+use results::units::{self, milliseconds, number, span};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Says what will be done.
+pub fn beginning(kept: &Kept, request: &Request) {
+    let what = match request.form.jobs() {
+        Some(jobs) => {
+            format!("in {jobs} jobs and the rounds of a saturation, {} under load", span(request.form.seconds))
+        }
+        None => "by tests of SNIA's PTS 2.0.2, each until it is steady".to_owned(),
+    };
+    console::note(&format!(
+        "a baseline of {} {what}; state and results: {}",
+        request.devices.join(", "),
+        kept.dir.display()
+    ));
+    let done = kept.series.steps.iter().filter(|step| step.state == State::Done).count();
+    if done > 0 {
+        console::note(&format!("going on after {} that are done", units::count(done as u64, "step")));
+    }
+}
+
+/// What stands before the progress of a job.
+pub fn heading(request: &Request, job: &Job) -> String {
+    match (request.form.jobs(), job.place) {
+        (Some(jobs), (1, place)) => format!("{} ({} of {jobs})", job.name, place + 1),
+        _ => job.name.clone(),
+    }
+}
+
+/// Says what the jobs from the step of this number on showed.
+pub fn jobs_ended(kept: &Kept, index: usize) {
+    for step in &kept.series.steps[index..] {
+        if let Some(point) = point_of(step) {
+            console::note(&format!("{}: {}", step.name, shown(&point)));
+        }
+    }
+}
+
+/// What a job showed, in a line.
+fn shown(point: &Point) -> String {
+    let side = |done: &Option<Done>, what: &str| {
+        let done = done.as_ref()?;
+        let undone = if done.undone > 0 { format!(", {} not done", number(done.undone as f64)) } else { String::new() };
+        Some(format!("{} {what} a second, p99 {}{undone}", achieved(done), percentile(&done.answer, 99.0)))
+    };
+    let sides = [side(&point.reads, "reads"), side(&point.writes, "writes")];
+    sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Operations a second that were done, and how many were offered where that were more.
+fn achieved(done: &Done) -> String {
+    match done.offered_iops {
+        Some(offered) if done.undone > 0 => format!("{} of {}", number(done.iops), number(offered)),
+        _ => number(done.iops),
+    }
+}
+
+/// The result of a baseline that ended; gives its exit code.
+pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
+    let Some(conclusion) = &kept.series.conclusion else { return Ok(ExitCode::from(Outcome::Invalid.exit_code())) };
+    let mut page = format!("\n{}\n", conclusion.sentence);
+    for remark in &conclusion.remarks {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "  {remark}");
+    }
+    for (number, device) in kept.series.devices.iter().enumerate() {
+        let points = points_of(&kept.series, number);
+        for table in Pts::ALL.iter().filter_map(|test| test.table(&points)) {
+            let table = pts_table(&table);
+            let _ = write!(page, "\n{}: {}\n{table}", device.name, table.title);
+        }
+    }
+    page.push_str(&table(kept));
+    // SNIA's tests alone are not read by it.
+    let is_read = kept.series.steps.iter().filter_map(point_of).any(|point| point.part == Part::Depth);
+    if conclusion.outcome == Outcome::Pass && is_read {
+        let _ = writeln!(page, "the rating that it predicts: flashproof predict {}", kept.dir.display());
+    }
+    console::result(&page)?;
+    Ok(ExitCode::from(conclusion.outcome.exit_code()))
+}
+
+/// The state of a baseline that was interrupted; gives its exit code.
+pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
+    console::result(&format!("\nINTERRUPTED: the same command goes on with the job that was ended\n{}", table(kept)))?;
+    Ok(ExitCode::from(Outcome::Invalid.exit_code()))
+}
+
+/// The jobs in a table, and where they are recorded.
+fn table(kept: &Kept) -> String {
+    let table =
+        Table::new("").text(["job", "does"]).numbers(["IOPS", "MB/s", "mean", "p50", "p99", "p99.99", "in flight"]);
+    let rows = kept
+        .series
+        .steps
+        .iter()
+        .flat_map(|step| point_of(step).map(|point| rows(&step.name, &point)).unwrap_or_default());
+    format!("\n{}\n{}", table.rows(rows), kept.places())
+}
+
+/// A row for what is read and one for what is written.
+fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
+    let row = |done: &Option<Done>, what: &str| {
+        let done = done.as_ref()?;
+        let in_flight = point.mean_in_flight.map_or(String::new(), number);
+        Some(vec![
+            name.to_owned(),
+            what.to_owned(),
+            achieved(done),
+            number(done.mbps),
+            milliseconds(done.answer.mean_us / 1e3),
+            percentile(&done.answer, 50.0),
+            percentile(&done.answer, 99.0),
+            percentile(&done.answer, 99.99),
+            in_flight,
+        ])
+    };
+    [row(&point.reads, "reads"), row(&point.writes, "writes")].into_iter().flatten().collect()
+}

@@ -1,0 +1,119 @@
+//! `flashproof baseline`: what drives do under fio's jobs, one after the other, whatever comes between.
+//!
+//! ```text
+//! options -> Request   form, devices, terms; nothing touched
+//!         -> Kept      the directory of the series, begun or gone on with
+//!         -> prep, doctor, and the devices opened for all of it
+//!         -> of each drive: form + its points -> its next job
+//!            the jobs that are furthest behind, at the same time -> a run -> a point for each drive
+//!         -> conclusion, report
+//! ```
+//! Which job is next is decided in `load::baseline`, what follows from points in `results::baseline`. Several drives work at
+//! the same time, as those of a server do: each has a job of its own, and a step for it.
+
+mod job_run;
+mod measuring;
+mod messages;
+mod request;
+
+use crate::args::{BaselineArgs, PrepArgs};
+use crate::commands::{Manner, prep};
+use crate::console;
+use crate::cross_check::RealFio;
+use crate::failure::Failure;
+use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
+use crate::signals::Switch;
+use job_run::{JobEnd, next_jobs, run_jobs};
+use request::Request;
+use results::baseline::{Part, conclude};
+use results::series::Identity;
+use std::process::ExitCode;
+
+/// Measures devices, from where the state on disk says that it is.
+pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
+    let mut request = Request::of(args)?;
+    let no_prep = args.no_prep || args.read_only;
+    let drives = Drives::look(&request.spec(), no_prep)?;
+    request.look()?;
+    let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
+    let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
+    let now = request.series(drives.identities.clone(), &drives.left_unprepared);
+    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED])?;
+    kept.series.settle();
+    if kept.series.conclusion.is_some() {
+        console::note(&format!("the baseline in {} ended before; --fresh begins anew", kept.dir.display()));
+        return messages::conclusion(&kept);
+    }
+    let switch = Switch::install("the job will be run again; the same command does", Manner::Own)?;
+    kept.save()?;
+    let is_pts = !request.form.pts.is_empty();
+    if !no_prep
+        && !is_pts
+        && let Some(code) = prepare(&drives, kept.has_begun(), &args.series.erase, args.series.quiet, &switch)?
+    {
+        return Ok(code);
+    }
+    kept.examine();
+    kept.tell_findings();
+    messages::beginning(&kept, &request);
+    let mut opened = Some(request.open(&args.series.erase)?);
+    loop {
+        // One that came while the last job was being recorded did not end that.
+        if switch.was_asked().is_some() {
+            return messages::interruption(&kept);
+        }
+        let jobs = next_jobs(&request.form, &kept.series);
+        if jobs.is_empty() {
+            break;
+        }
+        if is_pts && jobs[0].1.place.1 == 0 && !request.form.simulated {
+            // The preparation opens them itself, and nobody else may have them then.
+            drop(opened.take());
+            if let Some(code) = precondition(jobs[0].1.part, args, &switch)? {
+                return Ok(code);
+            }
+        }
+        if opened.is_none() {
+            opened = Some(request.open(&args.series.erase)?);
+        }
+        let Some(opened) = &opened else { break };
+        match run_jobs(&jobs, args, &request, opened, fio.as_ref(), &mut kept, &switch)? {
+            JobEnd::Measured => {}
+            JobEnd::Failed => break,
+            JobEnd::Interrupted => return messages::interruption(&kept),
+        }
+    }
+    let mut conclusion = conclude(&kept.series);
+    conclusion.remarks.splice(0..0, request.remarks());
+    kept.series.conclusion = Some(conclusion);
+    kept.save()?;
+    kept.write_report();
+    messages::conclusion(&kept)
+}
+
+/// The fio that is to run the profiles too. Errors: there is none, or it cannot.
+fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
+    let first = |(device, drive): (usize, &Identity)| Some((device, request.form.next(&[], drive.size_bytes)?));
+    let jobs: Vec<_> = drives.identities.iter().enumerate().filter_map(first).collect();
+    let borrowed: Vec<_> = jobs.iter().map(|(device, job)| (*device, job)).collect();
+    RealFio::beside(&[request.load(&borrowed)?])
+}
+
+/// Discards all of each device, and writes it twice from end to end: as SNIA's tests begin, but for the saturation, which begins on
+/// a drive that is empty. Gives an exit code where that did not come to its end.
+fn precondition(part: Part, args: &BaselineArgs, switch: &Switch) -> Result<Option<ExitCode>, Failure> {
+    let usual = PrepArgs::usual(args.devices.clone(), &args.series.erase, Vec::new(), args.series.quiet);
+    let purged = PrepArgs { discard_first: true, restart: true, ..usual };
+    let asked = match part {
+        Part::PtsSaturation => {
+            console::note("discarding all of each device, as the procedure of SNIA's PTS asks");
+            PrepArgs { skip_zero: true, fills: 0, samples: 0, ..purged }
+        }
+        _ => {
+            console::note("discarding all of each device and writing it twice, as the procedure of SNIA's PTS asks");
+            PrepArgs { skip_zero: true, fills: 2, ..purged }
+        }
+    };
+    let code = prep::prepare(&asked, Manner::Own, switch)?;
+    Ok((code != 0).then(|| ExitCode::from(code)))
+}

@@ -1,0 +1,252 @@
+//! What is asked for: form, devices and terms of a baseline, all checked before any device is touched.
+
+use crate::args::BaselineArgs;
+use crate::devices::{Consents, Devices, parsed};
+use crate::engine::{Demand, Engine};
+use crate::failure::Failure;
+use crate::runner::{self, Opened};
+use crate::series::{self, NOT_PREPARED};
+use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
+use load::workload::fio::{FioLoad, Problem, Surroundings, jobs, runs};
+use load::workload::{RunSpec, Workload};
+use results::baseline::{JOBS, Pts};
+use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
+use results::units::{quoted, span};
+
+/// Length of a job of SNIA's tests, seconds; and on simulated drives, which do not change by waiting.
+const PTS_SEC: u64 = 60;
+const SIMULATED_PTS_SEC: u64 = 2;
+
+/// Threads of a job at most, as those of SNIA's tests are.
+const THREADS_MAX: u32 = PTS_THREADS;
+
+/// What is asked for.
+pub struct Request {
+    /// What is measured, in which time.
+    pub form: Form,
+    /// The devices, as the user named them.
+    pub devices: Vec<String>,
+    no_prep: bool,
+    /// A job on each device that does all that others do.
+    widest: FioLoad,
+}
+
+impl Request {
+    /// What `args` ask for. Errors: whatever is wrong with the options.
+    pub fn of(args: &BaselineArgs) -> Result<Self, Failure> {
+        let simulated: Vec<_> = parsed(&args.devices)?.iter().map(|name| name.drive().is_some()).collect();
+        if let Some(twice) = (1..args.devices.len()).find(|at| args.devices[..*at].contains(&args.devices[*at])) {
+            return Err(Failure::usage(format!(
+                "cannot measure {} twice at the same time - name each device once",
+                quoted(&args.devices[twice])
+            )));
+        }
+        if simulated.contains(&true) && simulated.contains(&false) {
+            return Err(Failure::usage(
+                "cannot measure simulated and real drives at the same time - the one has no real time - measure them apart",
+            ));
+        }
+        if let Some(file) = args.devices.iter().find(|name| std::fs::metadata(name).is_ok_and(|of| of.is_file())) {
+            return Err(Failure::usage(format!(
+                "cannot measure {} - it is a file, and what a file system makes of it is no baseline of a drive - name a \
+                 block device, or run single jobs with flashproof fio",
+                quoted(file)
+            )));
+        }
+        let mut block_sizes = Vec::new();
+        for bytes in &args.bs {
+            if !block_sizes.contains(bytes) {
+                block_sizes.push(*bytes);
+            }
+        }
+        let pts_sec = if simulated.contains(&true) { SIMULATED_PTS_SEC } else { PTS_SEC };
+        let form = Form {
+            seconds: args.seconds(),
+            simulated: simulated.contains(&true),
+            read_only: args.read_only,
+            block_sizes,
+            depth_max: args.max_depth,
+            pts: Pts::ALL.into_iter().filter(|test| args.pts.iter().any(|asked| asked.word() == test.word())).collect(),
+            pts_sec: args.pts_round.map_or(pts_sec, u64::from),
+            threads: if simulated.contains(&true) { 1 } else { threads() },
+            // Until the devices were looked at.
+            min_io_bytes: 512,
+        };
+        if form.pts.is_empty() && form.seconds < form.seconds_min() {
+            return Err(Failure::usage(format!(
+                "cannot measure a drive in {} - its jobs take {} at least - give --for {}s or more",
+                span(form.seconds),
+                span(form.seconds_min()),
+                form.seconds_min()
+            )));
+        }
+        let read_pct = if form.read_only { 100 } else { 50 };
+        let largest = form.pts.iter().flat_map(|test| test.jobs()).map(|(_, bytes)| bytes).max().unwrap_or(LARGE_BYTES);
+        let widest = Job { read_pct, bytes: [largest; 2], ..Job::default() };
+        let on_all: Vec<_> = (0..args.devices.len()).map(|device| (device, &widest)).collect();
+        let widest = load_of(&args.devices, form.read_only, &on_all)?;
+        Ok(Self { form, devices: args.devices.clone(), no_prep: args.no_prep || args.read_only, widest })
+    }
+
+    /// What stands for the form in the name of a directory.
+    pub fn name(&self) -> String {
+        if !self.form.pts.is_empty() {
+            return format!("pts-{}", self.tests().join("-"));
+        }
+        let reads = if self.form.read_only { "-reads" } else { "" };
+        format!("{}{reads}", span(self.form.seconds).replace(' ', ""))
+    }
+
+    /// SNIA's tests that are wanted, by name.
+    fn tests(&self) -> Vec<&'static str> {
+        let mut words: Vec<_> = self.form.pts.iter().map(|test| test.word()).collect();
+        words.dedup();
+        words
+    }
+
+    /// What a reader of SNIA's tests must know: that they are a run by the procedure, and where they leave it.
+    pub fn remarks(&self) -> Vec<String> {
+        if self.form.pts.is_empty() {
+            return Vec::new();
+        }
+        let mut remarks = vec![format!(
+            "run by the procedure of SNIA's PTS 2.0.2 with {PTS_THREADS} threads of depth {PTS_DEPTH} (throughput with one): no certified result"
+        )];
+        if self.form.pts_sec != PTS_SEC {
+            remarks.push(format!("its jobs lasted {}, not {}", span(self.form.pts_sec), span(PTS_SEC)));
+        }
+        if self.form.simulated {
+            remarks.push("the drive is simulated: it was neither purged nor preconditioned".to_owned());
+        }
+        if self.form.min_io_bytes > 512 {
+            remarks.push(format!(
+                "sizes below {} were left out, which the drive does not do",
+                size(self.form.min_io_bytes)
+            ));
+        }
+        remarks
+    }
+
+    /// How its runs want to be run.
+    pub fn spec(&self) -> RunSpec {
+        self.widest.spec()
+    }
+
+    /// The load of `jobs`, each with the number of its device, at the same time.
+    pub fn load(&self, jobs: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
+        load_of(&self.devices, self.form.read_only, jobs)
+    }
+
+    /// Looks at the devices, which are opened for reading alone, before hours are spent on them: how small their operations can
+    /// be. Errors: they cannot be opened, or do no operations of one of the sizes.
+    pub fn look(&mut self) -> Result<(), Failure> {
+        let reads = Job { read_pct: 100, ..Job::default() };
+        let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, &reads)).collect();
+        let reads = load_of(&self.devices, true, &on_all)?;
+        let consents = Consents { erase: &[], others: &[], shared: true };
+        let devices = Devices::open(&reads.spec(), std::iter::once(&reads), &consents)?;
+        for shape in devices.shapes() {
+            let min_io = u64::from(shape.min_io_bytes);
+            if let Some(bytes) =
+                self.form.block_sizes.iter().find(|bytes| !bytes.is_multiple_of(min_io) && self.form.pts.is_empty())
+            {
+                return Err(Failure::usage(format!(
+                    "cannot measure {} with operations of {bytes} bytes - direct I/O on it is in multiples of {min_io} - round \
+                     the size (--bs)",
+                    shape.name
+                )));
+            }
+        }
+        self.form.min_io_bytes =
+            devices.shapes().iter().map(|shape| shape.min_io_bytes.into()).max().unwrap_or(self.form.min_io_bytes);
+        if let Some(test) = self.form.untracked() {
+            return Err(Failure::usage(format!(
+                "cannot run the {} test of SNIA's PTS - a drive does no operations below {} bytes, and the test is about \
+                 smaller ones - leave it out",
+                test.word(),
+                self.form.min_io_bytes
+            )));
+        }
+        let capacity = self.form.pts.iter().flat_map(|test| test.jobs()).map(|(_, bytes)| bytes).max();
+        let largest = capacity.unwrap_or(LARGE_BYTES);
+        if let Some(small) = devices.shapes().iter().find(|shape| shape.size_bytes < largest) {
+            return Err(Failure::usage(format!(
+                "cannot measure {} - it has {} bytes, and operations of {largest} bytes are among the jobs",
+                small.name, small.size_bytes
+            )));
+        }
+        Ok(())
+    }
+
+    /// Opens the devices for all of the series, with the guard's consent unless it only reads. Errors: they are refused.
+    pub fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
+        let (load, spec, consents) =
+            (|| std::iter::once(&self.widest), self.spec(), Consents { erase, others: &[], shared: false });
+        let devices = Devices::open(&spec, load(), &consents)?;
+        let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?;
+        Ok(Opened { devices, engine })
+    }
+
+    /// A series of this on `devices`, of which nothing is done.
+    pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
+        let sizes: Vec<_> = self.form.block_sizes.iter().map(|bytes| size(*bytes)).collect();
+        let (access, prepared) = (
+            if self.form.read_only { "reads only" } else { "reads and writes" },
+            if self.no_prep { "none" } else { "before the first job" },
+        );
+        let tests = match self.form.pts.is_empty() {
+            true => "none".to_owned(),
+            false => format!("{}, in jobs of {}", self.tests().join(", "), span(self.form.pts_sec)),
+        };
+        let terms = [
+            ("time under load", span(self.form.seconds)),
+            ("sizes", sizes.join(", ")),
+            ("largest depth", self.form.depth_max.to_string()),
+            ("tests of SNIA's PTS 2.0.2", tests),
+            ("access", access.to_owned()),
+            ("preparation", prepared.to_owned()),
+            (JOBS, self.form.jobs_min().to_string()),
+            (NOT_PREPARED, unprepared.join(", ")),
+        ];
+        Series {
+            format_version: SERIES_FORMAT_VERSION,
+            tool: runner::tool(),
+            command: runner::command(),
+            purpose: Purpose::Baseline,
+            began_unix_ms: series::now_unix_ms(),
+            devices,
+            config_1x: String::new(),
+            terms: terms.map(|(name, value)| (name.to_owned(), value)).into(),
+            findings: Vec::new(),
+            steps: Vec::new(),
+            conclusion: None,
+            process: None,
+        }
+    }
+}
+
+/// Threads of a job: a power of two, so that every depth can be divided among them.
+fn threads() -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    1 << cpus.min(THREADS_MAX).ilog2()
+}
+
+/// The load of jobs on `devices`, each with the number of its own.
+fn load_of(devices: &[String], readonly: bool, of: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
+    let section = |(device, job): &(usize, &Job)| job.section(&format!("drive-{}", device + 1), &devices[*device]);
+    let sections: Vec<_> = of.iter().map(section).collect();
+    let around = Surroundings {
+        read: &mut |_| Err("nothing is included".to_owned()),
+        variable: &|_| None,
+        cpus: 1,
+        page_bytes: sys::usage::page_bytes(),
+        memory_mbytes: 0,
+        readonly,
+    };
+    let told = |problems: Vec<Problem>| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        Failure::usage(lines.join("\n"))
+    };
+    let mut loads = jobs(&sections, &around, &mut Vec::new()).and_then(runs).map_err(told)?;
+    loads.pop().ok_or_else(|| Failure::usage("there is no device to measure"))
+}

@@ -1,0 +1,154 @@
+//! Servers in this process, on a device each, and what their clients need to find them over the loopback interface.
+//!
+//! A server is [`store::server`] as `flashproof serve` starts it, told by values what a configuration would say. Server and client
+//! share the CPUs of this machine: what it does is less than a server does that has its machine for itself.
+
+use crate::commands::client::{as_devices, check_open_files};
+use crate::console;
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::runner::Opened;
+use crate::signals::Switch;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use store::client::ClientSettings;
+use store::client::cluster::Cluster as ClientCluster;
+use store::conf::{Config, Level, NamespaceConfig};
+use store::object::Object;
+use store::observe::{Line, NamespaceCounts};
+use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
+use store::{IoCounted, Namespace, Overload};
+
+/// How long servers may take until they serve.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a transaction may take, ms: longer than any is waited for that a device only makes slow.
+const TIMEOUT_MS: u32 = 10_000;
+
+/// Connections beside those of clients.
+const SPARE: u32 = 100;
+
+/// Servers, and their cluster as clients see it.
+pub(super) struct Loopback {
+    servers: Vec<Server>,
+    cluster: Arc<ClientCluster>,
+    namespace: String,
+    /// Set before they end, when each of two is missed by the other.
+    ends: Arc<AtomicBool>,
+}
+
+impl Loopback {
+    /// Starts a server of `namespace` on each of `devices`, which are formatted; with two of them each record is on both. At
+    /// most `connections` clients come to each.
+    pub(super) fn start(
+        namespace: &Namespace,
+        devices: Vec<Device>,
+        cores: u16,
+        connections: u32,
+    ) -> Result<Self, Failure> {
+        let nodes = devices.len() as u32;
+        // Both ends of each are this process's.
+        check_open_files(connections * nodes * 2 + SPARE)?;
+        let cannot = |why: String| Failure::environment(format!("cannot serve on 127.0.0.1 - {why}"));
+        let listen = |_: &Device| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let listeners = devices.iter().map(listen).collect::<Result<Vec<_>, _>>();
+        let listeners = listeners.map_err(|error| cannot(error.to_string()))?;
+        let ports =
+            listeners.iter().map(|listener| listener.local_addr().map(|at| at.port())).collect::<Result<Vec<_>, _>>();
+        let ports = ports.map_err(|error| cannot(error.to_string()))?;
+        let all: Vec<_> = ports.iter().map(|port| Node::new("127.0.0.1", *port)).collect();
+        let (mut servers, ends) = (Vec::new(), Arc::new(AtomicBool::new(false)));
+        for (own, (listener, device)) in listeners.into_iter().zip(devices).enumerate() {
+            let config = Config {
+                service_threads: Some(cores),
+                namespaces: vec![NamespaceConfig {
+                    settings: namespace.clone(),
+                    replication_factor: nodes as u8,
+                    // As in the table that was published: asynchronous.
+                    answers_before_replica: true,
+                    devices: vec![device.0.name().to_owned()],
+                    file_bytes: None,
+                    benchmarks_storage: false,
+                }],
+                ..Config::default()
+            };
+            let setup = Setup {
+                config,
+                devices: vec![vec![device]],
+                listeners: vec![listener],
+                address: (IpAddr::V4(Ipv4Addr::LOCALHOST), ports[own]),
+                limits: Limits { connections: (connections + SPARE) as usize, ..Limits::default() },
+                cluster: Cluster::new(all.clone(), own),
+                log: warnings(ends.clone()),
+            };
+            servers.push(Server::start(setup).map_err(cannot)?);
+        }
+        let begin = Instant::now();
+        while !servers.iter().all(|server| server.state().is_ready() && server.state().is_linked()) {
+            if begin.elapsed() > PATIENCE || servers.iter().any(Server::has_ended) {
+                return Err(cannot(format!("the servers were not ready within {} s", PATIENCE.as_secs())));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let seed = (Ipv4Addr::LOCALHOST.to_string(), ports[0]);
+        let cluster = ClientCluster::find(&[seed], &namespace.name).map_err(Failure::environment)?;
+        if cluster.map().nodes.len() != servers.len() {
+            return Err(cannot("clients do not see all servers".to_owned()));
+        }
+        Ok(Self { servers, cluster, namespace: namespace.name.clone(), ends })
+    }
+
+    /// What a run is told to use: its name, and clients on it.
+    pub(super) fn opened(&self, object: Arc<Object>, verify: bool, overload: Arc<Overload>) -> (String, Opened) {
+        let (name, devices) = as_devices(&self.namespace, &self.cluster.map());
+        let settings = ClientSettings {
+            cluster: self.cluster.clone(),
+            namespace: self.namespace.clone(),
+            object,
+            verify,
+            timeout_ms: TIMEOUT_MS,
+            pipeline: 1,
+            overload,
+        };
+        (name, Opened { devices, engine: Engine::client(settings) })
+    }
+
+    /// Waits until no write block waits for a device, as where a run opens the store anew, but not for one that hangs.
+    pub(super) fn settle(&self, switch: &Switch) {
+        let blocks = |server: &Server| {
+            let waiting = |of: &NamespaceCounts| of.store.devices.iter().map(|device| device.write_q).sum::<u64>();
+            server.state().facts(|facts| facts.counts.namespaces.iter().map(waiting).sum::<u64>())
+        };
+        let begin = Instant::now();
+        while self.servers.iter().any(|server| blocks(server) > 0)
+            && begin.elapsed() < PATIENCE
+            && switch.was_asked().is_none()
+        {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Tells what all servers did to their devices.
+    pub(super) fn io(&self) -> impl Fn() -> IoCounted + use<> {
+        let states: Vec<Arc<State>> = self.servers.iter().map(|server| server.state().clone()).collect();
+        move || states.iter().fold(IoCounted::default(), |sum, state| sum.plus(&state.io()))
+    }
+
+    /// Ends the servers. Errors: what was in memory is not on their devices.
+    pub(super) fn stop(self) -> Result<(), Failure> {
+        self.ends.store(true, Ordering::Relaxed);
+        self.servers.into_iter().try_for_each(Server::stop).map_err(Failure::environment)
+    }
+}
+
+/// Tells the user what a server warns of, until they end.
+fn warnings(ends: Arc<AtomicBool>) -> Box<dyn Fn(Line) + Send + Sync> {
+    Box::new(move |line| {
+        if line.level <= Level::Warning && !ends.load(Ordering::Relaxed) {
+            console::warning(&line.text);
+        }
+    })
+}

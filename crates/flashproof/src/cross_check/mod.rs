@@ -1,0 +1,111 @@
+//! The same job by the real fio, in turns with ours: whether both see the same drive.
+//!
+//! ```text
+//! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs
+//! FioLoad, Totals       -> ours         -> the same of our run
+//! rounds of both        -> compare      -> Checked                  compare.rs
+//! ```
+//!
+//! The one idea: a difference counts only when it is larger than what either program differs from itself by, from round to
+//! round. fio writes to nothing but descriptors that the guard gave us, and ends when we end.
+
+mod compare;
+mod real_fio;
+
+pub use compare::{Checked, compare};
+pub use real_fio::RealFio;
+
+use crate::console;
+use crate::devices::Devices;
+use crate::failure::Failure;
+use crate::signals::Switch;
+use load::workload::fio::FioLoad;
+use report::fio::Totals;
+
+/// Rounds of each program that tell a difference from noise.
+pub const ROUNDS: usize = 3;
+
+/// Runs `load` on what is `open` in turns, each program as often: `ours` runs a round of ours and gives what it came to; `None`
+/// from it, or a signal, is the end. `None`: there is no round of both.
+pub fn in_turns(
+    fio: &RealFio,
+    load: &FioLoad,
+    open: &Devices,
+    switch: &Switch,
+    mut ours: impl FnMut(usize) -> Result<Option<Vec<Side>>, Failure>,
+) -> Result<Option<Checked>, Failure> {
+    let mut rounds = [Vec::new(), Vec::new()];
+    for (round, is_fio) in turns() {
+        let sides = match is_fio {
+            true => {
+                console::note(&format!("cross-check, round {round} of {ROUNDS}: {}", fio.version()));
+                fio.run(load, open, switch)?
+            }
+            false => ours(round)?,
+        };
+        let Some(sides) = sides else { break };
+        rounds[usize::from(is_fio)].push(sides);
+    }
+    let [ours, theirs] = &rounds;
+    Ok((!ours.is_empty() && !theirs.is_empty()).then(|| compare(fio.version(), ours, theirs)))
+}
+
+/// Rounds with whose turn it is: fio's or ours. Each begins every other round, because what one leaves in the drive meets the next.
+fn turns() -> impl Iterator<Item = (usize, bool)> {
+    (1..=ROUNDS).flat_map(|round| [(round, round % 2 == 1), (round, round % 2 == 0)])
+}
+
+/// Percentiles that are compared.
+const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
+
+/// Reads, writes, trims.
+const DIRECTIONS: [&str; 3] = ["reads", "writes", "trims"];
+
+/// What a direction of a job came to in one round of one of both programs.
+#[derive(Debug, Clone, Default)]
+pub struct Side {
+    /// Of what: `mix reads`.
+    pub name: String,
+    /// Whether it has a rate.
+    pub is_paced: bool,
+    /// Operations that were done.
+    pub ops: u64,
+    /// Operations a second.
+    pub iops: f64,
+    /// Times from submission to completion at p50, p90, p99, p99.9 and p99.99, nanoseconds.
+    pub latency_ns: [u64; PERCENTILES.len()],
+    /// CPU of the whole run for each of its operations, nanoseconds.
+    pub cpu_ns: f64,
+    /// The longest wait for a free place under the depth; fio has no such time.
+    pub wait_max_ns: u64,
+    /// Operations that were wanted and never issued; fio does not count them.
+    pub never_issued: u64,
+}
+
+/// The sides that `load` has: entry, direction, and a side with name alone.
+fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
+    load.reported().into_iter().filter(|(_, kind, _)| *kind < DIRECTIONS.len()).map(|(entry, direction, _)| {
+        let job = &load.entries[entry].job;
+        let name = format!("{} {}", job.name, DIRECTIONS[direction]);
+        (entry, direction, Side { name, is_paced: job.has_rates(), ..Side::default() })
+    })
+}
+
+/// What our run of `load` came to, which took `cpu_ns`.
+pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
+    let ops: u64 = totals.kinds.iter().map(|kind| kind.ops).sum();
+    let of = |(entry, direction, side): (usize, usize, Side)| {
+        let at = load.reported().iter().position(|(of, kind, _)| (*of, *kind) == (entry, direction))?;
+        let kind = totals.kinds.get(at)?;
+        Some(Side {
+            ops: kind.ops,
+            iops: if kind.end_ns > 0 { kind.ops as f64 * 1e9 / kind.end_ns as f64 } else { 0.0 },
+            latency_ns: PERCENTILES.map(|percentile| kind.clat.value_at_percentile(percentile)),
+            cpu_ns: cpu_ns as f64 / ops.max(1) as f64,
+            wait_max_ns: kind.wait.max(),
+            never_issued: kind.undone,
+            ..side
+        })
+    };
+    sides(load).filter_map(of).collect()
+}

@@ -1,0 +1,250 @@
+//! One run of the real fio, as it is installed.
+
+use super::{DIRECTIONS, PERCENTILES, Side, sides};
+use crate::devices::Devices;
+use crate::failure::Failure;
+use crate::signals::Switch;
+use device::target::Target;
+use load::run::Control;
+use load::workload::Workload;
+use load::workload::fio::options::{Standing, find};
+use load::workload::fio::{FioLoad, Given, Thread};
+use serde_json::Value;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// What it prints at most: thousands of jobs.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// Time between two looks at whether it has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Options of ours that are not handed on: what is opened is ours to say, logs would lie over ours, and of what waits for
+/// whom there is only one run here.
+const NOT_HANDED_ON: &[&str] = &[
+    "name",
+    "filename",
+    "directory",
+    "nrfiles",
+    "filesize",
+    "stonewall",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "log_avg_msec",
+    "per_job_logs",
+    "percentile_list",
+    "clat_percentiles",
+    "lat_percentiles",
+];
+
+/// Options that make no difference here, and some in fio, without danger to any file.
+const HANDED_ON_TOO: &[&str] = &[
+    "iodepth_batch",
+    "iodepth_batch_submit",
+    "iodepth_batch_complete",
+    "iodepth_batch_complete_min",
+    "iodepth_batch_complete_max",
+    "iodepth_low",
+    "invalidate",
+    "scramble_buffers",
+    "softrandommap",
+    "registerfiles",
+    "fixedbufs",
+    "sqthread_poll",
+    "nonvectored",
+    "force_async",
+];
+
+/// The fio that is installed.
+#[derive(Debug, Clone)]
+pub struct RealFio {
+    path: PathBuf,
+    version: String,
+}
+
+impl RealFio {
+    /// Looks for it on the path, where a link of that name to this program is none. Errors: there is none.
+    pub fn find() -> Result<Self, Failure> {
+        let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_other = |file: &PathBuf| {
+            let executable = file.metadata().is_ok_and(|of| of.is_file() && of.permissions().mode() & 0o111 != 0);
+            executable && std::fs::canonicalize(file).ok() != own
+        };
+        let missing = |why: String| {
+            Failure::environment(format!(
+                "cannot cross-check with fio - {why} - install it (apt-get install fio, dnf install fio), or leave --cross-check out"
+            ))
+        };
+        let path = std::env::split_paths(&path)
+            .map(|dir| dir.join("fio"))
+            .find(is_other)
+            .ok_or_else(|| missing("there is none in the directories of PATH".into()))?;
+        let said = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
+        let said = said.map_err(|error| missing(format!("{} does not run: {error}", path.display())))?;
+        let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        match version.starts_with("fio-") {
+            true => Ok(Self { path, version }),
+            false => Err(missing(format!("{} does not say that it is fio", path.display()))),
+        }
+    }
+
+    /// The one that is there, which can run all of `loads` beside us. Errors: there is none, or it cannot.
+    pub fn beside(loads: &[FioLoad]) -> Result<Self, Failure> {
+        let fio = Self::find()?;
+        loads.iter().try_for_each(|load| fio.check(load)).map(|()| fio)
+    }
+
+    /// What it calls itself: `fio-3.33`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Whether it can run `load` beside us. Errors: why not.
+    pub fn check(&self, load: &FioLoad) -> Result<(), Failure> {
+        let cannot =
+            |why: &str, what: &str| Err(Failure::usage(format!("cannot cross-check with fio - {why} - {what}")));
+        match () {
+            () if load.devices.iter().any(|device| device.drive().is_some()) => {
+                cannot("it knows no simulated drives", "name a device or a file, or leave --cross-check out")
+            }
+            () if load.jobs().any(|job| job.filenames.is_empty()) => {
+                cannot("a job has no filename, and both are to work on the same", "give filename")
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Runs `load` once on what is open, and nothing else: by its descriptors. `None`: a signal ended it.
+    ///
+    /// Errors: `open` has not all of its devices, or not for writing; fio failed.
+    pub fn run(&self, load: &FioLoad, open: &Devices, switch: &Switch) -> Result<Option<Vec<Side>>, Failure> {
+        self.check(load)?;
+        let mut command = Command::new(&self.path);
+        command.args(["--output-format=json", "--eta=never"]);
+        for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
+            command.args(words(thread, &descriptors(load, thread, open)?));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        sys::process::end_with_parent(&mut command);
+        let failed = |why: String| Failure::environment(format!("fio failed in the cross-check - {why}"));
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let [out, err] = [drain(child.stdout.take()), drain(child.stderr.take())];
+        let control = Arc::new(Control::default());
+        let _armed = switch.arm(vec![control.clone()]);
+        let status = wait(&mut child, &control).map_err(|error| failed(error.to_string()))?;
+        let [out, err] = [out, err].map(|text| text.join().unwrap_or_default());
+        if switch.was_asked().is_some() {
+            return Ok(None);
+        }
+        if !status.success() {
+            let said = err.lines().chain(out.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            return Err(failed(format!("{status}: {}", results::units::in_one_line(said))));
+        }
+        measured(load, &out).map(Some).map_err(failed)
+    }
+}
+
+/// The descriptors, by name, of what `thread` works on.
+fn descriptors(load: &FioLoad, thread: &Thread, open: &Devices) -> Result<String, Failure> {
+    let Devices::Real(targets) = open else {
+        return Err(Failure::usage("cannot cross-check with fio without a device"));
+    };
+    let path = |name: String| {
+        let is_it = |target: &&Arc<Target>| target.name() == name && (target.is_writable() || !load.writes());
+        let target = targets.iter().find(is_it).ok_or_else(|| {
+            Failure::environment(format!("cannot cross-check with fio on {name} - it is not open for that"))
+        })?;
+        Ok(format!("/proc/{}/fd/{}", std::process::id(), target.fd().as_raw_fd()))
+    };
+    let paths: Vec<_> = thread.job.names(thread.clone).into_iter().map(path).collect::<Result<_, Failure>>()?;
+    Ok(paths.join(":"))
+}
+
+/// The words of a job. They are no text of a shell or of a job file, so that no value can say anything but itself.
+fn words(thread: &Thread, filename: &str) -> Vec<String> {
+    let job = &thread.job;
+    let handed_on = |given: &&Given| match find(&given.name) {
+        Some(Standing::Known(_)) => !NOT_HANDED_ON.contains(&&*given.name),
+        _ => HANDED_ON_TOO.contains(&&*given.name),
+    };
+    let word = |given: &Given| match &given.value {
+        Some(value) => format!("--{}={value}", given.name),
+        None => format!("--{}", given.name),
+    };
+    // Its jobs are threads of one process: what ends that ends all of them. A process of its own for each would go on writing.
+    let mut words = vec![format!("--name={}", job.name), format!("--filename={filename}"), "--thread=1".into()];
+    // What we take without it.
+    words.push("--ioengine=io_uring".into());
+    words.extend(job.in_force.iter().filter(handed_on).map(word));
+    let percentiles = PERCENTILES.map(|percentile| percentile.to_string()).join(":");
+    words.extend(["--lat_percentiles=1".into(), format!("--percentile_list={percentiles}")]);
+    words
+}
+
+fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(from) = from {
+            // What is cut short is no JSON, and told.
+            let _ = from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Waits for the end of `child`, which a signal to us ends.
+fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if control.stopped() {
+            child.kill()?;
+            return child.wait();
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// What its JSON says of `load`.
+fn measured(load: &FioLoad, text: &str) -> Result<Vec<Side>, String> {
+    // It may have said something before.
+    let json = text.find("\n{").map_or(text, |at| &text[at..]);
+    let json: Value = serde_json::from_str(json).map_err(|error| format!("its output is no JSON: {error}"))?;
+    let jobs = json["jobs"].as_array().ok_or("its output has no jobs")?;
+    if jobs.len() != load.entries.len() {
+        return Err(format!(
+            "it reports {} and we {} - say group_reporting in all jobs of a group, or in none",
+            results::units::count(jobs.len() as u64, "job"),
+            load.entries.len()
+        ));
+    }
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let direction = |job: usize, direction: usize| &jobs[job][["read", "write", "trim"][direction]];
+    let cpu_of =
+        |job: &Value| (number(&job["usr_cpu"]) + number(&job["sys_cpu"])) / 100.0 * number(&job["job_runtime"]) * 1e6;
+    let cpu_ns: f64 = jobs.iter().map(cpu_of).sum();
+    let all =
+        (0..jobs.len()).flat_map(|job| (0..DIRECTIONS.len()).map(move |of| number(&direction(job, of)["total_ios"])));
+    let ops: f64 = all.sum();
+    let side = |(entry, of, side): (usize, usize, Side)| {
+        let of = direction(entry, of);
+        let at = |percentile: f64| number(&of["lat_ns"]["percentile"][format!("{percentile:.6}")]) as u64;
+        Side {
+            ops: number(&of["total_ios"]) as u64,
+            iops: number(&of["iops"]),
+            latency_ns: PERCENTILES.map(at),
+            cpu_ns: cpu_ns / ops.max(1.0),
+            ..side
+        }
+    };
+    Ok(sides(load).map(side).collect())
+}

@@ -1,0 +1,98 @@
+//! Formatting devices for a record store: all of them, or as little as can be.
+//!
+//! ```text
+//! clear both ends of each device -> write the header of each
+//! ```
+//!
+//! At both ends is what file systems, arrays and partition tables are known by, also after the store's header was put over their
+//! first bytes: at the next boot one of them would be assembled. A header is written when all that is cleared, so a
+//! device with a header has nothing of that. What is between stays as it was.
+
+use device::target::Target;
+use engine::threads::Threads;
+use engine::{IoEngine, Wait};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{DEVICE_HEADER_BYTES, DeviceHeader};
+use sys::buffer::Buf;
+use sys::op::{Op, OpKind};
+
+/// Bytes at the end of a device that are cleared: what the guard looks at.
+const TAIL_BYTES: u64 = 1 << 20;
+
+/// Longest transfer.
+const BYTES_MAX: usize = 1 << 20;
+
+/// How long a device may take for one.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes `devices`, which their consents let be erased, those of these headers. Errors: a write failed, a sentence; while they are
+/// cleared none has a header.
+pub fn format(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), String> {
+    let failed = |target: &Target, error| format!("cannot format {} - {error}", target.name());
+    for (target, _) in devices {
+        clear(target).map_err(|error| failed(target, error))?;
+    }
+    for (target, header) in devices {
+        Transfers::new(target)
+            .and_then(|mut transfers| transfers.write(0, &header.to_bytes()))
+            .map_err(|error| failed(target, error))?;
+    }
+    Ok(())
+}
+
+/// Reads the first bytes of a device.
+pub fn read_begin(target: &Arc<Target>, bytes: usize) -> io::Result<Vec<u8>> {
+    Transfers::new(target)?.read(0, bytes)
+}
+
+fn clear(target: &Arc<Target>) -> io::Result<()> {
+    let mut transfers = Transfers::new(target)?;
+    let zeros = vec![0; BYTES_MAX];
+    let unit = u64::from(target.min_io_bytes());
+    transfers.write(target.size_bytes().saturating_sub(TAIL_BYTES) / unit * unit, &zeros)?;
+    // The old header goes first.
+    (0..DEVICE_HEADER_BYTES).step_by(BYTES_MAX).try_for_each(|at| transfers.write(at, &zeros))
+}
+
+/// Reads and writes of one device, one after the other, by a thread: that is allowed where io_uring is not.
+struct Transfers {
+    engine: Threads,
+    /// Of [`BYTES_MAX`]; `None` when one did not come back.
+    buf: Option<Buf>,
+}
+
+impl Transfers {
+    fn new(target: &Arc<Target>) -> io::Result<Self> {
+        let mut engine = Threads::new(1, std::slice::from_ref(target), 1, BYTES_MAX, Instant::now(), 0)?;
+        let buf = engine.buffer(BYTES_MAX);
+        Ok(Self { engine, buf })
+    }
+
+    fn read(&mut self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        self.transfer(OpKind::Read, offset, len)?;
+        Ok(self.buf.as_ref().map(|buf| buf[..len].to_vec()).unwrap_or_default())
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some(buf) = &mut self.buf {
+            buf[..bytes.len()].copy_from_slice(bytes);
+        }
+        self.transfer(OpKind::Write, offset, bytes.len())
+    }
+
+    fn transfer(&mut self, kind: OpKind, offset: u64, len: usize) -> io::Result<()> {
+        let buf = self.buf.take().ok_or(io::ErrorKind::OutOfMemory)?;
+        let until_ns = self.engine.now() + LIMIT.as_nanos() as u64;
+        self.engine.submit(Op { target: 0, kind, offset, len: len as u32, sync: true, placement: None, buf, token: 0 });
+        let mut out = Vec::new();
+        self.engine.reap(Wait { until_ns, completions: 1 }, &mut out)?;
+        let done = out.pop().ok_or(io::ErrorKind::TimedOut)?;
+        self.buf = Some(done.buf);
+        match done.outcome.is_done() {
+            true => Ok(()),
+            false => Err(io::Error::other(done.outcome.to_string())),
+        }
+    }
+}

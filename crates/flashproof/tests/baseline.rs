@@ -1,0 +1,245 @@
+//! `flashproof baseline`: that it finds what a drive is, goes on after any end, and touches nothing that it may not.
+
+use crate::support;
+
+use results::baseline::{Part, Point, knee, points, points_of};
+use results::judge::Outcome;
+use results::series::{Series, State};
+use support::{Bench, LoopDevice, Running, tool};
+
+/// Two channels: 1,000 reads or 2,000 writes a second.
+const SLOW: &str = "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
+
+fn series(bench: &Bench) -> Series {
+    Series::read(&bench.path("b")).unwrap().expect("there is a series")
+}
+
+#[test]
+fn each_profile_stands_beside_the_real_fio_s_and_nothing_is_written() {
+    let bench = Bench::new();
+    let Some(_) = tool("fio", &["--version"]) else { return };
+    let refused = bench.flashproof(&words("baseline sim: --for 2m --cross-check --out b")).expect(2);
+    assert!(refused.stderr.contains("it knows no simulated drives"), "{}", refused.stderr);
+    let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
+    device.put(8 << 20, &[7; 1 << 20]);
+    let line = format!("baseline {} --read-only --max-depth 1 --for 7s --bs 128k --cross-check --out b", device.name);
+    let ended = bench.flashproof(&words(&line)).expect(0);
+    assert!(ended.stdout.contains("Cross-check: 3 rounds of flashproof and 3 rounds of fio-"), "{}", ended.stdout);
+    let series = series(&bench);
+    let checked: Vec<_> = series.steps.iter().filter(|step| step.details["cross_check"].is_object()).collect();
+    assert_eq!(checked.len(), 1, "the one profile of it");
+    let numbers = &checked[0].details["cross_check"]["streams"][0]["numbers"];
+    for program in ["flashproof", "fio"] {
+        let iops = numbers["IOPS"][program].as_array().unwrap();
+        assert!(iops.len() == 3 && iops.iter().all(|iops| iops.as_f64().unwrap() > 0.0), "{numbers}");
+    }
+    assert_eq!(device.content()[8 << 20], 7);
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn near(found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 0.03, "{found}, not {expected}");
+}
+
+#[test]
+fn a_drive_is_found_to_be_what_it_is() {
+    let bench = Bench::new();
+    let line = format!("baseline {SLOW} --for 2m --out b --quiet");
+    let ended = bench.flashproof(&words(&line)).expect(0);
+    let series = series(&bench);
+    assert_eq!(series.conclusion.as_ref().unwrap().outcome, Outcome::Pass);
+    let points = points(&series);
+    let of = |part, reads: bool| -> Vec<&Point> {
+        points.iter().filter(|point| point.part == part && point.reads.is_some() == reads).collect()
+    };
+    for (reads, highest, each_us) in [(true, 1_000.0, 2_000.0), (false, 2_000.0, 1_000.0)] {
+        let sweep = of(Part::Depth, reads);
+        assert_eq!(knee(&sweep).unwrap().depth, 2);
+        for point in sweep {
+            let done = if reads { &point.reads } else { &point.writes }.as_ref().unwrap();
+            near(done.iops, highest * f64::from(point.depth.min(2)) / 2.0);
+            // As many as are in flight wait for the channels; those of the first moments have fewer before them, which
+            // the mean of a short job shows.
+            near(done.service.at(50.0).unwrap(), each_us * f64::from(point.depth).max(2.0) / 2.0);
+        }
+    }
+    let profile = points.iter().find(|point| point.part == Part::Profile && point.read_pct == 50.0).unwrap();
+    near(profile.reads.as_ref().unwrap().iops + profile.writes.as_ref().unwrap().iops, 2.0 / 0.0015);
+    let half = of(Part::Rate, true)[1].reads.as_ref().unwrap();
+    near(half.offered_iops.unwrap(), 500.0);
+    near(half.iops, 500.0);
+    near(half.answer.at(50.0).unwrap(), 2_000.0);
+    // Eight tenths of the reads and of the writes are more than it does: what is not done is told, and nothing fails.
+    let cell = points.iter().rfind(|point| point.part == Part::Grid).unwrap();
+    let (reads, writes) = (cell.reads.as_ref().unwrap(), cell.writes.as_ref().unwrap());
+    assert!(reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0, "{cell:?}");
+    // More than 1 % were never done: longer than all that were.
+    assert_eq!(reads.answer.at(99.0), None);
+    assert!(ended.stdout.contains(" of 800  ") && ended.stdout.contains("  > "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("the knee is at depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);
+    let saturation: Vec<_> = of(Part::Saturation, false).iter().map(|point| point.steady).collect();
+    assert_eq!(saturation, [None, None, None, None, Some(true)]);
+    // The same command again shows what was found.
+    let again = bench.flashproof(&words(&line)).expect(0);
+    assert_eq!(again.stdout, ended.stdout);
+    let other = bench.flashproof(&words(&line.replace("2m", "3m"))).expect(2);
+    assert!(other.stderr.contains("time under load was \"2 min\" then and is \"3 min\" now"), "{}", other.stderr);
+}
+
+#[test]
+fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
+    let bench = Bench::new();
+    let line = "baseline sim:channels=4+read-us=200+write-us=200 --for 2m --out b";
+    let mut running = Running::start(bench.prepare(&words(line)));
+    running.wait_to_hear("reads at depth 4:");
+    running.signal("KILL");
+    assert_eq!(running.end().signal, Some(9));
+    let before = series(&bench);
+    let done = points(&before).len();
+    assert!(before.conclusion.is_none() && done > 5, "{done}");
+    let ended = bench.flashproof(&words(line)).expect(0);
+    let after = series(&bench);
+    assert_eq!(after.steps[..done], before.steps[..done], "what was done is not done again");
+    let of = |state| after.steps.iter().filter(|step| step.state == state).count();
+    assert!(of(State::Interrupted) <= 1 && of(State::Running) == 0, "{}", ended.stderr);
+    let mut names: Vec<_> =
+        after.steps.iter().filter(|step| step.state == State::Done).map(|step| &step.name).collect();
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!((names.len(), after.conclusion.unwrap().outcome), (count, Outcome::Pass), "each job is done once");
+}
+
+#[test]
+fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
+    let bench = Bench::new();
+    let drives = ["a", "b", "c"].map(|name| match name {
+        "c" => format!("{}+name=c", SLOW.replace("read-us=2000", "read-us=3000")),
+        name => format!("{SLOW}+name={name}"),
+    });
+    let line = format!("baseline {} --for 2m --out b --quiet", drives.join(" "));
+    let ended = bench.flashproof(&words(&line)).expect(0);
+    let differs: Vec<_> = ended.stdout.lines().filter(|line| line.contains("differs from the other drives")).collect();
+    assert!(!differs.is_empty() && differs.iter().all(|line| line.contains("name=c")), "{}", ended.stdout);
+    let series = series(&bench);
+    let [a, c] = [0, 2].map(|device| points_of(&series, device));
+    assert_eq!(a.len(), c.len());
+    let highest = |points: &[Point]| points.iter().filter(|point| point.part == Part::Depth).map(Point::iops).next();
+    near(highest(&a).unwrap(), 500.0);
+    near(highest(&c).unwrap(), 1_000.0 / 3.0);
+    let job = |device: usize| series.steps.iter().find(|step| step.devices == [device]).unwrap();
+    assert_eq!(job(0).dir, job(2).dir, "one run");
+}
+
+#[test]
+fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
+    let bench = Bench::new();
+    let line = format!("baseline {SLOW} --pts latency,throughput --pts-round 1 --out b --quiet");
+    let ended = bench.flashproof(&words(&line)).expect(0);
+    for told in [
+        "no certified result",
+        "its jobs lasted 1 s, not 60 s",
+        "neither purged nor preconditioned",
+        "latency test, mean and longest response time, steady in round 5",
+        "throughput test, MB/s, steady in round 5",
+    ] {
+        assert!(ended.stdout.contains(told), "{told}: {}", ended.stdout);
+    }
+    let row = ended.stdout.lines().find(|line| line.starts_with("4 KiB ")).unwrap();
+    let cells: Vec<_> = row.split("  ").filter(|cell| !cell.trim().is_empty()).map(str::trim).collect();
+    // Histograms hold two digits.
+    assert!(cells[1].starts_with("2") && cells[1].contains(" ms, 2") && cells[3].starts_with("1"), "{row}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
+    let bench = Bench::new();
+    bench.write_victim("file", 1);
+    for (line, code, says) in [
+        ("baseline", 2, "<DEVICE>"),
+        ("baseline file", 2, "it is a file"),
+        ("baseline /dev/no-such", 3, "/dev/no-such"),
+        ("baseline /dev/null", 3, "/dev/null"),
+        ("baseline sim: sim:", 2, "twice"),
+        ("baseline sim: /dev/no-such", 2, "simulated and real drives"),
+        ("baseline sim:chanels=4", 2, "chanels"),
+        ("baseline sim: --for 10s", 2, "cannot measure a drive in 10 s"),
+        ("baseline sim: --for 2m --quick", 2, "cannot be used with"),
+        ("baseline sim: --bs 4097", 2, "multiple of 512"),
+        ("baseline sim: --bs 1m", 2, "up to 131072"),
+        ("baseline sim:min-io=4096 --for 2m --bs 1536", 2, "in multiples of 4096"),
+        ("baseline sim: --max-depth 100", 2, "power of two"),
+        ("baseline sim: --max-depth 65536", 2, "power of two"),
+        ("baseline sim: --pts wsat", 2, "iops, throughput, latency and saturation"),
+        ("baseline sim: --pts iops --read-only", 2, "cannot be used with"),
+        ("baseline sim: --pts-round 5", 2, "--pts"),
+    ] {
+        let ended = bench.flashproof(&[words(line), vec!["--out", "b"]].concat()).expect(code);
+        assert!(ended.stderr.contains(says), "{line}: {}", ended.stderr);
+    }
+    assert_eq!(bench.read("file"), b"precious".repeat(1 << 17));
+}
+
+#[test]
+fn a_failing_drive_fails_and_a_healthy_one_beside_it_is_not_accused() {
+    let bench = Bench::new();
+    let line = format!("baseline {SLOW} {SLOW}+error-rate=0.01 --for 2m --out b --quiet");
+    let ended = bench.flashproof(&words(&line)).expect(1);
+    let sentence = ended.stdout.lines().find(|line| line.contains(" failed: ")).unwrap();
+    assert!(sentence.contains("error-rate=0.01") && sentence.contains("I/O error"), "{sentence}");
+    let series = series(&bench);
+    let [healthy, broken] = [0, 1].map(|device| series.steps.iter().rfind(|step| step.devices == [device]).unwrap());
+    assert_eq!((healthy.state, healthy.outcome), (State::Interrupted, None));
+    assert!(healthy.reason.starts_with("its run ended with that of another drive"), "{}", healthy.reason);
+    assert_eq!((broken.state, broken.outcome), (State::Done, Some(Outcome::Fail)));
+}
+
+#[test]
+fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
+    device.put(8 << 20, &[7; 1 << 20]);
+    let line = |more: &str| format!("baseline {} --for 67s --out b --no-prep {more}", device.name);
+    let refused = bench.flashproof(&words(&line(""))).expect(3);
+    assert!(refused.stderr.contains("--erase"), "{}", refused.stderr);
+    assert_eq!(device.content()[8 << 20], 7);
+    // Reads need nobody's consent, and leave everything as it is.
+    let reads = format!("baseline {} --read-only --max-depth 1 --for 7s --out r --quiet", device.name);
+    bench.flashproof(&words(&reads)).expect(0);
+    assert_eq!(device.content()[8 << 20], 7);
+    let erase = format!("--erase {}", device.name);
+    let mut running = Running::start(bench.prepare(&words(&line(&erase))));
+    running.wait_to_hear("saturation, round 2:");
+    running.signal("TERM");
+    let ended = running.end().expect(4);
+    // A job lasts seconds: the signal can come between two.
+    let told = ended.stdout.contains("INTERRUPTED: the same command goes on")
+        || ended.stderr.contains("ended before a run began - the same command");
+    assert!(told, "{}{}", ended.stdout, ended.stderr);
+    let series = series(&bench);
+    let points = points(&series);
+    assert!(points.len() >= 2 && series.conclusion.is_none());
+    let reads = Series::read(&bench.path("r")).unwrap().unwrap();
+    for point in points.iter().chain(&results::baseline::points(&reads)) {
+        assert!(point.cpu_us.is_some_and(|us| us > 0.0), "{point:?}");
+        assert!(point.seconds < 2.0 || point.mean_in_flight.is_some_and(|mean| mean > 0.0), "{point:?}");
+    }
+}
+
+#[test]
+fn the_write_saturation_of_snia_begins_on_a_drive_that_was_emptied_and_ends_when_it_is_full() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
+    device.put(0, &[7; 16 << 20]);
+    let line = format!("--pts saturation --pts-round 1 --erase {} --out b --no-trace", device.name);
+    let ended = bench.flashproof(&words(&format!("baseline {} {line}", device.name))).expect(0);
+    assert!(ended.stderr.contains("discarding all of each device, as"), "{}", ended.stderr);
+    let points = points(&series(&bench));
+    let written: f64 = points.iter().map(|point| point.writes.as_ref().unwrap().mbps * 1e6).sum();
+    let last = points.last().unwrap().writes.as_ref().unwrap().mbps * 1e6;
+    let full = 4.0 * f64::from(16 << 20);
+    assert!(written >= full && written - last < full, "{written} bytes in {} rounds", points.len());
+}

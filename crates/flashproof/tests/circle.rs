@@ -1,0 +1,178 @@
+//! The circle: a record engine under a steady load, its log and iostat through `size` and `align`, and the test that this gives on the
+//! same device. What reaches the device must be the same.
+
+use crate::support::{Bench, Ended, LoopDevice, OUT, Running, serve_as, skip, tool};
+use results::run_dir;
+use sizing::profile::Profile;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Seconds that iostat looks, in two reports, unless `FLASHPROOF_CIRCLE_SEC` says.
+const LOOK_SEC: u64 = 6;
+
+/// Seconds that the test then takes.
+const TEST_SEC: u64 = 3;
+
+/// Difference that the four numbers may have.
+const WITHIN: f64 = 0.02;
+
+/// Share of the load that was more than 64 ms late, from which on nothing is expected to be steady.
+const BUSY: f64 = 0.01;
+
+/// Blocks are written anew every two seconds or so; lines come each second.
+const DEVICE_BYTES: u64 = 64 << 20;
+const KEYS: &str = "1500";
+
+/// Transactions a second: what a busy machine holds.
+const RATE: &str = "1600";
+
+fn config(device: &str) -> String {
+    format!(
+        "service {{\n service-threads 1\n ticker-interval 1\n log-millis true\n}}\n\
+         logging {{\n file aerospike.log {{\n context any info\n context drv_ssd detail\n }}\n}}\n\
+         network {{\n service {{\n address 127.0.0.1\n port 0\n }}\n}}\n\
+         namespace test {{\n nsup-period 0\n storage-engine device {{\n device {device}\n post-write-queue 0\n \
+         enable-benchmarks-storage true\n }}\n}}\n"
+    )
+}
+
+/// An engine on a device.
+struct Engine<'a> {
+    bench: &'a Bench,
+    device: &'a LoopDevice,
+    port: String,
+}
+
+/// What an attempt came to.
+struct Sized {
+    ended: Ended,
+    /// Share of transactions that took longer than 64 ms, by the clock of the load.
+    late: f64,
+}
+
+impl Engine<'_> {
+    fn client(&self, out: &str, more: &[&str]) -> Running {
+        let common = ["client", "-p", &self.port, "-k", KEYS, "-o", "B:16000", "-z", "32", "-T", "20000", "--replace"];
+        Running::start(self.bench.prepare(&[&common, &["--quiet", "--out", out][..], more].concat()))
+    }
+
+    /// Has the engine do a steady load, looks at it for a while, and sizes by what was seen, into the folder `out`.
+    fn size(&self, out: &str, look_sec: u64) -> Sized {
+        let (load, folder, half) = (format!("{out}-load"), format!("{out}-seen"), (look_sec / 2).to_string());
+        let mut running = self.client(&load, &["-w", "RU,50", "-g", RATE, "--duration", "3600"]);
+        running.wait_until("it runs", || self.bench.exists(&format!("{load}/manifest.json")));
+        // iostat tells whole seconds only.
+        thread::sleep(Duration::from_secs(1) + until_next_second());
+        let mut iostat = self.bench.command("iostat");
+        iostat.args(["-x", "-t", "-y", &half, "2"]).env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO").env("TZ", "UTC");
+        let iostat = Running::start(iostat);
+        let (host, seconds) = (format!("127.0.0.1:{}", self.port), look_sec.to_string());
+        let collect = ["cluster", "collect", "--host", &host, "--for", &seconds, "--every", &seconds];
+        let log = ["--log", "aerospike.log", "--out", &folder];
+        self.bench.flashproof(&[&collect[..], &log].concat()).expect(0);
+        let iostat = iostat.end().expect(0).stdout;
+        running.signal("INT");
+        running.end();
+        let late =
+            run_dir::read(&self.bench.path(load)).unwrap().verdict.groups.into_iter().flat_map(|group| group.slices);
+        let late = late.filter_map(|slice| Some(slice.response_share?[2])).fold(0.0, f64::max);
+
+        let stamps: Vec<jiff::Timestamp> = iostat.lines().filter_map(|line| line.parse().ok()).collect();
+        let [middle, end] = stamps[..] else { panic!("two reports: {iostat}") };
+        self.bench.write(format!("{folder}/iostat.txt").as_str(), &iostat);
+        let time = |at: jiff::Timestamp| at.strftime("%F %T").to_string();
+        let (from, to) = (time(middle - end.duration_since(middle)), time(end));
+        let size = ["size", &folder, "--from", &from, "--to", &to, "--out", out];
+        let test = ["--device", &self.device.name, "--duration", &TEST_SEC.to_string()];
+        Sized { ended: self.bench.flashproof(&[&size[..], &test].concat()), late }
+    }
+}
+
+fn until_next_second() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Duration::from_nanos(1_000_000_000 - u64::from(now.subsec_nanos()))
+}
+
+#[test]
+fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
+    let look_sec = std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, DEVICE_BYTES, &[]) else { return };
+    if tool("iostat", &["-V"]).is_none() {
+        return;
+    }
+    let erase = ["--erase", &device.name];
+    let Some((server, address)) = serve_as(&bench, "serve.conf", &config(&device.name), &erase) else { return };
+    let engine = Engine { bench: &bench, device: &device, port: address.port().to_string() };
+    engine.client("inserted", &["-w", "I"]).end();
+    // Until each block was written once.
+    engine.client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"]).end();
+    // Whether the load was held to both ends of the window is the machine's; that the counters agree is the engine's.
+    let mut tried = Vec::new();
+    let out = loop {
+        let out = format!("sized-{}", tried.len());
+        let sized = engine.size(&out, look_sec);
+        if sized.ended.code == Some(0) {
+            break out;
+        }
+        tried.push(sized);
+        if tried.len() == 3 {
+            let late = tried.iter().map(|sized| sized.late).fold(0.0, f64::max);
+            let said: Vec<_> =
+                tried.iter().map(|sized| [&*sized.ended.stdout, &*sized.ended.stderr].concat()).collect();
+            assert!(late > BUSY, "{late} {}", said.join("\n"));
+            skip::<()>(&format!("the machine was too busy: {:.1} % of the load was over 64 ms late", late * 100.0));
+            return;
+        }
+    };
+    server.signal("TERM");
+    server.end().expect(0);
+
+    let profile: Profile = serde_json::from_slice(&bench.read(&format!("{out}/profile.json"))).unwrap();
+    let there = profile.drives[0].iostat.unwrap();
+    // Half of the transactions read, a few of them what is not written yet.
+    assert!((600.0..1000.0).contains(&profile.loads[0].reads_per_sec), "{profile:?}");
+    let (sized, target) = (format!("{out}/test.conf"), format!("{out}/profile.json"));
+    let because = "half of the blocks written are defragmentation's";
+    let aligned = ["align", &sized, "--target", &target, "--device", "sim:min-io=512", "--out", "aligned.conf"];
+    bench.flashproof(&[&aligned[..], &["--because", because]].concat()).expect(0);
+    let before = device.counters();
+    let ended = bench.flashproof(&["storage", "aligned.conf", "--out", OUT, "--erase", &device.name, "--quiet"]);
+    let after = device.counters();
+
+    let run = bench.run();
+    let done = |what: &str| {
+        let streams = run.verdict.streams.iter().filter(|of| of.name.ends_with(what));
+        streams.fold((0, 0), |(ops, bytes), of| (ops + of.ops, bytes + of.bytes))
+    };
+    let ((reads, read_bytes), (writes, written_bytes)) = (done("reads"), done("writes"));
+    let per_sec = |count: u64| count as f64 / TEST_SEC as f64;
+    // By the kernel, too: beside the run the guard looked at the device, and nobody wrote to it but for a mark or two.
+    assert!(
+        (writes..writes + 50).contains(&(after.write.completed - before.write.completed)),
+        "{before:?} {after:?} {ended:?}"
+    );
+    assert!(
+        (reads..reads + 3000).contains(&(after.read.completed - before.read.completed)),
+        "{before:?} {after:?} {ended:?}"
+    );
+    for (name, engine, test) in [
+        ("r/s", there.reads_per_sec, per_sec(reads)),
+        ("w/s", there.writes_per_sec, per_sec(writes)),
+        ("rkB/s", there.read_kib_per_sec, per_sec(read_bytes) / 1024.0),
+        ("wkB/s", there.written_kib_per_sec, per_sec(written_bytes) / 1024.0),
+    ] {
+        println!("{name}: engine {engine:.1}, test {test:.1}, {:+.2} %", (test / engine - 1.0) * 100.0);
+        assert!((test / engine - 1.0).abs() <= WITHIN, "{name}: {engine} and {test}\n{there:?}");
+    }
+    // Latency is the machine's: shown, and not compared.
+    for what in ["read", "large-block-read", "write"] {
+        let histogram = format!("{{test}}-{}-{what}", device.name);
+        let engine =
+            ["loglatency", "-l", "aerospike.log", "-h", &histogram, "-n", "9", "-e", "2", "-f", "head", "-t", "2"];
+        // A machine that is busy enough leaves no whole slice.
+        println!("{histogram}\n{}", bench.flashproof(&engine).stdout);
+    }
+    let test = ["latency", "-l", OUT, "-h", "reads", "-h", "large-block-reads", "-h", "large-block-writes"];
+    println!("{}", bench.flashproof(&test).expect(0).stdout);
+}

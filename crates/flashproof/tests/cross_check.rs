@@ -1,0 +1,152 @@
+//! `flashproof fio --cross-check`: the real fio in turns with ours, on nothing but what the guard let us have.
+
+use crate::support;
+
+use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use support::{Bench, FLASHPROOF, LoopDevice, Running, tool};
+
+const MIB: u64 = 1 << 20;
+
+/// `flashproof fio WORDS` with `dir` before the path.
+fn with_path(bench: &Bench, dir: &Path, words: &[&str]) -> Command {
+    let mut command = bench.prepare(&[&["fio", "--cross-check"], words].concat());
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", dir.display()));
+    command
+}
+
+/// A program called fio in a directory of its own: it says its version, notes what it is told in `told`, and does `rest`.
+fn fake_fio(bench: &Bench, rest: &str) -> std::path::PathBuf {
+    let dir = bench.path("bin");
+    std::fs::create_dir_all(&dir).unwrap();
+    let told = bench.path("told");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo fio-9.9 && exit\nprintf '%s\\0' \"$@\" >{0}\necho $$ >{0}.pid\n{rest}\n",
+        told.display()
+    );
+    bench.write("bin/fio", script);
+    std::fs::set_permissions(dir.join("fio"), Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+#[test]
+fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
+    if tool("fio", &["--version"]).is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    device.put(8 * MIB, &[7; 1 << 20]);
+    // A link of fio's name to this program is not the real one.
+    std::fs::create_dir(bench.path("bin")).unwrap();
+    symlink(FLASHPROOF, bench.path("bin/fio")).unwrap();
+    let (name, erase) = (format!("--filename={}", device.name), format!("--erase={}", device.name));
+    let mut words = vec!["--name=a", &name, &erase, "--direct=1", "--rw=randrw", "--bs=4k", "--size=4m", "--iodepth=8"];
+    words.extend(["--out=run", "--output-format=json"]);
+    let before = device.counters();
+    let ended = Running::start(with_path(&bench, &bench.path("bin"), &words)).end().expect(0);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout));
+    let check = &json["cross_check"][0];
+    assert!(check["fio"].as_str().unwrap().starts_with("fio-"), "{check}");
+    let names: Vec<_> = check["streams"].as_array().unwrap().iter().map(|stream| &stream["name"]).collect();
+    assert_eq!(names, ["a reads", "a writes"]);
+    for number in ["IOPS", "p50", "p99.99", "CPU each"] {
+        for of in ["flashproof", "fio"] {
+            let rounds = check["streams"][0]["numbers"][number][of].as_array().unwrap();
+            assert!(
+                rounds.len() == 3 && rounds.iter().all(|value| value.as_f64().unwrap() > 0.0),
+                "{number}: {rounds:?}"
+            );
+        }
+    }
+    // Each block once in each of six rounds, as the kernel has counted.
+    let done = device.counters().since(&before).unwrap();
+    assert!(done.read.sectors + done.write.sectors >= 6 * 8_192, "{done:?}");
+    assert_eq!(device.content()[4 << 20..].iter().filter(|byte| **byte != 0).count(), 1 << 20, "nothing beyond size");
+    assert!(bench.exists("run/round-3/verdict.json"));
+    // Of ours one round is reported, not the sum of them.
+    let [reads, writes] = ["read", "write"].map(|kind| json["jobs"][0][kind]["total_ios"].as_u64().unwrap());
+    assert_eq!(reads + writes, 1_024);
+}
+
+#[test]
+fn fio_is_given_our_descriptors_and_no_word_can_name_another_file() {
+    let bench = Bench::new();
+    bench.write_victim("victim", 1);
+    bench.write_victim("data", 1);
+    let dir = fake_fio(&bench, "echo 'fio: this is a fake' >&2; exit 1");
+    let job = [
+        "--name=a\nfilename=victim",
+        "--filename=data",
+        "--rw=write",
+        "--size=1m",
+        "--write_bw_log=victim",
+        "--log_avg_msec=1000",
+    ];
+    let rest = ["--mem=mmap:victim", "--unlink=1", "--description=x filename=victim", "--erase=data", "--out=run"];
+    let ended = Running::start(with_path(&bench, &dir, &[&job[..], &rest].concat())).end().expect(3);
+    assert!(
+        ended.stderr.contains("fio failed in the cross-check - exit status: 1: fio: this is a fake"),
+        "{}",
+        ended.stderr
+    );
+    let told = bench.text("told");
+    let told: Vec<_> = told.trim_end_matches('\0').split('\0').collect();
+    let files: Vec<_> = told.iter().filter(|word| word.contains("filename=") && !word.contains('\n')).collect();
+    assert!(files[0].starts_with("--filename=/proc/") && files[0].contains("/fd/"), "{told:?}");
+    assert_eq!(files[1..], [&"--description=x filename=victim"]);
+    assert!(told.contains(&"--thread=1"), "one process, which a kill ends with all of its jobs: {told:?}");
+    assert!(told.contains(&"--name=a\nfilename=victim"), "one word, whatever is in it: {told:?}");
+    assert!(
+        !told.iter().any(|word| ["--write_", "--mem", "--unlink"].iter().any(|of| word.starts_with(of))),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn fio_ends_when_this_program_ends() {
+    for (signal, code) in [("KILL", None), ("INT", Some(4))] {
+        let bench = Bench::new();
+        bench.write_victim("data", 1);
+        let dir = fake_fio(&bench, "exec sleep 600");
+        let words = ["--name=a", "--filename=data", "--rw=write", "--size=1m", "--erase=data", "--out=run"];
+        let mut running = Running::start(with_path(&bench, &dir, &words));
+        running.wait_until("fio runs", || bench.exists("told.pid") && bench.text("told.pid").ends_with('\n'));
+        let fio = format!("/proc/{}/cmdline", bench.text("told.pid").trim());
+        running.signal(signal);
+        let ended = running.end();
+        if let Some(code) = code {
+            ended.expect(code);
+        }
+        let is_there = || std::fs::read(&fio).is_ok_and(|words| words.starts_with(b"sleep\x00600"));
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while is_there() {
+            assert!(std::time::Instant::now() < until, "fio goes on after {signal}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_cross_checked_is_refused_before_anything_is_written() {
+    let bench = Bench::new();
+    bench.write_victim("data", 1);
+    let before = bench.read("data");
+    let mut none =
+        bench.prepare(&["fio", "--cross-check", "--name=a", "--filename=data", "--rw=write", "--erase=data"]);
+    none.env("PATH", bench.path(""));
+    Running::start(none).end().expect_error(3, &["there is none in the directories of PATH", "apt-get install fio"]);
+    let dir = fake_fio(&bench, "exit 1");
+    for (words, says) in [
+        (&["--name=a", "--filename=sim:"][..], "it knows no simulated drives"),
+        (&["--name=a", "--size=1m"], "a job has no filename"),
+    ] {
+        Running::start(with_path(&bench, &dir, words)).end().expect_error(2, &[says]);
+    }
+    assert_eq!(bench.read("data"), before);
+    assert!(!bench.exists("told"), "fio was asked for its version alone");
+}

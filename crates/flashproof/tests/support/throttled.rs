@@ -1,0 +1,86 @@
+//! A group of processes whose I/O on one device is limited by the kernel.
+
+use super::{Bench, FLASHPROOF, LoopDevice, Undo, skip, tool};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A cgroup with limits; removed when dropped.
+pub struct Throttled {
+    group: PathBuf,
+    /// Where it is mounted, if we did that.
+    _mounted: Option<Undo>,
+}
+
+impl Throttled {
+    /// `limits`: each `read_iops`, `write_iops`, `read_bps` or `write_bps`, and how many a second. `None`, said aloud, where the
+    /// kernel has no such limit or does not let us set one.
+    pub fn new(bench: &Bench, device: &LoopDevice, limits: &[(&str, u64)]) -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let mounted = |kind: &str, option: &str| {
+            let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+            let mut found = fields.filter(|fields| fields.len() > 3 && fields[2] == kind);
+            found.find(|fields| fields[3].split(',').any(|has| has == option)).map(|fields| PathBuf::from(fields[1]))
+        };
+        let (major, minor) = device.number();
+        // Several tests of this process have groups at the same time, each for a device of its own.
+        let name = format!("flashproof-test-{}-{minor}", std::process::id());
+        let of_v1 = |(limit, value): &(&str, u64)| {
+            (format!("blkio.throttle.{limit}_device"), format!("{major}:{minor} {value}"))
+        };
+        let of_v1: Vec<_> = limits.iter().map(of_v1).collect();
+        if let Some(root) = mounted("cgroup", "blkio") {
+            return Self::make(root.join(name), &of_v1, None);
+        }
+        let unified = mounted("cgroup2", "rw");
+        let has_io = |root: &PathBuf| {
+            let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+            // Children have a controller only if their parent hands it on.
+            controllers.split_whitespace().any(|name| name == "io")
+                && fs::write(root.join("cgroup.subtree_control"), "+io").is_ok()
+        };
+        if let Some(root) = unified.filter(has_io) {
+            let of_v2 = |(limit, value): &(&str, u64)| {
+                let (way, what) = limit.split_once('_').expect("a direction and what is limited");
+                ("io.max".to_owned(), format!("{major}:{minor} {}{what}={value}", &way[..1]))
+            };
+            return Self::make(root.join(name), &limits.iter().map(of_v2).collect::<Vec<_>>(), None);
+        }
+        let at = bench.path("blkio");
+        fs::create_dir(&at).unwrap();
+        let at_text = at.to_str().unwrap();
+        tool("mount", &["-t", "cgroup", "-o", "blkio", "cgroup", at_text])?;
+        let mounted = Undo::with("umount", &[at_text]);
+        Self::make(at.join(name), &of_v1, Some(mounted))
+    }
+
+    /// `limits`: each a file of the group, and what is written to it.
+    fn make(group: PathBuf, limits: &[(String, String)], mounted: Option<Undo>) -> Option<Self> {
+        if let Err(error) = fs::create_dir(&group) {
+            return skip(&format!("making the cgroup {}: {error}", group.display()));
+        }
+        let this = Self { group, _mounted: mounted };
+        for (file, limit) in limits {
+            if let Err(error) = fs::write(this.group.join(file), limit) {
+                return skip(&format!("writing {limit:?} to {file} of a cgroup: {error}"));
+            }
+        }
+        Some(this)
+    }
+
+    /// A command that runs in the group, to which the arguments of `flashproof` are added.
+    pub fn command(&self, bench: &Bench) -> Command {
+        let mut command = bench.command("sh");
+        let script = "echo $$ > \"$0\" && exec \"$@\"";
+        command.args(["-c", script]).arg(self.group.join("cgroup.procs")).arg(FLASHPROOF);
+        command
+    }
+}
+
+impl Drop for Throttled {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.group) {
+            eprintln!("{} is left behind: {error}", self.group.display());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A cluster of two nodes, each a `flashproof serve` of its own: both have each record, and one that is killed comes back.
+
+use crate::serve_clients;
+use crate::support::{Answer, Bench, OUT, Running, ask, serve_as, statistic, totals};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+use store::ops::particle;
+use store::server::{Cluster, Node};
+
+const OK: u8 = 0;
+const TIMEOUT: u8 = 9;
+const UNAVAILABLE: u8 = 11;
+
+/// Longest time until something is so.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// A machine may be busy.
+const PATIENT: &str = "transaction-max-ms 20000";
+
+/// What the log says of the other node.
+const THERE: &str = " is there";
+const GONE: &str = " is gone - writes";
+
+/// Two addresses that are known before anybody listens there: free ports of an address of this machine that no other process
+/// takes.
+fn addresses() -> [SocketAddr; 2] {
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    let ip = IpAddr::V4(Ipv4Addr::new(127, 128 | a, b, c));
+    let free = [TcpListener::bind((ip, 0)).unwrap(), TcpListener::bind((ip, 0)).unwrap()];
+    free.map(|listener| listener.local_addr().unwrap())
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "not until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Two nodes and their files.
+struct Pair {
+    bench: Bench,
+    addresses: [SocketAddr; 2],
+    /// Lines of `service`, of `namespace`, and of its `storage-engine`.
+    settings: [&'static str; 3],
+}
+
+impl Pair {
+    fn new(settings: [&'static str; 3]) -> Self {
+        Self { bench: Bench::new(), addresses: addresses(), settings }
+    }
+
+    /// The configuration of a node, with these lines in `network`.
+    fn config(&self, node: usize, network: &str) -> String {
+        let ([service, namespace, storage], at, name) = (self.settings, self.addresses[node], NAMES[node]);
+        format!(
+            "service {{\n service-threads 1\n {service}\n}}\nnetwork {{\n service {{\n address {}\n port {}\n }}\n{network}}}\n\
+             namespace test {{\n {namespace}\n storage-engine device {{\n file {name}.records\n filesize 32M\n \
+             write-block-size 32K\n {storage}\n }}\n}}\n",
+            at.ip(),
+            at.port()
+        )
+    }
+
+    fn start(&self, node: usize) -> Option<Running> {
+        let seeds = self.addresses.map(|at| format!("mesh-seed-address-port {} {}\n", at.ip(), at.port())).concat();
+        let config = self.config(node, &format!("heartbeat {{\n mode mesh\n{seeds}}}\n"));
+        Some(serve_as(&self.bench, &format!("{}.conf", NAMES[node]), &config, &[])?.0)
+    }
+
+    fn start_both(&self) -> Option<[Running; 2]> {
+        let mut nodes = [self.start(0)?, self.start(1)?];
+        nodes.iter_mut().for_each(|node| node.wait_to_hear(THERE));
+        Some(nodes)
+    }
+
+    /// A client that finds both by the first.
+    fn client(&self, more: &[&str]) -> Running {
+        let (ip, port) = (self.addresses[0].ip().to_string(), self.addresses[0].port().to_string());
+        let common = [
+            "client",
+            "-h",
+            &ip,
+            "-p",
+            &port,
+            "-s",
+            "",
+            "-k",
+            "1000",
+            "-o",
+            "B:500",
+            "-z",
+            "8",
+            "--verify",
+            "--sla",
+            "100%>3600s",
+        ];
+        Running::start(self.bench.prepare(&[&common, more].concat()))
+    }
+
+    /// A key whose master is this node, of `from` on.
+    fn key_of(&self, node: usize, from: u64) -> u64 {
+        let nodes = self.addresses.map(|at| Node::new(&at.ip().to_string(), at.port()));
+        let cluster = Cluster::new(nodes.to_vec(), node);
+        let partition = |key: u64| store::partition(&store::digest(b"", particle::INTEGER, &key.to_be_bytes()));
+        (from..).find(|key| cluster.has(partition(*key), 0)).unwrap()
+    }
+
+    /// Records of keys below `keys` as a node alone has them, of which it is master or replica.
+    fn records(&self, node: usize, keys: u64) -> Vec<Answer> {
+        let config = self.config(node, "").replace("namespace test {", "namespace test {\n replication-factor 1");
+        let (running, address) = serve_as(&self.bench, "alone.conf", &config, &[]).expect("it ran before");
+        let records = (0..keys).map(|key| ask(address, key, None)).collect();
+        end(running);
+        records
+    }
+}
+
+fn end(running: Running) {
+    running.signal("TERM");
+    running.end().expect(0);
+}
+
+/// Whether all threads of a process are stopped.
+fn stands_still(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut states = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default());
+    states.all(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')))
+}
+
+/// Inserts, then a write while the replica stands still, with this answer; then each node has the same records.
+fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
+    let [a, b] = pair.start_both()?;
+    pair.client(&["-w", "I", "-T", "20000", "--out", OUT]).end().expect(0);
+    let more = pair.key_of(0, 1000);
+    b.signal("STOP");
+    // Each thread stops at its next turn, and could answer until then.
+    until("it stands still", || stands_still(b.pid()));
+    assert_eq!(ask(pair.addresses[0], more, Some(b"more")).result, answer);
+    b.signal("CONT");
+    pair.addresses.iter().for_each(|at| until("it has all", || statistic(at, "objects") == 1001));
+    [a, b].into_iter().for_each(end);
+    let [of_a, of_b] = [0, 1].map(|node| pair.records(node, more + 1));
+    assert_eq!(of_a[more as usize], Answer { result: OK, generation: 1, value: b"more".to_vec() });
+    assert!(of_a[..1000].iter().all(|record| record.result == OK && record.value.len() == 500));
+    assert_eq!(of_a, of_b);
+    Some(())
+}
+
+#[test]
+fn a_write_is_answered_when_both_have_it() {
+    let pair = Pair::new(["transaction-max-ms 1000", "", ""]);
+    if copies_are_the_same(&pair, TIMEOUT).is_none() {
+        return;
+    }
+    // What was in memory when a node was killed is not fetched from the other, and that is said.
+    let alone = pair.start(1).unwrap();
+    let said = alone.said();
+    assert!(said.contains("1001 records of an earlier run") && said.contains("not fetched"), "{said}");
+    end(alone);
+}
+
+#[test]
+fn or_before_if_that_is_wanted() {
+    copies_are_the_same(&Pair::new([PATIENT, "write-commit-level-override master", ""]), OK);
+}
+
+#[test]
+fn a_node_that_is_killed_stops_writes_to_its_partitions_until_it_is_back() {
+    let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
+    let Some([a, mut b]) = pair.start_both() else { return };
+    pair.client(&["-w", "I", "-T", "20000", "--out", "inserted"]).end().expect(0);
+    let load = ["-w", "RU,50", "-T", "20000", "--duration", "3600", "--max-errors", "1000000000", "--quiet"];
+    let mut load = pair.client(&[&load[..], &["--out", OUT]].concat());
+    load.wait_until("it runs", || pair.bench.exists(&format!("{OUT}/manifest.json")));
+    let [at_a, at_b] = pair.addresses;
+    let (own, others, new) = (pair.key_of(0, 0), pair.key_of(1, 0), pair.key_of(0, 1000));
+    for kills in 1..=3 {
+        thread::sleep(Duration::from_millis(100 * kills));
+        b.signal("KILL");
+        assert_eq!(b.end().signal, Some(9));
+        until("it is said", || a.said().matches(GONE).count() == kills as usize);
+        assert_eq!(ask(at_a, own, Some(b"without a copy")).result, UNAVAILABLE);
+        assert_eq!(ask(at_a, own, None).result, OK, "reads go on");
+        assert_eq!(ask(at_a, others, None).result, UNAVAILABLE, "nobody takes over");
+
+        b = pair.start(1).unwrap();
+        assert!(!b.said().contains("not fetched"), "what was acknowledged is on its device: {}", b.said());
+        assert_eq!(ask(at_b, others, None).result, OK);
+        until("writes go on", || ask(at_a, new, Some(b"with a copy")).result == OK);
+    }
+    thread::sleep(Duration::from_millis(200));
+    load.signal("INT");
+    let ended = load.end();
+    let run = pair.bench.run();
+    let wrong = |line: &&String| ["acknowledged", "of the value", "value ends"].iter().any(|word| line.contains(word));
+    let wrong: Vec<_> = run.verdict.failures.iter().filter(wrong).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let ((reads, lost, _), (writes, unwritten, _)) = (totals(&run, "reads"), totals(&run, "writes"));
+    println!("{reads} reads, {writes} writes, {lost} and {unwritten} failed");
+    assert!(reads > 100 && writes > 100 && unwritten > 0, "{}", ended.stderr);
+    [a, b].into_iter().for_each(end);
+    assert_eq!([0, 1].map(|node| pair.records(node, new + 1)[new as usize].value.clone()), [b"with a copy"; 2]);
+}
+
+#[test]
+fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
+    let Some(client) = serve_clients::client() else { return };
+    let pair = Pair::new([PATIENT, "nsup-period 1", ""]);
+    let Some([a, b]) = pair.start_both() else { return };
+    assert!(serve_clients::steps(&client, pair.addresses[1]).contains("2 nodes"));
+    // What it left, without the record that expired.
+    pair.addresses.iter().for_each(|at| until("copies are the same", || statistic(at, "objects") == 5));
+    [a, b].into_iter().for_each(end);
+}

@@ -1,0 +1,142 @@
+//! A job of a baseline, as fio takes it.
+
+use super::size;
+use crate::workload::fio::{Given, Section};
+use results::baseline::Part;
+
+/// Rates below that are not divided among clones, operations a second.
+const RATE_DIVIDED_MIN: u64 = 1_000;
+
+/// One of fio's jobs, without the device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// What it is called: `reads at depth 32`.
+    pub name: String,
+    /// What it is for.
+    pub part: Part,
+    /// At random places, or one after the other.
+    pub random: bool,
+    /// Percent of reads among its operations.
+    pub read_pct: u32,
+    /// Sizes of reads and of writes, bytes.
+    pub bytes: [u64; 2],
+    /// Operations in flight.
+    pub depth: u32,
+    /// Clones of it, each with that depth, and that rate.
+    pub numjobs: u32,
+    /// Operations a second of reads and writes; `None`: flat out.
+    pub rates: Option<[u64; 2]>,
+    /// Its round, in a part with rounds.
+    pub round: u32,
+    /// How long it is measured at most, seconds.
+    pub seconds: u64,
+    /// How long it runs before that, seconds.
+    pub ramp_sec: u64,
+    /// Length of a round in which steadiness is looked at, seconds.
+    pub round_sec: u64,
+    /// Where it stands in the plan: the part, and the number in it. Drives that work at the same time are at the same place.
+    pub place: (usize, usize),
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            part: Part::Saturation,
+            random: true,
+            read_pct: 0,
+            bytes: [4096; 2],
+            depth: 1,
+            numjobs: 1,
+            rates: None,
+            round: 0,
+            seconds: 1,
+            ramp_sec: 0,
+            round_sec: 1,
+            place: (0, 0),
+        }
+    }
+}
+
+impl Job {
+    /// Whether it reads, and whether it writes.
+    pub fn does(&self) -> [bool; 2] {
+        [self.read_pct > 0, self.read_pct < 100]
+    }
+
+    /// The same work divided among so many clones, a power of two, or fewer where each would have less than two in flight. Low
+    /// rates are not divided: one thread is enough, and what is no whole number for each would be lost.
+    pub(super) fn among(self, threads: u32) -> Self {
+        let low = |rates: [u64; 2]| rates.iter().zip(self.does()).any(|(rate, does)| does && *rate < RATE_DIVIDED_MIN);
+        let numjobs = if self.rates.is_some_and(low) { 1 } else { threads.min(self.depth / 2).max(1) };
+        let rates = self.rates.map(|rates| rates.map(|rate| (rate / u64::from(numjobs)).max(1)));
+        Self { depth: self.depth / numjobs, numjobs, rates, ..self }
+    }
+
+    /// Its options, name and value.
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let random = if self.random { "rand" } else { "" };
+        let rw = match (self.does(), self.random) {
+            ([true, false], _) => format!("{random}read"),
+            ([false, _], _) => format!("{random}write"),
+            (_, true) => "randrw".to_owned(),
+            (_, false) => "rw".to_owned(),
+        };
+        let is_mixed = self.does() == [true, true];
+        let both = |of: [String; 2]| match self.does() {
+            [true, true] if of[0] != of[1] => of.join(","),
+            [true, _] => of[0].clone(),
+            _ => of[1].clone(),
+        };
+        let mut options = vec![("rw", rw)];
+        if is_mixed && self.rates.is_none() {
+            options.push(("rwmixread", self.read_pct.to_string()));
+        }
+        options.push(("bs", both(self.bytes.map(size))));
+        options.push(("iodepth", self.depth.to_string()));
+        if self.numjobs > 1 {
+            options.push(("numjobs", self.numjobs.to_string()));
+            options.push(("group_reporting", "1".to_owned()));
+            // Those of another drive at the same time are not of it.
+            options.push(("new_group", "1".to_owned()));
+        }
+        if let Some(rates) = self.rates {
+            let rates = rates.map(|rate| rate.to_string());
+            // One number would be for reads and writes.
+            options.push(("rate_iops", if is_mixed { rates.join(",") } else { both(rates) }));
+        }
+        options.extend([("ioengine", "io_uring".to_owned()), ("direct", "1".to_owned())]);
+        if self.random {
+            options.push(("norandommap", "1".to_owned()));
+        }
+        options.extend([("randrepeat", "0".to_owned()), ("refill_buffers", "1".to_owned())]);
+        if self.ramp_sec > 0 {
+            options.push(("ramp_time", self.ramp_sec.to_string()));
+        }
+        options.extend([("time_based", "1".to_owned()), ("runtime", self.seconds.to_string())]);
+        options
+    }
+
+    /// Its options as they stand on fio's command line.
+    pub fn line(&self) -> String {
+        let words: Vec<_> = self.options().iter().map(|(name, value)| format!("--{name}={value}")).collect();
+        words.join(" ")
+    }
+
+    /// It as a section of a job file called `name`, for `device`.
+    pub fn section(&self, name: &str, device: &str) -> Section {
+        // A colon would part two names, but for that of a simulated drive.
+        let (prefix, rest) = match device.strip_prefix(engine::sim::SIM_PREFIX) {
+            Some(rest) => (engine::sim::SIM_PREFIX, rest),
+            None => ("", device),
+        };
+        let filename = format!("{prefix}{}", rest.replace(':', "\\:"));
+        let options = self.options().into_iter().chain([("filename", filename)]);
+        let given = |(name, value): (&str, String)| Given {
+            name: name.to_owned(),
+            value: Some(value),
+            at: "the baseline's job".to_owned(),
+        };
+        Section { name: name.to_owned(), options: options.map(given).collect() }
+    }
+}

@@ -1,0 +1,346 @@
+//! A drive's baseline: which of fio's jobs comes next, given what those before it showed.
+//!
+//! ```text
+//! Form (how long, which sizes) -> places: saturation, depths, profiles, rates, grid
+//!                                 place + points so far -> Job (options as fio takes them)
+//! ```
+//!
+//! The one idea: the plan has no state. The job at a place follows from the form and from the points before it, so a
+//! baseline that was killed goes on from its `series.json`, and anybody can see from there why a job was as it was.
+
+mod job;
+
+pub use job::Job;
+
+use results::baseline::{PTS_ROUNDS_MAX, Part, Point, Pts, knee, saturated_at};
+use results::steady::ROUNDS_IN_WINDOW;
+
+/// Size of a large block of the database, as the profiles and the grid have it.
+pub const LARGE_BYTES: u64 = 128 << 10;
+
+/// Operations that every drive does, bytes.
+const PAGE_BYTES: u64 = 4 << 10;
+
+/// Percent of reads of the profiles.
+const MIXES: [u32; 4] = [0, 50, 95, 100];
+
+/// Percent of the highest rate: latency against throughput; and of a form with little time.
+const RATES: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
+const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
+
+/// Percent of the highest rates in a row of the grid; and of a form with little time.
+const GRID: [u32; 5] = [0, 20, 40, 60, 80];
+const SMALL_GRID: [u32; 3] = [0, 40, 80];
+
+/// Forms shorter than this have fewer rates and a smaller grid, seconds.
+const FULL_SEC: u64 = 600;
+
+/// Part of the time that the saturation may take.
+const SATURATION_PART: u64 = 5;
+
+/// Most rounds of the saturation: as many as SNIA allows a test.
+const SATURATION_ROUNDS: u64 = PTS_ROUNDS_MAX as u64;
+
+/// Operations in flight of the saturation.
+const SATURATION_DEPTH: u32 = 32;
+
+/// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, and to be told.
+pub const PTS_THREADS: u32 = 4;
+/// See [`PTS_THREADS`].
+pub const PTS_DEPTH: u32 = 32;
+
+/// SNIA's write saturation ends when it is steady, when so many times the capacity of the drive was written, or after as many
+/// rounds as a day has minutes.
+const PTS_WRITTEN_MAX: f64 = 4.0;
+const PTS_SATURATION_ROUNDS: usize = 1_440;
+
+/// Rounds in which a job is looked at for steadiness.
+const ROUNDS: u64 = 10;
+
+/// A job is run for a tenth of its time, and so long at most, before it counts, seconds.
+const RAMP_SEC_MAX: u64 = 30;
+/// Jobs of so many seconds and more have a second of that at least.
+const RAMPED_SEC_MIN: u64 = 4;
+
+/// On virtual time a day would be a day of computing, and nothing changes by waiting: a job, and the saturation, are so long
+/// at most, seconds.
+const SIMULATED_SEC_MAX: u64 = 5;
+const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Form {
+    /// Time under load in all, seconds.
+    pub seconds: u64,
+    /// Whether the drives are on virtual time.
+    pub simulated: bool,
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Sizes of the database's operations, bytes; the first is that of depths, rates and grid.
+    pub block_sizes: Vec<u64>,
+    /// The largest depth of the sweep; what has a rate has it too.
+    pub depth_max: u32,
+    /// SNIA's tests, if these are wanted: nothing else is run then.
+    pub pts: Vec<Pts>,
+    /// Length of a job of theirs, seconds: 60 in the specification.
+    pub pts_sec: u64,
+    /// Threads among which a job's operations in flight are divided at most, a power of two: one issues no more than a core can.
+    pub threads: u32,
+    /// The smallest operation that the drives do, bytes: smaller ones of SNIA's are left out.
+    pub min_io_bytes: u64,
+}
+
+/// What a job is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Depth { reads: bool, depth: u32 },
+    Profile { read_pct: u32, bytes: u64 },
+    Rate { reads: bool, pct: u32 },
+    Grid { reads_pct: u32, writes_pct: u32 },
+}
+
+impl Form {
+    /// The shortest time in which every job has its second, seconds.
+    pub fn seconds_min(&self) -> u64 {
+        let shortest = Self { seconds: 0, ..self.clone() };
+        let saturation_sec = if self.read_only { 0 } else { SATURATION_ROUNDS };
+        shortest.places().len() as u64 + saturation_sec
+    }
+
+    /// How many jobs there are for a drive at least: those of parts with rounds in five rounds, and of SNIA's sizes those that
+    /// every drive does.
+    pub fn jobs_min(&self) -> usize {
+        let of_test = |test: &Pts| match test {
+            // Ends with what was written, too.
+            Pts::Saturation => 1,
+            _ => ROUNDS_IN_WINDOW * test.jobs().iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES).count(),
+        };
+        let saturation = if self.read_only { 0 } else { ROUNDS_IN_WINDOW };
+        self.jobs().map_or_else(|| self.pts.iter().map(of_test).sum(), |jobs| jobs + saturation)
+    }
+
+    /// How many jobs there are, without the rounds of a saturation; `None`: that is seen when drives are steady.
+    pub fn jobs(&self) -> Option<usize> {
+        self.pts.is_empty().then(|| self.places().len())
+    }
+
+    /// One of SNIA's tests of which a drive that does no smaller operations has nothing that is tracked.
+    pub fn untracked(&self) -> Option<Pts> {
+        let is_tracked = |test: &Pts| test.tracked().iter().all(|(bytes, _)| *bytes >= self.min_io_bytes);
+        self.pts.iter().copied().find(|test| !is_tracked(test))
+    }
+
+    /// The job after `points`, which are all that were measured of its drive of `capacity_bytes`; `None`: there is no other.
+    pub fn next(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
+        if !self.pts.is_empty() {
+            return self.next_of_pts(points, capacity_bytes);
+        }
+        let rounds = points.iter().filter(|point| point.part == Part::Saturation).count();
+        if !self.read_only && (rounds as u64) < SATURATION_ROUNDS && saturated_at(points).is_none() {
+            return Some(self.saturation(rounds));
+        }
+        let place = points.len() - rounds;
+        self.places().get(place).map(|at| Job { place: (1, place), ..self.job(*at, points) })
+    }
+
+    /// The next job of the first of SNIA's tests that is not at its end.
+    fn next_of_pts(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
+        let next = |(number, test): (usize, &Pts)| {
+            let own: Vec<_> = points.iter().filter(|point| test.has(point)).collect();
+            let jobs: Vec<_> = test.jobs().into_iter().filter(|(_, bytes)| *bytes >= self.min_io_bytes).collect();
+            let (round, within) = (own.len().checked_div(jobs.len())?, own.len() % jobs.len());
+            let written: f64 = own.iter().filter_map(|point| point.writes.as_ref()).map(|done| done.mbps * 1e6).sum();
+            let is_over = match test {
+                Pts::Saturation => {
+                    let written = written * self.pts_sec as f64;
+                    let is_full = written >= PTS_WRITTEN_MAX * capacity_bytes as f64;
+                    is_full || round >= PTS_SATURATION_ROUNDS || test.steady_at(points).is_some()
+                }
+                _ => within == 0 && (round >= PTS_ROUNDS_MAX || test.steady_at(points).is_some()),
+            };
+            let (read_pct, bytes) = jobs[within];
+            (!is_over).then(|| self.pts_job(*test, round, (number, own.len()), read_pct, bytes))
+        };
+        self.pts.iter().enumerate().find_map(next)
+    }
+
+    fn pts_job(&self, test: Pts, round: usize, place: (usize, usize), read_pct: u32, bytes: u64) -> Job {
+        let (depth, numjobs) = match test {
+            Pts::Latency => (1, 1),
+            // Several would read and write the same places one after the other.
+            Pts::Throughput | Pts::Throughput128 => (PTS_DEPTH, 1),
+            Pts::Iops | Pts::Saturation => (PTS_DEPTH, PTS_THREADS),
+        };
+        Job {
+            name: format!("{} test, round {}: {}", test.word(), round + 1, mix(read_pct, bytes)),
+            part: test.part(),
+            random: test.part() != Part::PtsThroughput,
+            read_pct,
+            bytes: [bytes; 2],
+            depth,
+            numjobs,
+            round: round as u32,
+            seconds: self.pts_sec,
+            round_sec: self.pts_sec,
+            place,
+            ..Job::default()
+        }
+    }
+
+    fn saturation(&self, round: usize) -> Job {
+        let most = if self.simulated { SIMULATED_SATURATION_SEC_MAX } else { u64::MAX };
+        let seconds = ((self.seconds / SATURATION_PART).min(most) / SATURATION_ROUNDS).max(1);
+        Job {
+            name: format!("saturation, round {}", round + 1),
+            part: Part::Saturation,
+            bytes: [self.block_sizes[0]; 2],
+            depth: SATURATION_DEPTH,
+            round: round as u32,
+            seconds,
+            round_sec: seconds,
+            place: (0, round),
+            ..Job::default()
+        }
+        .among(self.threads)
+    }
+
+    fn places(&self) -> Vec<Place> {
+        let is_short = self.seconds < FULL_SEC;
+        let directions: &[bool] = if self.read_only { &[true] } else { &[true, false] };
+        let mut places = Vec::new();
+        let depths = || (0..u32::BITS).map(|power| 1 << power).take_while(|depth| *depth <= self.depth_max);
+        for reads in directions.iter().copied() {
+            places.extend(depths().map(|depth| Place::Depth { reads, depth }));
+        }
+        let mut sizes = self.block_sizes.clone();
+        sizes.extend((!sizes.contains(&LARGE_BYTES)).then_some(LARGE_BYTES));
+        let read_only = self.read_only;
+        let profiles = move |bytes: u64| {
+            let mixes = MIXES.into_iter().filter(move |read_pct| *read_pct == 100 || !read_only);
+            mixes.map(move |read_pct| Place::Profile { read_pct, bytes })
+        };
+        // Large writes at random undo what the saturation did to the drive, so they come behind what is compared with it.
+        let (large, small): (Vec<u64>, Vec<u64>) =
+            sizes.into_iter().partition(|bytes| *bytes == LARGE_BYTES && *bytes != self.block_sizes[0]);
+        places.extend(small.into_iter().flat_map(profiles));
+        let rates: &[u32] = if is_short { &FEW_RATES } else { &RATES };
+        for reads in directions.iter().copied() {
+            places.extend(rates.iter().map(|pct| Place::Rate { reads, pct: *pct }));
+        }
+        places.extend(large.into_iter().flat_map(profiles));
+        let grid: &[u32] = if is_short { &SMALL_GRID } else { &GRID };
+        if !self.read_only {
+            let cells = grid.iter().flat_map(|writes_pct| grid.iter().map(move |reads_pct| (*reads_pct, *writes_pct)));
+            let cells = cells.filter(|cell| *cell != (0, 0));
+            places.extend(cells.map(|(reads_pct, writes_pct)| Place::Grid { reads_pct, writes_pct }));
+        }
+        places
+    }
+
+    /// Seconds of a job, but for those of the saturation.
+    fn job_sec(&self) -> u64 {
+        let most = if self.simulated { SIMULATED_SEC_MAX } else { u64::MAX };
+        let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };
+        let left_sec = self.seconds.saturating_sub(saturation_sec);
+        (left_sec / self.places().len().max(1) as u64).min(most).max(1)
+    }
+
+    fn job(&self, place: Place, points: &[Point]) -> Job {
+        let bytes = self.block_sizes[0];
+        let sweep = |reads| -> Vec<&Point> {
+            points.iter().filter(|point| point.part == Part::Depth && point.reads.is_some() == reads).collect()
+        };
+        let knee = |reads| knee(&sweep(reads)).map_or(1, |point| point.depth);
+        let highest = |reads| sweep(reads).iter().map(|point| point.iops()).fold(1.0, f64::max);
+        let large_writes = || {
+            let profiles = points.iter().filter(|point| point.part == Part::Profile && point.reads.is_none());
+            let large = profiles.filter_map(|point| point.writes.as_ref());
+            let large = large.filter(|writes| writes.bytes_each == LARGE_BYTES as f64);
+            large.map(|writes| writes.iops).next_back().unwrap_or(1.0)
+        };
+        let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
+        let seconds = self.job_sec();
+        // Of a few seconds one is: what is let through at once after a pause, or is still in a buffer, is no rate.
+        let ramp_sec = (seconds / 10).max(u64::from(seconds >= RAMPED_SEC_MIN)).min(RAMP_SEC_MAX);
+        let job = Job {
+            seconds: seconds - ramp_sec,
+            ramp_sec,
+            round_sec: ((seconds - ramp_sec) / ROUNDS).max(1),
+            ..Job::default()
+        };
+        let job = match place {
+            Place::Depth { reads, depth } => Job {
+                name: format!("{} at depth {depth}", side(reads)),
+                part: Part::Depth,
+                read_pct: if reads { 100 } else { 0 },
+                bytes: [bytes; 2],
+                depth,
+                ..job
+            },
+            Place::Profile { read_pct, bytes } => Job {
+                name: mix(read_pct, bytes),
+                part: Part::Profile,
+                read_pct,
+                bytes: [bytes; 2],
+                depth: match read_pct {
+                    0 => knee(false),
+                    100 => knee(true),
+                    _ => knee(true).max(knee(false)),
+                },
+                ..job
+            },
+            Place::Rate { reads, pct } => Job {
+                name: format!("{} at {pct} % of their highest rate", side(reads)),
+                part: Part::Rate,
+                read_pct: if reads { 100 } else { 0 },
+                bytes: [bytes; 2],
+                depth: self.depth_max,
+                rates: Some([rate(pct, highest(true)), rate(pct, highest(false))]),
+                ..job
+            },
+            Place::Grid { reads_pct, writes_pct } => {
+                let rates @ [reads, writes] = [rate(reads_pct, highest(true)), rate(writes_pct, large_writes())];
+                Job {
+                    name: format!("reads at {reads_pct} % beside {} writes at {writes_pct} %", size(LARGE_BYTES)),
+                    part: Part::Grid,
+                    read_pct: match (reads_pct, writes_pct) {
+                        (_, 0) => 100,
+                        (0, _) => 0,
+                        // As a whole number, which fio takes; the rates decide.
+                        _ => (reads * 100 / (reads + writes)).clamp(1, 99) as u32,
+                    },
+                    bytes: [bytes, LARGE_BYTES],
+                    depth: self.depth_max,
+                    rates: Some(rates),
+                    ..job
+                }
+            }
+        };
+        job.among(self.threads)
+    }
+}
+
+fn side(reads: bool) -> &'static str {
+    if reads { "reads" } else { "writes" }
+}
+
+/// A mix in words: `95/5 of 128k`.
+fn mix(read_pct: u32, bytes: u64) -> String {
+    match read_pct {
+        0 => format!("writes of {}", size(bytes)),
+        100 => format!("reads of {}", size(bytes)),
+        _ => format!("{read_pct}/{} of {}", 100 - read_pct, size(bytes)),
+    }
+}
+
+/// A size as fio takes it: `4k`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
+        bytes if bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
+        bytes => bytes.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

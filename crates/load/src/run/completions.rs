@@ -1,0 +1,117 @@
+//! What is done with an operation that came back: it is recorded, what follows it is started, and its slot goes to whoever
+//! has waited longest.
+
+use super::{Cause, Place, Shard, Slot};
+use crate::stream::{Request, Stream};
+use engine::BlockEngine;
+use results::times::Times;
+use sys::op::{Completion, OpKind};
+
+impl<W: BlockEngine, S: Stream> Shard<W, S> {
+    /// Records what completed, frees its slots and issues what waited for them.
+    #[inline]
+    pub(super) fn take_completions(&mut self) {
+        let now_ns = self.now_ns;
+        // In the order in which they came; taking the last moves none of the others.
+        self.completions.reverse();
+        while let Some(completion) = self.completions.pop() {
+            if W::VIRTUAL {
+                // Of several in one turn each is taken at its own instant.
+                self.now_ns = completion.completed_ns.saturating_sub(self.start_ns);
+            }
+            self.complete(completion);
+        }
+        self.now_ns = now_ns;
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let slot = self.slots[completion.token as usize];
+        self.free_slots.push(completion.token);
+        self.closed_out -= u32::from(self.is_closed(slot.lane));
+        let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
+        let times = self.times(&slot, &completion, completed_ns);
+        self.record(&slot, &completion, &times);
+        let unseen_ns = slot.unseen_before_ns + completion.unseen_ns.min(times.service_ns());
+        let Request { buffers, kind, len, .. } = slot.request;
+        let lag_ns = slot.lag_before_ns + times.lag_ns();
+        let lane = &mut self.lanes[slot.lane as usize];
+        if kind == OpKind::Read && completion.outcome.is_done() {
+            let data = &completion.buf;
+            lane.stream.on_data(&slot.request, &data[..data.len().min(len as usize)]);
+        }
+        if completion.outcome.is_done() {
+            lane.stream.on_times(&slot.request, &times);
+        }
+        self.buffers.give(buffers, completion.buf);
+        if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
+            // The follower keeps the slot and is wanted from now on.
+            let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
+            let (lag_before_ns, unseen_before_ns) = (lag_ns, unseen_ns);
+            let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, ..slot };
+            match self.abandoned {
+                false => return self.start(follower),
+                true => self.count_chain(follower.lane, request, false),
+            }
+        }
+        if self.is_closed(slot.lane) {
+            self.resting[slot.lane as usize] += 1;
+            self.wake(slot.lane, completed_ns);
+        }
+        let limit = self.lanes[slot.lane as usize].limit;
+        // Issued without our lag, the operation and those it followed would have freed their slot so much
+        // earlier. Who waits for the slot waits that long for us, not for the device. For how long completions
+        // lay unseen is known as an upper bound only: so long it waits for us at most.
+        (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
+        self.free_slot(limit, Place { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
+    }
+
+    fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
+        let issued_ns = completion.issued_ns.saturating_sub(self.start_ns).min(completed_ns);
+        if self.is_closed(slot.lane) {
+            // A closed lane wants its operation when it issues it: service only.
+            return Times::new(issued_ns, issued_ns, issued_ns, completed_ns);
+        }
+        Times::new(slot.intended_ns.min(issued_ns), slot.eligible_ns.min(issued_ns), issued_ns, completed_ns)
+            .with_held_ns(slot.unseen_before_ns)
+    }
+
+    fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
+        let cell = slot.request.cell;
+        if completion.outcome.is_done() {
+            let overtime = times.completed_ns() > self.stop_ns;
+            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, overtime);
+            return;
+        }
+        self.recorder.failed(&slot.request, completion.outcome);
+        let count = self.control.count_error();
+        if completion.outcome.is_gone() {
+            let error = completion.outcome.to_string();
+            self.stop(Cause::Gone { device: slot.request.target.into(), error });
+        } else if count > self.settings.errors_max {
+            self.stop(Cause::Errors { count });
+        }
+    }
+
+    /// Frees a slot under a limit; the lane that has waited longest gets it.
+    #[inline]
+    fn free_slot(&mut self, limit_index: u32, place: Place) {
+        let limit = &mut self.limits[limit_index as usize];
+        limit.free.push_back(place);
+        if std::mem::take(&mut limit.starved) {
+            // None of them was of use before.
+            let freed_ns = |free: &Place| free.freed_ns.max(place.freed_ns);
+            limit.free.iter_mut().for_each(|free| *free = Place { freed_ns: freed_ns(free), ..place });
+        }
+        // A lane that turns out to have ended leaves the slot to the next.
+        while !self.abandoned
+            && self.works_off()
+            && let limit = &mut self.limits[limit_index as usize]
+            && !limit.free.is_empty()
+            && !limit.starved
+            && let Some((intended_ns, lane)) = limit.waiting.pop_front()
+        {
+            self.lanes_waiting -= 1;
+            self.issue(lane, intended_ns);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How long a shard sleeps, and what for.
+
+use super::Shard;
+use crate::stream::Stream;
+use engine::{BlockEngine, Wait};
+
+/// How the issuing thread passes the time between operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pacing {
+    /// Sleeps. With several operations in flight it wakes once every `period_ns`, issues all that is due
+    /// and looks for all that is done, because waking costs far more than issuing. The price is lag,
+    /// and completions that lie unseen for up to a period. With one or two in flight it wakes for the
+    /// first completion.
+    Sleep {
+        /// Least time between two wake-ups to issue, and the longest without a look.
+        period_ns: u64,
+    },
+    /// Never sleeps: least lag, a whole CPU.
+    Spin,
+}
+
+/// Longest sleep, so that a signal is answered.
+pub(super) const SLEEP_MAX_NS: u64 = 100_000_000;
+
+/// Time between two looks when somebody waits for one of many operations.
+const LOOK_NS: u64 = 30_000;
+
+/// How soon a completion has to be seen when the thread sleeps.
+enum Awaited {
+    /// At once: few are in flight, or most of them keep somebody waiting for the next.
+    First,
+    /// Soon: somebody waits for one of the few, and waking for each of the many would cost too much.
+    Soon,
+    /// With the next operation, or after a period.
+    Never,
+}
+
+impl<W: BlockEngine, S: Stream> Shard<W, S> {
+    /// How long to sleep for what.
+    #[inline]
+    pub(super) fn wait(&self) -> Wait {
+        if self.buffers.behind() || self.is_done() {
+            return Wait { until_ns: 0, completions: 1 };
+        }
+        let next_ns = self.next_due_ns();
+        // Operations after the end are never issued, nor any of an abandoned run: nothing waits for them.
+        let next_ns = if next_ns < self.stop_ns && !self.abandoned { next_ns } else { u64::MAX };
+        if next_ns <= self.now_ns && !W::VIRTUAL {
+            return Wait { until_ns: 0, completions: 1 };
+        }
+        // After the end the interval that was going on takes in what still completes, however long that
+        // takes: its own end, which can lie behind, wakes nobody.
+        let bound_ns = match self.now_ns < self.stop_ns {
+            true => self.stop_ns.min(self.recorder.end_ns()),
+            false => self.stop_ns.saturating_add(self.settings.drain_ns),
+        };
+        let (until_ns, completions) = match self.settings.pacing {
+            // Whatever ends before then has nothing follow it: one turn takes it all.
+            _ if W::VIRTUAL && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
+            _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
+            Pacing::Spin => (0, 1),
+            Pacing::Sleep { period_ns } => {
+                let wake_ns = next_ns.max(self.issued_ns + period_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
+                // More completions than can come: the clock alone wakes.
+                let by_clock = self.engine.in_flight() as u32 + 1;
+                match self.awaited() {
+                    _ if next_ns == u64::MAX => (wake_ns, 1),
+                    Awaited::First => (wake_ns, 1),
+                    Awaited::Soon => (wake_ns.min(self.now_ns + LOOK_NS.min(period_ns)), by_clock),
+                    Awaited::Never => (wake_ns.min(self.now_ns + period_ns), by_clock),
+                }
+            }
+        };
+        Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
+    }
+
+    /// Whether no completion makes anything be issued: nobody waits for a slot, no lane is closed, and no stream
+    /// has followers.
+    #[inline]
+    fn is_undisturbed(&self) -> bool {
+        self.lanes_waiting == 0 && self.closed_out == 0 && !self.follows
+    }
+
+    /// How soon a completion has to be seen.
+    #[inline]
+    fn awaited(&self) -> Awaited {
+        let in_flight = self.engine.in_flight() as u32;
+        let waiting = self.limits.iter().filter(|limit| !limit.waiting.is_empty());
+        let slots = waiting.map(|limit| limit.limit.slots).sum::<u32>() + self.closed_out;
+        match slots {
+            _ if in_flight <= 2 => Awaited::First,
+            0 => Awaited::Never,
+            slots if slots >= in_flight / 4 => Awaited::First,
+            _ => Awaited::Soon,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Lanes of a job: which parts of its devices it uses, in which order, from which buffers, at which instants.
+
+use super::closed::{Bound, Pauses, Search};
+use super::job::{DIRECTIONS, Job, READS, WRITES, Wanted};
+use super::pattern::{Draw, Map};
+use super::stream::{Area, FLUSHES, FioStream, KINDS, Order};
+use super::value::Size;
+use super::{Recorded, Thread, end_ns};
+use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
+use crate::schedule::{Even, Poisson, Schedule, phase};
+use crate::workload::{CannotRun, DeviceShape, Place, SALTED_AHEAD};
+use device::salt::Salt;
+use results::units::quoted;
+use std::collections::HashMap;
+use sys::random::Random;
+
+/// What all lanes of a run are made with.
+pub(super) struct Lanes<'a> {
+    pub(super) devices: &'a [DeviceShape],
+    pub(super) seed: u64,
+    pub(super) place: &'a Place,
+    /// When the run ends.
+    pub(super) end_ns: u64,
+    /// What is recorded, in the order of the streams.
+    pub(super) streams: &'a [Recorded],
+}
+
+impl Lanes<'_> {
+    /// Adds those of `thread`, the one `at` this place of all, to `plan`.
+    pub(super) fn add(&self, thread: &Thread, at: usize, plan: &mut Plan<FioStream>) -> Result<(), CannotRun> {
+        let job = &thread.job;
+        let slots = job.slots() as u32;
+        let names = job.names(thread.clone);
+        let shapes: Vec<_> =
+            names.iter().filter_map(|name| self.devices.iter().find(|device| device.name == *name)).collect();
+        let mut random = Random::for_part(self.seed, at as u64);
+        let lanes = job.lanes();
+        let written = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
+        let mut areas = Vec::new();
+        for directions in &lanes {
+            let of_lane = shapes.iter().zip(&written).map(|(shape, buffers)| {
+                area(job, directions, thread.clone, names.len() as u64, shape, *buffers, &mut random)
+            });
+            areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
+        }
+        // All that the device or the files have, or what is asked for.
+        let used: u64 = areas[0].iter().map(|area| area.len).sum();
+        let total = match job.io_size {
+            _ if job.time_based => u64::MAX,
+            Some(size) => size.of(used).saturating_mul(job.loops),
+            None => used.saturating_mul(job.loops),
+        };
+        let ops = if job.time_based { u64::MAX } else { job.number_ios.unwrap_or(u64::MAX) };
+        let mut buffers = [0; KINDS];
+        for kind in (0..KINDS).filter(|kind| *kind != WRITES && (*kind == FLUSHES || job.does[*kind])) {
+            let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
+            buffers[kind] = add_buffers(plan, BufferClass { len_bytes, count: slots, fill: Fill::AsIs })?;
+        }
+        let limit = plan.limits.len() as u32;
+        plan.limits.push(Limit { slots, configured: true });
+        // Of what is to be moved in all each lane has its part, by its rate.
+        let bytes_per_sec = |lane: &[usize]| match job.wanted[lane[0]] {
+            Wanted::Bytes(bytes) => bytes as f64,
+            Wanted::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
+            Wanted::Unlimited => 0.0,
+        };
+        let ops_per_sec = |lane: &[usize]| bytes_per_sec(lane) / job.sizes[lane[0]].mean_bytes().max(1.0);
+        let is_each_rated = lanes.iter().all(|lane| bytes_per_sec(lane) > 0.0);
+        let part = |whole: u64, lane: &[usize], speed: &dyn Fn(&[usize]) -> f64| match lanes.len() {
+            _ if whole == u64::MAX => whole,
+            1 => whole,
+            _ if is_each_rated => {
+                (whole as f64 * speed(lane) / lanes.iter().map(|lane| speed(lane)).sum::<f64>()).round() as u64
+            }
+            count => whole / count as u64,
+        };
+        for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
+            let direction = directions[0];
+            let (from_ns, until_ns) = (job.start_delay_ns, end_ns(job));
+            let mut ops_left = part(ops, directions, &ops_per_sec);
+            let mut arrival = match job.wanted[direction].rate(job.sizes[direction].mean_bytes()) {
+                None => Arrival::Closed { depth: slots, think_ns: 0 },
+                Some(rate) if job.poisson => {
+                    let random = Random::for_part(random.next_u64(), number as u64);
+                    Poisson::new(rate, random)
+                        .map(|poisson| Arrival::Scheduled(Schedule::Poisson(poisson)))
+                        .ok_or_else(|| no_rate(job))?
+                }
+                Some(rate) => Even::new(rate, 0, 1, phase(at + number))
+                    .map(|even| Arrival::Scheduled(Schedule::Even(even)))
+                    .ok_or_else(|| no_rate(job))?,
+            };
+            if let Arrival::Scheduled(schedule) = &mut arrival {
+                schedule.count_before(from_ns);
+                if until_ns < self.end_ns {
+                    ops_left = ops_left.min(schedule.clone().count_before(until_ns));
+                }
+            }
+            let stream = FioStream {
+                areas,
+                turn: 0,
+                random_area: job.random_file,
+                read_pct: job.read_pct,
+                directions: directions.clone(),
+                sizes: job.sizes.clone(),
+                align: std::array::from_fn(|direction| align(job, direction)),
+                unit: unit_bytes(job, directions),
+                bytes_left: part(total, directions, &bytes_per_sec),
+                ops_left,
+                flush_every: if job.trim_write || directions.contains(&WRITES) { job.flush_every } else { 0 },
+                writes: 0,
+                cells: self.cells(thread),
+                writes_trimmed: job.trim_write,
+                buffers,
+                sync: job.sync,
+                random: Random::for_part(self.seed, (at as u64) << 8 | (number as u64 + 1)),
+                run_length: job.run_length,
+                run_left: 1,
+                random_pct: job.random_pct,
+                bound: match (job.think(), job.target()) {
+                    (Some(think), _) => Bound::Pauses(Pauses::new(think, from_ns)),
+                    (None, Some(target)) => {
+                        Bound::Search(Search::new(target, slots, from_ns.saturating_add(job.ramp_ns)))
+                    }
+                    (None, None) => Bound::Depth,
+                },
+                from_ns,
+                until_ns,
+                latency_max_ns: job.latency_max_ns,
+                end_flush: job.end_flush && (job.trim_write || directions.contains(&WRITES)),
+                end_flushes: 0,
+                in_flight: 0,
+                now_ns: 0,
+                exit: thread.exit.clone(),
+                samples: thread.samples.clone(),
+                progress: thread.progress.clone(),
+            };
+            let name = self.place.lane_name(&job.name, &names.join(":"));
+            plan.lanes.push(Lane { stream, arrival, limit, name });
+        }
+        Ok(())
+    }
+
+    /// Where each kind of operation of `thread` is counted, on the first device.
+    fn cells(&self, thread: &Thread) -> [u32; KINDS] {
+        std::array::from_fn(|kind| {
+            let recorded = Recorded { entry: thread.entry, kind, paced: thread.job.is_paced(kind) };
+            let stream = self.streams.iter().position(|stream| *stream == recorded);
+            stream.map_or(0, |stream| self.place.cell(stream, 0))
+        })
+    }
+
+    /// The buffers of what `job` writes to each of `shapes`: salt carries the stamp of its device.
+    fn buffers_of_writes(
+        &self,
+        job: &Job,
+        shapes: &[&DeviceShape],
+        random: &mut Random,
+        plan: &mut Plan<FioStream>,
+    ) -> Result<Vec<u16>, CannotRun> {
+        let slots = job.slots() as u32;
+        let (mut by_key, mut buffers) = (HashMap::new(), Vec::new());
+        for shape in shapes {
+            // Without salt one class is enough for all.
+            let key = if job.zeros { 0 } else { shape.stamp_key };
+            let class = match by_key.get(&key) {
+                _ if !job.does[WRITES] => 0,
+                Some(class) => *class,
+                None => {
+                    let (fill, ahead) = match job.zeros {
+                        true => (Fill::AsIs, 0),
+                        false => {
+                            let salt = Salt::new(random.next_u64(), 100 - job.compress_pct as u32, key);
+                            (Fill::Fresh(salt), slots.min(SALTED_AHEAD))
+                        }
+                    };
+                    add_buffers(
+                        plan,
+                        BufferClass { len_bytes: job.written_max_bytes() as usize, count: slots + ahead, fill },
+                    )?
+                }
+            };
+            by_key.insert(key, class);
+            buffers.push(class);
+        }
+        Ok(buffers)
+    }
+}
+
+fn add_buffers(plan: &mut Plan<FioStream>, class: BufferClass) -> Result<u16, CannotRun> {
+    let number = u16::try_from(plan.buffers.len()).map_err(|_| {
+        CannotRun("cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles".into())
+    })?;
+    plan.buffers.push(class);
+    Ok(number)
+}
+
+fn no_rate(job: &Job) -> CannotRun {
+    CannotRun(format!(
+        "cannot run job {} - its rate is too low for operations of its size - give a higher one",
+        quoted(&job.name)
+    ))
+}
+
+/// What random offsets of a direction are multiples of.
+fn align(job: &Job, direction: usize) -> u64 {
+    job.align[direction].unwrap_or_else(|| job.sizes[direction].min_bytes())
+}
+
+/// The smallest operation of `directions`, which their map goes by.
+fn unit_bytes(job: &Job, directions: &[usize]) -> u64 {
+    directions.iter().map(|direction| job.sizes[*direction].min_bytes()).min().unwrap_or(4096)
+}
+
+/// The part of `shape`, one of `parts` of the job's, that the lane of `directions` of its clone number `clone` uses.
+fn area(
+    job: &Job,
+    directions: &[usize],
+    clone: u64,
+    parts: u64,
+    shape: &DeviceShape,
+    buffers: u16,
+    random: &mut Random,
+) -> Result<Area, CannotRun> {
+    let cannot = |why: String| CannotRun(format!("cannot run job {} on {} - {why}", quoted(&job.name), shape.name));
+    let whole = shape.size_bytes;
+    let unit = job.unit_bytes();
+    // As in fio a percentage is rounded up to whole operations.
+    let first = |size: Size| match size {
+        Size::Percent(_) => size.of(whole).div_ceil(unit) * unit,
+        Size::Bytes(bytes) => bytes,
+    };
+    let start = first(job.offset).saturating_add(first(job.offset_increment).saturating_mul(clone));
+    let room = whole.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
+        cannot(format!("offset {start} leaves no room for an operation of {unit} bytes in its {whole} bytes - lower offset, offset_increment or numjobs"))
+    })?;
+    let wanted = match job.size {
+        None => room,
+        // A part of the whole, as far as there is room behind the offset.
+        Some(percent @ Size::Percent(_)) => percent.of(whole).min(room),
+        Some(Size::Bytes(bytes)) => bytes / parts,
+    };
+    if wanted > room {
+        return Err(cannot(format!(
+            "size {wanted} from offset {start} on goes beyond its end at {whole} bytes - lower size, or leave it out for all there is"
+        )));
+    }
+    let len = wanted / unit * unit;
+    let largest = job.largest_bytes();
+    if len < largest {
+        return Err(cannot(format!(
+            "{len} bytes do not hold an operation of {largest} bytes - give more size, or a smaller bs"
+        )));
+    }
+    let coarse = job.direct || job.does[2];
+    let min_io = u64::from(shape.min_io_bytes);
+    let uneven = |bytes: &u64| !bytes.is_multiple_of(min_io);
+    let sizes =
+        job.directions().flat_map(|direction| job.sizes[direction].each().into_iter().chain([align(job, direction)]));
+    if let Some(bytes) = sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| coarse && uneven(bytes)) {
+        return Err(cannot(format!(
+            "{bytes} bytes are no multiple of {min_io}, which direct I/O on it demands of sizes and offsets - round it, or say direct=0 to use the page cache"
+        )));
+    }
+    // A split's sizes that are no multiple of its smallest would leave gaps in a map.
+    let order = match job.random {
+        false => Order::Sequential { skip: job.skip },
+        true if job.has_map() => {
+            let unit = unit_bytes(job, directions);
+            let even = |direction: &usize| job.sizes[*direction].each().iter().all(|bytes| bytes.is_multiple_of(unit));
+            if !directions.iter().all(even) {
+                return Err(cannot(format!(
+                    "sizes that are no multiples of the smallest, {unit}, go with no random map - add norandommap"
+                )));
+            }
+            Order::Mapped(Map::new(len / unit))
+        }
+        true => {
+            let mut draws = [const { None }; DIRECTIONS];
+            for direction in job.directions() {
+                let align = align(job, direction);
+                // The last has room for the smallest operation.
+                let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
+                draws[direction] =
+                    Some(Draw::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?);
+            }
+            Order::Drawn(draws)
+        }
+    };
+    Ok(Area { target: shape.target, buffers, start, len, next: [0; DIRECTIONS], order })
+}

@@ -1,0 +1,176 @@
+//! Values of single options that are more than a number.
+
+use super::job::DIRECTIONS;
+use super::pattern::{Distribution, Zone, shared_out};
+use super::value::{Size, Unit, number, size};
+use results::units::quoted;
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// No operation is larger: a buffer of this size for each that is in flight.
+const BLOCK_MAX: u64 = 1 << 30;
+
+/// Percentiles that a report has at most, as fio.
+const PERCENTILES_MAX: usize = 20;
+
+/// A value for each direction: `A`, `A,B`, `A,B,C`; what is not given is as the one before, what is empty is none.
+pub(super) fn by_direction<T: Clone>(
+    text: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<[Option<T>; DIRECTIONS], String> {
+    let mut all = [const { None }; DIRECTIONS];
+    let parts: Vec<_> = text.split(',').collect();
+    if parts.len() > DIRECTIONS {
+        return Err(format!("it has {} parts, and there are reads, writes and trims", parts.len()));
+    }
+    for (direction, part) in parts.iter().enumerate() {
+        all[direction] = match part.trim() {
+            "" => None,
+            part => Some(read(part)?),
+        };
+    }
+    for direction in parts.len()..DIRECTIONS {
+        all[direction] = all[direction - 1].clone();
+    }
+    Ok(all)
+}
+
+pub(super) fn positive(value: u64) -> Result<u64, String> {
+    if value > 0 { Ok(value) } else { Err("it is zero".into()) }
+}
+
+pub(super) fn above_zero(size: Size) -> Result<Size, String> {
+    if size.of(100) > 0 || matches!(size, Size::Bytes(1..)) { Ok(size) } else { Err("it is zero".into()) }
+}
+
+pub(super) fn bounded_seconds(ns: u64) -> Result<u64, String> {
+    if ns / NS_PER_SEC > u32::MAX.into() { Err(format!("it is more than {} s", u32::MAX)) } else { Ok(ns) }
+}
+
+pub(super) fn whole_seconds(ns: u64) -> Result<u64, String> {
+    match bounded_seconds(ns)?.is_multiple_of(NS_PER_SEC) {
+        true => Ok(ns),
+        false => Err("runs are of whole seconds - round it".into()),
+    }
+}
+
+pub(super) fn word(text: &str, words: &[&str]) -> Result<(), String> {
+    if words.contains(&text) { Ok(()) } else { Err(format!("it is one of {}", words.join(", "))) }
+}
+
+pub(super) fn is_sync_engine(text: &str) -> Result<bool, String> {
+    match text {
+        "io_uring" | "libaio" | "posixaio" => Ok(false),
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(true),
+        _ => Err("flashproof does not have this engine; without it would run: io_uring on the same names - say ioengine=io_uring if that will do".into()),
+    }
+}
+
+/// Names with `:` between; `\:` is a colon within one.
+pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
+    let mut names = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let last = names.last_mut().expect("never empty");
+        match c {
+            '\\' if chars.peek() == Some(&':') => last.extend(chars.next()),
+            // The one of sim: belongs to the name.
+            ':' if last == "sim" => last.push(c),
+            ':' => names.push(String::new()),
+            c => last.push(c),
+        }
+    }
+    match names.iter().any(String::is_empty) {
+        true => Err("a name is empty".into()),
+        false => Ok(names),
+    }
+}
+
+/// What follows the colon of an rw: bytes to skip after each operation of a sequence, operations from one random place on.
+pub(super) fn rw_modifier(text: Option<&str>, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
+    let Some(text) = text else { return Ok((0, 1)) };
+    let (is_back, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let value = number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("what follows the colon: {why}"))?;
+    let skip = i64::try_from(value).map_err(|_| "what follows the colon is too large".to_owned())?;
+    match random {
+        true if is_back || value == 0 => Err("at random places so many operations follow each other: 1 or more".into()),
+        true => Ok((0, value)),
+        false => Ok((if is_back { -skip } else { skip }, 1)),
+    }
+}
+
+pub(super) fn latency_percentile(text: &str) -> Result<f64, String> {
+    let value = text.trim().parse::<f64>().ok();
+    value.filter(|value| *value > 0.0 && *value <= 100.0).ok_or_else(|| "it is above 0 and at most 100".into())
+}
+
+pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
+    let read = |part: &str| part.trim().parse::<f64>().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
+    let mut list: Vec<_> = text
+        .split(':')
+        .map(|part| read(part).ok_or_else(|| format!("{} is no percentile from 0 to 100", quoted(part))))
+        .collect::<Result<_, _>>()?;
+    if list.len() > PERCENTILES_MAX {
+        return Err(format!("{} percentiles, at most {PERCENTILES_MAX} are reported", list.len()));
+    }
+    list.sort_by(f64::total_cmp);
+    Ok(list)
+}
+
+pub(super) fn distribution(text: &str, kb_base: u64) -> Result<Distribution, String> {
+    let (kind, parameters) = text.split_once(':').map_or((text, None), |(kind, parameters)| (kind, Some(parameters)));
+    let parameter = |default: f64| match parameters {
+        None => Ok(default),
+        Some(text) => text
+            .parse::<f64>()
+            .map_err(|_| format!("{} is no number (a centre is not among what we have)", quoted(text))),
+    };
+    match kind {
+        "random" => Ok(Distribution::Uniform),
+        "zipf" => match parameter(1.1)? {
+            theta if theta > 0.0 && theta <= 10.0 => Ok(Distribution::Zipf(theta)),
+            _ => Err("theta is above 0 and at most 10".into()),
+        },
+        "pareto" => match parameter(0.2)? {
+            h if h > 0.0 && h < 1.0 => Ok(Distribution::Pareto(h)),
+            _ => Err("h is between 0 and 1".into()),
+        },
+        "normal" => match parameter(0.0)? {
+            deviation if (0.0..=100.0).contains(&deviation) => Ok(Distribution::Normal(deviation)),
+            _ => Err("the deviation is from 0 to 100 percent".into()),
+        },
+        "zoned" => zones(parameters, |text| size(&format!("{text}%"), 1000)),
+        "zoned_abs" => zones(parameters, |text| size(text, kb_base)),
+        _ => Err("flashproof does not have this distribution; without it would run: uniformly random places - it is one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
+    }
+}
+
+fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Result<Distribution, String> {
+    let mut zones = Vec::new();
+    for part in text.unwrap_or_default().split(':') {
+        let (access, part_size) = part.split_once('/').ok_or("zones are like 60/10:30/20:8/30:2/40")?;
+        let access = if access.is_empty() { None } else { Some(number(access, Unit::Plain)?) };
+        let part_size = if part_size.is_empty() { None } else { Some(size(part_size)?) };
+        zones.push((access, part_size));
+    }
+    // As with sizes of operations: those without a number share what is left.
+    let accesses = shared_out(zones.iter().map(|(access, _)| *access))?;
+    let percent = |size: &Size| if let Size::Percent(percent) = size { *percent } else { 0 };
+    let given: u64 = zones.iter().filter_map(|(_, size)| size.as_ref()).map(percent).sum();
+    let blank = zones.iter().filter(|(_, size)| size.is_none()).count() as u64;
+    if given > 100 {
+        return Err(format!("the zones are {given} % of the whole"));
+    }
+    let rest = Size::Percent((100 - given) / blank.max(1));
+    let zones = zones.into_iter().zip(accesses);
+    Ok(Distribution::Zoned(zones.map(|((_, size), access)| Zone { access, size: size.unwrap_or(rest) }).collect()))
+}
+
+/// A size of an operation. Errors: none that can be.
+pub(super) fn block_bytes(text: &str, kb_base: u64) -> Result<u64, String> {
+    match number(text, Unit::Kilo(kb_base))? {
+        0 => Err("an operation of no bytes".into()),
+        bytes if bytes > BLOCK_MAX => Err(format!("an operation has at most {BLOCK_MAX} bytes")),
+        bytes => Ok(bytes),
+    }
+}

@@ -1,0 +1,169 @@
+//! What a job's logs are made of: each operation, or sums over stretches of time.
+//!
+//! The issuing thread adds, and whoever writes the logs takes what there is every second, so that memory does not grow with the run.
+
+use crate::stream::Request;
+use results::times::Times;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Samples kept until somebody takes them: what an interval of a fast drive has.
+const KEPT_MAX: usize = 4 << 20;
+
+/// An operation, or all of a direction in a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Its end, nanoseconds since what counts began.
+    pub end_ns: u64,
+    /// Reads, writes, trims.
+    pub direction: usize,
+    /// Operations.
+    pub ops: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Their latencies together, nanoseconds.
+    pub latency_ns: u64,
+    /// Length of the stretch of time, nanoseconds; 0: it is one operation.
+    pub length_ns: u64,
+    /// First byte of the operation.
+    pub offset: u64,
+}
+
+/// Those of a job.
+#[derive(Debug)]
+pub struct Samples {
+    /// Length of a stretch of time; 0: each operation is a sample.
+    every_ns: u64,
+    /// What counts begins and ends.
+    from_ns: u64,
+    until_ns: u64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    samples: Vec<Sample>,
+    /// The stretch that goes on, by direction, and which it is.
+    open: [Sample; 3],
+    number: u64,
+    left_out: u64,
+}
+
+impl Samples {
+    pub(super) fn new(every_ns: u64, from_ns: u64, until_ns: u64) -> Self {
+        Self { every_ns, from_ns, until_ns, kept: Mutex::default() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, direction: usize, request: &Request, times: &Times) {
+        // What comes back after the end belongs to the last of its time.
+        let Some(end_ns) = times.completed_ns().min(self.until_ns - 1).checked_sub(self.from_ns) else { return };
+        let (bytes, latency_ns) = (request.len.into(), times.service_ns());
+        let mut kept = self.kept();
+        let Some(number) = end_ns.checked_div(self.every_ns) else {
+            return kept.push(Sample {
+                end_ns,
+                direction,
+                ops: 1,
+                bytes,
+                latency_ns,
+                length_ns: 0,
+                offset: request.offset,
+            });
+        };
+        if number > kept.number {
+            let closed_ns = (kept.number + 1) * self.every_ns;
+            kept.close(closed_ns, self.every_ns);
+            kept.number = number;
+        }
+        let open = &mut kept.open[direction];
+        open.ops += 1;
+        open.bytes += bytes;
+        open.latency_ns += latency_ns;
+    }
+
+    /// Takes what there is. `ran_ns`: the run is over after this time, and so is the stretch that goes on.
+    pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
+        let mut kept = self.kept();
+        if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {
+            let begin_ns = kept.number * self.every_ns;
+            kept.close(ran_ns.max(begin_ns + 1).min(begin_ns + self.every_ns), ran_ns.saturating_sub(begin_ns).max(1));
+        }
+        let like = Vec::with_capacity(kept.samples.len());
+        std::mem::replace(&mut kept.samples, like)
+    }
+
+    /// Samples that nobody took in time.
+    pub fn left_out(&self) -> u64 {
+        self.kept().left_out
+    }
+}
+
+impl Kept {
+    fn push(&mut self, sample: Sample) {
+        match self.samples.len() < KEPT_MAX {
+            true => self.samples.push(sample),
+            false => self.left_out += 1,
+        }
+    }
+
+    fn close(&mut self, end_ns: u64, length_ns: u64) {
+        for direction in 0..self.open.len() {
+            let sum = std::mem::take(&mut self.open[direction]);
+            if sum.ops > 0 {
+                self.push(Sample { end_ns, direction, length_ns, ..sum });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sys::op::OpKind;
+
+    fn add(samples: &Samples, direction: usize, completed_ns: u64) {
+        let request = Request {
+            target: 0,
+            cell: 0,
+            kind: OpKind::Read,
+            offset: 8_192,
+            len: 4_096,
+            buffers: 0,
+            sync: false,
+            placement: None,
+        };
+        samples.add(direction, &request, &Times::new(0, 0, completed_ns - 10, completed_ns));
+    }
+
+    #[test]
+    fn each_operation_is_a_sample_or_each_stretch_of_time() {
+        let each = Samples::new(0, 1_000, 9_000);
+        [999, 1_500, 9_500].into_iter().for_each(|at| add(&each, 1, at));
+        let taken = each.take(None);
+        let sample = Sample { direction: 1, ops: 1, bytes: 4_096, latency_ns: 10, offset: 8_192, ..Sample::default() };
+        assert_eq!(taken, [Sample { end_ns: 500, ..sample }, Sample { end_ns: 7_999, ..sample }]);
+        assert_eq!(each.take(Some(8_000)), []);
+
+        let sums = Samples::new(3_000, 1_000, 9_000);
+        [1_100, 3_999, 4_000, 8_500, 9_100].into_iter().for_each(|at| add(&sums, 0, at));
+        add(&sums, 2, 8_600);
+        let ended: Vec<_> = sums.take(None).iter().map(|sum| (sum.end_ns, sum.ops, sum.length_ns)).collect();
+        assert_eq!(ended, [(3_000, 2, 3_000), (6_000, 1, 3_000)]);
+        let last: Vec<_> =
+            sums.take(Some(8_000)).iter().map(|sum| (sum.end_ns, sum.direction, sum.ops, sum.length_ns)).collect();
+        assert_eq!(last, [(8_000, 0, 2, 2_000), (8_000, 2, 1, 2_000)]);
+    }
+
+    #[test]
+    fn what_nobody_takes_is_counted_and_takes_no_memory() {
+        let samples = Samples::new(0, 0, 1 << 40);
+        let mut kept = samples.kept();
+        kept.samples = vec![Sample::default(); KEPT_MAX];
+        kept.push(Sample::default());
+        drop(kept);
+        assert_eq!((samples.take(None).len(), samples.left_out()), (KEPT_MAX, 1));
+    }
+}

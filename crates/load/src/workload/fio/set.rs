@@ -1,0 +1,255 @@
+//! What a section says becomes a job: each option with its value, and what cannot both be meant.
+
+use super::job::{DEPTH_MAX, ExitWhat, JOBS_MAX, Job, Wanted};
+use super::options::{Known, Standing, find, is_off};
+use super::parse::{
+    above_zero, bounded_seconds, by_direction, distribution, filenames, is_sync_engine, latency_percentile,
+    percentiles, positive, rw_modifier, whole_seconds, word,
+};
+use super::pattern::{Distribution, Sizes};
+use super::text::{COMMAND_LINE, Given, Problem, Section};
+use super::value::{MICROSECONDS, SECONDS, Unit, number, size};
+use results::units::quoted;
+
+impl Job {
+    /// Takes over what `section` says. Tells `problems` all that it cannot, and `warnings` what makes no difference.
+    pub fn take(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
+        self.given.clear();
+        if section.options.iter().any(|given| given.at == COMMAND_LINE) {
+            self.given.push(("name".into(), section.name.clone()));
+        }
+        // Whatever is read depends on it, wherever it stands.
+        let (first, others): (Vec<_>, Vec<_>) = section.options.iter().partition(|given| given.name == "kb_base");
+        for given in first.into_iter().chain(others) {
+            let written = given.value.as_ref().map_or(given.name.clone(), |value| format!("{}={value}", given.name));
+            let mut problem =
+                |what: String| problems.push(Problem::new(&given.at, format!("{} - {what}", quoted(&written))));
+            match find(&given.name) {
+                None => {
+                    problem("neither fio nor flashproof has this option - check its name (--cmdhelp lists them)".into())
+                }
+                Some(Standing::Missing(name, _)) if is_off(name, given.value.as_deref()) => {}
+                Some(Standing::Missing(_, without)) => problem(format!(
+                    "flashproof does not have this option; without it would run: {without} - leave it out if that will do"
+                )),
+                Some(Standing::NoDifference(name, why)) => {
+                    warnings.push(Problem::new(&given.at, format!("{name} makes no difference here: {why}")));
+                    self.in_force.push(Given { name: name.to_owned(), ..given.clone() });
+                }
+                Some(Standing::Known(known)) => {
+                    if let Err(what) = self.set(known, given) {
+                        problem(what);
+                    }
+                    if known.name == "thinktime_spin" {
+                        warnings.push(Problem::new(&given.at, "thinktime_spin pauses asleep here: no CPU is burnt"));
+                    }
+                    // fio reports no option without a value.
+                    self.given.extend(given.value.clone().map(|value| (known.name.to_owned(), value)));
+                    self.in_force.push(Given { name: known.name.to_owned(), ..given.clone() });
+                }
+            }
+        }
+        contradictions(section, problems);
+    }
+
+    fn set(&mut self, option: &Known, given: &Given) -> Result<(), String> {
+        let text = given.value.as_deref().unwrap_or("1");
+        let kilo = Unit::Kilo(self.kb_base);
+        let yes = || match number(text, Unit::Plain)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err("it is 0 or 1".to_owned()),
+        };
+        let count = |least: u64, most: u64| match number(text, kilo)? {
+            value if value < least => Err(format!("it is less than {least}")),
+            value if value > most => Err(format!("it is more than {most}")),
+            value => Ok(value),
+        };
+        let time = |unit| number(text, unit);
+        match option.name {
+            "name" => self.name = text.to_owned(),
+            "description" => self.description = text.to_owned(),
+            "filename" => self.filenames = filenames(text)?,
+            "directory" => self.directory = text.to_owned(),
+            "nrfiles" => self.nrfiles = count(1, 1_024)?,
+            "rw" => self.set_rw(text)?,
+            "ioengine" => self.is_sync_engine = is_sync_engine(text)?,
+            "iodepth" => self.depth = count(1, DEPTH_MAX)?,
+            "size" => self.size = Some(above_zero(size(text, self.kb_base)?)?),
+            "io_size" => self.io_size = Some(above_zero(size(text, self.kb_base)?)?),
+            "filesize" => self.filesize = Some(count(1, u64::MAX)?),
+            "offset" => self.offset = size(text, self.kb_base)?,
+            "offset_increment" => self.offset_increment = size(text, self.kb_base)?,
+            "number_ios" => self.number_ios = Some(count(1, u64::MAX)?),
+            "bs" => {
+                let kb_base = self.kb_base;
+                let all = by_direction(text, |text| Sizes::parse_one(text, kb_base))?;
+                self.sizes = all.map(|sizes| sizes.unwrap_or_else(|| Sizes::same(4096)));
+            }
+            "ba" => self.align = by_direction(text, |text| number(text, kilo).and_then(positive))?,
+            "bsrange" => {
+                let kb_base = self.kb_base;
+                let all = by_direction(text, |text| Sizes::parse_range(text, kb_base))?;
+                self.sizes = all.map(|sizes| sizes.unwrap_or_else(|| Sizes::same(4096)));
+            }
+            "bssplit" => {
+                let kb_base = self.kb_base;
+                let all = by_direction(text, |text| Sizes::parse_split(text, kb_base))?;
+                self.sizes = all.map(|sizes| sizes.unwrap_or_else(|| Sizes::same(4096)));
+            }
+            "randrepeat" => self.randrepeat = yes()?,
+            "randseed" => self.randseed = Some(count(0, u64::MAX)?),
+            "norandommap" => self.norandommap = yes()?,
+            "random_generator" => word(text, &["tausworthe", "tausworthe64", "lfsr"])?,
+            "random_distribution" => {
+                let kb_base = self.kb_base;
+                let all = by_direction(text, |text| distribution(text, kb_base))?;
+                self.distribution = all.map(|distribution| distribution.unwrap_or(Distribution::Uniform));
+            }
+            "file_service_type" => {
+                word(text, &["roundrobin", "random"])?;
+                self.random_file = text == "random";
+            }
+            "fsync" | "fdatasync" => self.flush_every = count(0, u64::MAX)?,
+            "direct" => self.direct = yes()?,
+            "buffered" => self.direct = !yes()?,
+            "numjobs" => self.numjobs = count(1, JOBS_MAX)?,
+            "runtime" => self.runtime_ns = Some(whole_seconds(time(SECONDS)?)?).filter(|ns| *ns > 0),
+            "time_based" => self.time_based = yes()?,
+            "ramp_time" => self.ramp_ns = whole_seconds(time(SECONDS)?)?,
+            "loops" => self.loops = count(1, u64::MAX)?,
+            "rwmixread" => self.read_pct = count(0, 100)?,
+            "rwmixwrite" => self.read_pct = 100 - count(0, 100)?,
+            "thinktime" => self.think_ns[0] = time(MICROSECONDS)?,
+            "thinktime_spin" => self.think_ns[1] = time(MICROSECONDS)?,
+            "thinktime_blocks" => self.think_blocks = Some(count(1, u64::MAX)?),
+            "thinktime_blocks_type" => word(text, &["complete", "issue"])?,
+            "thinktime_iotime" => self.think_work_ns = time(SECONDS)?,
+            "latency_target" => self.latency_target.latency_ns = time(MICROSECONDS)?,
+            "latency_window" => self.latency_target.window_ns = time(MICROSECONDS)?,
+            "latency_percentile" => self.latency_target.percentile = latency_percentile(text)?,
+            "latency_run" => self.latency_target.goes_on = yes()?,
+            "max_latency" => {
+                let all = by_direction(text, |text| number(text, MICROSECONDS))?;
+                self.latency_max_ns = all.map(|ns| ns.filter(|ns| *ns > 0).unwrap_or(u64::MAX));
+            }
+            "percentage_random" => {
+                let all = by_direction(text, |text| number(text, Unit::Plain))?.map(|percent| percent.unwrap_or(100));
+                match all.iter().max() {
+                    Some(..=100) => self.random_pct = all,
+                    _ => return Err("it is more than 100".into()),
+                }
+            }
+            "startdelay" => self.start_delay_ns = bounded_seconds(time(SECONDS)?)?,
+            "end_fsync" | "fsync_on_close" => self.end_flush = yes()?,
+            "exitall" => self.exit_all = yes()?,
+            "exit_what" => {
+                self.exit_what = match text {
+                    "group" => ExitWhat::Group,
+                    "stonewall" => ExitWhat::Stonewall,
+                    "all" => ExitWhat::All,
+                    _ => return Err("it is one of group, stonewall, all".into()),
+                }
+            }
+            "fill_device" => self.fills = yes()?,
+            "filename_format" => self.filename_format = text.to_owned(),
+            "log_offset" => self.log_offset = yes()?,
+            "rate_min" | "rate_iops_min" => {
+                by_direction(text, |text| number(text, kilo))?;
+                self.has_least_rate = true;
+            }
+            "rate" => self.set_rates(text, Wanted::Bytes)?,
+            "rate_iops" => self.set_rates(text, Wanted::Iops)?,
+            "rate_process" => {
+                word(text, &["linear", "poisson"])?;
+                self.poisson = text == "poisson";
+            }
+            "sync" => {
+                word(text, &["none", "0", "sync", "1", "dsync"])?;
+                self.sync = !matches!(text, "none" | "0");
+            }
+            "stonewall" => self.stonewall = yes()?,
+            "new_group" => self.new_group = yes()?,
+            "group_reporting" => self.group_reporting = yes()?,
+            // Alone it is named like the job.
+            "write_bw_log" => self.logs[0] = Some(given.value.clone().unwrap_or_default()),
+            "write_lat_log" => self.logs[1] = Some(given.value.clone().unwrap_or_default()),
+            "write_iops_log" => self.logs[2] = Some(given.value.clone().unwrap_or_default()),
+            "per_job_logs" => self.per_job_logs = yes()?,
+            "log_avg_msec" => self.log_avg_msec = count(0, 3_600_000)?,
+            "zero_buffers" => self.zeros = yes()?,
+            // They always are.
+            "refill_buffers" => drop(yes()?),
+            "buffer_compress_percentage" => self.compress_pct = count(0, 100)?,
+            "clat_percentiles" => self.percentiles_of[0] = yes()?,
+            "lat_percentiles" => self.percentiles_of[1] = yes()?,
+            "percentile_list" => self.percentiles = percentiles(text)?,
+            "kb_base" => match number(text, Unit::Plain)? {
+                base @ (1_000 | 1_024) => self.kb_base = base,
+                _ => return Err("it is 1000 or 1024".into()),
+            },
+            name => unreachable!("{name} stands in the table and is not set"),
+        }
+        Ok(())
+    }
+
+    fn set_rw(&mut self, text: &str) -> Result<(), String> {
+        let (text, modifier) = text.split_once(':').map_or((text, None), |(rw, modifier)| (rw, Some(modifier)));
+        (self.does, self.random) = match text {
+            "read" => ([true, false, false], false),
+            "write" => ([false, true, false], false),
+            "trim" => ([false, false, true], false),
+            "randread" => ([true, false, false], true),
+            "randwrite" => ([false, true, false], true),
+            "randtrim" => ([false, false, true], true),
+            "rw" | "readwrite" => ([true, true, false], false),
+            "randrw" | "randreadwrite" => ([true, true, false], true),
+            "trimwrite" => ([false, true, true], false),
+            "randtrimwrite" => ([false, true, true], true),
+            _ => {
+                return Err("it is one of read, write, trim, randread, randwrite, randtrim, rw, randrw, trimwrite, randtrimwrite".into());
+            }
+        };
+        self.trim_write = text.ends_with("trimwrite");
+        (self.skip, self.run_length) = rw_modifier(modifier, self.random, self.kb_base)?;
+        Ok(())
+    }
+
+    fn set_rates(&mut self, text: &str, of: impl Fn(u64) -> Wanted) -> Result<(), String> {
+        let unit = Unit::Kilo(self.kb_base);
+        let rates = by_direction(text, |text| number(text, unit))?;
+        if rates.contains(&Some(0)) && !text.contains(',') {
+            return Err("a rate of zero does nothing - leave it out for no limit, or give one".into());
+        }
+        for (wanted, rate) in self.wanted.iter_mut().zip(rates) {
+            // An empty place and 0 leave the direction without a limit.
+            match rate.filter(|rate| *rate > 0) {
+                Some(rate) => *wanted = of(rate),
+                None => *wanted = Wanted::Unlimited,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Options of one section that cannot both be meant.
+fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
+    let value = |name: &str| {
+        let given = section
+            .options
+            .iter()
+            .rfind(|given| matches!(find(&given.name), Some(Standing::Known(known)) if known.name == name))?;
+        Some((given, number(given.value.as_deref().unwrap_or("1"), Unit::Plain).unwrap_or(u64::MAX)))
+    };
+    let mut both = |one: &str, other: &str, agree: &dyn Fn(u64, u64) -> bool| {
+        if let (Some((_, a)), Some((given, b))) = (value(one), value(other))
+            && !agree(a, b)
+        {
+            problems.push(Problem::new(&given.at, format!("{one} and {other} contradict each other - leave one out")));
+        }
+    };
+    both("direct", "buffered", &|a, b| a != b);
+    both("rwmixread", "rwmixwrite", &|a, b| a.saturating_add(b) == 100);
+    both("rate", "rate_iops", &|_, _| false);
+    both("fsync", "fdatasync", &|a, b| a == b || a == 0 || b == 0);
+}

@@ -1,0 +1,12 @@
+//! What the crate shows from outside, by theme: one program, because each that is linked takes seconds.
+
+mod act_bad_input;
+mod act_docs;
+mod act_examples;
+mod act_keys;
+mod act_properties;
+mod bursts;
+mod coordinator;
+mod fio;
+mod run_loop;
+mod sizing_paper;

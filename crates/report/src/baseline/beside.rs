@@ -1,0 +1,124 @@
+//! Drives side by side: a row for each number, a column for each drive, and which of one model differ from the others.
+
+use super::{rate, time};
+use crate::table::{Cell, Table};
+use results::baseline::{Metric, Mix, Point, What, metrics, model, outliers};
+use results::series::Identity;
+use results::units::number;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Drives side by side.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Beside {
+    /// In the order in which they were named.
+    pub drives: Vec<BesideDrive>,
+    /// Drives that differ from the others of their model, each one sentence.
+    pub outliers: Vec<String>,
+}
+
+/// A drive among others.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct BesideDrive {
+    /// Its name here.
+    pub name: String,
+    /// Its model; what does not tell one is taken to be of one model with what has its size.
+    pub model: String,
+    /// Its numbers.
+    pub numbers: Vec<Number>,
+    #[serde(skip)]
+    metrics: Vec<Metric>,
+}
+
+/// A number by which drives are compared.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Number {
+    /// What it is: `IOPS`, `p99`.
+    pub what: String,
+    /// Of which operations: `random reads, 4 KiB`.
+    pub of: String,
+    /// Its value: operations, or microseconds.
+    pub value: f64,
+}
+
+impl BesideDrive {
+    /// A drive, with what its jobs showed.
+    pub(crate) fn new(name: String, identity: &Identity, points: &[Point]) -> Self {
+        let metrics = metrics(points);
+        let number =
+            |metric: &Metric| Number { what: metric.what.to_string(), of: metric.mix.to_string(), value: metric.value };
+        Self { name, model: model(identity), numbers: metrics.iter().map(number).collect(), metrics }
+    }
+
+    fn value(&self, what: What, mix: Mix) -> Option<f64> {
+        let found = self.metrics.iter().find(|metric| (metric.what, metric.mix) == (what, mix));
+        found.map(|metric| metric.value)
+    }
+}
+
+impl Beside {
+    /// Lays `drives` side by side.
+    pub(crate) fn new(drives: Vec<BesideDrive>) -> Self {
+        let mut this = Self { drives, outliers: Vec::new() };
+        let mut models: Vec<String> = this.drives.iter().map(|drive| drive.model.clone()).collect();
+        models.sort();
+        models.dedup();
+        for model in models {
+            let of_model: Vec<&BesideDrive> = this.drives.iter().filter(|drive| drive.model == model).collect();
+            let mut told: Vec<Vec<String>> = vec![Vec::new(); of_model.len()];
+            for (what, mix) in this.rows() {
+                let values: Vec<Option<f64>> = of_model.iter().map(|drive| drive.value(what, mix)).collect();
+                for outlier in outliers(what, &values) {
+                    told[outlier.at].push(format!(
+                        "{what} of {mix} {} ({:+.0} %)",
+                        text(what, outlier.value),
+                        100.0 * (outlier.value / outlier.median - 1.0)
+                    ));
+                }
+            }
+            let sentence = |(drive, told): (&&BesideDrive, Vec<String>)| {
+                let differs = format!("{} differs from the median of its model ({model})", drive.name);
+                (!told.is_empty()).then(|| format!("{differs}: {}", told.join("; ")))
+            };
+            let sentences: Vec<String> = of_model.iter().zip(told).filter_map(sentence).collect();
+            this.outliers.extend(sentences);
+        }
+        this
+    }
+
+    /// What any of the drives has a number of, in one order.
+    fn rows(&self) -> Vec<(What, Mix)> {
+        let mut rows: Vec<(What, Mix)> = Vec::new();
+        for metric in self.drives.iter().flat_map(|drive| &drive.metrics) {
+            if !rows.contains(&(metric.what, metric.mix)) {
+                rows.push((metric.what, metric.mix));
+            }
+        }
+        // Stable: mixes stay in the order in which they were run.
+        rows.sort_by_key(|(what, _)| *what);
+        rows
+    }
+
+    /// A row for each number, a column for each drive.
+    pub(crate) fn table(&self, title: &str) -> Table {
+        let rows = self.rows().into_iter().map(|(what, mix)| {
+            let value =
+                |drive: &BesideDrive| drive.value(what, mix).map_or_else(|| "-".to_owned(), |value| text(what, value));
+            let cells = self.drives.iter().map(|drive| value(drive).into());
+            std::iter::once(format!("{what}: {mix}").into()).chain(cells).collect::<Vec<Cell>>()
+        });
+        let names = self.drives.iter().map(|drive| drive.name.clone());
+        let models = self.drives.iter().map(|drive| Cell::from(drive.model.clone()));
+        let models = std::iter::once("model".into()).chain(models).collect::<Vec<Cell>>();
+        Table::new(title).text([""]).numbers(names).rows([models]).rows(rows)
+    }
+}
+
+/// A value with its unit.
+fn text(what: What, value: f64) -> String {
+    match what {
+        What::Iops | What::Highest | What::Sustained => rate(value),
+        What::P99 | What::P99AtHalf | What::Cpu => time(Some(value)),
+        What::InFlight | What::Knee => number(value),
+    }
+}

@@ -1,0 +1,134 @@
+//! The curves of a drive: rates and latencies against the queue depth, latency against throughput, saturation.
+
+use super::{SHOWN, rate, time};
+use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
+use crate::document::RunReport;
+use results::baseline::{Latency, Mix, Part, Point, curves, highest_rate, knee};
+use results::series::Step;
+
+/// A chart of the rates at each depth, and one of the latencies for each mix.
+pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
+    let curves = curves(points, Part::Depth);
+    let x = || Axis::log("queue depth", "");
+    let mut chart =
+        Chart::new("depth-iops", "IOPS at each queue depth", x(), Axis::linear("operations a second", "/s"));
+    let mut keys = Vec::new();
+    for (number, (mix, curve)) in curves.iter().enumerate() {
+        let y = curve.iter().map(|point| Some(point.iops())).collect();
+        chart.lines.push(Line { name: mix.to_string(), x: depths(curve), y, style: Style::points(number) });
+        if let Some(knee) = knee(curve) {
+            keys.push(format!("{mix}: knee at depth {}, {}", knee.depth, rate(knee.iops())));
+            chart.marks.push(Mark { x: knee.depth.into(), name: format!("knee of {mix}") });
+        }
+    }
+    chart.key = format!("{}.", keys.join("; "));
+    chart.caption =
+        "Each point is a job, closed loop. Dotted vertical lines are the knees: the least depths that do nine \
+                     tenths of the most that any depth does."
+            .to_owned();
+    let latencies = curves.iter().map(|(mix, curve)| {
+        let title = format!("Latency at each queue depth: {mix}");
+        let mut chart = Chart::new(format!("depth-latency-{mix}"), title, x(), Axis::log("service time", "ms"));
+        chart.lines = lines(curve, &depths(curve), |point| point.told().map(|done| &done.service));
+        chart.caption = "Service time of each job, from hand-over to completion: fio's clat.".to_owned();
+        if let Some(knee) = knee(curve) {
+            let p99 = time(knee.told().and_then(|done| done.service.at(99.0)));
+            chart.key = format!("p99 {p99} at the knee, depth {}.", knee.depth);
+            chart.marks.push(Mark { x: knee.depth.into(), name: "knee".to_owned() });
+            chart.caption += " The dotted vertical line is the knee.";
+        }
+        chart
+    });
+    std::iter::once(chart).chain(latencies).collect()
+}
+
+/// A chart for each mix: percentiles against what was done.
+pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
+    let curves = curves(points, Part::Rate);
+    let charts = curves.iter().map(|(mix, curve): &(Mix, Vec<&Point>)| {
+        let title = format!("Latency against throughput: {mix}");
+        let x = Axis::linear("operations a second that were done", "/s");
+        let mut chart = Chart::new(format!("throughput-{mix}"), title, x, Axis::log("wait and service", "ms"));
+        let places = Points::Each(curve.iter().map(|point| point.iops()).collect());
+        chart.lines = lines(curve, &places, |point| point.told().map(|done| &done.answer));
+        let missed = curve.iter().filter(|point| !point.is_reached()).count();
+        let fastest = curve.iter().rfind(|point| point.is_reached());
+        chart.key = match fastest {
+            Some(point) => {
+                let p99 = time(point.told().and_then(|done| done.answer.at(99.0)));
+                format!("p99 {p99} at {}, the highest rate that was reached.", rate(point.iops()))
+            }
+            None => "No rate was reached.".to_owned(),
+        };
+        chart.caption =
+            "Each point is a job at a part of the highest rate. An operation that found no place in the queue waited \
+                         for it, and that counts."
+                .to_owned();
+        if missed > 0 {
+            chart.caption += &format!(" Not reached: {missed} of {} rates.", curve.len());
+        }
+        if let Some(highest) = highest_rate(points, *mix) {
+            chart.marks.push(Mark { x: highest, name: "the most, flat out".to_owned() });
+            chart.caption += " The dotted vertical line is the most that was done flat out.";
+        }
+        chart
+    });
+    charts.collect()
+}
+
+/// The timeline of saturation: rounds where there are several, else what its run recorded.
+pub(super) fn saturation<'a>(
+    points: &[Point],
+    steps: impl Iterator<Item = &'a (&'a Step, Option<&'a RunReport>)>,
+    device: usize,
+    devices: usize,
+) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for (mix, curve) in curves(points, Part::Saturation).iter().filter(|(_, curve)| curve.len() > 1) {
+        let y = Axis::linear("operations a second", "/s");
+        let title = format!("Rate of each round: {mix}");
+        let mut chart = Chart::new(format!("saturation-{mix}"), title, Axis::linear("round", ""), y);
+        let x = Points::Each(curve.iter().map(|point| f64::from(point.round) + 1.0).collect());
+        let y = curve.iter().map(|point| Some(point.iops())).collect();
+        chart.lines.push(Line { name: mix.to_string(), x, y, style: Style::points(0) });
+        if let [first, .., last] = curve[..] {
+            chart.key = format!("From {} in the first round to {} in the last.", rate(first.iops()), rate(last.iops()));
+        }
+        chart.caption = "Each point is a round.".to_owned();
+        charts.push(chart);
+    }
+    // Each round has a run of its own then, and these are the timeline.
+    if !charts.is_empty() {
+        return charts;
+    }
+    for (number, run) in steps.filter_map(|(_, run)| *run).enumerate() {
+        // Streams of several drives are named after them.
+        let own = format!("-drive-{}-", device + 1);
+        let is_own = |chart: &&Chart| devices == 1 || format!("{}-", chart.id).contains(&own);
+        let is_timeline =
+            |chart: &&Chart| chart.id.starts_with("rates-") || chart.id.starts_with("percentiles-service-");
+        let told = run.sections.iter().flat_map(|section| &section.charts);
+        let told = told.filter(is_timeline).filter(is_own).filter(|chart| chart.absent.is_none());
+        // A baseline has no limits.
+        let chart = |chart: &Chart| {
+            let id = format!("saturation-{}-{}", number + 1, chart.id);
+            Chart { id, limits: Vec::new(), ..chart.clone() }
+        };
+        charts.extend(told.map(chart));
+    }
+    charts
+}
+
+fn depths(curve: &[&Point]) -> Points {
+    // A logarithmic axis has no zero.
+    Points::Each(curve.iter().map(|point| point.depth.max(1).into()).collect())
+}
+
+/// A line for each percentile.
+fn lines<'a>(curve: &[&'a Point], x: &Points, of: impl Fn(&'a Point) -> Option<&'a Latency>) -> Vec<Line> {
+    let line = |(number, (name, percent)): (usize, (&str, f64))| {
+        let y = curve.iter().map(|point| of(point)?.at(percent).map(|us| us / 1e3)).collect();
+        Line { name: name.to_owned(), x: x.clone(), y, style: Style::points(number) }
+    };
+    SHOWN.into_iter().enumerate().map(line).collect()
+}

@@ -1,0 +1,116 @@
+//! Reads at a rate beside writes at a rate: a field for each pair of rates, the darker the longer its latency.
+
+use super::{percentile, rate};
+use crate::table::{Cell, Table};
+use results::baseline::{Done, Mix, Part, Point, highest_rate};
+
+/// What a job showed of one direction.
+type Side = fn(&Point) -> Option<&Done>;
+
+/// The 99th percentiles of reads, then those of writes.
+pub(super) fn tables(points: &[Point]) -> Vec<Table> {
+    let cells: Vec<&Point> = points.iter().filter(|point| point.part == Part::Grid).collect();
+    let sides: [(&str, Side); 2] = [("reads", |point| point.reads.as_ref()), ("writes", |point| point.writes.as_ref())];
+    sides.into_iter().map(|(name, side)| table(name, side, &cells, points)).filter(|table| !table.is_empty()).collect()
+}
+
+fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
+    let reads = rates(cells, |point| point.reads.as_ref());
+    let writes = rates(cells, |point| point.writes.as_ref());
+    // Where more than 1 % were never done, they took longer than the longest of the others.
+    let p99 = |point: &Point| side(point).map(|done| done.answer.at(99.0).unwrap_or(done.answer.max_us));
+    let all = || cells.iter().filter_map(|point| p99(point)).filter(|us| *us > 0.0);
+    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+    let reads_told = told(cells, points, |point| point.reads.as_ref());
+    let writes_told = told(cells, points, |point| point.writes.as_ref());
+    // By the logarithm: what is twice as long is as much darker at 100 us as at 10 ms.
+    // What is not twice as long is nearly as light.
+    let span = (most / least).max(2.0).ln();
+    let shade = |us: f64| (us.max(least) / least).ln() / span;
+    let cell = |read_rate: f64, write_rate: f64| {
+        let is_it =
+            |point: &&&Point| (wanted(point.reads.as_ref()), wanted(point.writes.as_ref())) == (read_rate, write_rate);
+        // Of several the last counts.
+        let point = cells.iter().rfind(is_it);
+        let Some((point, us)) = point.and_then(|point| Some((point, p99(point)?))) else {
+            return Cell::from("");
+        };
+        let missed = if point.is_reached() { "" } else { " ✘" };
+        let told = side(point).map_or_else(String::new, |done| percentile(&done.answer, 99.0));
+        Cell::shaded(format!("{told}{missed}"), shade(us))
+    };
+    let rows = writes.iter().filter(|_| most > 0.0).map(|write_rate| {
+        let fields = reads.iter().map(|read_rate| cell(*read_rate, *write_rate));
+        std::iter::once(writes_told(*write_rate).into()).chain(fields).collect::<Vec<Cell>>()
+    });
+    Table::new(format!("p99 of {name}, wait and service{} (✘: a rate was not reached)", whole(cells, points)))
+        .text(["writes ↓ reads →"])
+        .numbers(reads.iter().map(|read_rate| reads_told(*read_rate)))
+        .rows(rows)
+}
+
+/// Operations a second that were wanted; 0 of what is not done.
+fn wanted(done: Option<&Done>) -> f64 {
+    done.and_then(|done| done.offered_iops).unwrap_or(0.0)
+}
+
+/// All rates of one direction, the lowest first.
+fn rates(cells: &[&Point], side: impl Fn(&Point) -> Option<&Done>) -> Vec<f64> {
+    let mut rates: Vec<f64> = cells.iter().map(|point| wanted(side(point))).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    rates
+}
+
+/// A rate of one direction in words: its part of the most that was done of these operations alone.
+fn told<'a>(
+    cells: &[&Point],
+    points: &[Point],
+    side: impl Fn(&Point) -> Option<&Done> + 'a,
+) -> impl Fn(f64) -> String + 'a {
+    let highest = alone(cells, points, side).map(|(_, highest)| highest);
+    move |wanted| match highest {
+        _ if wanted == 0.0 => "none".to_owned(),
+        Some(highest) => format!("{:.0} %", 100.0 * wanted / highest),
+        None => rate(wanted),
+    }
+}
+
+/// The operations of one direction that are alone somewhere, and the most that was done of them.
+fn alone(cells: &[&Point], points: &[Point], side: impl Fn(&Point) -> Option<&Done>) -> Option<(Mix, f64)> {
+    let mix =
+        Mix::of(cells.iter().filter(|point| point.directions().count() == 1).find(|point| side(point).is_some())?);
+    Some((mix, highest_rate(points, mix)?))
+}
+
+/// What all of each direction is, where that is known.
+fn whole(cells: &[&Point], points: &[Point]) -> String {
+    let sides: [Side; 2] = [|point| point.reads.as_ref(), |point| point.writes.as_ref()];
+    let told = sides.into_iter().filter_map(|side| alone(cells, points, side));
+    let told: Vec<String> = told.map(|(mix, highest)| format!("{} {mix}", rate(highest))).collect();
+    if told.is_empty() { String::new() } else { format!("; 100 % are {}", told.join(" and ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maud::Render;
+
+    #[test]
+    fn each_pair_of_rates_has_its_field_and_the_longest_is_the_darkest() {
+        let points = results::testing::baseline(1.0);
+        let [reads, writes] = &tables(&points)[..] else { panic!("two tables") };
+        let text = reads.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 6, "{text}");
+        assert!(lines[0].ends_with("80 %") && reads.title.contains("100,000/s random reads, 4 KiB"), "{text}");
+        assert!(lines[1].starts_with("none") && lines[5].starts_with("80 %"), "{text}");
+        // 80 us / (1.7 - 1.6) * 3: the rates in the corner were not reached.
+        assert!(lines[5].ends_with("2.4 ms ✘") && lines[1].ends_with("267 us"), "{text}");
+        let html = reads.render().into_string();
+        assert!(html.contains("<td class=\"shade-8\">2.4 ms ✘</td>"), "{html}");
+        assert!(html.contains("<td class=\"shade-0\">160 us</td>"), "{html}");
+        assert_eq!(writes.to_string().lines().nth(1).map(str::trim), Some("none"), "no writes, no latency of them");
+        assert!(tables(&[]).is_empty());
+    }
+}

@@ -1,0 +1,336 @@
+//! What a baseline says of each drive: curves, tables, what is in doubt, and how its drives stand beside each other.
+//!
+//! ```text
+//! points of a drive -> sections (charts) + tables of each section -> every form of a report
+//!                   -> numbers -> Beside: drives in columns, outliers named -> reports and comparisons
+//! ```
+//! The one idea: all is made from the points in `series.json`. Of runs only the saturation's timeline is taken.
+
+mod beside;
+mod charts;
+mod grid;
+mod layout;
+mod prediction;
+mod pts;
+
+pub use beside::{Beside, BesideDrive, Number};
+pub use prediction::{parameters, predicted};
+pub use pts::pts_table;
+
+use crate::charts::Chart;
+use crate::document::{Pair, RunReport, Section};
+use crate::table::{Cell, Table};
+use crate::tables;
+use results::baseline::{Done, Latency, Mix, Part, Point, Prediction, Pts, What, curves, metrics, point_of};
+use results::finding::Finding;
+use results::series::{Series, Step};
+use results::units::{self, milliseconds, number};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What a baseline says of one drive.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct DriveReport {
+    /// The device, as it was named.
+    pub device: String,
+    /// The most important numbers.
+    pub summary: Vec<Pair>,
+    /// What makes its numbers say less than they seem to, each one sentence.
+    pub doubts: Vec<String>,
+    /// Charts, by what was measured.
+    pub sections: Vec<Section>,
+    /// The rating that it predicts, if that was asked for.
+    pub prediction: Option<Prediction>,
+    /// Which part of the drive was in use, and what another could bring, each one sentence.
+    pub layout: Vec<String>,
+    /// What was found about over-provisioning, alignment and preparation.
+    pub findings: Vec<Finding>,
+    /// What each of its jobs showed.
+    pub points: Vec<Point>,
+}
+
+/// A section of a drive's report: its id, its heading, and what it answers.
+type About = (&'static str, &'static str, &'static str);
+
+const DEPTH: About =
+    ("depth", "Queue depth", "How many operations in flight the drive wants, and what each of them waits then.");
+const RATES: About = (
+    "throughput",
+    "Latency against throughput",
+    "What an operation waits at each part of the highest rate. Open loop: operations come when they are due, however slow \
+     those before them are.",
+);
+const GRID: About = (
+    "grid",
+    "Reads beside writes",
+    "What reads wait beside writes, each at a part of its own highest rate. The darker, the longer.",
+);
+const PROFILES: About =
+    ("profiles", "Profiles", "The most that the drive does under mixes of reads and writes, flat out.");
+const SATURATION: About =
+    ("saturation", "Write saturation", "What was left of random writes when there was no erased space left to take.");
+const PTS: About =
+    ("pts", "SNIA's tests", "What the drive does in its steady state, by a procedure that others follow, too.");
+const PREDICTION: About = (
+    "prediction",
+    "What it predicts",
+    "The rating of a simulated drive that does what this one did, before a day is spent.",
+);
+const LAYOUT: About = (
+    "layout",
+    "Over-provisioning and partitions",
+    "Which part of the drive was in use. The less of it, the less a drive copies when it is written to.",
+);
+
+/// A drive of a series and what its steps showed.
+pub(crate) struct Measured<'a> {
+    /// Its number in the series.
+    pub(crate) device: usize,
+    pub(crate) series: &'a Series,
+    /// Steps with their runs, those that can be read.
+    pub(crate) steps: Vec<(&'a Step, Option<&'a RunReport>)>,
+}
+
+impl DriveReport {
+    pub(crate) fn of(measured: &Measured<'_>) -> Self {
+        let (series, device) = (measured.series, measured.device);
+        let identity = &series.devices[device];
+        let own = || measured.steps.iter().filter(|(step, _)| step.devices.contains(&device));
+        let points: Vec<Point> = own().filter_map(|(step, _)| point_of(step)).collect();
+        let has = |part| points.iter().any(|point: &Point| point.part == part);
+        let mut sections = Vec::new();
+        let mut add = |(id, title, intro): About, is_there: bool, charts: Vec<Chart>| {
+            if is_there {
+                sections.push(Section::new(id, title, intro, charts));
+            }
+        };
+        // One for each drive, in their order.
+        let predictions = series.conclusion.as_ref().and_then(|ended| ended.details.get("prediction")?.as_array());
+        let prediction: Option<Prediction> =
+            predictions.and_then(|all| serde_json::from_value(all.get(device)?.clone()).ok());
+        add(PREDICTION, prediction.is_some(), Vec::new());
+        add(DEPTH, has(Part::Depth), charts::depth(&points));
+        add(RATES, has(Part::Rate), charts::rates(&points));
+        add(GRID, has(Part::Grid), Vec::new());
+        add(PROFILES, has(Part::Profile), Vec::new());
+        let of_saturation = own().filter(|(step, _)| point_of(step).is_some_and(|it| it.part == Part::Saturation));
+        add(
+            SATURATION,
+            has(Part::Saturation),
+            charts::saturation(&points, of_saturation, device, series.devices.len()),
+        );
+        add(PTS, Pts::ALL.iter().any(|test| has(test.part())), Vec::new());
+        add(LAYOUT, true, Vec::new());
+        let of_run = own().find_map(|(_, run)| *run);
+        let is_own = |finding: &&Finding| {
+            finding.device.as_deref() == Some(&identity.name) && layout::CHECKS.contains(&finding.check.as_str())
+        };
+        Self {
+            device: identity.name.clone(),
+            summary: summary(&points),
+            doubts: doubts(&points),
+            sections,
+            prediction,
+            layout: layout::notes(identity, of_run, &points),
+            findings: series.findings.iter().filter(is_own).cloned().collect(),
+            points,
+        }
+    }
+
+    /// The tables of the section with this id.
+    pub(crate) fn tables(&self, section: &str) -> Vec<Table> {
+        let of = |part| curves(&self.points, part);
+        match section {
+            "depth" => of(Part::Depth).iter().map(|(mix, curve)| depth_table(*mix, curve)).collect(),
+            "throughput" => of(Part::Rate).iter().map(|(mix, curve)| rate_table(*mix, curve)).collect(),
+            "grid" => grid::tables(&self.points),
+            "profiles" => vec![profile_table(&self.points)],
+            "saturation" => of(Part::Saturation).iter().map(|(mix, curve)| saturation_table(*mix, curve)).collect(),
+            "pts" => Pts::ALL.iter().filter_map(|test| test.table(&self.points)).map(|test| pts_table(&test)).collect(),
+            "prediction" => self.prediction.iter().map(parameters).collect(),
+            "layout" if self.findings.is_empty() => Vec::new(),
+            "layout" => vec![tables::findings("Found before the first job", self.findings.iter())],
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is to be said of the section with this id beside its charts and tables, each one sentence.
+    pub(crate) fn notes(&self, section: &str) -> Vec<String> {
+        match section {
+            "pts" => vec![pts::PROCEDURE.to_owned()],
+            "prediction" => self.prediction.iter().flat_map(prediction::notes).collect(),
+            "layout" => self.layout.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Jobs in doubt that are named; of more it is told how many.
+const DOUBTS_SHOWN: usize = 3;
+
+/// Microseconds in the unit that reads best; a dash where there are none.
+fn time(us: Option<f64>) -> String {
+    us.map_or_else(|| "-".to_owned(), |us| milliseconds(us / 1e3))
+}
+
+/// Operations a second.
+fn rate(iops: f64) -> String {
+    format!("{}/s", number(iops))
+}
+
+fn summary(points: &[Point]) -> Vec<Pair> {
+    let pair = |name: String, value: String| Pair { name, value };
+    let mut pairs = Vec::new();
+    for (mix, curve) in curves(points, Part::Depth) {
+        let Some(knee) = results::baseline::knee(&curve) else { continue };
+        let highest = curve.iter().map(|point| point.iops()).fold(0.0, f64::max);
+        let p99 = time(knee.told().and_then(|done| done.service.at(99.0)));
+        let value =
+            format!("{} at most; the knee is at depth {}: {}, p99 {p99}", rate(highest), knee.depth, rate(knee.iops()));
+        pairs.push(pair(mix.to_string(), value));
+    }
+    for metric in metrics(points) {
+        match metric.what {
+            What::Sustained => pairs.push(pair(format!("{} after saturation", metric.mix), rate(metric.value))),
+            What::P99AtHalf => {
+                pairs.push(pair(
+                    format!("{} at half of the highest rate", metric.mix),
+                    format!("p99 {}", time(Some(metric.value))),
+                ));
+            }
+            _ => {}
+        }
+    }
+    let seconds: f64 = points.iter().map(|point| point.seconds).sum();
+    pairs.push(pair(
+        "measured".to_owned(),
+        format!("{} in {}", units::span_of(seconds), units::count(points.len() as u64, "job")),
+    ));
+    pairs
+}
+
+fn doubts(points: &[Point]) -> Vec<String> {
+    let of_points = points.iter().filter_map(|point| Some(format!("{}: {}", name(point), point.doubt.as_ref()?)));
+    let mut doubts: Vec<String> = of_points.clone().take(DOUBTS_SHOWN).collect();
+    if let Some(more @ 1..) = of_points.count().checked_sub(DOUBTS_SHOWN) {
+        doubts.push(format!("{} in doubt, of {}", units::count(more as u64, "further job"), points.len()));
+    }
+    for (mix, curve) in curves(points, Part::Depth) {
+        let (Some(knee), Some(last)) = (results::baseline::knee(&curve), curve.last()) else { continue };
+        if curve.len() > 1 && knee.depth == last.depth {
+            doubts.push(format!(
+                "{mix}: its knee is at the largest depth of the sweep, {}: what more in flight would do is not known",
+                last.depth
+            ));
+        }
+    }
+    for (mix, curve) in curves(points, Part::Saturation) {
+        if curve.last().is_some_and(|last| last.steady == Some(false)) {
+            doubts.push(format!("{mix} were not steady at the end of the saturation: they may become slower"));
+        }
+    }
+    doubts
+}
+
+/// What a job was, in few words.
+fn name(point: &Point) -> String {
+    let mix = Mix::of(point);
+    match (point.part, point.offered_iops()) {
+        (Part::Saturation, _) => format!("saturation, round {}", point.round + 1),
+        (_, Some(offered)) => format!("{mix} at {}", rate(offered)),
+        (_, None) => format!("{mix} at depth {}", point.depth),
+    }
+}
+
+/// Percentiles that tables show, percent; fio's `percentile_list` has them by these names.
+const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
+
+fn percentiles(of: &Latency) -> impl Iterator<Item = Cell> {
+    SHOWN.map(|(_, percent)| percentile(of, percent).into()).into_iter()
+}
+
+/// A percentile; of one among operations that were never done all that is known is that they took longer than the others. A
+/// dash without operations.
+pub fn percentile(of: &Latency, percent: f64) -> String {
+    match of.at(percent) {
+        None if of.max_us > 0.0 => format!("> {}", time(Some(of.max_us))),
+        us => time(us),
+    }
+}
+
+fn depth_table(mix: Mix, curve: &[&Point]) -> Table {
+    let knee = results::baseline::knee(curve).map(|knee| knee.depth);
+    let rows = curve.iter().map(|point| {
+        let is_knee = Some(point.depth) == knee;
+        let depth =
+            if is_knee { Cell::strong(format!("{} (knee)", point.depth)) } else { point.depth.to_string().into() };
+        let first = [depth, number(point.iops()).into(), number(point.mbps()).into()];
+        let latencies = point.told().into_iter().flat_map(|done| percentiles(&done.service));
+        first.into_iter().chain(latencies).chain([in_flight(point).into(), cpu(point).into()])
+    });
+    let numbers = ["IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "mean in flight", "CPU per op"];
+    Table::new(format!("{mix}, closed loop")).text(["depth"]).numbers(numbers).rows(rows)
+}
+
+fn in_flight(point: &Point) -> String {
+    point.mean_in_flight.map_or_else(|| "-".to_owned(), number)
+}
+
+fn cpu(point: &Point) -> String {
+    time(point.cpu_us)
+}
+
+fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
+    let rows = curve.iter().map(|point| {
+        let done = match point.is_reached() {
+            true => number(point.iops()).into(),
+            false => Cell::bad(format!("✘ {}", number(point.iops()))),
+        };
+        let first = [number(point.offered_iops().unwrap_or_default()).into(), done, number(point.mbps()).into()];
+        let latencies = point.told().into_iter().flat_map(|done| percentiles(&done.answer));
+        first.into_iter().chain(latencies).chain([in_flight(point).into(), cpu(point).into()])
+    });
+    let numbers = ["done/s", "MB/s", "p50", "p99", "p99.9", "p99.99", "mean in flight", "CPU per op"];
+    Table::new(format!("{mix}, open loop, wait and service (✘: the rate was not reached)"))
+        .text(["wanted/s"])
+        .numbers(numbers)
+        .rows(rows)
+}
+
+/// A row for each direction of each profile.
+fn profile_table(points: &[Point]) -> Table {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for point in points.iter().filter(|point| point.part == Part::Profile) {
+        let mix = Mix::of(point).to_string();
+        let is_mixed = point.reads.is_some() && point.writes.is_some();
+        for (at, done) in point.directions().enumerate() {
+            let Done { iops, mbps, service, .. } = done;
+            let side = if at == 0 { "reads" } else { "writes" };
+            let name = if is_mixed { format!("{mix}: {side}") } else { mix.clone() };
+            let whole =
+                if at == 0 { [point.depth.to_string(), in_flight(point), cpu(point)] } else { Default::default() };
+            let [depth, in_flight, cpu] = whole.map(Cell::from);
+            let numbers = [number(*iops).into(), number(*mbps).into()];
+            let row = [name.into()].into_iter().chain(numbers).chain(percentiles(service));
+            rows.push(row.chain([depth, in_flight, cpu]).collect());
+        }
+    }
+    let numbers = ["IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "depth", "mean in flight", "CPU per op"];
+    Table::new("Flat out, at the depth of the knee").text(["profile"]).numbers(numbers).rows(rows)
+}
+
+fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
+    let rows = curve.iter().map(|point| {
+        let steady = match point.steady {
+            Some(true) => "✔ yes",
+            Some(false) => "✘ no",
+            None => "too short to tell",
+        };
+        let first = [(point.round + 1).to_string(), units::span_of(point.seconds)].map(Cell::from);
+        let numbers = [number(point.iops()), number(point.mbps())].map(Cell::from);
+        let latencies = point.told().into_iter().flat_map(|done| percentiles(&done.service));
+        first.into_iter().chain(numbers).chain(latencies).chain([steady.into()])
+    });
+    let numbers = ["lasted", "IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "steady"];
+    Table::new(mix.to_string()).text(["round"]).numbers(numbers).rows(rows)
+}

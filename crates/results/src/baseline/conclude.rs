@@ -1,0 +1,176 @@
+//! What came of a baseline, in the words of its series.
+
+use super::{
+    Metric, Mix, Part, Point, What, curves, knee, metrics, model, outliers, point_of, points_of, saturated_at,
+};
+use crate::judge::Outcome;
+use crate::series::{Conclusion, Series, State};
+use crate::units::{count, milliseconds, number, span};
+use serde_json::Value;
+
+/// Doubts that are told one by one; of more it is told how many.
+const DOUBTS_TOLD_MAX: usize = 5;
+
+/// A depth that does less than this part of what a smaller one did was disturbed by something.
+const FALLEN: f64 = 0.8;
+
+/// The conclusion of a baseline that is at its end. It fails only by operations that failed: rates and latencies are
+/// measured, not judged.
+pub fn conclude(series: &Series) -> Conclusion {
+    let failed = series.steps.iter().find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
+    let several = series.devices.len() > 1;
+    let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    for (number, device) in series.devices.iter().enumerate() {
+        let points = points_of(series, number);
+        let name = if several { format!("{}: ", device.name) } else { String::new() };
+        let told: Vec<_> =
+            curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve, &mut remarks)).collect();
+        if !told.is_empty() {
+            found.push(format!("{name}{}", told.join("; ")));
+        }
+        let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
+        if !rounds.is_empty() && saturated_at(&points).is_none() {
+            let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
+            let after = span(seconds as u64);
+            remarks.push(format!("{name}not steady after {after} of random writes: its writes may become slower"));
+        }
+    }
+    remarks.extend(differences(series));
+    let doubts = series.steps.iter().filter_map(|step| Some(format!("{}: {}", step.name, point_of(step)?.doubt?)));
+    let doubts: Vec<_> = doubts.collect();
+    remarks.extend(doubts.iter().take(DOUBTS_TOLD_MAX).cloned());
+    if let Some(more @ 1..) = doubts.len().checked_sub(DOUBTS_TOLD_MAX) {
+        remarks.push(format!("and {} in doubt", count(more as u64, "other job")));
+    }
+    let (outcome, sentence) = match failed {
+        Some(step) => (Outcome::Fail, format!("{} failed: {}", step.name, step.reason)),
+        None if found.is_empty() => (Outcome::Pass, "measured".to_owned()),
+        None => (Outcome::Pass, format!("measured: {}", found.join(". "))),
+    };
+    Conclusion { outcome, sentence, remarks, rating: None, comparable: false, details: Value::Null }
+}
+
+/// Highest rate and knee of a sweep of depths; and to `remarks` where it falls as a drive's does not.
+fn sweep(mix: Mix, curve: &[&Point], remarks: &mut Vec<String>) -> Option<String> {
+    let knee = knee(curve)?;
+    let mut highest = 0.0_f64;
+    for point in curve {
+        if point.iops() < FALLEN * highest {
+            remarks.push(format!(
+                "{mix}: at depth {} there were {} a second, and {} at a smaller one: something was in the way",
+                point.depth,
+                number(point.iops()),
+                number(highest)
+            ));
+        }
+        highest = highest.max(point.iops());
+    }
+    let is_doubtful = curve.iter().any(|point| point.doubt.is_some() && (point.iops() == highest || point == &knee));
+    let doubt = if is_doubtful { " (in doubt)" } else { "" };
+    Some(format!("{mix}: {} a second at most, the knee is at depth {}{doubt}", number(highest), knee.depth))
+}
+
+/// Drives that differ from others of their model, each a sentence.
+fn differences(series: &Series) -> Vec<String> {
+    let all: Vec<Vec<Metric>> = (0..series.devices.len()).map(|device| metrics(&points_of(series, device))).collect();
+    let models: Vec<String> = series.devices.iter().map(model).collect();
+    let mut told = Vec::new();
+    for (number, device) in series.devices.iter().enumerate() {
+        let group: Vec<usize> = (0..models.len()).filter(|other| models[*other] == models[number]).collect();
+        for Metric { what, mix, .. } in &all[number] {
+            let of = |device: &usize| {
+                let found = all[*device].iter().find(|metric| metric.what == *what && metric.mix == *mix);
+                found.map(|metric| metric.value)
+            };
+            let values: Vec<_> = group.iter().map(of).collect();
+            let own = outliers(*what, &values).into_iter().find(|outlier| group[outlier.at] == number);
+            told.extend(own.map(|outlier| {
+                let [value, median] = [outlier.value, outlier.median].map(|value| match what {
+                    What::P99 | What::P99AtHalf => milliseconds(value / 1e3),
+                    _ => crate::units::number(value),
+                });
+                format!(
+                    "{} differs from the other drives of its model: {what} of {mix} {value}, median {median}",
+                    device.name
+                )
+            }));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certify::testing::{drive, series};
+    use crate::series::{Rule, Step};
+    use crate::testing::baseline;
+    use serde_json::json;
+
+    fn measured(scales: &[f64]) -> Series {
+        let mut made = series(1);
+        made.devices = (0..scales.len()).map(|at| drive(&format!("/dev/d{at}"), Some(&format!("S{at}")))).collect();
+        let step = |device: usize, point: Point| Step {
+            name: format!("{:?}", point.part),
+            dir: "1".into(),
+            multiple: 1.0,
+            devices: vec![device],
+            duration_sec: 10,
+            rule: Rule::Completes,
+            state: State::Done,
+            outcome: Some(Outcome::Pass),
+            reason: String::new(),
+            attempts: 1,
+            began_unix_ms: None,
+            ended_unix_ms: None,
+            details: json!(point),
+        };
+        let steps = scales.iter().enumerate();
+        let steps =
+            steps.flat_map(|(device, scale)| baseline(*scale).into_iter().map(move |point| step(device, point)));
+        made.steps = steps.collect();
+        made
+    }
+
+    #[test]
+    fn one_drive_that_differs_is_named_and_alike_ones_are_not() {
+        let alike = conclude(&measured(&[1.0, 1.01, 0.99]));
+        assert!(alike.remarks.iter().all(|remark| !remark.contains("differs")), "{:?}", alike.remarks);
+        let told = conclude(&measured(&[1.0, 1.01, 0.7])).remarks;
+        let differs: Vec<_> = told.iter().filter(|remark| remark.contains("differs")).collect();
+        assert!(!differs.is_empty() && differs.iter().all(|remark| remark.starts_with("/dev/d2 ")), "{differs:?}");
+        let mut other = measured(&[1.0, 1.01, 0.7]);
+        other.devices[2].model = Some("another".into());
+        assert!(conclude(&other).remarks.iter().all(|remark| !remark.contains("differs")));
+    }
+
+    #[test]
+    fn a_failed_operation_fails_it_and_a_doubt_is_told_by_the_name_of_its_job() {
+        let mut series = measured(&[1.0]);
+        assert_eq!(conclude(&series).outcome, Outcome::Pass);
+        let sentence = conclude(&series).sentence;
+        assert!(
+            sentence.contains("random reads, 4 KiB: 100,000 a second at most, the knee is at depth 32"),
+            "{sentence}"
+        );
+        assert!(!sentence.contains("in doubt"), "{sentence}");
+        let mut doubtful = series.clone();
+        doubtful.steps.iter_mut().for_each(|step| step.details["doubt"] = json!("late"));
+        let sentence = conclude(&doubtful).sentence;
+        assert!(sentence.contains("the knee is at depth 32 (in doubt)"), "{sentence}");
+        series.steps[0].details["doubt"] = json!("this program was late");
+        assert!(conclude(&series).remarks.contains(&"Saturation: this program was late".to_owned()));
+        series.steps[3].outcome = Some(Outcome::Fail);
+        assert_eq!(conclude(&series).outcome, Outcome::Fail);
+    }
+
+    #[test]
+    fn a_depth_that_does_less_than_a_smaller_one_is_told() {
+        let mut series = measured(&[1.0]);
+        let told = |series: &Series| conclude(series).remarks.iter().any(|remark| remark.contains("in the way"));
+        assert!(!told(&series));
+        let sweep = series.steps.iter_mut().rfind(|step| step.name == "Depth").unwrap();
+        sweep.details["writes"]["iops"] = json!(1_000.0);
+        assert!(told(&series));
+    }
+}

@@ -1,0 +1,207 @@
+//! The numbers by which drives are compared, and which drives of one model differ from the others.
+
+use super::{Mix, Part, Point, curves, knee};
+use crate::series::Identity;
+use crate::units;
+use std::fmt;
+
+/// A number that every drive of a comparison can have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metric {
+    /// What it is of.
+    pub what: What,
+    /// Under which operations.
+    pub mix: Mix,
+    /// The number, in the unit of `what`.
+    pub value: f64,
+}
+
+/// What a number is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Operations a second of a profile, flat out.
+    Iops,
+    /// 99 % of a profile's reads (writes, if it does not read) took at most so many microseconds.
+    P99,
+    /// Operations that the kernel had in flight on average, under a profile.
+    InFlight,
+    /// CPU time of this program for an operation of a profile, microseconds.
+    Cpu,
+    /// The depth from which more in flight brings little more.
+    Knee,
+    /// Operations a second at most, at any depth.
+    Highest,
+    /// As [`Self::P99`], at about half of the highest rate.
+    P99AtHalf,
+    /// Operations a second that were left at the end of write saturation.
+    Sustained,
+}
+
+impl What {
+    /// By how much of the median a drive must differ at least to be told as one that does; `None`: it is not judged,
+    /// because its steps are wider than drives differ (a knee), or it tells of this program (CPU).
+    fn differs_from(self) -> Option<f64> {
+        match self {
+            Self::Iops | Self::Highest | Self::Sustained => Some(0.05),
+            Self::P99 | Self::P99AtHalf => Some(0.2),
+            Self::InFlight | Self::Cpu | Self::Knee => None,
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Iops => "IOPS",
+            Self::P99 => "p99",
+            Self::InFlight => "mean in flight",
+            Self::Cpu => "CPU per operation",
+            Self::Knee => "knee, depth",
+            Self::Highest => "highest IOPS",
+            Self::P99AtHalf => "p99 at half the highest",
+            Self::Sustained => "IOPS after saturation",
+        })
+    }
+}
+
+/// Of the highest rate: what counts as half of it.
+const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
+
+/// All numbers of the points of one drive, by what they are of.
+pub fn metrics(points: &[Point]) -> Vec<Metric> {
+    let mut made = Vec::new();
+    let mut add = |what, mix, value: Option<f64>| {
+        made.extend(value.filter(|value| value.is_finite()).map(|value| Metric { what, mix, value }));
+    };
+    for (mix, curve) in curves(points, Part::Depth) {
+        let highest = curve.iter().map(|point| point.iops()).reduce(f64::max);
+        add(What::Highest, mix, highest);
+        add(What::Knee, mix, knee(&curve).map(|knee| f64::from(knee.depth)));
+    }
+    for (mix, curve) in curves(points, Part::Rate) {
+        let half = at_half(&curve, highest_rate(points, mix));
+        add(What::P99AtHalf, mix, half.and_then(|point| point.told()?.answer.at(99.0)));
+    }
+    for (mix, curve) in curves(points, Part::Profile) {
+        let Some(point) = curve.last() else { continue };
+        add(What::Iops, mix, Some(point.iops()));
+        add(What::P99, mix, point.told().and_then(|done| done.service.at(99.0)));
+        add(What::InFlight, mix, point.mean_in_flight);
+        add(What::Cpu, mix, point.cpu_us);
+    }
+    for (mix, curve) in curves(points, Part::Saturation) {
+        add(What::Sustained, mix, curve.last().map(|point| point.iops()));
+    }
+    made.sort_by_key(|metric| metric.what);
+    made
+}
+
+/// The highest rate of `mix` that was seen, flat out or as it was wanted. Saturation is left out: it begins on a drive with
+/// free blocks, which does more than it can go on with.
+pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
+    let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
+    let of = points.iter().filter(|point| Mix::of(point) == mix).filter(lasts);
+    of.map(Point::iops).filter(|iops| *iops > 0.0).reduce(f64::max)
+}
+
+/// The point of a curve of rates that is nearest to half of `highest`.
+fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
+    let highest = highest?;
+    let share = |point: &&Point| point.offered_iops().unwrap_or(0.0) / highest;
+    let near = curve.iter().copied().filter(|point| HALF.contains(&share(point)));
+    near.min_by(|a, b| (share(a) - 0.5).abs().total_cmp(&(share(b) - 0.5).abs()))
+}
+
+/// By which drives are taken to be of one model: its name, or of those that have none the kind and the size.
+pub fn model(drive: &Identity) -> String {
+    let unnamed = || {
+        let kind = if drive.simulated { "simulated drive" } else { "device without a model" };
+        format!("{kind} of {}", units::bytes(drive.size_bytes as f64))
+    };
+    drive.model.clone().unwrap_or_else(unnamed)
+}
+
+/// A drive that differs from the others of its model in one number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outlier {
+    /// Its place in the list.
+    pub at: usize,
+    /// Its number.
+    pub value: f64,
+    /// The median of all.
+    pub median: f64,
+}
+
+/// Deviations from the median, in standard deviations as the median absolute deviation estimates them, from which a
+/// value is an outlier. Source: Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993): 3.5 of 1.4826 MAD.
+const DEVIATIONS: f64 = 3.5 * 1.4826;
+
+/// Least number of drives of which one can be told to differ: of two nobody knows which.
+const DRIVES_MIN: usize = 3;
+
+/// Which of `values` lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
+/// deviation) and by more than a part of the median, which is 5 % of a rate and 20 % of a latency.
+pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
+    let known: Vec<f64> = values.iter().copied().flatten().collect();
+    let (Some(part), true) = (what.differs_from(), known.len() >= DRIVES_MIN) else { return Vec::new() };
+    let middle = median(known.clone());
+    let spread = median(known.iter().map(|value| (value - middle).abs()).collect());
+    let least = (DEVIATIONS * spread).max(part * middle.abs());
+    let far = |(at, value): (usize, &Option<f64>)| {
+        let value = (*value)?;
+        ((value - middle).abs() > least).then_some(Outlier { at, value, median: middle })
+    };
+    values.iter().enumerate().filter_map(far).collect()
+}
+
+/// Of at least one value.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (middle, even) = (values.len() / 2, values.len().is_multiple_of(2));
+    if even { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::baseline;
+
+    fn at(what: What, values: &[f64]) -> Vec<usize> {
+        let values: Vec<_> = values.iter().copied().map(Some).collect();
+        outliers(what, &values).iter().map(|outlier| outlier.at).collect()
+    }
+
+    #[test]
+    fn one_drive_among_several_is_named_and_of_two_none_is() {
+        assert_eq!(at(What::Iops, &[100.0, 101.0, 70.0]), [2]);
+        assert_eq!(at(What::Iops, &[100.0, 70.0]), [0_usize; 0]);
+        assert_eq!(outliers(What::Iops, &[Some(100.0), None, Some(70.0)]), []);
+        // All but one alike: the spread is 0, and the least part of the median decides.
+        assert_eq!(at(What::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]), [4]);
+        assert_eq!(at(What::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
+        // Drives that differ widely among themselves: none of them is far.
+        assert_eq!(at(What::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
+        assert_eq!(at(What::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "a step of the sweep is no difference");
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_points_that_show_them() {
+        let made = metrics(&baseline(1.0));
+        let value = |what, mix: &str| {
+            let found = made.iter().find(|metric| metric.what == what && metric.mix.to_string() == mix);
+            found.map(|metric| metric.value.round())
+        };
+        assert_eq!(value(What::Highest, "random reads, 4 KiB"), Some(100_000.0));
+        assert_eq!(value(What::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
+        assert_eq!(value(What::Knee, "random writes, 4 KiB"), Some(4.0));
+        assert_eq!(value(What::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
+        // Half of what is left after saturation, not of the 50,000/s of its beginning.
+        assert_eq!(value(What::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
+        assert_eq!(value(What::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
+        assert_eq!(value(What::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));
+        let mut points = baseline(1.0);
+        points.retain(|point| point.part != Part::Rate || point.offered_iops() != Some(50_000.0));
+        let mut metrics = metrics(&points).into_iter().filter(|metric| metric.what == What::P99AtHalf);
+        assert!(metrics.all(|metric| metric.mix.read_pct == 0), "no rate of reads is near half of their highest");
+    }
+}

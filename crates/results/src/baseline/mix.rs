@@ -1,0 +1,115 @@
+//! What jobs ask of a drive, apart from how much at once: the points of one mix are a curve.
+
+use super::{Done, Part, Point};
+use crate::units;
+use std::fmt;
+
+/// Kind, share of reads and sizes of a job's operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mix {
+    /// Whether offsets are random.
+    pub random: bool,
+    /// Reads among its operations, whole percent.
+    pub read_pct: u32,
+    /// Size of a read, bytes; of several sizes their mean. 0: it does not read.
+    pub read_bytes: u64,
+    /// Size of a write, bytes; 0: it does not write.
+    pub write_bytes: u64,
+}
+
+impl Mix {
+    /// That of a job.
+    pub fn of(point: &Point) -> Self {
+        let bytes = |done: &Option<Done>| done.as_ref().map_or(0, |done| done.bytes_each.round() as u64);
+        let (read_bytes, write_bytes) = (bytes(&point.reads), bytes(&point.writes));
+        Self { random: point.random, read_pct: point.read_pct.round() as u32, read_bytes, write_bytes }
+    }
+}
+
+/// `random reads, 4 KiB`, `random 95 % reads, 128 KiB`.
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.random { "random " } else { "sequential " })?;
+        let size = |bytes: u64| units::binary_bytes(bytes as f64);
+        match (self.read_bytes, self.write_bytes) {
+            (0, 0) => write!(f, "operations"),
+            (reads, 0) => write!(f, "reads, {}", size(reads)),
+            (0, writes) => write!(f, "writes, {}", size(writes)),
+            (reads, writes) if reads == writes => write!(f, "{} % reads, {}", self.read_pct, size(reads)),
+            (reads, writes) => {
+                write!(f, "{} % reads, {} and writes of {}", self.read_pct, size(reads), size(writes))
+            }
+        }
+    }
+}
+
+/// The points of `part`, mix by mix in the order in which each was first run; within one by what was in flight and
+/// then by what was wanted. Of several points at one place the last counts.
+pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
+    let mut curves: Vec<(Mix, Vec<&Point>)> = Vec::new();
+    for point in points.iter().filter(|point| point.part == part) {
+        let mix = Mix::of(point);
+        let at = curves.iter().position(|(known, _)| *known == mix).unwrap_or_else(|| {
+            curves.push((mix, Vec::new()));
+            curves.len() - 1
+        });
+        let curve = &mut curves[at].1;
+        let same = |known: &&Point| {
+            (known.depth, known.round) == (point.depth, point.round) && known.offered_iops() == point.offered_iops()
+        };
+        curve.retain(|known| !same(known));
+        curve.push(point);
+    }
+    let place = |point: &Point| (point.round, point.depth, point.offered_iops().unwrap_or(f64::INFINITY));
+    for (_, curve) in &mut curves {
+        curve.sort_by(|a, b| {
+            let ((a_round, a_depth, a_rate), (b_round, b_depth, b_rate)) = (place(a), place(b));
+            a_round.cmp(&b_round).then(a_depth.cmp(&b_depth)).then(a_rate.total_cmp(&b_rate))
+        });
+    }
+    curves
+}
+
+impl Point {
+    /// Its reads and its writes, those that it has.
+    pub fn directions(&self) -> impl Iterator<Item = &Done> {
+        self.reads.iter().chain(&self.writes)
+    }
+
+    /// Operations that failed.
+    pub fn errors(&self) -> u64 {
+        self.directions().map(|done| done.errors).sum()
+    }
+
+    /// Operations a second that were done.
+    pub fn iops(&self) -> f64 {
+        self.directions().map(|done| done.iops).sum()
+    }
+
+    /// Megabytes (10^6) a second.
+    pub fn mbps(&self) -> f64 {
+        self.directions().map(|done| done.mbps).sum()
+    }
+
+    /// Operations a second that were wanted; `None`: flat out.
+    pub fn offered_iops(&self) -> Option<f64> {
+        self.directions().map(|done| done.offered_iops).sum()
+    }
+
+    /// Reads if it reads, else writes: whose latency stands for it.
+    pub fn told(&self) -> Option<&Done> {
+        self.directions().next()
+    }
+
+    /// Whether what was wanted was done, but for a hundredth.
+    pub fn is_reached(&self) -> bool {
+        self.directions().all(Done::is_reached)
+    }
+}
+
+impl Done {
+    /// Whether what was wanted was done, but for a hundredth.
+    pub fn is_reached(&self) -> bool {
+        self.offered_iops.is_none_or(|offered| self.iops >= 0.99 * offered)
+    }
+}

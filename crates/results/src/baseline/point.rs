@@ -1,0 +1,114 @@
+//! One of fio's jobs on a drive, and what it showed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a job is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Random writes, flat out, until the drive is steady: write saturation.
+    Saturation,
+    /// One of several queue depths, closed loop: where more in flight brings no more.
+    Depth,
+    /// A profile of reads and writes, flat out at the depth that was chosen.
+    Profile,
+    /// A part of the highest rate, open loop: latency against throughput.
+    Rate,
+    /// Reads at a rate beside writes at a rate, open loop: a cell of the grid.
+    Grid,
+    /// A round of SNIA's Performance Test Specification: IOPS test.
+    PtsIops,
+    /// The same: throughput test.
+    PtsThroughput,
+    /// The same: latency test.
+    PtsLatency,
+    /// The same: write saturation test.
+    PtsSaturation,
+}
+
+/// One of fio's jobs on a drive, and what it showed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// What it is there for.
+    pub part: Part,
+    /// Its options as fio takes them, without the device: `--rw=randread --bs=4k --iodepth=32`.
+    pub job: String,
+    /// Whether offsets are random.
+    pub random: bool,
+    /// Reads among its operations, percent, where it is a mix; 100 or 0 else. Of rates it is what follows from them.
+    pub read_pct: f64,
+    /// Operations in flight that it may have.
+    pub depth: u32,
+    /// Which round of its part it belongs to, from 0; of parts without rounds 0.
+    pub round: u32,
+    /// How long it was measured, seconds.
+    pub seconds: f64,
+    /// Its reads; `None` if it does not read.
+    pub reads: Option<Done>,
+    /// Its writes; `None` if it does not write.
+    pub writes: Option<Done>,
+    /// Operations that the kernel had in flight on the drive on average (diskstats, as iostat's aqu-sz); `None` where
+    /// there is no such counter.
+    pub mean_in_flight: Option<f64>,
+    /// CPU time of this program for an operation, microseconds; `None` on virtual time.
+    pub cpu_us: Option<f64>,
+    /// Whether its rates were steady; `None`: too short to tell.
+    pub steady: Option<bool>,
+    /// Why it says less than it seems to, one sentence: this program was late, the load ended early.
+    pub doubt: Option<String>,
+}
+
+/// All reads, or all writes, of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Done {
+    /// Size of an operation, bytes; of several sizes their mean.
+    pub bytes_each: f64,
+    /// Operations a second that were wanted; `None`: flat out.
+    pub offered_iops: Option<f64>,
+    /// Operations that were done.
+    pub ops: u64,
+    /// Operations a second that were done.
+    pub iops: f64,
+    /// Megabytes (10^6) a second.
+    pub mbps: f64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations that were wanted and never done.
+    pub undone: u64,
+    /// From handing it over until it was seen to be done: fio's clat.
+    pub service: Latency,
+    /// With the wait for a free place in the queue, of what has a rate: what the drive answers for. Flat out it is `service`.
+    pub answer: Latency,
+}
+
+/// How long operations took.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// Mean, microseconds.
+    pub mean_us: f64,
+    /// Standard deviation, microseconds.
+    pub stdev_us: f64,
+    /// The shortest, microseconds.
+    pub min_us: f64,
+    /// The longest, microseconds.
+    pub max_us: f64,
+    /// Microseconds that so many percent took at most, at [`Latency::PERCENTILES`]; empty without operations. The list ends
+    /// where operations that were never done begin: those took longer than `max_us`.
+    pub percentiles_us: Vec<f64>,
+}
+
+impl Latency {
+    /// What is kept of each distribution, percent: fio's list, with the beginning and the tail that a fit needs.
+    pub const PERCENTILES: [f64; 21] = [
+        1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.9, 99.95,
+        99.99, 99.999, 100.0,
+    ];
+
+    /// Microseconds that `percent` of the operations took at most; `None` if that is not one of those kept, is not known, or without
+    /// operations.
+    pub fn at(&self, percent: f64) -> Option<f64> {
+        let at = Self::PERCENTILES.iter().position(|known| *known == percent)?;
+        self.percentiles_us.get(at).copied()
+    }
+}

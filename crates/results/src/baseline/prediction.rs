@@ -1,0 +1,49 @@
+//! What the points of a baseline say of a rating that nobody has searched for yet.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A simulated drive that does what a drive did in its baseline, and the rating which that drive has. In a series they
+/// stand in `conclusion.details.prediction`, one for each drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Prediction {
+    /// The drive that was measured.
+    pub device: String,
+    /// The simulated one, as it is named wherever a device is: `sim:capacity=...`.
+    pub simulated: String,
+    /// Its parameters, and how surely they are known.
+    pub parameters: Vec<Parameter>,
+    /// Points that it was fitted to.
+    pub points: usize,
+    /// How far its rates and percentiles are from those measured, percent: the median of all.
+    pub error_pct: f64,
+    /// Where it does something else than the drive did, a sentence each, the worst first.
+    pub misses: Vec<String>,
+    /// Whether the misses are so many that the prediction is not to be relied on.
+    pub doubtful: bool,
+    /// The load of 1x: `ACT's`, or the name of a configuration.
+    pub load: String,
+    /// The limits that a load had to meet.
+    pub limits: String,
+    /// The rating of the simulated drive, a multiple of 1x; `None`: it held nothing that was tried.
+    pub rating: Option<f64>,
+    /// That of a drive with all parameters at the slow ends of their intervals.
+    pub rating_low: Option<f64>,
+    /// That of a drive with all parameters at their fast ends.
+    pub rating_high: Option<f64>,
+    /// What a reader has to know, a sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// A parameter of a simulated drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Parameter {
+    /// As the description of a simulated drive has it: `read-us`.
+    pub name: String,
+    /// What describes the points best.
+    pub value: f64,
+    /// The least that describes them nearly as well; `None`: the points set no bound.
+    pub low: Option<f64>,
+    /// The most that does.
+    pub high: Option<f64>,
+}

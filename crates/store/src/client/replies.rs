@@ -1,0 +1,139 @@
+//! What servers answer a client, read without trusting it.
+
+use crate::PARTITIONS;
+use crate::wire::frame::{self, Kind, Malformed};
+use crate::wire::message::{self, Fields, Header};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use std::collections::BTreeMap;
+
+/// Longest reply, bytes: a record of the largest write block, with room.
+const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// Most nodes of a cluster. Source: the server's limit.
+pub(super) const NODES_MAX: usize = 256;
+
+/// Most addresses of a node: each that does not answer takes a while.
+const ADDRESSES_MAX: usize = 8;
+
+/// Partitions by bits of a byte.
+const MAP_BYTES: usize = PARTITIONS as usize / 8;
+
+/// Takes the first reply off `bytes`: its result code and its bins. `None`: it has not all arrived.
+pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Malformed> {
+    let Some((kind, mut body)) = frame::take(bytes, REPLY_BYTES_MAX)? else { return Ok(None) };
+    if kind != Kind::Message {
+        return Err(Malformed::Kind(kind as u8));
+    }
+    let header = Header::take(&mut body)?;
+    Fields::take(&mut body, header.fields)?;
+    let bins = message::take_ops(&mut body, header.ops)?;
+    Ok(Some((header.result, bins)))
+}
+
+/// What a node answers to an info request: a line for each name, which a tab parts from its value.
+pub fn answers(body: &[u8]) -> BTreeMap<String, String> {
+    let text = String::from_utf8_lossy(body);
+    let pairs = text.lines().filter_map(|line| line.split_once('\t'));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The partitions of `namespace` of which a node is master: `ns:regime,columns,map,map..;ns:..`, each map in Base64.
+pub fn bitmap(replicas: &str, namespace: &str) -> Option<Vec<u8>> {
+    let of = |one: &str| one.split_once(':').filter(|(name, _)| *name == namespace).map(|(_, value)| value.to_owned());
+    let value = replicas.split(';').find_map(of)?;
+    let map = BASE64.decode(value.split(',').nth(2)?).ok()?;
+    (map.len() == MAP_BYTES).then_some(map)
+}
+
+/// Names and addresses of the other nodes: `generation,port,[[name,tls,[address,..]],..]`.
+pub fn peers(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut fields = text.splitn(3, ',');
+    let (Some(_), Some(port), Some(list)) = (fields.next(), fields.next(), fields.next()) else { return Vec::new() };
+    let mut peers = Vec::new();
+    // "[[" and "]]" frame the list, "],[" parts it; an address of IPv6 has brackets of its own.
+    for peer in list.trim().trim_start_matches('[').split("]],[").take(NODES_MAX) {
+        let Some((name, rest)) = peer.split_once(',') else { continue };
+        let Some((_, addresses)) = rest.split_once(",[") else { continue };
+        let addresses =
+            addresses.split(',').take(ADDRESSES_MAX).map(|address| address.strip_suffix("]]]").unwrap_or(address));
+        let with_port = |address: &str| match split_address(address) {
+            Some(_) => address.to_owned(),
+            None => format!("{address}:{port}"),
+        };
+        peers.push((name.to_owned(), addresses.filter(|address| !address.is_empty()).map(with_port).collect()));
+    }
+    peers
+}
+
+/// `host:port`, or `[address]:port`.
+pub fn split_address(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(host) => host.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let port = port.parse().ok()?;
+    (!host.contains(['[', ']'])).then_some((host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Work;
+    use crate::Write;
+    use crate::object::{Object, Value};
+    use sys::op::OpKind;
+
+    #[test]
+    fn peers_are_read_as_real_nodes_write_them() {
+        assert_eq!(peers("0,3000,[]"), []);
+        let two = "5,3000,[[BB9020011AC4202,,[172.17.0.3:3100]],[BB9030011AC4202,,[172.17.0.4,[fe80::1]:3200]]]";
+        assert_eq!(
+            peers(two),
+            [
+                ("BB9020011AC4202".to_owned(), vec!["172.17.0.3:3100".to_owned()]),
+                ("BB9030011AC4202".to_owned(), vec!["172.17.0.4:3000".to_owned(), "[fe80::1]:3200".to_owned()])
+            ]
+        );
+        assert_eq!(split_address("[fe80::1]:3200"), Some(("fe80::1", 3200)));
+        for wrong in ["", ",", "1,2", "1,2,[[", "x,y,[[a,b", "[[[[,,[[,,[", "1,2,]]]],[,,["] {
+            let _ = peers(wrong);
+        }
+    }
+
+    #[test]
+    fn a_map_has_a_bit_for_each_partition() {
+        let all = format!("{}8=", "/".repeat(682));
+        let of = |text: &str| bitmap(text, "test").map(|map| map.iter().map(|byte| byte.count_ones()).sum::<u32>());
+        assert_eq!(of(&format!("bar:0,1,{all};test:0,1,{all}")), Some(4096));
+        assert_eq!(of(&format!("testx:0,1,{all}")), None);
+        for wrong in ["", "test", "test:", "test:0,1", "test:0,1,////", "test:0,1,!"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_reply_that_is_torn_or_lies_is_no_reply() {
+        let object =
+            Object { set: [].into(), bins: 2, value: Value::Blob(9), single_bin: false, replace: false, began: 9 };
+        let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else { panic!() };
+        let mut bytes = Vec::new();
+        let begin = frame::begin(&mut bytes, Kind::Message);
+        Header { result: 3, fields: 1, ops: 2, ..Header::default() }.put(&mut bytes);
+        message::put_field(&mut bytes, 99, b"of a later server");
+        bytes.extend_from_slice(&ops);
+        frame::end(&mut bytes, begin);
+        assert_eq!(take_reply(&mut &bytes[..]), Ok(Some((3, &ops[..]))));
+        for end in 0..bytes.len() {
+            assert_eq!(take_reply(&mut &bytes[..end]), Ok(None));
+        }
+        // More fields, more operations, another kind, a gigabyte.
+        for (at, value) in [(8 + 19, 9), (8 + 21, 3), (1, 1), (1, 77), (4, 0x40), (8, 200)] {
+            let mut lies = bytes.clone();
+            lies[at] = value;
+            assert!(take_reply(&mut &lies[..]).is_err(), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Tombstones that hide nothing any more, although blocks older than they are were never collected: what the server calls its tomb
+//! raider.
+//!
+//! All tombstones are marked; what was appended up to then is written; every block that a cold start would read is read, and a
+//! tombstone loses its mark when a version of its record is found. What was deleted is not appended again, so nothing is left on
+//! the device that those could hide that still have it. A block that may be read as another after a loss of power, because its
+//! header is being written, is read when that is done; one that cannot be read ends the search.
+
+use super::Store;
+use crate::Disk;
+use crate::io::Pending;
+use crate::record::{Found, Walk};
+use sys::buffer::Buf;
+use sys::op::{Completion, OpKind};
+
+/// Entries that are looked at in one turn, and records of a block.
+const TURN: u32 = 2_000;
+
+/// Until the next turn, or until it is tried again what there was no room for.
+const PAUSE_NS: u64 = 1_000_000;
+
+/// A search for tombstones that hide nothing.
+#[derive(Debug, Default)]
+pub(super) struct Raider {
+    stage: Stage,
+    next_ns: u64,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Waiting,
+    /// From this entry on.
+    Marking(u32),
+    /// Until of each volume the records up to this number are on the device.
+    Writing(Vec<u64>),
+    /// This block of a volume is next.
+    Looking(usize, u32),
+    /// It is being read, and has this seed.
+    Reading(usize, u32, u32),
+    /// It was.
+    Walking(usize, u32, Buf, Walk),
+    /// Those that are marked from this entry on.
+    Removing(u32),
+}
+
+impl Store {
+    /// Goes on with the search. Tells when it is to go on.
+    pub(super) fn raid(&mut self, disk: &mut impl Disk) -> u64 {
+        let (now, period) = (disk.now(), u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000);
+        if period == 0 {
+            return u64::MAX;
+        }
+        if self.raider.next_ns == 0 {
+            self.raider.next_ns = now + period;
+        }
+        if now < self.raider.next_ns {
+            return self.raider.next_ns;
+        }
+        let (stage, pause) = match std::mem::take(&mut self.raider.stage) {
+            reading @ Stage::Reading(..) => {
+                self.raider.stage = reading;
+                return u64::MAX;
+            }
+            Stage::Walking(_, _, buf, _) if self.draining => {
+                self.io.recycle(buf);
+                (Stage::Waiting, period)
+            }
+            _ if self.draining => (Stage::Waiting, period),
+            // What cannot be read may hold anything.
+            Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => (Stage::Waiting, period),
+            Stage::Waiting => (Stage::Marking(0), 0),
+            Stage::Marking(from) => {
+                let to = self.index.end().min(from.saturating_add(TURN));
+                (from..to).for_each(|number| self.index.mark_tombstone(number));
+                let appended = || self.volumes.iter().map(|volume| volume.blocks.appended).collect();
+                (if to == self.index.end() { Stage::Writing(appended()) } else { Stage::Marking(to) }, PAUSE_NS)
+            }
+            Stage::Writing(appended) => {
+                let mut volumes = self.volumes.iter_mut().zip(&appended);
+                let is_written = volumes.all(|(volume, appended)| {
+                    volume.flush();
+                    volume.durable() >= *appended
+                });
+                (if is_written { Stage::Looking(0, 0) } else { Stage::Writing(appended) }, PAUSE_NS)
+            }
+            Stage::Looking(number, block) => match self.volumes.get_mut(number) {
+                None => (Stage::Removing(0), 0),
+                Some(volume) if block >= volume.blocks.used() => (Stage::Looking(number + 1, 0), 0),
+                Some(volume) if !volume.is_certain(block) => {
+                    volume.flush();
+                    (Stage::Looking(number, block), PAUSE_NS)
+                }
+                Some(volume) => {
+                    let bytes = volume.block_bytes();
+                    let buf = if self.io.may_begin() { self.io.buffer(bytes, disk) } else { None };
+                    let Some(buf) = buf else {
+                        self.raider = Raider { stage: Stage::Looking(number, block), next_ns: now + PAUSE_NS };
+                        return self.raider.next_ns;
+                    };
+                    self.raider.stage = Stage::Reading(number, block, volume.blocks.get(block).seed);
+                    let (target, bytes) = (volume.space().target, volume.bytes_of(block..block + 1));
+                    self.io.submit(Pending::Raid, (target, OpKind::Read), bytes, buf, disk);
+                    return u64::MAX;
+                }
+            },
+            Stage::Walking(number, block, buf, mut walk) => {
+                let bytes = self.volumes[number].block_bytes();
+                let mut records = std::iter::from_fn(|| match walk.next(&buf[..bytes]) {
+                    Found::Record(record, ..) => Some(record),
+                    Found::End { .. } => None,
+                });
+                let mut left = TURN;
+                for record in records.by_ref().take(TURN as usize) {
+                    left -= 1;
+                    if !record.tombstone {
+                        self.index.unmark(&record.digest);
+                    }
+                }
+                if left == 0 {
+                    (Stage::Walking(number, block, buf, walk), 0)
+                } else {
+                    self.io.recycle(buf);
+                    let sleep_us = self.namespace.tomb_raider_sleep_us;
+                    (Stage::Looking(number, block + 1), u64::from(sleep_us) * 1_000)
+                }
+            }
+            Stage::Removing(from) => {
+                let to = self.index.end().min(from.saturating_add(TURN));
+                for number in from..to {
+                    let Some(entry) = self.index.nth(number).filter(|entry| entry.is_marked()).copied() else {
+                        continue;
+                    };
+                    let old = self.index.remove(&entry.digest);
+                    self.volumes[usize::from(entry.place.volume)].blocks.remove(entry.place.block, entry.place.units);
+                    self.count(old.as_ref(), None);
+                    self.statistics.raided += 1;
+                }
+                if to == self.index.end() { (Stage::Waiting, period) } else { (Stage::Removing(to), PAUSE_NS) }
+            }
+        };
+        self.raider = Raider { stage, next_ns: now + pause };
+        self.raider.next_ns
+    }
+
+    pub(super) fn on_raided(&mut self, done: Completion) {
+        let Stage::Reading(number, block, seed) = std::mem::take(&mut self.raider.stage) else { return };
+        let volume = &self.volumes[number];
+        if done.outcome.is_done() && volume.is_certain(block) && volume.blocks.get(block).seed == seed {
+            let walk = Walk::new(volume.block_bytes(), seed);
+            self.raider.stage = Stage::Walking(number, block, done.buf, walk);
+            return;
+        }
+        self.io.recycle(done.buf);
+        if done.outcome.is_done() {
+            // It is another by now.
+            self.raider.stage = Stage::Looking(number, block);
+        } else {
+            self.volumes[number].counted.errors += 1;
+            self.raider.next_ns += u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000;
+        }
+    }
+}

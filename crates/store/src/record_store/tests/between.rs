@@ -1,0 +1,212 @@
+//! What comes in between: while a record is read, while blocks are looked at, while more waits than may, and when a drive ends.
+
+use super::*;
+
+fn put(value: &[u8]) -> Work {
+    Work::Write(write(value, Exists::CreateOrReplace))
+}
+
+fn on(drive: &str, change: impl FnOnce(&mut Namespace)) -> Bench {
+    let mut namespace = Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
+    change(&mut namespace);
+    let engine = SimEngine::holding(vec![QueueModel::new(&drive.parse().unwrap(), 1)], vec![Contents::new(512, 1)]);
+    let space = Space { target: 0, range: 0..64 * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    Bench::on(&namespace, &[space], engine)
+}
+
+#[test]
+fn a_record_that_is_written_while_it_is_read_and_its_block_used_again_is_read_where_it_is() {
+    let mut bench = Bench::new(|_| {}, 64);
+    assert_eq!(bench.ask(1, put(b"old")).result, ResultCode::OK);
+    push_out(&mut bench);
+    bench.submit(5, 1, Work::ReadAll);
+    assert!(bench.replies.is_empty(), "the drive reads");
+    assert_eq!(bench.ask(1, put(b"new")).result, ResultCode::OK);
+    let mut done = Vec::new();
+    bench.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+    for mut done in done {
+        // As if its block were another by now.
+        done.buf.fill(0);
+        bench.store.on_completion(done, &mut OnEngine(&mut bench.engine), &mut bench.replies);
+    }
+    let read = bench.replies.iter().find(|(number, _)| *number == 5).map(|(_, reply)| (reply.result, value(reply)));
+    assert_eq!(read, Some((ResultCode::OK, b"new".to_vec())));
+    assert_eq!(bench.store.statistics().corrupted, 0);
+}
+
+#[test]
+fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_hide() {
+    let slow = "sim:capacity=64MiB+write-us=3000000";
+    let mut bench = on(slow, |namespace| (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0));
+    assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::OK);
+    bench.write_out();
+    // In a block whose header is on the device; they are not.
+    assert_eq!(bench.ask(2, put(b"y")).result, ResultCode::OK);
+    assert_eq!(bench.ask(2, Work::Delete(Delete::default())).result, ResultCode::OK);
+    bench.run(15_000);
+    let statistics = bench.store.statistics();
+    assert_eq!((statistics.tombstones, statistics.raided), (1, 0), "a cold start would find the record");
+}
+
+#[test]
+fn a_block_that_was_begun_meanwhile_is_on_the_device_when_it_is_searched() {
+    let mut bench = Bench::new(
+        |namespace| {
+            (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0);
+            namespace.tomb_raider_sleep_us = 1_000_000;
+        },
+        64,
+    );
+    assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::OK);
+    assert_eq!(bench.ask(1, Work::Delete(Delete::default())).result, ResultCode::OK);
+    bench.write_out();
+    // It searches again with a transaction.
+    bench.ask(1, Work::Exists);
+    bench.run(10_500);
+    // The first block was searched; now a second one is begun.
+    for key in 10..30 {
+        assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
+    }
+    let parts = |bench: &Bench| bench.store.statistics().devices[0].partial_writes;
+    let before = parts(&bench);
+    bench.run(5_000);
+    assert_eq!(parts(&bench), before + 1, "its header, or after a loss of power it could be another");
+}
+
+#[test]
+fn tombstones_stay_when_a_block_cannot_be_read() {
+    let mut bench = on("sim:capacity=64MiB+gone-at-s=5", |namespace| namespace.tomb_raider_period_sec = 10);
+    for key in 0..30 {
+        assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
+    }
+    assert_eq!(bench.ask(7, Work::Delete(Delete::default())).result, ResultCode::OK);
+    bench.write_out();
+    // It searches again with a transaction.
+    bench.ask(7, Work::Exists);
+    bench.run(45_000);
+    let statistics = bench.store.statistics();
+    assert_eq!((statistics.tombstones, statistics.raided), (1, 0));
+    assert!(statistics.devices[0].errors > 0, "it was tried");
+}
+
+#[test]
+fn writes_stop_while_there_is_room_for_deletions() {
+    let mut bench = Bench::new(|namespace| namespace.min_avail_pct = 50, 64);
+    let mut key = 0;
+    while bench.ask(key, put(&[1; 10_000])).result == ResultCode::OK {
+        key += 1;
+    }
+    assert_eq!(bench.ask(key, put(&[1; 10_000])).result, ResultCode::OUT_OF_SPACE);
+    let statistics = bench.store.statistics();
+    assert!(statistics.stop_writes && (28..33).contains(&statistics.devices[0].free_wblocks), "{statistics:?}");
+    assert_eq!(bench.ask(0, put(b"x")).result, ResultCode::OUT_OF_SPACE, "a smaller one in place of another, too");
+    for key in 0..key {
+        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
+    }
+    bench.run(5_000);
+    assert_eq!(bench.ask(key, put(&[1; 10_000])).result, ResultCode::OK);
+}
+
+#[test]
+fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all_goes_on() {
+    let mut bench = Bench::new(|namespace| namespace.max_write_cache_bytes = 2 * BLOCK, 64);
+    // No time passes: nothing is written.
+    (0..5_000).for_each(|key| bench.submit(key, key, put(b"x")));
+    let of = |bench: &mut Bench, code| {
+        let replies = std::mem::take(&mut bench.replies);
+        replies.into_iter().filter(|(_, reply)| reply.result == code).map(|(number, _)| number).collect::<Vec<_>>()
+    };
+    let written = of(&mut bench, ResultCode::OK);
+    assert!((500..4_000).contains(&written.len()), "{}", written.len());
+    written.iter().for_each(|key| bench.submit(*key, *key, Work::Delete(Delete::default())));
+    let refused = of(&mut bench, ResultCode::DEVICE_OVERLOAD);
+    assert!(!refused.is_empty() && refused.len() < written.len(), "{}", refused.len());
+    bench.run(1_000);
+    refused.iter().for_each(|key| assert_eq!(bench.ask(*key, Work::Delete(Delete::default())).result, ResultCode::OK));
+    bench.store.check().unwrap();
+}
+
+#[test]
+fn a_drive_that_takes_no_writes_needs_not_be_tried_again_for_each() {
+    let mut bench = on("sim:capacity=64MiB+gone-at-s=1", |namespace| namespace.commit_to_device = true);
+    bench.run(1_000);
+    assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::SERVER_ERROR);
+    let before_ns = bench.engine.now();
+    assert_eq!(bench.ask(2, put(&[1; 32_000])).result, ResultCode::SERVER_ERROR);
+    assert_eq!(bench.engine.now(), before_ns, "at once");
+}
+
+#[test]
+fn generations_begin_again_after_the_last() {
+    let mut bench = Bench::new(|_| {}, 64);
+    let digest = crate::digest(b"s", 1, &5_u64.to_be_bytes());
+    let body = entry(ops::operation::READ, b"x");
+    let last = Record {
+        digest,
+        version: WALL_MS * 1_000,
+        generation: u16::MAX,
+        void_time: 0,
+        tombstone: false,
+        set: b"s",
+        key: b"",
+        body: &body,
+    };
+    let mut image = vec![0; last.units() as usize * UNIT];
+    last.write(&mut image, 0);
+    assert_eq!(bench.ask(5, Work::Image(image)).result, ResultCode::OK);
+    assert_eq!(bench.ask(5, Work::ReadAll).generation, u16::MAX);
+    assert_eq!(bench.ask(5, put(b"y")).generation, 1, "0 stands for no record");
+}
+
+#[test]
+fn a_key_that_was_sent_once_stays_with_the_record() {
+    let mut bench = Bench::new(|_| {}, 64);
+    let with = |key: &[u8]| Work::Write(Write { key: key.into(), image: true, ..write(b"x", Exists::CreateOrReplace) });
+    assert_eq!(bench.ask(1, with(b"name")).result, ResultCode::OK);
+    push_out(&mut bench);
+    let image = bench.ask(1, with(b"")).image.unwrap();
+    assert_eq!(Record::read(&image, 0).map(|record| record.key.to_vec()), Some(b"name".to_vec()));
+}
+
+#[test]
+fn what_is_over_when_its_bytes_come_is_written_as_new() {
+    let mut bench = on("sim:capacity=64MiB+read-us=3000000", |namespace| namespace.nsup_period_sec = 0);
+    let policy = Policy { ttl: Ttl::Seconds(1), ..Policy::default() };
+    assert_eq!(bench.ask(1, Work::Write(Write { policy, ..write(b"old", Exists::Any) })).result, ResultCode::OK);
+    for key in 1_000..1_040 {
+        bench.submit(key, key, put(&[1; 2_000]));
+    }
+    bench.write_out();
+    bench.replies.clear();
+    let append = Write { ops: entry(ops::operation::APPEND, b"new"), ..Write::default() };
+    assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::OK);
+    let reply = bench.ask(1, Work::Write(append));
+    // It was there when the read began.
+    assert_eq!((reply.result, reply.generation), (ResultCode::OK, 1));
+    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"new");
+}
+
+#[test]
+fn a_tombstone_notes_a_block_that_is_not_begun() {
+    let mut bench = Bench::new(|_| {}, 64);
+    for key in 0..100 {
+        assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
+        let noted = bench.store.tombstone_body(&crate::digest(b"s", 1, &key.to_be_bytes()));
+        // What was begun may hold what it hides, and what comes after may not.
+        assert_eq!(u64::from_le_bytes(noted), bench.store.volumes[0].sequence + 1);
+    }
+}
+
+#[test]
+fn deletions_have_blocks_of_their_own_when_a_device_is_full() {
+    let mut bench = Bench::new(|namespace| (namespace.min_avail_pct, namespace.defrag_lwm_pct) = (0, 0), 16);
+    let mut key = 0;
+    while bench.ask(key, put(b"x")).result != ResultCode::OUT_OF_SPACE {
+        key += 1;
+    }
+    // Every other, so that no block is empty.
+    let codes = (0..key).step_by(2).map(|key| bench.ask(key, Work::Delete(Delete::default())).result);
+    let deleted = codes.filter(|code| *code == ResultCode::OK).count();
+    let of_a_block = (BLOCK as usize - 512) / 80;
+    assert!(deleted > of_a_block * 5 / 4, "{deleted} of {key}, a block holds at most {of_a_block}");
+}

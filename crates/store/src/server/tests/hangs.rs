@@ -1,0 +1,115 @@
+//! On a device that answers no more: a loop device whose file is on a file system that is frozen. Needs root.
+
+use super::*;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// The device, until it is dropped.
+struct Device {
+    dir: tempfile::TempDir,
+    name: Option<String>,
+    is_mounted: bool,
+    /// Thaws it if this process is killed before: nothing that waits for it could end.
+    watchdog: Option<Child>,
+}
+
+impl Device {
+    fn new() -> Option<Self> {
+        let mut device = Self { dir: tempfile::tempdir().unwrap(), name: None, is_mounted: false, watchdog: None };
+        let image = device.dir.path().join("image").to_str().unwrap().to_owned();
+        let of_size = |path: &str| File::create(path).unwrap().set_len(64 << 20).unwrap();
+        std::fs::create_dir(device.mount()).unwrap();
+        of_size(&image);
+        let mount = device.mount().to_str().unwrap().to_owned();
+        tool("mkfs.ext4", &["-q", "-F", &image])?;
+        tool("mount", &["-o", "loop", &image, &mount])?;
+        device.is_mounted = true;
+        let file = format!("{mount}/device");
+        of_size(&file);
+        device.name = Some(tool("losetup", &["--find", "--show", &file])?.trim().to_owned());
+        Some(device)
+    }
+
+    fn mount(&self) -> PathBuf {
+        self.dir.path().join("mount")
+    }
+
+    /// From now on nothing that is written to it is.
+    fn freeze(&mut self) -> Option<String> {
+        let (mount, name) = (self.mount(), self.name.as_ref()?);
+        println!("freezes {0}; by hand: fsfreeze --unfreeze {0}, losetup --detach {name}", mount.display());
+        let script = "sleep 60; fsfreeze --unfreeze $0; losetup --detach $1; umount --lazy $0";
+        let mut watchdog = Command::new("sh");
+        watchdog.args(["-c", script]).arg(&mount).arg(name).stdin(Stdio::null()).stdout(Stdio::null());
+        // What ends the test's group, as Ctrl-C does, leaves it.
+        self.watchdog = Some(watchdog.stderr(Stdio::null()).process_group(0).spawn().ok()?);
+        tool("fsfreeze", &["--freeze", mount.to_str()?])
+    }
+
+    fn thaw(&mut self) {
+        let _ = Command::new("fsfreeze").arg("--unfreeze").arg(self.mount()).output();
+        if let Some(mut watchdog) = self.watchdog.take() {
+            let _ = Command::new("kill").args(["--", &format!("-{}", watchdog.id())]).output();
+            let _ = watchdog.wait();
+        }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.thaw();
+        if let Some(name) = &self.name {
+            let _ = Command::new("losetup").args(["--detach", name]).output();
+        }
+        if self.is_mounted {
+            let _ = Command::new("umount").arg("--lazy").arg(self.mount()).output();
+        }
+    }
+}
+
+/// What a program says; `None`, said aloud, if it cannot do that here.
+fn tool(name: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(name).args(arguments).output() {
+        Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ok(output) => {
+            println!("skipped: {name} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            None
+        }
+        Err(error) => {
+            println!("skipped: {name}: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
+    let Some(mut device) = Device::new() else { return };
+    let name = device.name.clone().unwrap();
+    let listener = listener();
+    let port = listener.local_addr().unwrap().port();
+    let storage = format!("device {name}\n commit-to-device true\n write-block-size 256K");
+    let limits = Limits { flush_ms: 2_500, ..Limits::default() };
+    let cluster = Cluster::new(vec![Node::new("127.0.0.1", port)], 0);
+    let request = Request { whole: true, ..Request::new(name, "test") };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(bench) = Bench::storing(dir, &storage, request, listener, 1, limits, cluster) else { return };
+    let mut client = bench.client();
+    assert_eq!(client.ask(&put(1, b"x")).0, 0);
+    if device.freeze().is_none() {
+        return;
+    }
+    assert_eq!(client.ask(&put(2, b"y")).0, 9, "it may have been written");
+    // What needs no device goes on.
+    assert_eq!(client.ask(&get(1)).0, 0);
+    let (lines, begin) = (bench.lines.clone(), Instant::now());
+    bench.stop();
+    assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
+    let lines = lines.lock().unwrap();
+    assert!(
+        lines.iter().any(|line| line.contains("was not written in 2.5 s - the device fails or hangs")),
+        "{lines:?}"
+    );
+}

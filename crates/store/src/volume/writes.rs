@@ -1,0 +1,175 @@
+//! Writes of a volume's buffers: when each is due, what is durable when it ends, and what stays in memory after it.
+
+use super::{Purpose, Volume};
+use crate::index::Place;
+use crate::io::{Io, Pending};
+use crate::record::UNIT;
+use crate::{Disk, Reply, ResultCode};
+use sys::op::{Completion, OpKind};
+
+/// Writes under way at once.
+const WRITES_MAX: usize = 4;
+
+/// Failures of one write after which clients are told.
+const TRIES: u32 = 5;
+
+/// Time until a write that failed is tried again, times its failures.
+const RETRY_NS: u64 = 10_000_000;
+
+impl Volume {
+    pub(super) fn enqueue(&mut self, number: u32) {
+        let Some(buffer) = &mut self.buffers[number as usize] else { return };
+        if !buffer.queued && buffer.flying.is_none() {
+            buffer.queued = true;
+            self.queue.push_back(number);
+        }
+    }
+
+    /// Has what is in memory written.
+    pub(crate) fn flush(&mut self) {
+        for number in self.current.into_iter().flatten() {
+            if self.buffers[number as usize].as_ref().is_some_and(|buffer| buffer.first.is_some()) {
+                self.enqueue(number);
+            }
+        }
+    }
+
+    /// Answers when the record at `place` is on the device, and has it written.
+    pub(crate) fn answer_when_durable(&mut self, place: Place, number: u64, reply: Reply) {
+        let index = self.blocks.get(place.block).buffer;
+        let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        buffer.waiting.push_back(((place.offset + place.units) as usize * UNIT, number, reply));
+        self.enqueue(index);
+    }
+
+    /// Does what is due: flushes by time, writes what waits. Tells when something will be due again.
+    pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
+        let now = disk.now();
+        let mut next = u64::MAX;
+        for number in self.current.into_iter().flatten() {
+            let Some(buffer) = &self.buffers[number as usize] else { continue };
+            if buffer.first.is_some() && !buffer.queued && buffer.flying.is_none() {
+                let due = buffer.since_ns.saturating_add(self.flush_max_ns);
+                if due <= now {
+                    self.enqueue(number);
+                } else {
+                    next = next.min(due);
+                }
+            }
+        }
+        next.min(self.write(now, io, disk))
+    }
+
+    /// Begins writes.
+    fn write(&mut self, now: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
+        let mut next = u64::MAX;
+        for _ in 0..self.queue.len() {
+            if self.flying >= WRITES_MAX || !io.may_begin() {
+                break;
+            }
+            let Some(number) = self.queue.pop_front() else { break };
+            let Some(buffer) = &mut self.buffers[number as usize] else { continue };
+            if buffer.retry_ns > now {
+                next = next.min(buffer.retry_ns);
+                self.queue.push_back(number);
+                continue;
+            }
+            let end = buffer.filled.next_multiple_of(self.sector);
+            let len = end - buffer.written;
+            let Some(mut buf) = io.buffer(len, disk) else {
+                self.queue.push_front(number);
+                break;
+            };
+            buffer.bytes[buffer.filled..end].fill(0);
+            buffer.filled = end;
+            buf[..len].copy_from_slice(&buffer.bytes[buffer.written..end]);
+            (buffer.queued, buffer.flying, buffer.flying_first) = (false, Some(end), buffer.first.take());
+            self.flying += 1;
+            self.counted.partial_writes += u64::from(!buffer.closed);
+            let begin = self.space.range.start + u64::from(buffer.block) * self.block_bytes as u64;
+            let pending = Pending::Write { volume: self.number, buffer: number };
+            let bytes = begin + buffer.written as u64..begin + end as u64;
+            io.submit(pending, (self.space.target, OpKind::Write), bytes, buf, disk);
+        }
+        next
+    }
+
+    /// A write ended. Tells what is wrong, if something is that was not before.
+    pub(crate) fn on_written(
+        &mut self,
+        number: u32,
+        done: &Completion,
+        replies: &mut Vec<(u64, Reply)>,
+    ) -> Option<String> {
+        self.flying -= 1;
+        let buffer = self.buffers.get_mut(number as usize)?.as_mut()?;
+        let end = buffer.flying.take()?;
+        self.counted.write_us.record((done.completed_ns - done.issued_ns) / 1_000);
+        if !done.outcome.is_done() {
+            self.counted.errors += 1;
+            buffer.failures += 1;
+            buffer.first = buffer.flying_first.take();
+            buffer.retry_ns = done.completed_ns + RETRY_NS * u64::from(buffer.failures.min(100));
+            let failing = buffer.failures >= TRIES;
+            if failing {
+                replies.extend(
+                    buffer.waiting.drain(..).map(|(_, number, _)| (number, Reply::of(ResultCode::SERVER_ERROR))),
+                );
+            }
+            let remark = (failing && !self.failing).then(|| {
+                format!(
+                    "write block {} could not be written - {} - writes are refused until it is",
+                    buffer.block, done.outcome
+                )
+            });
+            self.failing |= failing;
+            self.enqueue(number);
+            return remark;
+        }
+        (buffer.written, buffer.flying_first, buffer.failures) = (end, None, 0);
+        self.failing = false;
+        let durable = buffer.waiting.partition_point(|(wanted, ..)| *wanted <= end);
+        replies.extend(buffer.waiting.drain(..durable).map(|(_, number, reply)| (number, reply)));
+        let (block, purpose, is_full) = (buffer.block, buffer.purpose, buffer.closed && end == buffer.bytes.len());
+        let more = buffer.closed && !is_full || !buffer.waiting.is_empty();
+        let clean = buffer.first.is_none();
+        self.blocks.get_mut(block).sequence = buffer.header.sequence;
+        if clean {
+            self.active.retain(|active| *active != number);
+        }
+        if more {
+            self.enqueue(number);
+        }
+        self.blocks.settle(self.durable());
+        if is_full {
+            self.closed -= 1;
+            match purpose {
+                Purpose::Collected => self.counted.defrag_writes += 1,
+                _ => self.counted.writes += 1,
+            }
+            self.keep(number, purpose);
+            self.blocks.close(block);
+        }
+        None
+    }
+
+    /// Number of the record up to which all are on the device.
+    pub(crate) fn durable(&self) -> u64 {
+        let firsts = self.active.iter().filter_map(|number| self.buffers[*number as usize].as_ref());
+        let first = firsts.filter_map(|buffer| buffer.flying_first.or(buffer.first)).min();
+        first.map_or(self.blocks.appended, |first| first - 1)
+    }
+
+    /// Keeps what clients wrote in memory for a while.
+    fn keep(&mut self, number: u32, purpose: Purpose) {
+        if purpose == Purpose::Collected {
+            return self.drop_buffer(number);
+        }
+        self.kept.push_back(number);
+        if self.kept.len() > self.post_write_blocks
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.drop_buffer(oldest);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What must hold of a store on a device of which any bytes may be others than were written.
+//!
+//! Shared by the fuzz target, its stand-in on stable Rust and the tests.
+
+use engine::sim::{Contents, QueueModel, SimEngine};
+use engine::{IoEngine, Wait};
+use store::embedded::OnEngine;
+use store::{Delete, Digest, Exists, Namespace, Policy, Reply, ResultCode, Space, Store};
+use store::{Transaction, Work, Write, digest, ops};
+
+const BLOCK: u64 = 32 << 10;
+const BLOCKS: u64 = 16;
+/// An input has so many bytes from the begin of each block.
+const PIECE: usize = 2048;
+const PIECES: usize = 12;
+const MAGIC: [u8; 2] = 0xf1a5_u16.to_le_bytes();
+
+/// A store and its drive.
+struct Open {
+    engine: SimEngine,
+    store: Store,
+    replies: Vec<(u64, Reply)>,
+}
+
+impl Open {
+    fn on(contents: Contents) -> Self {
+        let model = QueueModel::new(&"sim:capacity=4MiB".parse().expect("a drive"), 1);
+        let mut engine = SimEngine::holding(vec![model], vec![contents]);
+        let namespace = Namespace {
+            write_block_bytes: BLOCK as u32,
+            commit_to_device: true,
+            defrag_lwm_pct: 90,
+            min_avail_pct: 0,
+            nsup_period_sec: 0,
+            ..Namespace::new("test")
+        };
+        let space = Space { target: 0, range: 0..BLOCKS * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+        let wall_ms = 1_700_000_000_000;
+        let store = Store::open(&namespace, &[space], 0..48, wall_ms, 1, &mut OnEngine(&mut engine)).expect("a store");
+        let mut open = Self { engine, store, replies: Vec::new() };
+        open.run(|open| open.store.is_ready());
+        open.check();
+        open
+    }
+
+    /// Lets time pass until that is so.
+    fn run(&mut self, is_done: impl Fn(&Self) -> bool) {
+        let mut done = Vec::new();
+        for _ in 0..10_000 {
+            if is_done(self) {
+                return;
+            }
+            let next_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
+            let until_ns = next_ns.clamp(self.engine.now() + 1, self.engine.now() + 1_000_000);
+            self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).expect("simulated drives reap");
+            for done in done.drain(..) {
+                self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut self.replies);
+            }
+        }
+        panic!("the store hangs");
+    }
+
+    fn ask(&mut self, digest: Digest, work: Work) -> Reply {
+        let transaction = Transaction { digest, set: (*b"s").into(), work };
+        self.store.execute(1, transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
+        self.run(|open| !open.replies.is_empty());
+        self.replies.remove(0).1
+    }
+
+    fn read(&mut self, digests: &[Digest]) -> Vec<(ResultCode, Vec<u8>, u16)> {
+        let read = |digest: &Digest| {
+            let reply = self.ask(*digest, Work::ReadAll);
+            (reply.result, reply.ops, reply.generation)
+        };
+        digests.iter().map(read).collect()
+    }
+
+    fn check(&self) {
+        self.store.check().unwrap_or_else(|what| panic!("{what}"));
+    }
+
+    fn close(mut self) -> Contents {
+        self.store.flush(&mut OnEngine(&mut self.engine));
+        self.run(|open| open.store.is_idle());
+        self.check();
+        self.engine.stop(false).remove(0)
+    }
+}
+
+fn value(number: u8, len: usize) -> Work {
+    let mut entries = Vec::new();
+    let entry = ops::Entry {
+        operation: ops::operation::WRITE,
+        particle: ops::particle::BLOB,
+        name: b"b",
+        value: &vec![number; len],
+    };
+    ops::put(&mut entries, &entry);
+    let policy = Policy { exists: Exists::CreateOrReplace, ..Policy::default() };
+    Work::Write(Write { policy, ops: entries, ..Write::default() })
+}
+
+/// Opens a store on the device that `bytes` say: the first byte whether checksums are made right, then the begins of
+/// blocks. Whether a record was read.
+pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
+    let Some((flags, bytes)) = bytes.split_first() else { return false };
+    let mut contents = Contents::new(512, 1);
+    let (mut digests, mut is_extreme) = (Vec::new(), false);
+    for (block, piece) in bytes.chunks(PIECE).take(PIECES).enumerate() {
+        let mut piece = piece.to_vec();
+        if flags & 1 == 0 {
+            seal(&mut piece);
+        }
+        for record in (48..piece.len().saturating_sub(48)).step_by(16).map(|at| &piece[at..]) {
+            if record[4..6] == MAGIC && digests.len() < 60 {
+                digests.extend(record[24..].first_chunk::<20>().copied());
+                // Behind the last version there is none.
+                is_extreme |= record[23] >= 0x3f;
+            }
+        }
+        contents.write(block as u64 * BLOCK, &piece);
+    }
+    digests.sort_unstable();
+    digests.dedup();
+    let mut open = Open::on(contents);
+    let found = open.read(&digests);
+    // What it found it finds again, moved or not.
+    let mut open = Open::on(open.close());
+    assert_eq!(open.read(&digests), found);
+    // And what is written there is there.
+    let mut wanted = Vec::new();
+    for (number, digest) in digests.iter().enumerate() {
+        let is_deleted = number % 3 == 0;
+        let work = if is_deleted { Work::Delete(Delete::default()) } else { value(number as u8, 700) };
+        let done = matches!(open.ask(*digest, work).result, ResultCode::OK | ResultCode::NOT_FOUND);
+        wanted.push(done.then_some(is_deleted));
+    }
+    let mut open = Open::on(open.close());
+    for ((digest, is_deleted), number) in digests.iter().zip(wanted).zip(0_u8..).filter(|_| !is_extreme) {
+        let reply = open.ask(*digest, Work::ReadAll);
+        match is_deleted {
+            Some(true) => assert_eq!(reply.result, ResultCode::NOT_FOUND),
+            Some(false) => {
+                let bins: Vec<_> = ops::entries(&reply.ops).map(|bin| bin.value.to_vec()).collect();
+                assert_eq!(bins, [vec![number; 700]]);
+            }
+            None => {}
+        }
+    }
+    found.iter().any(|(result, ..)| *result == ResultCode::OK)
+}
+
+/// Makes the checksums of a block's begin right, so that what they guard is looked at, too.
+fn seal(piece: &mut [u8]) {
+    if piece.len() < 36 {
+        return;
+    }
+    let sum = crc32fast::hash(&piece[8..36]);
+    piece[4..8].copy_from_slice(&sum.to_le_bytes());
+    let seed = crc32fast::hash(&piece[8..32]);
+    let mut at = 48;
+    while at + 48 <= piece.len() {
+        let record = &mut piece[at..];
+        let field = u32::from_le_bytes([record[8], record[9], record[10], record[11]]);
+        let len = (field >> 4) as usize * 16;
+        if record[4..6] == MAGIC && (48..=record.len()).contains(&len) {
+            let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+            hasher.update(&record[4..len]);
+            let sum = hasher.finalize();
+            record[..4].copy_from_slice(&sum.to_le_bytes());
+            at += len;
+        } else {
+            at += 16;
+        }
+    }
+}
+
+/// Devices as stores leave them.
+pub(crate) fn examples() -> Vec<Vec<u8>> {
+    let mut open = Open::on(Contents::new(512, 1));
+    for key in 0..200_u64 {
+        let digest = digest(b"s", 1, &(key % 40).to_be_bytes());
+        let work =
+            if key % 7 == 0 { Work::Delete(Delete::default()) } else { value(key as u8, 100 + key as usize * 9) };
+        open.ask(digest, work);
+    }
+    let contents = open.close();
+    let mut pieces = vec![0; PIECES * PIECE];
+    for (block, piece) in pieces.chunks_mut(PIECE).enumerate() {
+        contents.read(block as u64 * BLOCK, piece);
+    }
+    [0, 1].map(|flags| [&[flags], &pieces[..]].concat()).to_vec()
+}
