@@ -166,6 +166,7 @@ fn open_targets<'w, W: Workload + 'w>(
         Request {
             file_size_bytes: spec.file_size_bytes,
             min_size_bytes: unit_bytes(name),
+            reads: on(name).any(Workload::reads),
             shared: consents.shared,
             odsync: spec.odsync,
             ..Request::new(name.as_str(), kinds.join(" and "))

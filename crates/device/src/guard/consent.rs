@@ -126,7 +126,7 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
             }
             Door::File { .. } | Door::NewFile { .. } => {
                 // Who writes all of it need not hear of what was never written.
-                notes.extend(reserve(&file, size_bytes)?.filter(|_| !request.whole));
+                notes.extend(reserve(&file, size_bytes, request.reads)?.filter(|_| !request.whole));
                 found.facts = facts_now(guard, &request)?;
             }
         }
@@ -166,8 +166,8 @@ fn facts_now(guard: &Guard, request: &Request) -> Result<DeviceFacts, Reason> {
     Ok(discover::facts_of(&request.path, &resolved, &guard.roots)?)
 }
 
-/// Gives the first `size_bytes` of a file a place on the drive. Returns what is to be said of that.
-fn reserve(file: &File, size_bytes: u64) -> Result<Option<String>, Reason> {
+/// Gives the first `size_bytes` of a file a place on the drive. Returns what is to be said of that, to whom `reads` it or not.
+fn reserve(file: &File, size_bytes: u64, reads: bool) -> Result<Option<String>, Reason> {
     let failed = |source| Reason::io("reserve its space", source);
     let metadata = file.metadata().map_err(failed)?;
     let missing = missing_bytes(&metadata, size_bytes);
@@ -175,15 +175,16 @@ fn reserve(file: &File, size_bytes: u64) -> Result<Option<String>, Reason> {
         return Ok(None);
     }
     if open::reserve(file.as_fd(), size_bytes).map_err(failed)? {
-        return Ok(Some(format!(
+        return Ok(reads.then(|| format!(
             "{missing} bytes of the file were never written, and reads of those do not reach the drive; write all of it first for reads that mean something"
         )));
     }
     if metadata.len() < size_bytes {
         file.set_len(size_bytes).map_err(failed)?;
     }
+    let of_reads = if reads { "reads of holes do not reach the drive, and " } else { "" };
     Ok(Some(format!(
-        "its file system cannot reserve space, so {missing} bytes of the file are holes: reads of holes do not reach the drive, and writes can fail for want of space"
+        "its file system cannot reserve space, so {missing} bytes of the file are holes: {of_reads}writes can fail for want of space"
     )))
 }
 

@@ -77,6 +77,8 @@ pub struct Request {
     pub min_size_bytes: u64,
     /// Whether all of it is wanted, also where a preparation left a part that is not used.
     pub whole: bool,
+    /// Whether it is read: who only writes need not hear that reads of what was never written do not reach the drive.
+    pub reads: bool,
     /// Whether other runs that say so too may be on it at the same time.
     pub shared: bool,
     /// Whether every write is to be on the medium when it completes (`O_DSYNC`).
@@ -89,13 +91,14 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for `path`: alone, with `O_DSYNC`, of any size, and of no file.
+    /// A request for `path`: alone, to read and write, with `O_DSYNC`, of any size, and of no file.
     pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             file_size_bytes: None,
             min_size_bytes: 0,
             whole: false,
+            reads: true,
             shared: false,
             odsync: true,
             keeps_store: false,

@@ -58,6 +58,11 @@ pub trait Workload {
     /// Whether it writes at all. What does not needs nobody's consent.
     fn writes(&self) -> bool;
 
+    /// Whether it reads at all. What does not need not hear of what was never written.
+    fn reads(&self) -> bool {
+        true
+    }
+
     /// What at least has to fit on each of its devices, in bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
 

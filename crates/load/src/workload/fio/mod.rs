@@ -451,6 +451,10 @@ impl Workload for FioLoad {
         self.threads.iter().any(|thread| writes(&thread.job))
     }
 
+    fn reads(&self) -> bool {
+        self.threads.iter().any(|thread| thread.job.does[0])
+    }
+
     fn unit_bytes(&self) -> u64 {
         self.threads.iter().map(|thread| thread.job.unit_bytes()).max().unwrap_or(0)
     }
