@@ -69,7 +69,7 @@ fn series_text(report: &SeriesReport) -> String {
     text += &report.banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect::<String>();
     match &report.series.conclusion {
         Some(conclusion) => {
-            text += &format!("**{}** - {}\n\n", conclusion.outcome, escaped(&conclusion.sentence));
+            text += &format!("**{}** - {}\n\n", report.shown().text, escaped(&conclusion.sentence));
             text += &list(conclusion.remarks.iter());
         }
         None => text += "**UNFINISHED** - this series has no conclusion yet.\n\n",

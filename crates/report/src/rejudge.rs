@@ -10,7 +10,7 @@ use results::certify::{Judged, judge_stage};
 use results::judge::{Outcome, Verdict};
 use results::rating::{Details, Move, Seen};
 use results::run_dir::{self, Run, VERDICT};
-use results::series::{Conclusion, Purpose, Rule, SERIES, Series, State, Step};
+use results::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step};
 use results::units;
 use std::path::{Component, Path, PathBuf};
 
@@ -74,7 +74,7 @@ pub(crate) fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) 
     let done = series.steps.iter_mut().zip(evidence).filter(|(step, _)| step.state == State::Done);
     for (step, evidence) in done {
         let recorded = step.outcome.unwrap_or(Outcome::Invalid);
-        let Some((outcome, why)) = again(purpose, step, recorded, evidence) else { continue };
+        let Some((outcome, why)) = again(purpose, &series.devices, step, recorded, evidence) else { continue };
         doubts.push(format!("{}: {why}", step.name));
         if outcome != recorded {
             step.outcome = Some(outcome);
@@ -99,6 +99,7 @@ pub(crate) fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) 
 /// when the record holds.
 fn again(
     purpose: Purpose,
+    devices: &[Identity],
     step: &Step,
     recorded: Outcome,
     evidence: &Result<Evidence, &str>,
@@ -110,7 +111,11 @@ fn again(
     let of_rule = |judged: Judged| (judged.outcome, judged.reason);
     let judged = match purpose {
         Purpose::Certify => of_rule(judge_stage(step.rule, run.verdict)),
-        Purpose::Baseline => of_rule(judge_job(run.verdict)),
+        Purpose::Baseline => {
+            let device = step.devices.first().copied().unwrap_or_default();
+            let name = devices.get(device).map_or("", |device| &device.name);
+            of_rule(judge_job(run.verdict, device, name))
+        }
         Purpose::Rate => of_search(step, recorded, run.verdict),
     };
     if let Some(doubt) = run.doubt {

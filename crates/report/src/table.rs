@@ -3,7 +3,7 @@
 //! Who has something to show fills one, and every form lays out the same cells. (JSON has the numbers that
 //! the cells were made of, unrounded and by name.)
 
-use crate::words;
+use crate::words::Shown;
 use maud::{Markup, Render, html};
 use results::judge::Outcome;
 use results::units::is_unprintable;
@@ -199,9 +199,9 @@ impl Cell {
         Self { text: text.into(), look: Look::Link(id) }
     }
 
-    /// An outcome; `None` of what is not at its end.
-    pub fn outcome(outcome: Option<Outcome>) -> Self {
-        Self { text: words::outcome(outcome), look: Look::Badge(outcome) }
+    /// An outcome.
+    pub(crate) fn outcome(shown: Shown) -> Self {
+        Self { text: shown.text, look: Look::Badge(shown.look) }
     }
 
     /// The class of its field in a page.
@@ -229,7 +229,9 @@ impl Render for Cell {
             Look::Bad => html! { span.over { (self.text) } },
             Look::Code => html! { code { (self.text) } },
             Look::Link(id) => html! { a href={ "#" (id) } { (self.text) } },
-            Look::Badge(outcome) => badge(*outcome),
+            Look::Badge(outcome) => {
+                html! { span class={ "badge " (look(*outcome).0) } { (signed(*outcome, &self.text)) } }
+            }
         }
     }
 }
@@ -257,13 +259,9 @@ pub(crate) fn look(outcome: Option<Outcome>) -> (&'static str, &'static str) {
     }
 }
 
-/// An outcome as a word with a sign, coloured; `None` of what is not at its end.
-fn badge(outcome: Option<Outcome>) -> Markup {
-    html! { span class={ "badge " (look(outcome).0) } { (signed(outcome)) } }
-}
-
-pub(crate) fn signed(outcome: Option<Outcome>) -> Markup {
-    html! { span aria-hidden="true" { (look(outcome).1) } " " (words::outcome(outcome)) }
+/// The sign of an outcome, and what is said of it.
+pub(crate) fn signed(outcome: Option<Outcome>, text: &str) -> Markup {
+    html! { span aria-hidden="true" { (look(outcome).1) } " " (text) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::charts::steady;
 use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
-use crate::words;
+use crate::words::{self, Shown};
 use results::blame::{Blame, BlamePart};
 use results::finding::{Finding, Level};
 use results::judge::{Group, SliceShares};
@@ -142,13 +142,17 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
             None => name.into(),
         };
         let load = has_loads.then(|| units::multiple(step.step.multiple).into());
+        let doubt = report.in_doubt.as_ref().and_then(|doubts| doubts.of(number)).map(str::to_owned);
         let more = [
             devices.map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ").into(),
             match (step.step.state, step.step.outcome) {
-                (State::Done, Some(outcome)) => Cell::outcome(Some(outcome)),
+                (State::Done, Some(outcome)) => {
+                    let shown = Shown::of(Some(outcome));
+                    Cell::outcome(if doubt.is_some() { shown.in_doubt() } else { shown })
+                }
                 _ => words::step_outcome(&step.step, &report.series).into(),
             },
-            step.step.reason.clone().into(),
+            doubt.unwrap_or_else(|| step.step.reason.clone()).into(),
             format!("{ran} of {}", units::span(step.step.duration_sec)).into(),
             Cell::code(&step.step.dir),
         ];

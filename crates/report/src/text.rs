@@ -48,7 +48,7 @@ fn series_page(report: &SeriesReport) -> String {
     let mut text = format!("{}\n", report.title);
     match &report.series.conclusion {
         Some(conclusion) => {
-            let _ = writeln!(text, "{}: {}", conclusion.outcome, conclusion.sentence);
+            let _ = writeln!(text, "{}: {}", report.shown().text, conclusion.sentence);
             conclusion.remarks.iter().for_each(|remark| text += &format!("  {remark}\n"));
         }
         None => text += "no conclusion yet\n",

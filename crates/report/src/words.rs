@@ -9,9 +9,28 @@ pub(crate) fn device(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }
 
-/// The outcome as one capital word; `None` of what is not at its end.
-pub(crate) fn outcome(outcome: Option<Outcome>) -> String {
-    outcome.map_or_else(|| "UNFINISHED".to_owned(), |outcome| outcome.to_string())
+/// An outcome as readers see it: in words, and by which outcome's colour and sign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// One capital word, and what has to be known at once.
+    pub(crate) text: String,
+    /// Whose colour and sign it has; `None` of what is not at its end.
+    pub(crate) look: Option<Outcome>,
+}
+
+impl Shown {
+    /// An outcome; `None` of what is not at its end.
+    pub(crate) fn of(outcome: Option<Outcome>) -> Self {
+        let text = outcome.map_or_else(|| "UNFINISHED".to_owned(), |outcome| outcome.to_string());
+        Self { text, look: outcome }
+    }
+
+    /// The same of what is in doubt: nobody may take it for a pass that means what it says.
+    pub(crate) fn in_doubt(mut self) -> Self {
+        self.text += ", IN DOUBT";
+        self.look = self.look.map(|look| if look == Outcome::Pass { Outcome::Invalid } else { look });
+        self
+    }
 }
 
 /// How a step of `series` ended, or how far it is.

@@ -191,6 +191,33 @@ fn series_of_both_kinds_are_what_the_schema_says() {
 }
 
 #[test]
+fn a_baseline_with_jobs_in_doubt_is_no_green_pass_in_any_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("baseline");
+    let mut series = write_baseline(&dir, &[("/dev/nvme0n1", 1.0)]);
+    let jobs = series.steps.len();
+    let sound = Document::read(&[&dir]).unwrap();
+    assert!(sound.html().contains("class=\"verdict pass\"") && sound.text().contains("\nPASS: "), "{}", sound.text());
+    assert_eq!(assert_valid(&sound)["reports"][0]["in_doubt"], Value::Null);
+    series.steps[9].details["doubt"] = "this program was late".into();
+    series.conclusion = Some(results::baseline::conclude(&series));
+    series.write(&dir).unwrap();
+    let document = Document::read(&[&dir]).unwrap();
+    let (told, why) = (format!("1 of {jobs} jobs in doubt"), "job 10: this program was late");
+    let report = &assert_valid(&document)["reports"][0];
+    assert_eq!((&report["in_doubt"]["jobs"], &report["in_doubt"]["doubts"][0]), (&1.into(), &why.into()));
+    assert_eq!(report["series"]["conclusion"]["details"]["in_doubt"]["jobs"], 1);
+    for text in [document.text(), document.markdown()] {
+        let (first, more) = (text.find("PASS, IN DOUBT").unwrap(), text.find(&format!("{told}; measured")).unwrap());
+        assert!(first < more && text.find("PASS") == Some(first) && text.contains(why), "{text}");
+    }
+    let html = document.html();
+    assert!(html.contains("<title>PASS, IN DOUBT: ") && html.contains("class=\"verdict invalid\""), "the page");
+    assert!(!html.contains("class=\"verdict pass\"") && html.contains("badge invalid") && html.contains(why));
+    assert!(document.banners()[0].starts_with(&told), "{:?}", document.banners());
+}
+
+#[test]
 fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("baseline");
@@ -237,7 +264,7 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
     };
     assert!(outliers.len() == 1 && of_slow(&outliers[0]), "{outliers:?}");
     let parts = [
-        "100,000/s at most; the knee is at depth 32: 100,000/s, p99 960 us",
+        "100,000/s flat out; the knee is at depth 32: 100,000/s, p99 960 us",
         "2.4 ms ✘",
         "all of its 68.7 GB are used",
         "fell from 50,000/s to 25,000/s",

@@ -12,6 +12,7 @@
 //! * [`run_dir`]: the run directory, written and read
 //! * [`judge`]: slices, shares over thresholds, the verdict
 //! * [`steady`]: rounds, whether what is measured still changes, when it jumped
+//! * [`percentile`]: which percentiles a number of operations can tell
 //! * [`rating`]: the highest load that is held
 //! * [`baseline`]: what a drive did under fio's jobs
 //! * [`blame`]: where the time went in a slice over a threshold
@@ -33,6 +34,7 @@ pub mod certify;
 pub mod files;
 pub mod finding;
 pub mod judge;
+pub mod percentile;
 pub mod rating;
 pub mod run_dir;
 pub mod series;

@@ -84,7 +84,9 @@ fn of_series(kept: &Kept, load: &PredictedLoadArgs, switch: &Switch) -> Result<O
         write_file("simulated drive", &kept.dir.join(name), Some(&format!("{}\n", fit.simulated)), true)?;
         let saturated = points.iter().any(|point| point.part == Part::Saturation && point.steady == Some(true));
         let iops = points.iter().map(Point::iops).fold(1.0, f64::max);
-        let Some(prediction) = rated(&device.name, fit, iops, load, saturated, switch)? else { return Ok(None) };
+        let in_doubt = points.iter().filter(|point| point.doubt.is_some()).count() as u64;
+        let measured = Measured { points: points.len() as u64, in_doubt, iops, saturated };
+        let Some(prediction) = rated(&device.name, fit, &measured, load, switch)? else { return Ok(None) };
         predictions.push(prediction);
     }
     Ok(Some(predictions))
@@ -102,20 +104,31 @@ fn keep(kept: &mut Kept, predictions: &[Prediction]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a baseline had, beside the points that a drive was fitted to.
+struct Measured {
+    points: u64,
+    in_doubt: u64,
+    /// The most that was done a second.
+    iops: f64,
+    /// Whether it wrote until the drive was steady.
+    saturated: bool,
+}
+
 /// The ratings of the drive that was fitted and of those at both ends; `None`: interrupted.
 fn rated(
     device: &str,
     fit: Fit,
-    iops: f64,
+    measured: &Measured,
     load: &PredictedLoadArgs,
-    saturated: bool,
     switch: &Switch,
 ) -> Result<Option<Prediction>, Failure> {
     let mut ratings = [None; 3];
     for (number, drive) in [&fit.simulated, &fit.slow, &fit.fast].into_iter().enumerate() {
         // The others are not far from the first.
         let from = ratings[0].map_or(1.0, |rating: f64| rating * NEAR);
-        let Some(found) = rate::of_simulated(&search_of(drive, iops, from, load)?, switch)? else { return Ok(None) };
+        let Some(found) = rate::of_simulated(&search_of(drive, measured.iops, from, load)?, switch)? else {
+            return Ok(None);
+        };
         ratings[number] = found.held.filter(|_| matches!(found.stop, Stop::Found | Stop::Highest)).map(Multiple::get);
     }
     let [rating, slow, fast] = ratings;
@@ -123,7 +136,7 @@ fn rated(
         "the interval says how far the parameters could be varied until they no longer describe the points; it knows nothing of \
          drives that are unlike the model"
             .to_owned(),
-        match saturated {
+        match measured.saturated {
             true => "the baseline wrote until the drive was steady, so its garbage collection is in the points; under days of another \
                      load it may be another",
             false => "the baseline did not write until the drive was steady: garbage collection is not in it, and will lower the rating",
@@ -132,6 +145,10 @@ fn rated(
     ];
     if fit.doubtful {
         remarks.insert(0, "this model does not describe the drive, or something else kept the machine busy while it was measured: do not rely on it".to_owned());
+    }
+    if measured.in_doubt > 0 {
+        let (all, doubts) = (units::count(measured.points, "job"), units::number(measured.in_doubt as f64));
+        remarks.insert(0, format!("{doubts} of {all} of the baseline were in doubt and are not in the fit: what they alone measured is not known - measure again on a machine that does nothing else"));
     }
     // A search names the highest load that it saw held: up to its resolution below the truth, here and on the drive.
     let order = |pick: fn(f64, f64) -> f64, apart_pct: f64| {
@@ -143,6 +160,7 @@ fn rated(
         simulated: fit.simulated,
         parameters: fit.parameters,
         points: fit.points,
+        in_doubt: measured.in_doubt,
         error_pct: fit.error_pct,
         misses: fit.misses,
         doubtful: fit.doubtful,

@@ -2,6 +2,7 @@
 
 use super::{PERCENTILES, Side};
 use report::table::Table;
+use results::percentile::is_compared;
 use results::units;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -91,8 +92,7 @@ fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
     let time = |ns: f64| units::duration(ns as u64);
     let mut rows = vec![Row::new("IOPS", values(&|side| side.iops), Some(1.0), |iops| units::number(iops.round()))];
     for (at, percentile) in PERCENTILES.into_iter().enumerate() {
-        // Less than ten operations beyond it are chance.
-        let is_known = rounds.iter().flatten().all(|side| side.ops as f64 * (1.0 - percentile / 100.0) >= 10.0);
+        let is_known = rounds.iter().flatten().all(|side| is_compared(side.ops, percentile));
         let least = is_known.then_some(TOLERANCE_NS);
         rows.push(Row::new(&format!("p{percentile}"), values(&|side| side.latency_ns[at] as f64), least, time));
     }

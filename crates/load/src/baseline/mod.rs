@@ -12,7 +12,7 @@ mod job;
 
 pub use job::Job;
 
-use results::baseline::{PTS_ROUNDS_MAX, Part, Point, Pts, knee, saturated_at};
+use results::baseline::{PTS_ROUNDS_MAX, Part, Point, Pts, highest, knee, saturated_at};
 use results::steady::ROUNDS_IN_WINDOW;
 
 /// Size of a large block of the database, as the profiles and the grid have it.
@@ -251,7 +251,7 @@ impl Form {
             points.iter().filter(|point| point.part == Part::Depth && point.reads.is_some() == reads).collect()
         };
         let knee = |reads| knee(&sweep(reads)).map_or(1, |point| point.depth);
-        let highest = |reads| sweep(reads).iter().map(|point| point.iops()).fold(1.0, f64::max);
+        let highest = |reads| highest(&sweep(reads)).unwrap_or(1.0).max(1.0);
         let large_writes = || {
             let profiles = points.iter().filter(|point| point.part == Part::Profile && point.reads.is_none());
             let large = profiles.filter_map(|point| point.writes.as_ref());

@@ -1,9 +1,9 @@
 //! The curves of a drive: rates and latencies against the queue depth, latency against throughput, saturation.
 
-use super::{SHOWN, rate, time};
+use super::{SHOWN, p99, rate};
 use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
 use crate::document::RunReport;
-use results::baseline::{Latency, Mix, Part, Point, curves, highest_rate, knee};
+use results::baseline::{Done, Mix, Part, Percentile, Point, curves, highest_rate, knee};
 use results::series::Step;
 
 /// A chart of the rates at each depth, and one of the latencies for each mix.
@@ -22,17 +22,24 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
         }
     }
     chart.key = format!("{}.", keys.join("; "));
+    let doubts = curves.iter().map(|(mix, curve)| (mix.to_string(), in_doubt(curve, |point| point.depth.to_string())));
+    let doubts: String =
+        doubts.filter_map(|(mix, depths)| Some(format!(" In doubt: {mix} at depth {}.", depths?))).collect();
     chart.caption =
         "Each point is a job, closed loop. Dotted vertical lines are the knees: the least depths that do nine \
-                     tenths of the most that any depth does."
-            .to_owned();
+                     tenths of the highest rate, which is the median of the depths from there on."
+            .to_owned()
+            + &doubts;
     let latencies = curves.iter().map(|(mix, curve)| {
         let title = format!("Latency at each queue depth: {mix}");
         let mut chart = Chart::new(format!("depth-latency-{mix}"), title, x(), Axis::log("service time", "ms"));
-        chart.lines = lines(curve, &depths(curve), |point| point.told().map(|done| &done.service));
+        chart.lines = lines(curve, &depths(curve), |point, percent| Some(point.told()?.service_at(percent)));
         chart.caption = "Service time of each job, from hand-over to completion: fio's clat.".to_owned();
+        if let Some(depths) = in_doubt(curve, |point| point.depth.to_string()) {
+            chart.caption += &format!(" In doubt: depth {depths}.");
+        }
         if let Some(knee) = knee(curve) {
-            let p99 = time(knee.told().and_then(|done| done.service.at(99.0)));
+            let p99 = p99(knee, Done::service_at);
             chart.key = format!("p99 {p99} at the knee, depth {}.", knee.depth);
             chart.marks.push(Mark { x: knee.depth.into(), name: "knee".to_owned() });
             chart.caption += " The dotted vertical line is the knee.";
@@ -50,12 +57,12 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
         let x = Axis::linear("operations a second that were done", "/s");
         let mut chart = Chart::new(format!("throughput-{mix}"), title, x, Axis::log("wait and service", "ms"));
         let places = Points::Each(curve.iter().map(|point| point.iops()).collect());
-        chart.lines = lines(curve, &places, |point| point.told().map(|done| &done.answer));
+        chart.lines = lines(curve, &places, |point, percent| Some(point.told()?.answer_at(percent)));
         let missed = curve.iter().filter(|point| !point.is_reached()).count();
         let fastest = curve.iter().rfind(|point| point.is_reached());
         chart.key = match fastest {
             Some(point) => {
-                let p99 = time(point.told().and_then(|done| done.answer.at(99.0)));
+                let p99 = p99(point, Done::answer_at);
                 format!("p99 {p99} at {}, the highest rate that was reached.", rate(point.iops()))
             }
             None => "No rate was reached.".to_owned(),
@@ -67,9 +74,15 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
         if missed > 0 {
             chart.caption += &format!(" Not reached: {missed} of {} rates.", curve.len());
         }
+        if curve.iter().any(|point| point.directions().any(|done| done.undone > 0)) {
+            chart.caption += " A percentile that falls among operations that were never done has no point.";
+        }
+        if let Some(rates) = in_doubt(curve, |point| rate(point.offered_iops().unwrap_or_default())) {
+            chart.caption += &format!(" In doubt: the jobs at {rates}.");
+        }
         if let Some(highest) = highest_rate(points, *mix) {
-            chart.marks.push(Mark { x: highest, name: "the most, flat out".to_owned() });
-            chart.caption += " The dotted vertical line is the most that was done flat out.";
+            chart.marks.push(Mark { x: highest, name: "the highest rate, flat out".to_owned() });
+            chart.caption += " The dotted vertical line is the highest rate, flat out.";
         }
         chart
     });
@@ -119,15 +132,21 @@ pub(super) fn saturation<'a>(
     charts
 }
 
+/// Those of a curve that are in doubt, by `name`; `None`: there is none.
+fn in_doubt(curve: &[&Point], name: impl Fn(&Point) -> String) -> Option<String> {
+    let names: Vec<_> = curve.iter().filter(|point| point.doubt.is_some()).map(|point| name(point)).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 fn depths(curve: &[&Point]) -> Points {
     // A logarithmic axis has no zero.
     Points::Each(curve.iter().map(|point| point.depth.max(1).into()).collect())
 }
 
-/// A line for each percentile.
-fn lines<'a>(curve: &[&'a Point], x: &Points, of: impl Fn(&'a Point) -> Option<&'a Latency>) -> Vec<Line> {
+/// A line for each percentile, with gaps where too few operations tell it.
+fn lines(curve: &[&Point], x: &Points, of: impl Fn(&Point, f64) -> Option<Percentile>) -> Vec<Line> {
     let line = |(number, (name, percent)): (usize, (&str, f64))| {
-        let y = curve.iter().map(|point| of(point)?.at(percent).map(|us| us / 1e3)).collect();
+        let y = curve.iter().map(|point| of(point, percent)?.us().map(|us| us / 1e3)).collect();
         Line { name: name.to_owned(), x: x.clone(), y, style: Style::points(number) }
     };
     SHOWN.into_iter().enumerate().map(line).collect()

@@ -1,8 +1,8 @@
 //! Reads at a rate beside writes at a rate: a field for each pair of rates, the darker the longer its latency.
 
-use super::{percentile, rate};
+use super::rate;
 use crate::table::{Cell, Table};
-use results::baseline::{Done, Mix, Part, Point, highest_rate};
+use results::baseline::{Done, Mix, Part, Percentile, Point, highest_rate};
 
 /// What a job showed of one direction.
 type Side = fn(&Point) -> Option<&Done>;
@@ -18,8 +18,11 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     let reads = rates(cells, |point| point.reads.as_ref());
     let writes = rates(cells, |point| point.writes.as_ref());
     // Where more than 1 % were never done, they took longer than the longest of the others.
-    let p99 = |point: &Point| side(point).map(|done| done.answer.at(99.0).unwrap_or(done.answer.max_us));
-    let all = || cells.iter().filter_map(|point| p99(point)).filter(|us| *us > 0.0);
+    let us = |told: Percentile| match told {
+        Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
+        Percentile::TooFew => None,
+    };
+    let all = || cells.iter().filter_map(|point| us(side(point)?.answer_at(99.0))).filter(|us| *us > 0.0);
     let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
     let reads_told = told(cells, points, |point| point.reads.as_ref());
     let writes_told = told(cells, points, |point| point.writes.as_ref());
@@ -32,21 +35,25 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
             |point: &&&Point| (wanted(point.reads.as_ref()), wanted(point.writes.as_ref())) == (read_rate, write_rate);
         // Of several the last counts.
         let point = cells.iter().rfind(is_it);
-        let Some((point, us)) = point.and_then(|point| Some((point, p99(point)?))) else {
+        let Some((point, done)) = point.and_then(|point| Some((point, side(point)?))) else {
             return Cell::from("");
         };
-        let missed = if point.is_reached() { "" } else { " ✘" };
-        let told = side(point).map_or_else(String::new, |done| percentile(&done.answer, 99.0));
-        Cell::shaded(format!("{told}{missed}"), shade(us))
+        let told = done.answer_at(99.0);
+        let (missed, doubt) = (!point.is_reached(), point.doubt.is_some());
+        let text = format!("{told}{}{}", if missed { " ✘" } else { "" }, if doubt { " ?" } else { "" });
+        us(told).map_or(Cell::from(text.clone()), |us| Cell::shaded(text, shade(us)))
     };
     let rows = writes.iter().filter(|_| most > 0.0).map(|write_rate| {
         let fields = reads.iter().map(|read_rate| cell(*read_rate, *write_rate));
         std::iter::once(writes_told(*write_rate).into()).chain(fields).collect::<Vec<Cell>>()
     });
-    Table::new(format!("p99 of {name}, wait and service{} (✘: a rate was not reached)", whole(cells, points)))
-        .text(["writes ↓ reads →"])
-        .numbers(reads.iter().map(|read_rate| reads_told(*read_rate)))
-        .rows(rows)
+    Table::new(format!(
+        "p99 of {name}, wait and service{} (✘: a rate was not reached, ?: in doubt)",
+        whole(cells, points)
+    ))
+    .text(["writes ↓ reads →"])
+    .numbers(reads.iter().map(|read_rate| reads_told(*read_rate)))
+    .rows(rows)
 }
 
 /// Operations a second that were wanted; 0 of what is not done.

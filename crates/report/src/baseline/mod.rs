@@ -21,7 +21,9 @@ use crate::charts::Chart;
 use crate::document::{Pair, RunReport, Section};
 use crate::table::{Cell, Table};
 use crate::tables;
-use results::baseline::{Done, Latency, Mix, Part, Point, Prediction, Pts, What, curves, metrics, point_of};
+use results::baseline::{
+    Done, Mix, Part, Percentile, Point, Prediction, Pts, What, curves, highest, knee, metrics, point_of, points_of,
+};
 use results::finding::Finding;
 use results::series::{Series, Step};
 use results::units::{self, milliseconds, number};
@@ -35,7 +37,7 @@ pub struct DriveReport {
     pub device: String,
     /// The most important numbers.
     pub summary: Vec<Pair>,
-    /// What makes its numbers say less than they seem to, each one sentence.
+    /// What makes its numbers say less than they seem to, beside single jobs in doubt, each one sentence.
     pub doubts: Vec<String>,
     /// Charts, by what was measured.
     pub sections: Vec<Section>,
@@ -96,7 +98,7 @@ impl DriveReport {
         let (series, device) = (measured.series, measured.device);
         let identity = &series.devices[device];
         let own = || measured.steps.iter().filter(|(step, _)| step.devices.contains(&device));
-        let points: Vec<Point> = own().filter_map(|(step, _)| point_of(step)).collect();
+        let points = points_of(series, device);
         let has = |part| points.iter().any(|point: &Point| point.part == part);
         let mut sections = Vec::new();
         let mut add = |(id, title, intro): About, is_there: bool, charts: Vec<Chart>| {
@@ -156,7 +158,18 @@ impl DriveReport {
 
     /// What is to be said of the section with this id beside its charts and tables, each one sentence.
     pub(crate) fn notes(&self, section: &str) -> Vec<String> {
+        let too_few = |part| {
+            let mut done = self.points.iter().filter(|point| point.part == part).flat_map(Point::directions);
+            let is_any =
+                done.any(|done| SHOWN.iter().any(|(_, percent)| done.answer_at(*percent) == Percentile::TooFew));
+            is_any.then(|| TOO_FEW.to_owned()).into_iter().collect()
+        };
         match section {
+            "depth" => too_few(Part::Depth),
+            "throughput" => too_few(Part::Rate),
+            "grid" => too_few(Part::Grid),
+            "profiles" => too_few(Part::Profile),
+            "saturation" => too_few(Part::Saturation),
             "pts" => vec![pts::PROCEDURE.to_owned()],
             "prediction" => self.prediction.iter().flat_map(prediction::notes).collect(),
             "layout" => self.layout.clone(),
@@ -164,9 +177,6 @@ impl DriveReport {
         }
     }
 }
-
-/// Jobs in doubt that are named; of more it is told how many.
-const DOUBTS_SHOWN: usize = 3;
 
 /// Microseconds in the unit that reads best; a dash where there are none.
 fn time(us: Option<f64>) -> String {
@@ -182,11 +192,14 @@ fn summary(points: &[Point]) -> Vec<Pair> {
     let pair = |name: String, value: String| Pair { name, value };
     let mut pairs = Vec::new();
     for (mix, curve) in curves(points, Part::Depth) {
-        let Some(knee) = results::baseline::knee(&curve) else { continue };
-        let highest = curve.iter().map(|point| point.iops()).fold(0.0, f64::max);
-        let p99 = time(knee.told().and_then(|done| done.service.at(99.0)));
-        let value =
-            format!("{} at most; the knee is at depth {}: {}, p99 {p99}", rate(highest), knee.depth, rate(knee.iops()));
+        let (Some(highest), Some(knee)) = (highest(&curve), knee(&curve)) else { continue };
+        let p99 = p99(knee, Done::service_at);
+        let value = format!(
+            "{} flat out; the knee is at depth {}: {}, p99 {p99}",
+            rate(highest),
+            knee.depth,
+            rate(knee.iops())
+        );
         pairs.push(pair(mix.to_string(), value));
     }
     for metric in metrics(points) {
@@ -210,13 +223,9 @@ fn summary(points: &[Point]) -> Vec<Pair> {
 }
 
 fn doubts(points: &[Point]) -> Vec<String> {
-    let of_points = points.iter().filter_map(|point| Some(format!("{}: {}", name(point), point.doubt.as_ref()?)));
-    let mut doubts: Vec<String> = of_points.clone().take(DOUBTS_SHOWN).collect();
-    if let Some(more @ 1..) = of_points.count().checked_sub(DOUBTS_SHOWN) {
-        doubts.push(format!("{} in doubt, of {}", units::count(more as u64, "further job"), points.len()));
-    }
+    let mut doubts = Vec::new();
     for (mix, curve) in curves(points, Part::Depth) {
-        let (Some(knee), Some(last)) = (results::baseline::knee(&curve), curve.last()) else { continue };
+        let (Some(knee), Some(last)) = (knee(&curve), curve.last()) else { continue };
         if curve.len() > 1 && knee.depth == last.depth {
             doubts.push(format!(
                 "{mix}: its knee is at the largest depth of the sweep, {}: what more in flight would do is not known",
@@ -232,40 +241,35 @@ fn doubts(points: &[Point]) -> Vec<String> {
     doubts
 }
 
-/// What a job was, in few words.
-fn name(point: &Point) -> String {
-    let mix = Mix::of(point);
-    match (point.part, point.offered_iops()) {
-        (Part::Saturation, _) => format!("saturation, round {}", point.round + 1),
-        (_, Some(offered)) => format!("{mix} at {}", rate(offered)),
-        (_, None) => format!("{mix} at depth {}", point.depth),
-    }
+/// Behind what names a job in doubt, in tables.
+fn in_doubt(point: &Point) -> &'static str {
+    if point.doubt.is_some() { " (in doubt)" } else { "" }
 }
 
 /// Percentiles that tables show, percent; fio's `percentile_list` has them by these names.
 const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
-fn percentiles(of: &Latency) -> impl Iterator<Item = Cell> {
-    SHOWN.map(|(_, percent)| percentile(of, percent).into()).into_iter()
+/// What a percentile that is not there means.
+const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, where no operation lies beyond it: that of so few would be the longest \
+                       of them.";
+
+fn percentiles<'a>(done: &'a Done, at: impl Fn(&Done, f64) -> Percentile + 'a) -> impl Iterator<Item = Cell> + 'a {
+    SHOWN.into_iter().map(move |(_, percent)| at(done, percent).to_string().into())
 }
 
-/// A percentile; of one among operations that were never done all that is known is that they took longer than the others. A
-/// dash without operations.
-pub fn percentile(of: &Latency, percent: f64) -> String {
-    match of.at(percent) {
-        None if of.max_us > 0.0 => format!("> {}", time(Some(of.max_us))),
-        us => time(us),
-    }
+/// The 99th percentile of what stands for a job.
+fn p99(point: &Point, at: impl Fn(&Done, f64) -> Percentile) -> Percentile {
+    point.told().map_or(Percentile::TooFew, |done| at(done, 99.0))
 }
 
 fn depth_table(mix: Mix, curve: &[&Point]) -> Table {
-    let knee = results::baseline::knee(curve).map(|knee| knee.depth);
+    let knee = knee(curve).map(|knee| knee.depth);
     let rows = curve.iter().map(|point| {
         let is_knee = Some(point.depth) == knee;
-        let depth =
-            if is_knee { Cell::strong(format!("{} (knee)", point.depth)) } else { point.depth.to_string().into() };
+        let depth = format!("{}{}{}", point.depth, if is_knee { " (knee)" } else { "" }, in_doubt(point));
+        let depth = if is_knee { Cell::strong(depth) } else { depth.into() };
         let first = [depth, number(point.iops()).into(), number(point.mbps()).into()];
-        let latencies = point.told().into_iter().flat_map(|done| percentiles(&done.service));
+        let latencies = point.told().into_iter().flat_map(|done| percentiles(done, Done::service_at));
         first.into_iter().chain(latencies).chain([in_flight(point).into(), cpu(point).into()])
     });
     let numbers = ["IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "mean in flight", "CPU per op"];
@@ -286,8 +290,9 @@ fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
             true => number(point.iops()).into(),
             false => Cell::bad(format!("✘ {}", number(point.iops()))),
         };
-        let first = [number(point.offered_iops().unwrap_or_default()).into(), done, number(point.mbps()).into()];
-        let latencies = point.told().into_iter().flat_map(|done| percentiles(&done.answer));
+        let wanted = format!("{}{}", number(point.offered_iops().unwrap_or_default()), in_doubt(point));
+        let first = [wanted.into(), done, number(point.mbps()).into()];
+        let latencies = point.told().into_iter().flat_map(|done| percentiles(done, Done::answer_at));
         first.into_iter().chain(latencies).chain([in_flight(point).into(), cpu(point).into()])
     });
     let numbers = ["done/s", "MB/s", "p50", "p99", "p99.9", "p99.99", "mean in flight", "CPU per op"];
@@ -301,17 +306,17 @@ fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
 fn profile_table(points: &[Point]) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for point in points.iter().filter(|point| point.part == Part::Profile) {
-        let mix = Mix::of(point).to_string();
+        let mix = format!("{}{}", Mix::of(point), in_doubt(point));
         let is_mixed = point.reads.is_some() && point.writes.is_some();
         for (at, done) in point.directions().enumerate() {
-            let Done { iops, mbps, service, .. } = done;
+            let Done { iops, mbps, .. } = done;
             let side = if at == 0 { "reads" } else { "writes" };
             let name = if is_mixed { format!("{mix}: {side}") } else { mix.clone() };
             let whole =
                 if at == 0 { [point.depth.to_string(), in_flight(point), cpu(point)] } else { Default::default() };
             let [depth, in_flight, cpu] = whole.map(Cell::from);
             let numbers = [number(*iops).into(), number(*mbps).into()];
-            let row = [name.into()].into_iter().chain(numbers).chain(percentiles(service));
+            let row = [name.into()].into_iter().chain(numbers).chain(percentiles(done, Done::service_at));
             rows.push(row.chain([depth, in_flight, cpu]).collect());
         }
     }
@@ -326,9 +331,9 @@ fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
             Some(false) => "✘ no",
             None => "too short to tell",
         };
-        let first = [(point.round + 1).to_string(), units::span_of(point.seconds)].map(Cell::from);
+        let first = [format!("{}{}", point.round + 1, in_doubt(point)), units::span_of(point.seconds)].map(Cell::from);
         let numbers = [number(point.iops()), number(point.mbps())].map(Cell::from);
-        let latencies = point.told().into_iter().flat_map(|done| percentiles(&done.service));
+        let latencies = point.told().into_iter().flat_map(|done| percentiles(done, Done::service_at));
         first.into_iter().chain(numbers).chain(latencies).chain([steady.into()])
     });
     let numbers = ["lasted", "IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "steady"];

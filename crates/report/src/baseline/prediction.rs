@@ -2,12 +2,17 @@
 
 use crate::table::Table;
 use results::baseline::{Parameter, Prediction};
+use results::units;
 
 /// The predicted rating, in one sentence.
 pub fn predicted(prediction: &Prediction) -> String {
-    let Prediction { device, load, limits, points, error_pct, .. } = prediction;
+    let Prediction { device, load, limits, points, in_doubt, error_pct, .. } = prediction;
+    let left_out = match in_doubt {
+        0 => String::new(),
+        jobs => format!(" without {} in doubt", units::count(*jobs, "job")),
+    };
     let of = format!(
-        "of {device} (load of 1x: {load}; limits {limits}; {points} points, within {error_pct:.1} % half of the time)"
+        "of {device} (load of 1x: {load}; limits {limits}; {points} points{left_out}, within {error_pct:.1} % half of the time)"
     );
     match (prediction.rating, prediction.rating_low, prediction.rating_high) {
         (Some(rating), Some(low), Some(high)) => {

@@ -8,6 +8,7 @@ use super::source::{Source, setting};
 use super::wear::Given;
 use super::wear::{DeviceWear, is_reading, is_writing, wear};
 use crate::latencies::StreamLatencies;
+use results::baseline::{InDoubt, in_doubt};
 use results::judge::{Class, Limit, Outcome, Sla, SliceShares, StreamTotals, Verdict};
 use results::run_dir::{DeviceKind, Manifest, Run};
 use serde::Serialize;
@@ -46,6 +47,8 @@ pub struct Candidate {
     pub price_per_1x: Cell<f64>,
     /// Where it stands among published ratings.
     pub place: Cell<Place>,
+    /// The jobs of a baseline that are in doubt.
+    pub in_doubt: Option<InDoubt>,
     /// Whether a part of its directory is damaged or missing.
     pub damaged: bool,
 }
@@ -164,6 +167,7 @@ impl Candidate {
             io: run.and_then(device_io),
             price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, given, &source.name))),
             place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
+            in_doubt: source.series.as_ref().filter(|_| source.kind == Kind::Baseline).and_then(in_doubt),
             damaged: source.doubtful
                 || source.kind != Kind::Baseline
                     && run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),

@@ -128,7 +128,8 @@ fn outcome_text(of: &Candidate, outcome: Outcome) -> String {
         Some(Class::Screening) => " (screening)",
         _ => "",
     };
-    format!("{outcome}{class}{}", if of.damaged { ", DAMAGED" } else { "" })
+    let doubts = of.in_doubt.as_ref().map_or_else(String::new, |doubts| format!(", {doubts}"));
+    format!("{outcome}{class}{doubts}{}", if of.damaged { ", DAMAGED" } else { "" })
 }
 
 fn kind_text(of: &Candidate) -> String {

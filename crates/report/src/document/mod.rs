@@ -15,6 +15,7 @@ pub use run::{Banner, Pair, RunReport};
 pub use series::{SeriesReport, StepReport};
 
 use crate::charts::{Chart, Detail};
+use crate::words::Shown;
 use results::judge::Outcome;
 use results::run_dir::RunDirError;
 use results::series::Series;
@@ -125,6 +126,14 @@ impl Report {
         match self {
             Self::Run(run) => Some(run.verdict.outcome),
             Self::Series(series) => series.series.conclusion.as_ref().map(|conclusion| conclusion.outcome),
+        }
+    }
+
+    /// The same as readers see it.
+    pub(crate) fn shown(&self) -> Shown {
+        match self {
+            Self::Run(run) => Shown::of(Some(run.verdict.outcome)),
+            Self::Series(series) => series.shown(),
         }
     }
 

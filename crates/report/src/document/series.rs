@@ -4,6 +4,8 @@ use super::{Banner, RunReport, Section};
 use crate::baseline::{Beside, BesideDrive, DriveReport, Measured};
 use crate::charts::{Detail, rating};
 use crate::rejudge::{Evidence, place_of, rejudge};
+use crate::words::Shown;
+use results::baseline::{InDoubt, in_doubt};
 use results::series::{Purpose, SERIES, Series, State, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,6 +22,8 @@ pub struct SeriesReport {
     pub banners: Vec<Banner>,
     /// The record of the series. At its end its outcomes are those that its runs bear out now.
     pub series: Series,
+    /// The jobs of a baseline that are in doubt; of other series, and without any, nothing.
+    pub in_doubt: Option<InDoubt>,
     /// Charts over all steps: the rating curve of a search.
     pub sections: Vec<Section>,
     /// What a baseline says of each of its drives; of another series nothing.
@@ -65,6 +69,8 @@ impl SeriesReport {
             let of_run = step.report.iter().filter(|_| counts).flat_map(|run| &run.banners);
             banners.extend(of_run.map(|banner| Banner { text: format!("{}: {}", step.step.name, banner.text) }));
         }
+        let in_doubt = (series.purpose == Purpose::Baseline).then(|| in_doubt(&series)).flatten();
+        banners.extend(in_doubt.as_ref().map(|doubts| Banner { text: banner(doubts) }));
         let sections = match series.purpose {
             Purpose::Certify | Purpose::Baseline => Vec::new(),
             Purpose::Rate => vec![Section::new(
@@ -81,13 +87,25 @@ impl SeriesReport {
             Beside::new(drives.iter().zip(&series.devices).map(drive).collect())
         });
         let (dir, title) = (dir.display().to_string(), title(&series));
-        let mut this = Self { dir, title, banners, series, sections, drives, beside, steps };
+        let mut this = Self { dir, title, banners, series, in_doubt, sections, drives, beside, steps };
         if this.series.purpose != Purpose::Certify {
             // A search or a baseline has dozens of steps: their curves say more than all their charts.
             this.steps.iter_mut().filter_map(|step| step.report.as_mut()).for_each(|run| run.sections.clear());
         }
         this
     }
+
+    /// What came of it, as readers see it.
+    pub(crate) fn shown(&self) -> Shown {
+        let shown = Shown::of(self.series.conclusion.as_ref().map(|conclusion| conclusion.outcome));
+        if self.in_doubt.is_some() { shown.in_doubt() } else { shown }
+    }
+}
+
+/// That jobs are in doubt, with the first.
+fn banner(doubts: &InDoubt) -> String {
+    let first = doubts.doubts.first().map(String::as_str).unwrap_or_default();
+    format!("{doubts}: what follows from them may be this machine's and not the drive's. The first is {first}")
 }
 
 impl StepReport {

@@ -102,6 +102,7 @@
       [x0, x1] = [Math.min(x0, place), Math.max(x1, place)];
       if (value !== null && !hidden.has(number)) [y0, y1] = [Math.min(y0, value), Math.max(y1, value)];
     }));
+    chart.marks.forEach((mark) => [x0, x1] = [Math.min(x0, mark), Math.max(x1, mark)]);
     chart.limits.forEach((limit) => [y0, y1] = [Math.min(y0, limit.y), Math.max(y1, limit.y)]);
     if (y0 > y1) [y0, y1] = y.log ? [1, 10] : [0, 1];
     if (y.log) {

@@ -12,7 +12,6 @@ mod waf;
 
 use crate::document::{Document, HTML_MARK, Report};
 use crate::table::{Cell, Table};
-use crate::words;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use results::units::is_unprintable;
 
@@ -48,7 +47,7 @@ fn page(document: &Document) -> String {
         })
         .collect();
     let title = match &document.reports[..] {
-        [one] => format!("{}: {}", words::outcome(one.outcome()), said(one).0),
+        [one] => format!("{}: {}", one.shown().text, said(one).0),
         several => format!("{} reports", several.len()),
     };
     let body = html! {
@@ -108,7 +107,7 @@ fn overview(document: &Document) -> Markup {
     let rows = document.reports.iter().enumerate().map(|(number, report)| {
         let (title, decided) = said(report);
         let id = format!("report-{}-top", number + 1);
-        [Cell::link(title, id), Cell::outcome(report.outcome()), decided.into(), Cell::code(report.dir())]
+        [Cell::link(title, id), Cell::outcome(report.shown()), decided.into(), Cell::code(report.dir())]
     });
     let headings = ["what", "outcome", "what decided", "directory"];
     let table = Table::new("Reports on this page").text(headings).rows(rows);

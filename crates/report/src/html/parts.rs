@@ -5,18 +5,18 @@ use crate::charts::Chart;
 use crate::document::{Banner, Section};
 use crate::table::{look, signed};
 use crate::tables::named_values;
+use crate::words::Shown;
 use maud::{Markup, html};
-use results::judge::Outcome;
 use serde_json::Value;
 
 /// Deepest nesting of facts that is taken apart; deeper values are shown as they are.
 const DEPTH_MAX: usize = 4;
 
 /// The outcome in a box, what decided it, and what more is to be said of it.
-pub(super) fn verdict(outcome: Option<Outcome>, word: Markup, decided: &str, more: Markup) -> Markup {
+pub(super) fn verdict(shown: &Shown, word: Markup, decided: &str, more: Markup) -> Markup {
     html! {
-        div class={ "verdict " (look(outcome).0) } {
-            p.word { (signed(outcome)) (word) }
+        div class={ "verdict " (look(shown.look).0) } {
+            p.word { (signed(shown.look, &shown.text)) (word) }
             p.decided { (decided) }
             (more)
         }

@@ -6,6 +6,7 @@ use super::plot::Plots;
 use crate::document::RunReport;
 use crate::table::Table;
 use crate::tables::{self, named_values};
+use crate::words::Shown;
 use maud::{Markup, html};
 use results::finding::{Finding, Level};
 use results::units;
@@ -19,7 +20,7 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
         article {
             (heading(level, &format!("{place}top"), &run.title))
             (banners(&run.banners))
-            (verdict(Some(run.verdict.outcome), class, &format!("{first}."), list(&others)))
+            (verdict(&Shown::of(Some(run.verdict.outcome)), class, &format!("{first}."), list(&others)))
             dl.facts { @for fact in &run.summary { div { dt { (fact.name) } dd { (fact.value) } } } }
             @if level == 1 { (contents(run, place)) }
             (blame(run, place, below))

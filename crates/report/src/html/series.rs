@@ -98,7 +98,7 @@ fn of_search(report: &SeriesReport, place: &str) -> Markup {
 
 fn conclusion(report: &SeriesReport) -> Markup {
     let Some(conclusion) = &report.series.conclusion else {
-        return verdict(None, html! {}, "This series has no conclusion yet.", html! {});
+        return verdict(&report.shown(), html! {}, "This series has no conclusion yet.", html! {});
     };
     let comparable = match conclusion.comparable {
         true => "may be laid beside published ratings",
@@ -110,7 +110,7 @@ fn conclusion(report: &SeriesReport) -> Markup {
         }
         (list(&conclusion.remarks))
     };
-    verdict(Some(conclusion.outcome), html! {}, &conclusion.sentence, more)
+    verdict(&report.shown(), html! {}, &conclusion.sentence, more)
 }
 
 fn terms(report: &SeriesReport, place: &str) -> Markup {

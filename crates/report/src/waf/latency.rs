@@ -4,12 +4,10 @@ use super::{Arranged, WafReport};
 use crate::latencies::Quantiles;
 use crate::table::{Cell, Table};
 use results::cell::Backlog;
+use results::percentile;
 use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-/// A percentile is told where so many operations at least were slower.
-const BEYOND: f64 = 1.0;
 
 /// As many of the operations that were wanted may be late or fail, as a share; more, and p99.9 of those that came back says nothing.
 const MISSING: f64 = 0.001;
@@ -88,7 +86,7 @@ const AGREE: f64 = 0.05;
 
 /// Milliseconds; nothing where too few operations lie beyond to tell.
 fn told(quantiles: &Quantiles, quantile: f64, ns: u64) -> String {
-    match quantiles.count as f64 * (1.0 - quantile) >= BEYOND - 1e-9 {
+    match percentile::is_told(quantiles.count, 100.0 * quantile) {
         true => format!("{:.3}", ns as f64 / 1e6),
         false => "-".to_owned(),
     }

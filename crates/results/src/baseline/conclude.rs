@@ -1,18 +1,18 @@
 //! What came of a baseline, in the words of its series.
 
 use super::{
-    Metric, Mix, Part, Point, What, curves, knee, metrics, model, outliers, point_of, points_of, saturated_at,
+    Metric, Mix, Part, Point, What, curves, highest, in_doubt, knee, metrics, model, outliers, points_of, saturated_at,
 };
 use crate::judge::Outcome;
 use crate::series::{Conclusion, Series, State};
-use crate::units::{count, milliseconds, number, span};
-use serde_json::Value;
+use crate::units::{self, count, milliseconds, number, span};
+use serde_json::{Value, json};
 
 /// Doubts that are told one by one; of more it is told how many.
 const DOUBTS_TOLD_MAX: usize = 5;
 
-/// A depth that does less than this part of what a smaller one did was disturbed by something.
-const FALLEN: f64 = 0.8;
+/// Where they all stand in the conclusion's details.
+const IN_DOUBT: &str = "in_doubt";
 
 /// The conclusion of a baseline that is at its end. It fails only by operations that failed: rates and latencies are
 /// measured, not judged.
@@ -23,8 +23,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     for (number, device) in series.devices.iter().enumerate() {
         let points = points_of(series, number);
         let name = if several { format!("{}: ", device.name) } else { String::new() };
-        let told: Vec<_> =
-            curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve, &mut remarks)).collect();
+        let told: Vec<_> = curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve)).collect();
         if !told.is_empty() {
             found.push(format!("{name}{}", told.join("; ")));
         }
@@ -36,38 +35,32 @@ pub fn conclude(series: &Series) -> Conclusion {
         }
     }
     remarks.extend(differences(series));
-    let doubts = series.steps.iter().filter_map(|step| Some(format!("{}: {}", step.name, point_of(step)?.doubt?)));
-    let doubts: Vec<_> = doubts.collect();
-    remarks.extend(doubts.iter().take(DOUBTS_TOLD_MAX).cloned());
-    if let Some(more @ 1..) = doubts.len().checked_sub(DOUBTS_TOLD_MAX) {
-        remarks.push(format!("and {} in doubt", count(more as u64, "other job")));
+    let doubts = in_doubt(series);
+    if let Some(doubts) = &doubts {
+        let told = doubts.doubts.iter().take(DOUBTS_TOLD_MAX);
+        remarks.extend(told.map(|doubt| format!("in doubt: {doubt}")));
+        if let Some(more @ 1..) = doubts.doubts.len().checked_sub(DOUBTS_TOLD_MAX) {
+            remarks.push(format!("and {} in doubt", count(more as u64, "other job")));
+        }
     }
-    let (outcome, sentence) = match failed {
-        Some(step) => (Outcome::Fail, format!("{} failed: {}", step.name, step.reason)),
-        None if found.is_empty() => (Outcome::Pass, "measured".to_owned()),
-        None => (Outcome::Pass, format!("measured: {}", found.join(". "))),
-    };
-    Conclusion { outcome, sentence, remarks, rating: None, comparable: false, details: Value::Null }
+    let mut sentence = failed.map_or_else(String::new, |step| format!("{} failed: {}; ", step.name, step.reason));
+    sentence += "measured";
+    if !found.is_empty() {
+        sentence += &format!(": {}", found.join(". "));
+    }
+    // First, because all that follows is to be read with it.
+    if let Some(doubts) = &doubts {
+        sentence = format!("{doubts}; {sentence}");
+    }
+    let outcome = if failed.is_some() { Outcome::Fail } else { Outcome::Pass };
+    let details = doubts.map_or(Value::Null, |doubts| json!({ IN_DOUBT: doubts }));
+    Conclusion { outcome, sentence, remarks, rating: None, comparable: false, details }
 }
 
-/// Highest rate and knee of a sweep of depths; and to `remarks` where it falls as a drive's does not.
-fn sweep(mix: Mix, curve: &[&Point], remarks: &mut Vec<String>) -> Option<String> {
-    let knee = knee(curve)?;
-    let mut highest = 0.0_f64;
-    for point in curve {
-        if point.iops() < FALLEN * highest {
-            remarks.push(format!(
-                "{mix}: at depth {} there were {} a second, and {} at a smaller one: something was in the way",
-                point.depth,
-                number(point.iops()),
-                number(highest)
-            ));
-        }
-        highest = highest.max(point.iops());
-    }
-    let is_doubtful = curve.iter().any(|point| point.doubt.is_some() && (point.iops() == highest || point == &knee));
-    let doubt = if is_doubtful { " (in doubt)" } else { "" };
-    Some(format!("{mix}: {} a second at most, the knee is at depth {}{doubt}", number(highest), knee.depth))
+/// Highest rate and knee of a sweep of depths.
+fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
+    let (highest, knee) = (highest(curve)?, knee(curve)?);
+    Some(format!("{mix}: {} a second flat out, the knee is at depth {}", number(highest), knee.depth))
 }
 
 /// Drives that differ from others of their model, each a sentence.
@@ -87,7 +80,7 @@ fn differences(series: &Series) -> Vec<String> {
             told.extend(own.map(|outlier| {
                 let [value, median] = [outlier.value, outlier.median].map(|value| match what {
                     What::P99 | What::P99AtHalf => milliseconds(value / 1e3),
-                    _ => crate::units::number(value),
+                    _ => units::number(value),
                 });
                 format!(
                     "{} differs from the other drives of its model: {what} of {mix} {value}, median {median}",
@@ -145,32 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_operation_fails_it_and_a_doubt_is_told_by_the_name_of_its_job() {
+    fn a_failed_operation_fails_it_and_jobs_in_doubt_are_told_first() {
         let mut series = measured(&[1.0]);
         assert_eq!(conclude(&series).outcome, Outcome::Pass);
         let sentence = conclude(&series).sentence;
-        assert!(
-            sentence.contains("random reads, 4 KiB: 100,000 a second at most, the knee is at depth 32"),
-            "{sentence}"
-        );
-        assert!(!sentence.contains("in doubt"), "{sentence}");
-        let mut doubtful = series.clone();
-        doubtful.steps.iter_mut().for_each(|step| step.details["doubt"] = json!("late"));
-        let sentence = conclude(&doubtful).sentence;
-        assert!(sentence.contains("the knee is at depth 32 (in doubt)"), "{sentence}");
+        let reads = "measured: random reads, 4 KiB: 100,000 a second flat out, the knee is at depth 32";
+        assert!(sentence.starts_with(reads), "{sentence}");
         series.steps[0].details["doubt"] = json!("this program was late");
-        assert!(conclude(&series).remarks.contains(&"Saturation: this program was late".to_owned()));
+        let told = conclude(&series);
+        let first = format!("1 of {} jobs in doubt; measured: ", series.steps.len());
+        assert!(told.sentence.starts_with(&first), "{}", told.sentence);
+        assert!(told.remarks.contains(&"in doubt: Saturation: this program was late".to_owned()), "{:?}", told.remarks);
+        assert_eq!(told.details["in_doubt"]["jobs"], 1);
         series.steps[3].outcome = Some(Outcome::Fail);
         assert_eq!(conclude(&series).outcome, Outcome::Fail);
-    }
-
-    #[test]
-    fn a_depth_that_does_less_than_a_smaller_one_is_told() {
-        let mut series = measured(&[1.0]);
-        let told = |series: &Series| conclude(series).remarks.iter().any(|remark| remark.contains("in the way"));
-        assert!(!told(&series));
-        let sweep = series.steps.iter_mut().rfind(|step| step.name == "Depth").unwrap();
-        sweep.details["writes"]["iops"] = json!(1_000.0);
-        assert!(told(&series));
     }
 }

@@ -1,6 +1,6 @@
 //! The numbers by which drives are compared, and which drives of one model differ from the others.
 
-use super::{Mix, Part, Point, curves, knee};
+use super::{Done, Mix, Part, Point, curves, highest, knee, median};
 use crate::series::Identity;
 use crate::units;
 use std::fmt;
@@ -29,7 +29,7 @@ pub enum What {
     Cpu,
     /// The depth from which more in flight brings little more.
     Knee,
-    /// Operations a second at most, at any depth.
+    /// Operations a second flat out, by the depths from the knee on.
     Highest,
     /// As [`Self::P99`], at about half of the highest rate.
     P99AtHalf,
@@ -74,18 +74,19 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
         made.extend(value.filter(|value| value.is_finite()).map(|value| Metric { what, mix, value }));
     };
     for (mix, curve) in curves(points, Part::Depth) {
-        let highest = curve.iter().map(|point| point.iops()).reduce(f64::max);
-        add(What::Highest, mix, highest);
+        add(What::Highest, mix, highest(&curve));
         add(What::Knee, mix, knee(&curve).map(|knee| f64::from(knee.depth)));
     }
+    // By few operations drives differ by chance.
+    let compared = |done: &&Done| done.is_compared(99.0);
     for (mix, curve) in curves(points, Part::Rate) {
-        let half = at_half(&curve, highest_rate(points, mix));
-        add(What::P99AtHalf, mix, half.and_then(|point| point.told()?.answer.at(99.0)));
+        let half = at_half(&curve, highest_rate(points, mix)).and_then(Point::told).filter(compared);
+        add(What::P99AtHalf, mix, half.and_then(|done| done.answer_at(99.0).us()));
     }
     for (mix, curve) in curves(points, Part::Profile) {
         let Some(point) = curve.last() else { continue };
         add(What::Iops, mix, Some(point.iops()));
-        add(What::P99, mix, point.told().and_then(|done| done.service.at(99.0)));
+        add(What::P99, mix, point.told().filter(compared).and_then(|done| done.service_at(99.0).us()));
         add(What::InFlight, mix, point.mean_in_flight);
         add(What::Cpu, mix, point.cpu_us);
     }
@@ -96,12 +97,14 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
     made
 }
 
-/// The highest rate of `mix` that was seen, flat out or as it was wanted. Saturation is left out: it begins on a drive with
-/// free blocks, which does more than it can go on with.
+/// The rate of `mix` flat out: by its sweep of depths, else by its profile, else the most that was done of it. Saturation is left
+/// out: it begins on a drive with free blocks, which does more than it can go on with.
 pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
+    let of = |part| points.iter().filter(move |point| point.part == part && Mix::of(point) == mix);
     let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
-    let of = points.iter().filter(|point| Mix::of(point) == mix).filter(lasts);
-    of.map(Point::iops).filter(|iops| *iops > 0.0).reduce(f64::max)
+    let any = || points.iter().filter(|point| Mix::of(point) == mix).filter(lasts).map(Point::iops).reduce(f64::max);
+    let by_profile = || of(Part::Profile).map(Point::iops).next_back();
+    highest(&of(Part::Depth).collect::<Vec<_>>()).or_else(by_profile).or_else(any).filter(|iops| *iops > 0.0)
 }
 
 /// The point of a curve of rates that is nearest to half of `highest`.
@@ -154,13 +157,6 @@ pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
     values.iter().enumerate().filter_map(far).collect()
 }
 
-/// Of at least one value.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let (middle, even) = (values.len() / 2, values.len().is_multiple_of(2));
-    if even { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +195,12 @@ mod tests {
         assert_eq!(value(What::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
         assert_eq!(value(What::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
         assert_eq!(value(What::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));
+        let mut few = baseline(1.0);
+        few.iter_mut()
+            .flat_map(|point| [&mut point.reads, &mut point.writes])
+            .flatten()
+            .for_each(|done| done.ops = 999);
+        assert!(metrics(&few).iter().all(|metric| !matches!(metric.what, What::P99 | What::P99AtHalf)), "by chance");
         let mut points = baseline(1.0);
         points.retain(|point| point.part != Part::Rate || point.offered_iops() != Some(50_000.0));
         let mut metrics = metrics(&points).into_iter().filter(|metric| metric.what == What::P99AtHalf);

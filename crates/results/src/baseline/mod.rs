@@ -4,6 +4,7 @@
 //! report, a comparison and a prediction are made from `series.json` alone, on any machine, years later.
 
 mod conclude;
+mod doubts;
 mod judge;
 mod metrics;
 mod mix;
@@ -12,10 +13,11 @@ mod prediction;
 mod pts;
 
 pub use conclude::conclude;
-pub use judge::judge_job;
+pub use doubts::{InDoubt, in_doubt};
+pub use judge::{has_failed, job_name, judge_job};
 pub use metrics::{Metric, Outlier, What, highest_rate, metrics, model, outliers};
 pub use mix::{Mix, curves};
-pub use point::{Done, Latency, Part, Point};
+pub use point::{Done, Latency, Part, Percentile, Point};
 pub use prediction::{Parameter, Prediction};
 pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable};
 
@@ -30,9 +32,9 @@ pub fn points(series: &Series) -> Vec<Point> {
     series.steps.iter().filter_map(point_of).collect()
 }
 
-/// Those of one of its devices, by its number.
+/// Those of one of its devices, by its number, with what one job makes doubtful of another.
 pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
-    series.steps.iter().filter(|step| step.devices.contains(&device)).filter_map(point_of).collect()
+    doubts::measured(series, device).into_iter().map(|(_, point)| point).collect()
 }
 
 /// What a step showed; `None` of one that is not done.
@@ -40,12 +42,15 @@ pub fn point_of(step: &Step) -> Option<Point> {
     (step.state == State::Done).then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
 }
 
-/// How many jobs are still to be run, at least: rounds go on until the drive is steady. `None` of a series that does not say.
+/// How many jobs are still to be run, at least: rounds go on until the drive is steady, and a drive that failed has none. `None` of a
+/// series that does not say.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
-    let all = jobs.parse::<u64>().ok()?.saturating_mul(series.devices.len() as u64);
+    let going: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
+    let all = jobs.parse::<u64>().ok()?.saturating_mul(going.len() as u64);
     let counts = |point: &Point| (point.round as usize) < ROUNDS_IN_WINDOW;
-    let done = points(series).iter().filter(|point| counts(point)).count() as u64;
+    let points = going.into_iter().flat_map(|device| points_of(series, device));
+    let done = points.filter(counts).count() as u64;
     let is_open = u64::from(series.conclusion.is_none());
     Some(all.saturating_sub(done).max(is_open) * is_open)
 }
@@ -53,11 +58,25 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
 /// Part of the highest rate from which more in flight is said to bring little more.
 const KNEE: f64 = 0.9;
 
-/// The knee of a curve of depths: the least depth that does nine tenths of the most that any depth does. Beyond it
-/// operations wait longer and few more are done.
+/// What a drive does flat out, by a curve of depths: the median of the depths that do nine tenths of the best one, which are those
+/// from the knee on. The best one itself is the luckiest of them, and 95 % of it can be more than the drive does.
+pub fn highest(curve: &[&Point]) -> Option<f64> {
+    let best = curve.iter().map(|point| point.iops()).reduce(f64::max).filter(|best| *best > 0.0)?;
+    Some(median(curve.iter().map(|point| point.iops()).filter(|iops| *iops >= KNEE * best).collect()))
+}
+
+/// The knee of a curve of depths: the least depth that does nine tenths of the highest rate. Beyond it operations wait longer and
+/// few more are done.
 pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
-    let highest = curve.iter().map(|point| point.iops()).reduce(f64::max).filter(|highest| *highest > 0.0)?;
+    let highest = highest(curve)?;
     curve.iter().copied().filter(|point| point.iops() >= KNEE * highest).min_by_key(|point| point.depth)
+}
+
+/// Of at least one value.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (middle, even) = (values.len() / 2, values.len().is_multiple_of(2));
+    if even { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
 }
 
 /// The round of the saturation, from 1, at whose end its rate was first steady over five rounds, by SNIA's rule.
@@ -74,10 +93,30 @@ mod tests {
     #[test]
     fn the_knee_is_the_least_depth_that_does_nine_tenths() {
         let reads = |depth, iops| point(Part::Depth, depth, Some((4_096.0, None, iops, 80.0)), None);
-        let points = [reads(32, 90_000.0), reads(1, 9_000.0), reads(16, 89_999.0), reads(64, 100_000.0)];
+        let points = [reads(32, 90_000.0), reads(1, 9_000.0), reads(16, 85_499.0), reads(64, 100_000.0)];
+        // Of 95,000, which is between the two that are near the best.
         assert_eq!(knee(&points.iter().collect::<Vec<_>>()), Some(&points[0]));
         assert_eq!(knee(&[&reads(1, 0.0)]), None, "nothing was done");
         assert_eq!(knee(&[]), None);
+    }
+
+    #[test]
+    fn the_highest_rate_is_not_the_luckiest_of_those_beyond_the_knee() {
+        let of = |rates: &[f64]| {
+            let depths = (0..).map(|power| 1 << power);
+            let reads = depths
+                .zip(rates)
+                .map(|(depth, iops)| point(Part::Depth, depth, Some((4_096.0, None, *iops, 80.0)), None));
+            let points: Vec<_> = reads.collect();
+            let curve: Vec<_> = points.iter().collect();
+            highest(&curve).map(|highest| (highest, knee(&curve).unwrap().depth))
+        };
+        assert_eq!(of(&[250.0, 500.0, 970.0, 1_050.0, 990.0, 1_010.0, 1_000.0]), Some((1_000.0, 4)));
+        // It rises to the end: what the greatest depth did is all that is known.
+        assert_eq!(of(&[1.0, 2.0, 4.0, 8.0]), Some((8.0, 8)));
+        // Less at great depths is not what it can do.
+        assert_eq!(of(&[100.0, 200.0, 400.0, 400.0, 100.0, 100.0]), Some((400.0, 4)));
+        assert_eq!(of(&[0.0]), None);
     }
 
     #[test]

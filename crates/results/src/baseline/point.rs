@@ -1,7 +1,10 @@
 //! One of fio's jobs on a drive, and what it showed.
 
+use crate::percentile::{beyond, is_compared, is_told};
+use crate::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What a job is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,7 +97,8 @@ pub struct Latency {
     /// The longest, microseconds.
     pub max_us: f64,
     /// Microseconds that so many percent took at most, at [`Latency::PERCENTILES`]; empty without operations. The list ends
-    /// where operations that were never done begin: those took longer than `max_us`.
+    /// where operations that were never done begin: those took longer than `max_us`. Those at the ends are of few operations, or
+    /// of one: [`Done::service_at`] and [`Done::answer_at`] give what is told.
     pub percentiles_us: Vec<f64>,
 }
 
@@ -110,5 +114,92 @@ impl Latency {
     pub fn at(&self, percent: f64) -> Option<f64> {
         let at = Self::PERCENTILES.iter().position(|known| *known == percent)?;
         self.percentiles_us.get(at).copied()
+    }
+}
+
+/// A percentile of a job's operations, as far as they tell it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Percentile {
+    /// Microseconds that so many took at most.
+    Us(f64),
+    /// It falls among operations that were never done: longer than the longest that was, microseconds.
+    LongerThan(f64),
+    /// There were too few operations to tell it, or none.
+    TooFew,
+}
+
+impl Percentile {
+    fn of(times: &Latency, count: u64, percent: f64) -> Self {
+        match times.at(percent) {
+            _ if !is_told(count, percent) => Self::TooFew,
+            Some(us) => Self::Us(us),
+            None if times.max_us > 0.0 => Self::LongerThan(times.max_us),
+            None => Self::TooFew,
+        }
+    }
+
+    /// Microseconds, where these are known.
+    pub fn us(self) -> Option<f64> {
+        if let Self::Us(us) = self { Some(us) } else { None }
+    }
+}
+
+/// `1.2 ms`, `> 587 ms`, and a dash where there were too few.
+impl fmt::Display for Percentile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Us(us) => f.write_str(&units::milliseconds(us / 1e3)),
+            Self::LongerThan(us) => write!(f, "> {}", units::milliseconds(us / 1e3)),
+            Self::TooFew => f.write_str("-"),
+        }
+    }
+}
+
+impl Done {
+    /// A percentile of its service times.
+    pub fn service_at(&self, percent: f64) -> Percentile {
+        Percentile::of(&self.service, self.ops, percent)
+    }
+
+    /// A percentile of its answers; operations that were never done count as slower than all that were.
+    pub fn answer_at(&self, percent: f64) -> Percentile {
+        Percentile::of(&self.answer, self.wanted(), percent)
+    }
+
+    /// How many of its operations lie beyond a percentile of its answers.
+    pub fn beyond(&self, percent: f64) -> f64 {
+        beyond(self.wanted(), percent)
+    }
+
+    /// Whether there are enough of them to compare a percentile with that of another drive.
+    pub fn is_compared(&self, percent: f64) -> bool {
+        is_compared(self.wanted(), percent)
+    }
+
+    fn wanted(&self) -> u64 {
+        self.ops.saturating_add(self.undone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::point;
+
+    #[test]
+    fn a_percentile_that_too_few_operations_tell_is_a_dash() {
+        // 10 s of 50 operations a second.
+        let mut done = point(Part::Rate, 1, Some((4_096.0, Some(50.0), 50.0, 80.0)), None).reads.unwrap();
+        let told = |done: &Done| [50.0, 99.0, 99.9].map(|percent| done.answer_at(percent).to_string());
+        assert_eq!(done.ops, 500);
+        assert_eq!(told(&done), ["80 us", "240 us", "-"]);
+        assert_eq!((done.answer_at(99.9).us(), done.service_at(99.9)), (None, Percentile::TooFew));
+        // 20 that were never done took longer than the longest of the others.
+        done.undone = 20;
+        done.answer.percentiles_us.truncate(12);
+        assert_eq!(told(&done), ["80 us", "> 320 us", "-"]);
+        assert_eq!((done.is_compared(98.0), done.is_compared(99.0)), (true, false));
+        done.ops = 40;
+        assert_eq!(told(&done), ["80 us", "-", "-"]);
     }
 }

@@ -15,6 +15,9 @@ pub struct Prediction {
     pub parameters: Vec<Parameter>,
     /// Points that it was fitted to.
     pub points: usize,
+    /// Jobs of the baseline that were in doubt, which it was not fitted to.
+    #[serde(default)]
+    pub in_doubt: u64,
     /// How far its rates and percentiles are from those measured, percent: the median of all.
     pub error_pct: f64,
     /// Where it does something else than the drive did, a sentence each, the worst first.

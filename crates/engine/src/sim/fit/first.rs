@@ -4,7 +4,7 @@
 //! are; large blocks show the bandwidth. What can be read in two ways gives two estimates, and the search decides.
 
 use super::{CHANNELS, Datum, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
-use results::baseline::{Done, Latency};
+use results::baseline::Done;
 
 /// A stall is that many times longer than what 99 % of operations take, and half a millisecond at least.
 const STALL_FACTOR: f64 = 4.0;
@@ -52,8 +52,9 @@ struct Way {
     window: Option<(f64, f64, f64)>,
 }
 
-fn at(times: &Latency, percent: f64) -> f64 {
-    times.at(percent).unwrap_or(0.0)
+/// Microseconds; 0 where too few operations tell it.
+fn at(done: &Done, percent: f64) -> f64 {
+    done.answer_at(percent).us().unwrap_or(0.0)
 }
 
 impl Way {
@@ -64,11 +65,11 @@ impl Way {
         };
         let small = by(&|pure| (pure.depth, pure.done.bytes_each))?;
         let large = by(&|pure| (pure.depth, -pure.done.bytes_each))?;
-        let waits = |pure: &Pure<'_>| (pure.depth, at(&pure.done.answer, 50.0), at(&pure.done.answer, 99.9));
+        let waits = |pure: &Pure<'_>| (pure.depth, at(pure.done, 50.0), at(pure.done, 99.9));
         let window = pure.iter().map(waits).filter(|(_, median_us, wait_us)| *wait_us > WINDOW_US.max(8.0 * median_us));
-        let times = &small.done.answer;
+        let times = small.done;
         let alone_us = at(times, if small.depth > 1.0 { 1.0 } else { 50.0 });
-        let more_us = at(&large.done.answer, 50.0) - at(times, 50.0);
+        let more_us = at(large.done, 50.0) - at(times, 50.0);
         let more_bytes = large.done.bytes_each - small.done.bytes_each;
         let most = |of: &dyn Fn(&Done) -> f64| pure.iter().map(|pure| of(pure.done)).fold(0.0, f64::max);
         let least_bytes = pure.iter().map(|pure| pure.done.bytes_each).fold(f64::INFINITY, f64::min);
@@ -94,14 +95,14 @@ fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
     let (mut lengths_us, mut alone) = (Vec::new(), Vec::new());
     for way in [0, 1] {
         for Pure { done, .. } in pure(data, way).into_iter().filter(|pure| pure.depth == 1.0) {
-            let (times, usual_us) = (&done.answer, at(&done.answer, 50.0));
+            let (times, usual_us) = (&done.answer, at(done, 50.0));
             let length_us = times.max_us - usual_us;
-            if length_us > (STALL_FACTOR * at(times, 98.0)).max(STALL_US) {
+            if length_us > (STALL_FACTOR * at(done, 98.0)).max(STALL_US) {
                 lengths_us.push(length_us);
             }
             // Sum of squares around the median, without that of the 98 % that are usual.
             let all = times.stdev_us.powi(2) + (times.mean_us - usual_us).powi(2);
-            let usual = ((at(times, 98.0) - at(times, 1.0)) / 2.0).powi(2) / 3.0;
+            let usual = ((at(done, 98.0) - at(done, 1.0)) / 2.0).powi(2) / 3.0;
             alone.push((done.ops as f64 / done.iops, done.ops as f64 * (all - usual).max(0.0)));
         }
     }

@@ -15,6 +15,7 @@ mod replay;
 use super::DriveSpec;
 use replay::{Job, PERCENTS, Shown};
 use results::baseline::{Parameter, Part, Point};
+use results::percentile::BEYOND_COMPARED;
 use results::units;
 
 /// A parameter of the queueing model.
@@ -188,16 +189,20 @@ impl<'a> Datum<'a> {
     /// Logarithms of what `shown` has by what was measured, with what is expected of each.
     fn compared(&self, shown: &[Option<Shown>; 2]) -> Vec<(f64, f64)> {
         let mut all = Vec::with_capacity(12);
-        for (measured, shown) in self.shown.iter().zip(shown).filter_map(|(a, b)| a.as_ref().zip(b.as_ref())) {
+        let done = [&self.point.reads, &self.point.writes];
+        let both = self.shown.iter().zip(shown).zip(done);
+        for ((measured, shown), done) in
+            both.filter_map(|((a, b), done)| Some((a.as_ref().zip(b.as_ref())?, done.as_ref()?)))
+        {
             if self.job.is_closed() {
                 all.push(((shown.iops / measured.iops).ln(), IOPS_NEAR));
             }
-            let times = measured.times_us.iter().zip(shown.times_us).zip(TIMES_NEAR);
-            all.extend(
-                times.map(|((measured, shown), near)| {
-                    (((shown + RESOLUTION_US) / (measured + RESOLUTION_US)).ln(), near)
-                }),
-            );
+            let times = measured.times_us.iter().zip(shown.times_us).zip(PERCENTS.into_iter().zip(TIMES_NEAR));
+            all.extend(times.filter_map(|((measured, shown), (percent, near))| {
+                // By few operations beyond it a percentile is as far off as chance puts it.
+                let by_chance = (BEYOND_COMPARED / done.beyond(percent)).sqrt().max(1.0);
+                Some((((shown? + RESOLUTION_US) / ((*measured)? + RESOLUTION_US)).ln(), near * by_chance))
+            }));
         }
         all
     }
@@ -327,13 +332,16 @@ impl Datum<'_> {
         let one = |(way, (measured, shown)): (usize, (&Option<Shown>, &Option<Shown>))| {
             let (measured, shown) = (measured.as_ref()?, shown.as_ref()?);
             let off = if self.job.is_closed() { (shown.iops / measured.iops).ln().abs() } else { 0.0 };
-            // The median and the 99th percentile.
-            let times = [1, 3].map(|at| (measured.times_us[at], shown.times_us[at]));
-            let far = times.iter().filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
+            // The median and the 99th percentile, where both are known.
+            let times = [1, 3].into_iter().filter_map(|at| measured.times_us[at].zip(shown.times_us[at]));
+            let far = times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
             let late = far.map(|(measured, shown)| (shown / measured).ln().abs()).fold(0.0, f64::max);
             let told = |shown: &Shown| {
-                let [median, p99] = [1, 3].map(|at| units::duration((shown.times_us[at] * 1e3) as u64));
-                format!("{} a second, median {median}, 99 % within {p99}", units::number(shown.iops))
+                let at = |name, at: usize| {
+                    shown.times_us[at].map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
+                };
+                let times: String = [at("median", 1), at("99 % within", 3)].into_iter().flatten().collect();
+                format!("{} a second{times}", units::number(shown.iops))
             };
             let worst = (off / MISS_IOPS.ln_1p()).max(late / MISS_FACTOR.ln());
             (worst > 1.0).then(|| {

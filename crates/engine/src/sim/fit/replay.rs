@@ -35,24 +35,22 @@ pub(super) const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 pub(super) struct Shown {
     /// Operations a second.
     pub(super) iops: f64,
-    /// Microseconds at [`PERCENTS`].
-    pub(super) times_us: [f64; PERCENTS.len()],
+    /// Microseconds at [`PERCENTS`]; none where too few operations tell it.
+    pub(super) times_us: [Option<f64>; PERCENTS.len()],
 }
 
 impl Shown {
     /// As it was measured; `None` of one that tells nothing.
     pub(super) fn measured(done: &Done) -> Option<Self> {
-        let mut times_us = [0.0; PERCENTS.len()];
-        for (time_us, percent) in times_us.iter_mut().zip(PERCENTS) {
-            *time_us = done.answer.at(percent).filter(|us| us.is_finite() && *us >= 0.0)?;
-        }
-        (done.iops.is_finite() && done.iops > 0.0).then_some(Self { iops: done.iops, times_us })
+        let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
+        let sound = times_us.iter().flatten().all(|us| us.is_finite() && *us >= 0.0);
+        (sound && done.iops.is_finite() && done.iops > 0.0).then_some(Self { iops: done.iops, times_us })
     }
 
     fn of(mut times_ns: Vec<u64>, seconds: f64) -> Option<Self> {
         times_ns.sort_unstable();
         let last = times_ns.len().checked_sub(1)?;
-        let at = |percent: f64| times_ns[(last as f64 * percent / 100.0).round() as usize] as f64 / 1e3;
+        let at = |percent: f64| Some(times_ns[(last as f64 * percent / 100.0).round() as usize] as f64 / 1e3);
         Some(Self { iops: times_ns.len() as f64 / seconds, times_us: PERCENTS.map(at) })
     }
 }

@@ -12,29 +12,30 @@ use crate::series::{Kept, StepRun, now_unix_ms};
 use crate::signals::Switch;
 use load::baseline::{Form, Job};
 use load::workload::Load;
-use results::baseline::{Part, Point, Pts, judge_job, points_of, saturated_at};
-use results::judge::{End, Outcome, Sla};
+use results::baseline::{Part, Point, Pts, has_failed, judge_job, points_of, saturated_at};
+use results::certify::Judged;
+use results::judge::{End, Outcome, Sla, Verdict};
 use results::series::{Identity, Rule, Series, State, Step};
 use results::steady::ROUNDS_IN_WINDOW;
 use serde_json::json;
 
-/// Most I/O errors of a job: any of them ends the baseline.
+/// Most I/O errors of a run of jobs: a drive with any of them has no further jobs.
 const ERRORS_MAX: u64 = 100;
 
 /// How a run of jobs ended.
 pub enum JobEnd {
-    /// With a point for each drive.
+    /// With a point for each drive, but for those beside one that failed and ended their run.
     Measured,
-    /// Operations failed.
-    Failed,
     /// By a signal.
     Interrupted,
 }
 
-/// The next jobs, each with the number of its drive: those that are furthest behind, which can run at the same time.
+/// The next jobs, each with the number of its drive: those that are furthest behind, which can run at the same time. A drive that
+/// failed has none; the others go on.
 pub fn next_jobs(form: &Form, series: &Series) -> Vec<(usize, Job)> {
     let of = |(device, identity): (usize, &Identity)| {
-        Some((device, form.next(&points_of(series, device), identity.size_bytes)?))
+        let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
+        Some((device, form.next(&points, identity.size_bytes)?))
     };
     let mut next: Vec<_> = series.devices.iter().enumerate().filter_map(of).collect();
     let behind = next.iter().map(|(_, job)| job.place).min();
@@ -78,10 +79,14 @@ pub fn run_jobs(
     };
     let mut measuring = Measuring::new(&load);
     let verdict = kept.run_step(index, what(None), switch, &mut measuring)?;
-    let judged = judge_job(&verdict);
-    let steps = &mut kept.series.steps[index..];
-    if judged.outcome == Outcome::Invalid {
-        steps.iter_mut().for_each(|step| step.interrupt(&judged.reason));
+    let judge = |verdict: &Verdict| -> Vec<Judged> {
+        jobs.iter().map(|(device, _)| judge_job(verdict, *device, &request.devices[*device])).collect()
+    };
+    let judged = judge(&verdict);
+    let is_any = |outcome| judged.iter().any(|judged| judged.outcome == outcome);
+    let none_failed = !is_any(Outcome::Fail);
+    if let Some(judged) = judged.iter().find(|judged| none_failed && judged.outcome == Outcome::Invalid) {
+        kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt(&judged.reason));
         kept.save()?;
         return match verdict.end {
             End::Interrupted { .. } => Ok(JobEnd::Interrupted),
@@ -92,11 +97,12 @@ pub fn run_jobs(
         };
     }
     let mut checked = None;
-    if let Some(fio) = fio.filter(|_| first.part == Part::Profile && judged.outcome == Outcome::Pass) {
+    if let Some(fio) = fio.filter(|_| first.part == Part::Profile && none_failed) {
         checked = cross_check::in_turns(fio, &load, &opened.devices, switch, |round| {
             let mut measuring = Measuring::new(&load);
             let verdict = kept.run_step(index, what(Some(round)), switch, &mut measuring)?;
-            Ok((judge_job(&verdict).outcome == Outcome::Pass).then(|| measuring.sides()))
+            let passed = judge(&verdict).iter().all(|judged| judged.outcome == Outcome::Pass);
+            Ok(passed.then(|| measuring.sides()))
         })?;
         if switch.was_asked().is_some() {
             kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt("a signal ended its cross-check"));
@@ -108,13 +114,13 @@ pub fn run_jobs(
         }
     }
     let doubt = (verdict.outcome == Outcome::Invalid).then(|| verdict.reasons.first().cloned()).flatten();
-    for (place, (device, job)) in jobs.iter().enumerate() {
+    for (place, ((device, job), judged)) in jobs.iter().zip(&judged).enumerate() {
         let point = measuring.point(place, job, doubt.clone());
         let so_far = points_of(&kept.series, *device);
         let step = &mut kept.series.steps[index + place];
-        // Another drive's errors are not its own, but may have ended its run.
-        if judged.outcome == Outcome::Fail && point.errors() == 0 && jobs.len() > 1 {
-            step.interrupt(&format!("its run ended with that of another drive: {}", judged.reason));
+        // Another drive's errors are not its own, but may have ended its run. It is run again, without that one.
+        if judged.outcome == Outcome::Invalid {
+            step.interrupt(&judged.reason);
             continue;
         }
         step.state = State::Done;
@@ -129,7 +135,7 @@ pub fn run_jobs(
     }
     kept.save()?;
     messages::jobs_ended(kept, index);
-    Ok(if judged.outcome == Outcome::Fail { JobEnd::Failed } else { JobEnd::Measured })
+    Ok(JobEnd::Measured)
 }
 
 /// `point` with what it makes of the rounds of its part `so_far`: whether the drive is steady, if there are enough.

@@ -5,9 +5,9 @@ use crate::console;
 use crate::failure::Failure;
 use crate::series::Kept;
 use load::baseline::Job;
-use report::baseline::{percentile, pts_table};
+use report::baseline::pts_table;
 use report::table::Table;
-use results::baseline::{Done, Part, Point, Pts, point_of, points_of};
+use results::baseline::{Done, Part, Point, Pts, in_doubt, point_of, points_of};
 use results::judge::Outcome;
 use results::series::State;
 use results::units::{self, milliseconds, number, span};
@@ -47,6 +47,9 @@ pub fn jobs_ended(kept: &Kept, index: usize) {
         if let Some(point) = point_of(step) {
             console::note(&format!("{}: {}", step.name, shown(&point)));
         }
+        if step.outcome == Some(Outcome::Fail) {
+            console::warning(&format!("{} failed: {}; this drive has no further jobs", step.name, step.reason));
+        }
     }
 }
 
@@ -55,7 +58,7 @@ fn shown(point: &Point) -> String {
     let side = |done: &Option<Done>, what: &str| {
         let done = done.as_ref()?;
         let undone = if done.undone > 0 { format!(", {} not done", number(done.undone as f64)) } else { String::new() };
-        Some(format!("{} {what} a second, p99 {}{undone}", achieved(done), percentile(&done.answer, 99.0)))
+        Some(format!("{} {what} a second, p99 {}{undone}", achieved(done), done.answer_at(99.0)))
     };
     let sides = [side(&point.reads, "reads"), side(&point.writes, "writes")];
     sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -88,7 +91,8 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
     // SNIA's tests alone are not read by it.
     let is_read = kept.series.steps.iter().filter_map(point_of).any(|point| point.part == Part::Depth);
     if conclusion.outcome == Outcome::Pass && is_read {
-        let _ = writeln!(page, "the rating that it predicts: flashproof predict {}", kept.dir.display());
+        let without = if in_doubt(&kept.series).is_some() { " (by the jobs that are not in doubt)" } else { "" };
+        let _ = writeln!(page, "the rating that it predicts{without}: flashproof predict {}", kept.dir.display());
     }
     console::result(&page)?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
@@ -104,11 +108,11 @@ pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
 fn table(kept: &Kept) -> String {
     let table =
         Table::new("").text(["job", "does"]).numbers(["IOPS", "MB/s", "mean", "p50", "p99", "p99.99", "in flight"]);
-    let rows = kept
-        .series
-        .steps
-        .iter()
-        .flat_map(|step| point_of(step).map(|point| rows(&step.name, &point)).unwrap_or_default());
+    let doubts = in_doubt(&kept.series);
+    let rows = kept.series.steps.iter().enumerate().flat_map(|(number, step)| {
+        let doubt = doubts.as_ref().and_then(|doubts| doubts.of(number)).map_or("", |_| " (in doubt)");
+        point_of(step).map(|point| rows(&format!("{}{doubt}", step.name), &point)).unwrap_or_default()
+    });
     format!("\n{}\n{}", table.rows(rows), kept.places())
 }
 
@@ -123,9 +127,9 @@ fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
             achieved(done),
             number(done.mbps),
             milliseconds(done.answer.mean_us / 1e3),
-            percentile(&done.answer, 50.0),
-            percentile(&done.answer, 99.0),
-            percentile(&done.answer, 99.99),
+            done.answer_at(50.0).to_string(),
+            done.answer_at(99.0).to_string(),
+            done.answer_at(99.99).to_string(),
             in_flight,
         ])
     };

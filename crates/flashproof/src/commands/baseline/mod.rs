@@ -69,7 +69,8 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
         if is_pts && jobs[0].1.place.1 == 0 && !request.form.simulated {
             // The preparation opens them itself, and nobody else may have them then.
             drop(opened.take());
-            if let Some(code) = precondition(jobs[0].1.part, args, &switch)? {
+            let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
+            if let Some(code) = precondition(jobs[0].1.part, devices, args, &switch)? {
                 return Ok(code);
             }
         }
@@ -79,7 +80,6 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
         let Some(opened) = &opened else { break };
         match run_jobs(&jobs, args, &request, opened, fio.as_ref(), &mut kept, &switch)? {
             JobEnd::Measured => {}
-            JobEnd::Failed => break,
             JobEnd::Interrupted => return messages::interruption(&kept),
         }
     }
@@ -99,10 +99,15 @@ fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
     RealFio::beside(&[request.load(&borrowed)?])
 }
 
-/// Discards all of each device, and writes it twice from end to end: as SNIA's tests begin, but for the saturation, which begins on
+/// Discards all of each of `devices`, and writes it twice from end to end: as SNIA's tests begin, but for the saturation, which begins on
 /// a drive that is empty. Gives an exit code where that did not come to its end.
-fn precondition(part: Part, args: &BaselineArgs, switch: &Switch) -> Result<Option<ExitCode>, Failure> {
-    let usual = PrepArgs::usual(args.devices.clone(), &args.series.erase, Vec::new(), args.series.quiet);
+fn precondition(
+    part: Part,
+    devices: Vec<String>,
+    args: &BaselineArgs,
+    switch: &Switch,
+) -> Result<Option<ExitCode>, Failure> {
+    let usual = PrepArgs::usual(devices, &args.series.erase, Vec::new(), args.series.quiet);
     let purged = PrepArgs { discard_first: true, restart: true, ..usual };
     let asked = match part {
         Part::PtsSaturation => {

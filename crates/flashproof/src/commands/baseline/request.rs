@@ -9,7 +9,7 @@ use crate::series::{self, NOT_PREPARED};
 use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
 use load::workload::fio::{FioLoad, Problem, Surroundings, jobs, runs};
 use load::workload::{RunSpec, Workload};
-use results::baseline::{JOBS, Pts};
+use results::baseline::{JOBS, Pts, job_name};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::{quoted, span};
 
@@ -233,7 +233,7 @@ fn threads() -> u32 {
 
 /// The load of jobs on `devices`, each with the number of its own.
 fn load_of(devices: &[String], readonly: bool, of: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
-    let section = |(device, job): &(usize, &Job)| job.section(&format!("drive-{}", device + 1), &devices[*device]);
+    let section = |(device, job): &(usize, &Job)| job.section(&job_name(*device), &devices[*device]);
     let sections: Vec<_> = of.iter().map(section).collect();
     let around = Surroundings {
         read: &mut |_| Err("nothing is included".to_owned()),

@@ -1,0 +1,45 @@
+//! Which percentiles a number of operations can tell.
+//!
+//! The 99.9th percentile of 500 operations is the longest of them: it says what happened once, not what the drive does. So a
+//! percentile is told only where operations lie beyond it, and compared with another only where these are enough not to be
+//! chance. All that shows percentiles of single runs asks here.
+
+/// A percentile is told where so many operations at least lie beyond it.
+pub const BEYOND_TOLD: f64 = 1.0;
+
+/// A percentile is compared with that of another drive or program where so many lie beyond it: fewer come by chance.
+pub const BEYOND_COMPARED: f64 = 10.0;
+
+/// How many of `count` operations lie beyond the percentile, on the side where there are fewer.
+pub fn beyond(count: u64, percent: f64) -> f64 {
+    count as f64 * percent.min(100.0 - percent) / 100.0
+}
+
+/// Whether so many operations tell the percentile.
+pub fn is_told(count: u64, percent: f64) -> bool {
+    at_least(count, percent, BEYOND_TOLD)
+}
+
+/// Whether so many operations tell the percentile well enough to compare it.
+pub fn is_compared(count: u64, percent: f64) -> bool {
+    at_least(count, percent, BEYOND_COMPARED)
+}
+
+fn at_least(count: u64, percent: f64, least: f64) -> bool {
+    // 99.9 % of 1,000 are not exactly 999 in binary.
+    beyond(count, percent) >= least - 1e-6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_told_from_the_operation_on_that_lies_beyond_it() {
+        let least = |percent, is: fn(u64, f64) -> bool| (0..200_000).find(|count| is(*count, percent));
+        assert_eq!([50.0, 99.0, 99.9, 99.99].map(|percent| least(percent, is_told)), [2, 100, 1_000, 10_000].map(Some));
+        assert_eq!([99.0, 99.9].map(|percent| least(percent, is_compared)), [1_000, 10_000].map(Some));
+        assert_eq!(least(1.0, is_told), Some(100), "at the beginning, too");
+        assert_eq!(least(100.0, is_told), None, "the longest is no percentile");
+    }
+}
