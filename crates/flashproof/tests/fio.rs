@@ -304,6 +304,20 @@ fn a_loop_device_is_guarded_and_gets_what_the_job_says() {
     assert!(rest[..4 << 20].iter().all(|byte| *byte == 0) && rest[4 << 20] == 7, "and nothing beyond");
 }
 
+#[test]
+fn a_job_issues_from_the_cpus_it_names() {
+    let bench = Bench::new();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let all = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let last = all.trim().rsplit(['-', ',']).next().unwrap();
+    let line = format!("fio --name=a --filename=f --size=1m --rw=write --cpus_allowed={last} --out=run");
+    bench.flashproof(&words(&line)).expect(0);
+    let line = format!("fio --name=a --filename=g --size=1m --rw=write --cpus_allowed={last},1023 --out=more");
+    let refused = bench.flashproof(&words(&line)).expect(3);
+    assert!(refused.stderr.contains("there is no CPU 1023 to run on - name others"), "{}", refused.stderr);
+    assert!(!bench.path("g").exists(), "nothing is made before");
+}
+
 /// Sets `jobs` before the real fio and before ours, on files of their own; the JSON of both.
 fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
     tool("fio", &["--version"])?;

@@ -74,11 +74,13 @@ pub struct Plan<S> {
     pub limits: Vec<Limit>,
     /// The buffers.
     pub buffers: Vec<BufferClass>,
+    /// The CPUs on which it is run; none: wherever the kernel will.
+    pub cpus: Vec<u32>,
 }
 
 impl<S> Default for Plan<S> {
     fn default() -> Self {
-        Self { lanes: Vec::new(), limits: Vec::new(), buffers: Vec::new() }
+        Self { lanes: Vec::new(), limits: Vec::new(), buffers: Vec::new(), cpus: Vec::new() }
     }
 }
 

@@ -9,7 +9,7 @@ use load::stream::{Extent, Pattern, Uniform};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use sys::op::OpKind;
 use sys::random::Random;
@@ -26,6 +26,7 @@ fn plan(shard: u64, shards: u64) -> Plan<Pattern> {
         lanes: vec![Lane { stream, arrival: Arrival::Scheduled(Schedule::Even(even)), limit: 0, name: "reads".into() }],
         limits: vec![Limit { slots: 4, configured: false }],
         buffers: vec![BufferClass { len_bytes: 4096, count: 4, fill: Fill::AsIs }],
+        cpus: Vec::new(),
     }
 }
 
@@ -157,6 +158,28 @@ fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he
         assert_eq!(intervals.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(intervals.iter().map(|(_, ops)| ops).sum::<u64>(), 350, "{intervals:?}");
     }
+}
+
+#[test]
+fn a_shard_and_what_its_engine_starts_run_on_the_cpus_of_its_plan() {
+    let cpus = |path: &str| {
+        let status = std::fs::read_to_string(path).unwrap();
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
+    };
+    let all = cpus("/proc/self/status");
+    let last: u32 = all.rsplit(['-', ',']).next().unwrap().parse().unwrap();
+    let seen = [Mutex::new(String::new()), Mutex::new(String::new())];
+    let engine = |shard: usize, plan: &Plan<Pattern>| {
+        let of_another = std::thread::scope(|scope| scope.spawn(|| cpus("/proc/thread-self/status")).join().unwrap());
+        *seen[shard].lock().unwrap() = of_another;
+        sim(shard, plan)
+    };
+    let bound = Plan { cpus: vec![last], ..plan(1, 2) };
+    run(&ten_minutes(), vec![plan(0, 2), bound], engine, &mut Kept::default()).unwrap();
+    assert_eq!(seen.map(|seen| seen.into_inner().unwrap()), [all, last.to_string()]);
+    let missing = Plan { cpus: vec![1_023], ..plan(0, 1) };
+    let error = run(&ten_minutes(), vec![missing], sim, &mut Kept::default()).unwrap_err();
+    assert!(error.to_string().contains("there is no CPU 1023"), "{error}");
 }
 
 #[test]

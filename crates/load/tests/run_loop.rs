@@ -63,6 +63,7 @@ fn plan<S: Stream>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Pl
             .collect(),
         limits: vec![Limit { slots, configured }],
         buffers: vec![BufferClass { len_bytes: 4096, count: slots, fill: Fill::AsIs }],
+        cpus: Vec::new(),
     }
 }
 

@@ -15,6 +15,37 @@ pub fn sharpen_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
+/// Has the calling thread, and those that it starts, run on `cpus` alone, if there are any of it.
+///
+/// Source: sched_setaffinity(2), which leaves out those that it may not have as long as one remains. Errors: one of `cpus` is
+/// none that this thread may run on.
+pub fn run_on(cpus: &[u32]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let none = |cpu: u32| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu} to run on"));
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: it is a set of bits, and all zeros is the empty one.
+    let (mut wanted, mut got): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    for cpu in cpus {
+        let at = Some(*cpu as usize).filter(|at| *at < libc::CPU_SETSIZE as usize).ok_or_else(|| none(*cpu))?;
+        // SAFETY: the bit is within the set.
+        unsafe { libc::CPU_SET(at, &mut wanted) };
+    }
+    // SAFETY: 0 is the calling thread; the call reads one set of `size` bytes.
+    if unsafe { libc::sched_setaffinity(0, size, &raw const wanted) } == -1 {
+        let error = io::Error::last_os_error();
+        return Err(if error.raw_os_error() == Some(libc::EINVAL) { none(cpus[0]) } else { error });
+    }
+    // SAFETY: 0 is the calling thread; the call writes one set of `size` bytes.
+    if unsafe { libc::sched_getaffinity(0, size, &raw mut got) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: each was below the size of the set.
+    let missing = cpus.iter().find(|cpu| !unsafe { libc::CPU_ISSET(**cpu as usize, &got) });
+    missing.map_or(Ok(()), |cpu| Err(none(*cpu)))
+}
+
 /// Raises the process's limit of open files as far as it may. The limit then.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -118,6 +149,29 @@ fn run_delay_ns(schedstat: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_runs_on_the_cpus_it_is_given_and_on_no_others() {
+        let of_status = |path: &str| {
+            let status = std::fs::read_to_string(path).unwrap();
+            let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+            list.trim().to_owned()
+        };
+        let all = of_status("/proc/self/status");
+        let last: u32 = all.rsplit(['-', ',']).next().unwrap().parse().unwrap();
+        let tried = |cpus: &'static [u32]| std::thread::spawn(move || run_on(cpus).unwrap_err().to_string());
+        std::thread::spawn(move || {
+            run_on(&[last]).unwrap();
+            assert_eq!(of_status("/proc/thread-self/status"), last.to_string());
+            run_on(&[]).unwrap();
+        })
+        .join()
+        .unwrap();
+        assert_eq!(of_status("/proc/self/status"), all, "others stay where they were");
+        assert_eq!(tried(&[0, 1_023]).join().unwrap(), "there is no CPU 1023 to run on");
+        assert_eq!(tried(&[1_023]).join().unwrap(), "there is no CPU 1023 to run on");
+        assert_eq!(tried(&[1_024]).join().unwrap(), "there is no CPU 1024 to run on");
+    }
 
     #[test]
     fn a_program_ends_with_the_thread_that_started_it() {

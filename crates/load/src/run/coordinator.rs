@@ -148,7 +148,9 @@ where
     let tell_failed = tell_ready.clone();
     let body = move || {
         process::sharpen_timers();
-        let shard = make_engine(number, &plan).map_err(NotReady::IoEngine).and_then(|engine| {
+        // First, because an engine may start threads of its own.
+        let engine = process::run_on(&plan.cpus).and_then(|()| make_engine(number, &plan));
+        let shard = engine.map_err(NotReady::IoEngine).and_then(|engine| {
             Shard::new(engine, plan, run.settings, recorder, run.control.clone()).map_err(NotReady::NoMemory)
         });
         let mut shard = match shard {

@@ -68,7 +68,9 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
         };
     }
     for load in &loads {
-        load.check_memory(1, &[]).map_err(|error| Failure::environment(error.to_string()))?;
+        load.check_memory(1, &[])
+            .and_then(|()| load.check_cpus())
+            .map_err(|error| Failure::environment(error.to_string()))?;
     }
     let fio = program.cross_check.then(|| RealFio::beside(&loads)).transpose()?;
     console::note(describe(&loads).trim_end());

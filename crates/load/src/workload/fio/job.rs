@@ -106,6 +106,10 @@ pub struct Job {
     pub depth: u64,
     /// The engine is one that has one in flight.
     pub is_sync_engine: bool,
+    /// CPUs that issue; empty: any.
+    pub cpus: Vec<u32>,
+    /// Each clone has one of them.
+    pub splits_cpus: bool,
     /// Clones.
     pub numjobs: u64,
     /// Time after which it ends.
@@ -214,6 +218,8 @@ impl Default for Job {
             poisson: false,
             depth: 1,
             is_sync_engine: false,
+            cpus: Vec::new(),
+            splits_cpus: false,
             numjobs: 1,
             runtime_ns: None,
             time_based: false,

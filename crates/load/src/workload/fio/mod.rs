@@ -45,6 +45,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stream::Exit;
+use sys::process;
 use value::Size;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -147,6 +148,17 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
         group += 1;
     }
     if problems.is_empty() { Ok(runs) } else { Err(problems) }
+}
+
+impl Thread {
+    /// The CPUs that issue its operations; none: any.
+    fn cpus(&self) -> Vec<u32> {
+        let all = &self.job.cpus;
+        match self.job.splits_cpus && !all.is_empty() {
+            true => vec![all[(self.number - 1) % all.len()]],
+            false => all.clone(),
+        }
+    }
 }
 
 impl FioLoad {
@@ -465,13 +477,14 @@ impl Workload for FioLoad {
         choices: &Choices,
         run: &mut RunPlan<FioStream>,
     ) -> Result<WorkloadRecord, CannotRun> {
-        let shards = self.threads.len().clamp(1, choices.shards_max.max(1) as usize);
-        self.check_memory(shards as u64, devices)?;
-        let place = run.add(self.stream_infos(), shards);
+        let (shard_of, cpus) = self.shards(choices.shards_max.max(1) as usize);
+        self.check_memory(cpus.len() as u64, devices)?;
+        let place = run.add(self.stream_infos(), cpus.len());
+        run.shards.iter_mut().zip(cpus).for_each(|(plan, cpus)| plan.cpus = cpus);
         let streams = self.records();
         let lanes = Lanes { devices, seed: choices.seed, place: &place, end_ns: self.end_ns(), streams: &streams };
         for (at, thread) in self.threads.iter().enumerate() {
-            lanes.add(thread, at, &mut run.shards[at % shards])?;
+            lanes.add(thread, at, &mut run.shards[shard_of[at]])?;
         }
         let most = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
         if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > most) {
@@ -487,6 +500,48 @@ impl FioLoad {
     /// When the last of its jobs ends at the latest.
     fn end_ns(&self) -> u64 {
         self.jobs().map(|job| end_ns(job)).max().unwrap_or(0)
+    }
+
+    /// By clone its issuing thread, and by issuing thread its CPUs. Those of one set share up to `shards_max` of them, or one for
+    /// each of the set.
+    fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Vec<u32>>) {
+        let is_simulated = self.devices.iter().any(|device| device.drive().is_some());
+        let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
+        // Each set with its first issuing thread and how many there are.
+        let mut places = Vec::<(Vec<u32>, usize, usize)>::new();
+        let mut cpus = Vec::new();
+        for thread in &self.threads {
+            let own = set(thread);
+            if places.iter().all(|(known, ..)| *known != own) {
+                let most = if own.is_empty() { shards_max } else { own.len() };
+                let count = self.threads.iter().filter(|other| set(other) == own).take(most).count();
+                places.push((own.clone(), cpus.len(), count));
+                cpus.extend(std::iter::repeat_n(own, count));
+            }
+        }
+        let mut seen = vec![0; places.len()];
+        let shard = |thread: &Thread| {
+            let own = set(thread);
+            let at = places.iter().position(|(known, ..)| *known == own).unwrap_or_default();
+            let (_, first, count) = places[at];
+            seen[at] += 1;
+            first + (seen[at] - 1) % count
+        };
+        (self.threads.iter().map(shard).collect(), cpus)
+    }
+
+    /// Whether the machine lets issuing threads have the CPUs that jobs name.
+    pub fn check_cpus(&self) -> Result<(), CannotRun> {
+        let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        // The thread is gone afterwards, and with it what was asked of it.
+        let tried = std::thread::spawn(move || process::run_on(&all)).join();
+        tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tried it ended"))).map_err(|error| {
+            CannotRun(format!(
+                "cannot issue from the CPUs that cpus_allowed names - {error} - name others, or leave it out"
+            ))
+        })
     }
 
     /// What is in force, for the manifest.

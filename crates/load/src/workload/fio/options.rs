@@ -85,6 +85,9 @@ pub static KNOWN: &[Known] = known! {
     "direct" Bool = "0": "1: past the page cache; 0: through it, which is then what is measured",
     "buffered" Bool = "1": "the opposite of direct",
     "numjobs" Value = "1": "clones of a job that run at once; up to a thread for each CPU issues",
+    "cpus_allowed" Value = "all": "the CPUs that issue: `0,2-5`. Jobs of the same set have up to a thread for each of its CPUs, and none with others; nothing on simulated drives",
+    "cpumask" Value = "all": "the same as bits of a number: 5 is 0 and 2",
+    "cpus_allowed_policy" Value = "shared": "`shared`: all of the set are any clone's; `split`: one of them each, in turns",
     "runtime" ["timeout"] Value = "none": "seconds after which it ends at the latest, whole ones",
     "startdelay" Value = "0": "seconds before a job begins; its runtime counts from there",
     "time_based" Bool = "0": "begins again when size is done, until runtime",
@@ -207,7 +210,6 @@ static NO_DIFFERENCE: &[(&[&str], &str)] = &[
         "operations with a rate are issued at their instants, whatever became of those before",
     ),
     (&["rate_cycle", "ratecycle"], "a rate is judged over the whole run"),
-    (&["cpus_allowed_policy"], "without cpus_allowed there is nothing to divide"),
     (&["log_prio"], "all operations of a job have one priority"),
     (
         &["disable_lat", "disable_clat", "disable_slat", "disable_bw_measurement", "disable_bw", "slat_percentiles"],
@@ -301,8 +303,6 @@ static MISSING: &[(&[&str], &str)] = &[
     (&["num_range", "atomic", "unified_rw_reporting"], "operations one by one, each direction on its own"),
     (
         &[
-            "cpumask",
-            "cpus_allowed",
             "numa_cpu_nodes",
             "nice",
             "prio",
@@ -316,7 +316,7 @@ static MISSING: &[(&[&str], &str)] = &[
             "gid",
             "ioprio",
         ],
-        "the load as this process runs (taskset -c, numactl, nice, ionice, systemd-run before the command set them)",
+        "the load as this process runs (cpus_allowed, or numactl, nice, ionice, systemd-run before the command set them)",
     ),
     (
         &[
@@ -516,8 +516,7 @@ const OFF: [(&str, &str); 4] = [
 ];
 
 /// Options of which 0 is not nothing.
-const ZERO_COUNTS: [&str; 9] =
-    ["cpumask", "cpus_allowed", "numa_cpu_nodes", "percentage_sequential", "prio", "uid", "gid", "plids", "fdp_pli"];
+const ZERO_COUNTS: [&str; 7] = ["numa_cpu_nodes", "percentage_sequential", "prio", "uid", "gid", "plids", "fdp_pli"];
 
 /// Whether an option that we do not have does nothing with `value`.
 pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {

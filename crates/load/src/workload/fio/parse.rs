@@ -4,11 +4,15 @@ use super::job::DIRECTIONS;
 use super::pattern::{Distribution, Zone, shared_out};
 use super::value::{Size, Unit, number, size};
 use results::units::quoted;
+use std::collections::BTreeSet;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// No operation is larger: a buffer of this size for each that is in flight.
 const BLOCK_MAX: u64 = 1 << 30;
+
+/// CPUs of a machine, as many as sched_setaffinity(2) has bits for in its usual form.
+const CPUS_MAX: u32 = 1_024;
 
 /// Percentiles that a report has at most, as fio.
 const PERCENTILES_MAX: usize = 20;
@@ -64,6 +68,26 @@ pub(super) fn is_sync_engine(text: &str) -> Result<bool, String> {
         "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(true),
         _ => Err("flashproof does not have this engine; without it would run: io_uring on the same names - say ioengine=io_uring if that will do".into()),
     }
+}
+
+/// CPUs in a list, `0,2-5`: each once, in order.
+pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
+    let mut all = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let read = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX);
+        match (read(first), read(last)) {
+            (Some(first), Some(last)) if first <= last => all.extend(first..=last),
+            _ => return Err(format!("{} are no CPUs; a list of them is like 0,2-5, below {CPUS_MAX}", quoted(part))),
+        }
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// CPUs whose bits are set.
+pub(super) fn cpus_of_mask(mask: u64) -> Result<Vec<u32>, String> {
+    let cpus: Vec<_> = (0..u64::BITS).filter(|cpu| mask >> cpu & 1 == 1).collect();
+    if cpus.is_empty() { Err("it has no CPU".into()) } else { Ok(cpus) }
 }
 
 /// Names with `:` between; `\:` is a colon within one.

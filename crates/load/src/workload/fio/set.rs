@@ -3,8 +3,8 @@
 use super::job::{DEPTH_MAX, ExitWhat, JOBS_MAX, Job, Wanted};
 use super::options::{Known, Standing, find, is_off};
 use super::parse::{
-    above_zero, bounded_seconds, by_direction, distribution, filenames, is_sync_engine, latency_percentile,
-    percentiles, positive, rw_modifier, whole_seconds, word,
+    above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, distribution, filenames, is_sync_engine,
+    latency_percentile, percentiles, positive, rw_modifier, whole_seconds, word,
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, Given, Problem, Section};
@@ -114,6 +114,12 @@ impl Job {
             "direct" => self.direct = yes()?,
             "buffered" => self.direct = !yes()?,
             "numjobs" => self.numjobs = count(1, JOBS_MAX)?,
+            "cpus_allowed" => self.cpus = cpus(text)?,
+            "cpumask" => self.cpus = cpus_of_mask(number(text, Unit::Plain)?)?,
+            "cpus_allowed_policy" => {
+                word(text, &["shared", "split"])?;
+                self.splits_cpus = text == "split";
+            }
             "runtime" => self.runtime_ns = Some(whole_seconds(time(SECONDS)?)?).filter(|ns| *ns > 0),
             "time_based" => self.time_based = yes()?,
             "ramp_time" => self.ramp_ns = whole_seconds(time(SECONDS)?)?,

@@ -95,7 +95,7 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
     let off = "verify=0\ndo_verify=1\nzonemode=none\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
-        ("cpus_allowed=0", "taskset -c"),
+        ("numa_cpu_nodes=0", "numactl"),
         ("prio=0", "ionice"),
         ("verify=md5", "nothing that was written is compared"),
         ("nfs_url=x", "another engine of fio's reads it"),
@@ -106,6 +106,38 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
     let (loads, _) = read("[a]\nfilename_format=d/$jobname-$filenum\nnrfiles=2\nnumjobs=3\nsize=1m").unwrap();
     let names: Vec<_> = loads[0].devices.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["d/a-0", "d/a-1"], "all clones have the same");
+}
+
+#[test]
+fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
+    // Of each issuing thread: its CPUs, and the jobs whose operations it issues.
+    let shards = |text: &str, device: &str| -> Vec<(Vec<u32>, Vec<String>)> {
+        let text = format!("[global]\nfilename={device}\nsize=1m\n{text}");
+        let (loads, _) = read(&text).unwrap();
+        let (of_clone, cpus) = loads[0].shards(2);
+        let clones = |at: usize| loads[0].threads.iter().zip(&of_clone).filter(move |(_, shard)| **shard == at);
+        let names = |at| clones(at).map(|(thread, _)| thread.job.name.clone()).collect();
+        cpus.into_iter().enumerate().map(|(at, cpus)| (cpus, names(at))).collect()
+    };
+    let names = |list: &str| -> Vec<String> { list.split(' ').map(str::to_owned).collect() };
+    let text = "numjobs=3\n[a]\ncpus_allowed=1\n[b]\n[c]\ncpumask=14\n[d]\ncpus_allowed=1";
+    assert_eq!(
+        shards(text, "/dev/none"),
+        [
+            (vec![1], names("a a a d d d")),
+            (vec![], names("b b")),
+            (vec![], names("b")),
+            (vec![1, 2, 3], names("c")),
+            (vec![1, 2, 3], names("c")),
+            (vec![1, 2, 3], names("c")),
+        ]
+    );
+    let split = "cpus_allowed=0,4-5\ncpus_allowed_policy=split\nnumjobs=4\n[a]";
+    assert_eq!(shards(split, "/dev/none"), [(vec![0], names("a a")), (vec![4], names("a")), (vec![5], names("a"))]);
+    assert_eq!(shards(text, "sim:").iter().filter(|(cpus, _)| !cpus.is_empty()).count(), 0, "a drive that needs none");
+    for wrong in ["cpus_allowed=", "cpus_allowed=1-0", "cpus_allowed=a", "cpus_allowed=1024", "cpumask=0"] {
+        assert!(read(&format!("[a]\nfilename=sim:\n{wrong}")).unwrap_err().contains("CPU"), "{wrong}");
+    }
 }
 
 #[test]
