@@ -352,6 +352,12 @@ impl Job {
         self.random && !self.norandommap && uniform
     }
 
+    /// Whether `directions` have one map: of blocks that have their turn with any of them.
+    pub(super) fn shares_map(&self, directions: &[usize]) -> bool {
+        let unit = |direction: usize| self.sizes[direction].min_bytes();
+        directions.iter().all(|direction| unit(*direction) == unit(directions[0]))
+    }
+
     /// Names of what the clone `number` works on.
     pub fn names(&self, number: u64) -> Vec<String> {
         let part = |name: &str, value: &dyn ToString| (format!("${name}"), value.to_string());
@@ -388,12 +394,12 @@ impl Job {
         if self.fills && (self.random || self.does != [false, true, false]) {
             wrong.push("fill_device is for sequential writes - give rw=write, or leave it out".into());
         }
-        if self.has_map()
-            && self.directions().any(|direction| self.align[direction].is_some_and(|align| align != self.unit_bytes()))
-        {
+        let is_uneven =
+            |direction: usize| self.align[direction].is_some_and(|align| align != self.sizes[direction].min_bytes());
+        if let Some(direction) = self.directions().find(|direction| self.has_map() && is_uneven(*direction)) {
             wrong.push(format!(
                 "ba is not the smallest bs, {}, which a random map goes by - leave it out, or add norandommap",
-                self.unit_bytes()
+                self.sizes[direction].min_bytes()
             ));
         }
         wrong

@@ -50,7 +50,11 @@ impl Lanes<'_> {
             Some(size) => size.of(used).saturating_mul(job.loops),
             None => used.saturating_mul(job.loops),
         };
-        let ops = if job.time_based { u64::MAX } else { job.number_ios.unwrap_or(u64::MAX) };
+        let ops = if job.time_based {
+            u64::MAX
+        } else {
+            job.number_ios.map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
+        };
         let mut buffers = [0; KINDS];
         for kind in (0..KINDS).filter(|kind| *kind != WRITES && (*kind == FLUSHES || job.does[*kind])) {
             let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
@@ -104,7 +108,7 @@ impl Lanes<'_> {
                 directions: directions.clone(),
                 sizes: job.sizes.clone(),
                 align: std::array::from_fn(|direction| align(job, direction)),
-                unit: unit_bytes(job, directions),
+                units: std::array::from_fn(|direction| job.sizes[direction].min_bytes()),
                 bytes_left: part(total, directions, &bytes_per_sec),
                 ops_left,
                 flush_every: if job.trim_write || directions.contains(&WRITES) { job.flush_every } else { 0 },
@@ -207,11 +211,6 @@ fn align(job: &Job, direction: usize) -> u64 {
     job.align[direction].unwrap_or_else(|| job.sizes[direction].min_bytes())
 }
 
-/// The smallest operation of `directions`, which their map goes by.
-fn unit_bytes(job: &Job, directions: &[usize]) -> u64 {
-    directions.iter().map(|direction| job.sizes[*direction].min_bytes()).min().unwrap_or(4096)
-}
-
 /// The part of `shape`, one of `parts` of the job's, that the lane of `directions` of its clone number `clone` uses.
 fn area(
     job: &Job,
@@ -266,14 +265,21 @@ fn area(
     let order = match job.random {
         false => Order::Sequential { skip: job.skip },
         true if job.has_map() => {
-            let unit = unit_bytes(job, directions);
-            let even = |direction: &usize| job.sizes[*direction].each().iter().all(|bytes| bytes.is_multiple_of(unit));
-            if !directions.iter().all(even) {
-                return Err(cannot(format!(
-                    "sizes that are no multiples of the smallest, {unit}, go with no random map - add norandommap"
-                )));
+            for sizes in directions.iter().map(|direction| &job.sizes[*direction]) {
+                let unit = sizes.min_bytes();
+                if sizes.each().iter().any(|bytes| !bytes.is_multiple_of(unit)) {
+                    return Err(cannot(format!(
+                        "sizes that are no multiples of the smallest, {unit}, go with no random map - add norandommap"
+                    )));
+                }
             }
-            Order::Mapped(Map::new(len / unit))
+            // One by the smallest of all would have blocks free that have no room for a larger one, and cut it short.
+            let units =
+                |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
+            Order::Mapped(match job.shares_map(directions) {
+                true => vec![Map::new(units(directions[0]))],
+                false => (0..DIRECTIONS).map(|direction| Map::new(units(direction))).collect(),
+            })
         }
         true => {
             let mut draws = [const { None }; DIRECTIONS];

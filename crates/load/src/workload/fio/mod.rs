@@ -362,7 +362,8 @@ impl FioLoad {
             let names = job.names(thread.clone);
             let whole = devices.iter().filter(|device| names.contains(&device.name)).map(|device| device.size_bytes);
             let used = whole.map(|whole| job.size.map_or(whole, |size| size.of(whole).min(whole))).sum::<u64>();
-            if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * job.lanes().len() as u64 } else { 0 }
+            let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
+            if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 }
         };
         let of = |thread| buffers(thread).saturating_add(maps(thread));
         let bytes = self.threads.iter().map(of).fold(cells, u64::saturating_add);

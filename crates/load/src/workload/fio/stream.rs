@@ -102,8 +102,8 @@ pub(super) struct Area {
 pub(super) enum Order {
     /// One after the other, with so many bytes left out in between; below zero, backwards.
     Sequential { skip: i64 },
-    /// At random, each unit once before any comes again.
-    Mapped(Map),
+    /// At random, each unit once before any comes again: a map for all directions, or one for each where their units differ.
+    Mapped(Vec<Map>),
     /// As drawn, by direction.
     Drawn([Option<Draw>; DIRECTIONS]),
 }
@@ -119,7 +119,8 @@ pub struct FioStream {
     pub(super) read_pct: u64,
     pub(super) sizes: [Sizes; DIRECTIONS],
     pub(super) align: [u64; DIRECTIONS],
-    pub(super) unit: u64,
+    /// The smallest operation of each direction.
+    pub(super) units: [u64; DIRECTIONS],
     pub(super) bytes_left: u64,
     pub(super) ops_left: u64,
     pub(super) flush_every: u64,
@@ -295,13 +296,14 @@ impl Area {
             }
             order if !jumps && self.len - last >= unit => {
                 let len = wanted.min((self.len - last) / unit * unit);
-                if let Order::Mapped(map) = order {
+                if let Order::Mapped(maps) = order {
                     // They may have had their turn.
-                    map.take(last / unit, len / unit);
+                    map_of(maps, direction).take(last / unit, len / unit);
                 }
                 (last, len)
             }
-            Order::Mapped(map) => {
+            Order::Mapped(maps) => {
+                let map = map_of(maps, direction);
                 let first = map.free_from(random.below(self.len / unit));
                 (first * unit, map.take(first, wanted / unit) * unit)
             }
@@ -313,6 +315,13 @@ impl Area {
         self.next[direction] = at + len;
         (self.start + at, len)
     }
+}
+
+/// The one of `maps` that a direction goes by.
+#[inline]
+fn map_of(maps: &mut [Map], direction: usize) -> &mut Map {
+    let last = maps.len() - 1;
+    &mut maps[direction.min(last)]
 }
 
 /// Where the operation after one that ended at `last` begins in `len` bytes, with `skip` in between. As in fio the first begins at
@@ -337,8 +346,8 @@ impl Stream for FioStream {
         }
         let (direction, area) = (self.direction(), self.area());
         let wanted = self.sizes[direction].draw(&mut self.random);
-        let (jumps, align) = (self.jumps(direction), self.align[direction]);
-        let (offset, len) = self.areas[area].next(direction, wanted, jumps, align, self.unit, &mut self.random);
+        let (jumps, align, unit) = (self.jumps(direction), self.align[direction], self.units[direction]);
+        let (offset, len) = self.areas[area].next(direction, wanted, jumps, align, unit, &mut self.random);
         self.bytes_left = self.bytes_left.saturating_sub(len);
         self.ops_left -= 1;
         self.progress.begin();

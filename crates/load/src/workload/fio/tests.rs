@@ -65,6 +65,7 @@ fn a_sequence_goes_from_the_beginning_to_the_end_and_over_again_when_time_says_s
     assert_eq!((seen.len(), seen[4].1), (6, 0));
     assert_eq!(operations("rw=read bs=4k size=16k loops=3", 0, 99).len(), 12);
     assert_eq!(operations("rw=read bs=4k number_ios=5", 0, 99).len(), 5);
+    assert_eq!(operations("rw=read bs=4k number_ios=5 loops=3", 0, 99).len(), 15);
     assert_eq!(operations("rw=trim bs=64k", 0, 99).last(), Some(&(OpKind::Deallocate, 15 << 16, 65_536)));
 }
 
@@ -168,6 +169,15 @@ fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
     let seen = operations("rw=randread bs=4k norandommap", 0, 9_999);
     let places: HashSet<_> = seen.iter().map(|(_, offset, _)| *offset).collect();
     assert!(seen.len() == 256 && (130..190).contains(&places.len()), "{}", places.len());
+    // Reads and writes of different sizes have maps of their own: none is cut short to what the other has left.
+    let seen = operations("rw=randrw bs=4k,8k rwmixread=50 size=512k io_size=640k", 0, 9_999);
+    for (kind, bytes) in [(OpKind::Read, 4_096), (OpKind::Write, 8_192)] {
+        let of_kind = seen.iter().filter(|(of, ..)| *of == kind);
+        let places: HashSet<_> = of_kind.clone().map(|(_, offset, _)| *offset).collect();
+        assert!(of_kind.clone().all(|(_, offset, len)| (offset % bytes, *len) == (0, bytes as u32)), "{seen:?}");
+        assert!(places.iter().all(|offset| offset + bytes <= 512 << 10), "{seen:?}");
+        assert!(places.len() > 25 && places.len() == of_kind.count(), "{seen:?}");
+    }
     // Of several sizes, the map goes by the smallest: no byte twice.
     let seen = operations("rw=randwrite bssplit=4k/50:16k/50", 0, 9_999);
     let mut bytes = vec![false; 1 << 20];
