@@ -116,7 +116,9 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     if ended.stderr.contains("cannot make a ring") {
         return skip(&ended.stderr);
     }
-    let ended = ended.expect(0);
+    // Other programs may leave no CPU for a second's load; it is said, and not what is tested here.
+    let busy = ended.stdout.contains("INVALID; limited by CPU: all of this machine is busy");
+    let ended = ended.expect(if busy { 4 } else { 0 });
     assert!(ended.stdout.contains("over loopback"), "{}", ended.stdout);
     Some(serde_json::from_str(&bench.text("table.json")).unwrap())
 }

@@ -119,6 +119,13 @@ impl Ended {
         self
     }
 
+    /// Asserts that it ended with a verdict, PASS or FAIL: for what does not depend on how fast a real device is.
+    #[track_caller]
+    pub fn expect_judged(self) -> Self {
+        let code = if self.code == Some(1) { 1 } else { 0 };
+        self.expect(code)
+    }
+
     /// Asserts that nothing was done and exactly this was said, one line for each mistake.
     #[track_caller]
     pub fn expect_errors<T: AsRef<str>>(self, code: i32, errors: &[T]) -> Self {
