@@ -3,6 +3,7 @@
 use crate::console;
 use crate::screen::{columns, fitted};
 use results::cell::{Interval, Latencies, Layout, latencies};
+use results::run_dir::{Manifest, time_left};
 use results::units::{self, clock};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -21,6 +22,10 @@ pub struct Progress {
     /// What it is part of, before each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
     duration_ns: u64,
+    /// Operations after which the run ends, if it is not its time that ends it.
+    operations: Option<u64>,
+    /// Those that are done, or failed.
+    done: u64,
     /// Whether standard error is a terminal, on which one line is drawn again and again.
     terminal: bool,
     simulated: bool,
@@ -39,15 +44,17 @@ struct Since {
 }
 
 impl Progress {
-    /// Progress of a run of `duration_ns`, which pass faster on `simulated` drives.
-    pub fn new(layout: &Layout, duration_ns: u64, simulated: bool, quiet: bool) -> Self {
+    /// Progress of the run of `manifest`, whose time passes faster on simulated drives.
+    pub fn new(manifest: &Manifest, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
         Self {
-            layout: layout.clone(),
+            layout: manifest.layout(),
             heading: None,
-            duration_ns,
+            duration_ns: manifest.duration_sec.saturating_mul(NS_PER_SEC),
+            operations: manifest.operations,
+            done: 0,
             terminal: io::stderr().is_terminal(),
-            simulated,
+            simulated: manifest.simulated,
             quiet,
             told: None,
             since,
@@ -86,6 +93,7 @@ impl Progress {
         for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.wanted() > 0) {
             self.since.ops += cell.ops;
             self.errors += cell.errors;
+            self.done += cell.ops + cell.errors;
             // Histograms of one run have equal bounds, so adding them cannot fail.
             let _ = self.since.lag.add(&cell.lag);
             if self.layout.streams[index / devices].judged {
@@ -99,10 +107,19 @@ impl Progress {
         let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
         let p99 = |of: &Latencies| milliseconds(of.value_at_quantile(0.99));
         let errors = if self.errors > 0 { units::count(self.errors, "error") } else { String::new() };
-        let left = clock(self.duration_ns.saturating_sub(end_ns) / NS_PER_SEC);
+        let (done, left_ns) = match self.operations {
+            None => (String::new(), Some(self.duration_ns.saturating_sub(end_ns))),
+            Some(all) => (
+                format!("{} of {}", units::Grouped(self.done), units::Grouped(all)),
+                time_left(all, self.done, end_ns as f64)
+                    .map(|ns| (ns as u64).min(self.duration_ns.saturating_sub(end_ns))),
+            ),
+        };
+        let left = left_ns.map_or_else(|| "--:--:--".to_owned(), |ns| clock(ns / NS_PER_SEC));
         let parts = [
             (4, self.heading.clone().unwrap_or_default()),
             (4, clock(end_ns / NS_PER_SEC)),
+            (4, done),
             (3, format!("{rate:.0} ops/s")),
             (2, format!("service p99 {}", p99(&self.since.judged))),
             (1, format!("lag p99 {}", p99(&self.since.lag))),
@@ -141,7 +158,8 @@ mod tests {
             act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
         };
         let layout = Layout { streams: vec![reads], devices: vec!["x".into()], thresholds_ns: [1_000_000].into() };
-        let mut progress = Progress::new(&layout, 3_600_000_000_000, false, true);
+        let manifest = Manifest { duration_sec: 3_600, ..Manifest::new(&layout, "5%>1ms".parse().unwrap()) };
+        let mut progress = Progress::new(&manifest, true);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 2_000_000_000;
         for _ in 0..8 {
@@ -154,5 +172,12 @@ mod tests {
             "00:00:02  4 ops/s  service p99 1.004 ms  lag p99 0.050 ms  1 error  00:59:58 left"
         );
         assert_eq!(progress.line(interval.end_ns, 40), "00:00:02  1 error  00:59:58 left");
+
+        // Nine of ninety in two seconds, eighteen more for the rest, whatever the longest time is.
+        progress.operations = Some(90);
+        assert!(progress.line(interval.end_ns, 100).starts_with("00:00:02  9 of 90  4 ops/s"));
+        assert!(progress.line(interval.end_ns, 100).ends_with("00:00:18 left"));
+        progress.done = 0;
+        assert!(progress.line(interval.end_ns, 100).ends_with("--:--:-- left"), "nothing says how long it takes");
     }
 }

@@ -94,17 +94,10 @@ impl<'a> Recording<'a> {
         options: Options,
         watch: &'a mut dyn Watch,
     ) -> Self {
-        let layout = manifest.layout();
         Self {
             dir,
             judge: manifest.judge(),
-            progress: Progress::new(
-                &layout,
-                manifest.duration_sec.saturating_mul(1_000_000_000),
-                manifest.simulated,
-                options.quiet,
-            )
-            .headed(options.heading),
+            progress: Progress::new(&manifest, options.quiet).headed(options.heading),
             act_log: options.act_log,
             trace: options.trace,
             tracing: None,

@@ -171,6 +171,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         seed,
         workloads: records,
         duration_sec: spec.duration_sec,
+        operations: extras.operations,
         report_interval_sec: spec.report_interval_sec,
         slice_sec,
         round_sec: round_sec(round, slice_sec, spec.report_interval_sec),

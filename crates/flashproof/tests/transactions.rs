@@ -28,6 +28,11 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
         let report = bench.flashproof(&["report", &format!("{OUT}/1k/{phase}"), "--json"]).expect(0);
         assert!(report.stdout.contains(stream), "{}", report.stdout);
     }
+    let manifest: serde_json::Value =
+        serde_json::from_str(&bench.text(&format!("{OUT}/1k/insert/manifest.json"))).unwrap();
+    assert_eq!(manifest["operations"], 3000, "its keys end an insertion, and not a time");
+    let report = bench.flashproof(&["report", &format!("{OUT}/1k/insert")]).expect(0);
+    assert!(!report.stdout.contains("30 days"), "nobody gave a limit in time: {}", report.stdout);
 }
 
 #[test]

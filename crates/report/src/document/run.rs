@@ -252,7 +252,10 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     }
     let ran = units::span_of(verdict.ran_sec);
     let planned = units::span(manifest.duration_sec);
-    pairs.push(pair("Ran for", if ran == planned { ran } else { format!("{ran} of {planned}") }));
+    pairs.push(pair(
+        "Ran for",
+        if ran == planned || manifest.operations.is_some() { ran } else { format!("{ran} of {planned}") },
+    ));
     pairs.push(pair("Began", units::date(manifest.started_unix_ms)));
     pairs.push(pair("Limits", manifest.sla.to_string()));
     pairs

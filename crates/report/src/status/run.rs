@@ -3,7 +3,9 @@
 use super::{Seen, unix_ms};
 use results::cell::Layout;
 use results::judge::{CellCounts, End, Judge, Outcome, Verdict};
-use results::run_dir::{HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows};
+use results::run_dir::{
+    HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
+};
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
 use std::fs;
@@ -109,8 +111,12 @@ pub struct RunStatus {
     pub pid: Option<u32>,
     /// Seconds recorded, and how many it should last.
     pub elapsed_sec: f64,
-    /// How long it should last, seconds.
+    /// How long it should last, seconds; at most, where `operations` end it.
     pub duration_sec: u64,
+    /// Operations after which it ends; `None`: its time ends it.
+    pub operations: Option<u64>,
+    /// Operations done so far, or failed.
+    pub operations_done: u64,
     /// When it will end, milliseconds since 1970; `None` on simulated drives and unless it goes on.
     pub ends_unix_ms: Option<u64>,
     /// Seconds since something was recorded last.
@@ -165,8 +171,8 @@ impl RunStatus {
         this.seen = seen;
         this.phase = this.phase_now(&manifest, seen);
         if !this.simulated && this.phase.goes_on() {
-            let (duration_ms, begun) = (manifest.duration_sec.saturating_mul(1000), manifest.started_unix_ms);
-            this.ends_unix_ms = Some(begun.saturating_add(duration_ms));
+            let ends = |left_sec| manifest.started_unix_ms.saturating_add(((this.elapsed_sec + left_sec) * 1e3) as u64);
+            this.ends_unix_ms = this.left_sec().map(ends);
         }
         Ok(this)
     }
@@ -198,6 +204,7 @@ impl RunStatus {
         let (p99_ns, mut remarks) = p99(dir, &layout);
         remarks.extend(verdict.undone.iter().map(ToString::to_string));
         let slices = shares(verdict, manifest);
+        let done = verdict.streams.iter().map(|stream| stream.ops + stream.errors).sum();
         let newest = slices.iter().map(|shares| shares.slice).max();
         let worst_of = |shares: &mut dyn Iterator<Item = &Shares>| {
             shares.max_by(|a, b| a.of_limit.total_cmp(&b.of_limit)).cloned()
@@ -213,6 +220,8 @@ impl RunStatus {
             pid: manifest.process.as_ref().map(|process| process.pid),
             elapsed_sec: verdict.ran_sec,
             duration_sec: manifest.duration_sec,
+            operations: manifest.operations,
+            operations_done: done,
             ends_unix_ms: None,
             recorded_ago_sec: recorded_ago_sec(dir, now),
             streams: if last.any { layout.streams.iter().enumerate().map(rate).collect() } else { Vec::new() },
@@ -257,9 +266,13 @@ impl RunStatus {
         if self.phase.goes_on() { 0 } else { self.outcome.exit_code() }
     }
 
-    /// Seconds until its end.
-    pub(super) fn left_sec(&self) -> f64 {
-        (self.duration_sec as f64 - self.elapsed_sec).max(0.0)
+    /// Seconds until its end; `None`: nothing is done yet that would say it.
+    pub(super) fn left_sec(&self) -> Option<f64> {
+        let most = (self.duration_sec as f64 - self.elapsed_sec).max(0.0);
+        match self.operations {
+            None => Some(most),
+            Some(all) => time_left(all, self.operations_done, self.elapsed_sec).map(|sec| sec.min(most)),
+        }
     }
 }
 

@@ -81,7 +81,7 @@ impl SeriesStatus {
         let ended = series.conclusion.as_ref();
         let ahead = series.steps.iter().filter(|step| matches!(step.state, State::Planned | State::Interrupted));
         let ahead_sec: u64 = ahead.map(|step| step.duration_sec).sum();
-        let now_sec = run.as_ref().filter(|run| !run.phase.is_over()).map_or(0.0, RunStatus::left_sec);
+        let now_sec = run.as_ref().filter(|run| !run.phase.is_over()).and_then(RunStatus::left_sec).unwrap_or(0.0);
         let left_sec = if ended.is_some() { 0.0 } else { ahead_sec as f64 + now_sec };
         let simulated = series.devices.iter().any(|device| device.simulated);
         let steps = series.steps.iter().map(|step| StepStatus {

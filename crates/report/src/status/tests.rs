@@ -20,8 +20,11 @@ fn manifest() -> Manifest {
 
 /// Ten reads a second; in the first slice one of each ten takes 2 ms. 50 C.
 fn write(dir: &Path, intervals: u64) -> Writer {
-    let manifest = manifest();
-    let mut writer = Writer::create(dir, &manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
+    write_of(&manifest(), dir, intervals)
+}
+
+fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> Writer {
+    let mut writer = Writer::create(dir, manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
     for index in 0..intervals {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
@@ -48,7 +51,7 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
     let dir = parent.path().join("run");
     let _writer = write(&dir, 25);
     let run = status(&dir, 0, Seen::Running);
-    assert_eq!((run.phase, run.exit_code(), run.elapsed_sec, run.left_sec()), (Phase::Running, 0, 25.0, 15.0));
+    assert_eq!((run.phase, run.exit_code(), run.elapsed_sec, run.left_sec()), (Phase::Running, 0, 25.0, Some(15.0)));
     assert_eq!((run.streams[0].offered_iops, run.streams[0].achieved_iops), (12.0, 10.0));
     let (current, worst) = (run.current.clone().unwrap(), run.worst.clone().unwrap());
     assert_eq!((current.slice, current.shares[0], current.complete), (3, 0.0, false));
@@ -60,6 +63,18 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(text.contains("10.0 % over 1ms, 0 % over 8ms, 0 % over 64ms (slice 1, reads on"), "{text}");
+}
+
+#[test]
+fn a_run_that_operations_end_tells_how_many_are_done_and_the_time_left_by_their_rate() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    let manifest = Manifest { duration_sec: 30 * 86_400, operations: Some(1_000), ..manifest() };
+    let _writer = write_of(&manifest, &dir, 25);
+    let run = status(&dir, 0, Seen::Running);
+    assert_eq!((run.phase, run.operations_done, run.left_sec()), (Phase::Running, 250, Some(75.0)));
+    let text = run.to_string();
+    assert!(text.contains("00:00:25, 250 of 1,000 operations  00:01:15 left, ends "), "{text}");
 }
 
 #[test]

@@ -23,15 +23,20 @@ impl fmt::Display for RunStatus {
         writeln!(f, "{}{purpose}  {}", self.dir.display(), self.devices.join(", "))?;
         writeln!(f, "  {}", self.phase_text())?;
         let of = if self.simulated { " of simulated time" } else { "" };
+        let left = self.left_sec().map_or_else(|| "--:--:--".to_owned(), |sec| units::clock(sec as u64));
         let end = match (self.phase.goes_on(), self.ends_unix_ms) {
             (false, _) => String::new(),
-            (true, Some(ends)) => {
-                format!("  {} left, ends {}", units::clock(self.left_sec() as u64), units::date_to_minute(ends))
-            }
-            (true, None) => format!("  {} left", units::clock(self.left_sec() as u64)),
+            (true, Some(ends)) => format!("  {left} left, ends {}", units::date_to_minute(ends)),
+            (true, None) => format!("  {left} left"),
         };
         let elapsed = units::clock(self.elapsed_sec as u64);
-        writeln!(f, "  {elapsed} of {}{of}{end}", units::clock(self.duration_sec))?;
+        match self.operations {
+            None => writeln!(f, "  {elapsed} of {}{of}{end}", units::clock(self.duration_sec))?,
+            Some(all) => {
+                let (done, all) = (units::Grouped(self.operations_done), units::Grouped(all));
+                writeln!(f, "  {elapsed}{of}, {done} of {all} operations{end}")?;
+            }
+        }
         for stream in &self.streams {
             let offered = match stream.offered_iops {
                 iops if iops > 0.0 => format!("{iops:.0}/s offered"),

@@ -87,8 +87,11 @@ pub struct Manifest {
     pub seed: u64,
     /// What was run at once; at least one.
     pub workloads: Vec<WorkloadRecord>,
-    /// How long the run should last, seconds.
+    /// How long the run should last, seconds; at most, where `operations` end it.
     pub duration_sec: u64,
+    /// Operations after which it ends; `None`: its time ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<u64>,
     /// Seconds between two reports.
     pub report_interval_sec: u64,
     /// Length of a slice of the verdict, seconds: see [`crate::judge::whole_slice_sec`].
@@ -121,6 +124,11 @@ pub struct Manifest {
     pub process: Option<Process>,
 }
 
+/// How much longer `all` operations take by the rate of those `done` in `elapsed`, in its unit; `None`: none is done.
+pub fn time_left(all: u64, done: u64, elapsed: f64) -> Option<f64> {
+    (done > 0).then(|| all.saturating_sub(done) as f64 * elapsed / done as f64)
+}
+
 /// A process, told from every other one that ever had its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
@@ -147,6 +155,7 @@ impl Manifest {
             seed: 0,
             workloads: Vec::new(),
             duration_sec: 0,
+            operations: None,
             report_interval_sec: 1,
             slice_sec: 1,
             simulated: false,

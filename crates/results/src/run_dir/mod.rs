@@ -37,7 +37,7 @@ pub use error::RunDirError;
 pub use file::HlogKind;
 pub(crate) use file::{read as read_json, write as write_json};
 pub use hlog::{Window, each_window, last_windows};
-pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, WorkloadRecord};
+pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, WorkloadRecord, time_left};
 pub use place::{Holds, holds, is_run_dir, run_dirs_below};
 pub use read::blame;
 pub use read::{IntervalRecord, Intervals, Run, manifest, read};

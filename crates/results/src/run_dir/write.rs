@@ -324,13 +324,24 @@ fn window_bytes(kind: HlogKind) -> u64 {
     }
 }
 
+/// Rate for which room is made where operations and not the time end a run: below what any drive does.
+/// A run that is slower takes more, and says so if that is not there.
+const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
+
+/// How long a run will record, seconds, from above.
+fn recorded_sec(manifest: &Manifest) -> u64 {
+    let sec = |operations: u64| operations.div_ceil(OPERATIONS_PER_SEC_MIN).max(manifest.report_interval_sec);
+    manifest.operations.map_or(manifest.duration_sec, |operations| sec(operations).min(manifest.duration_sec))
+}
+
 /// About how many bytes the run directory of a run will take.
 ///
 /// Shape: an estimate from above for the devices that runs are made on; a device with a very broad
 /// spread of latencies may take a third more. `telemetry_columns` is how many the caller adds.
 pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 {
     let (layout, interval_sec) = (&manifest.layout(), manifest.report_interval_sec.max(1));
-    let intervals = manifest.duration_sec.div_ceil(interval_sec);
+    let duration_sec = recorded_sec(manifest);
+    let intervals = duration_sec.div_ceil(interval_sec);
     let windows = intervals.div_ceil(window_intervals(interval_sec, manifest.round_sec));
     let cells = layout.cells() as u64;
     let scales = layout.streams.iter().filter_map(|stream| stream.act).map(|act| act_buckets(act.scale));
@@ -343,7 +354,7 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
     let checksums = CHECKSUMS_LINE_BYTES + manifest.workloads.len() as u64 * CHECKSUMS_LOG_BYTES;
     let per_interval = chunk + cells * CELL_LINE_BYTES + telemetry + checksums;
     let series = intervals.saturating_mul(per_interval).saturating_add(windows.saturating_mul(cells * window));
-    let trace = manifest.duration_sec.saturating_mul(manifest.devices.len() as u64 * TRACE_BYTES_PER_SEC);
+    let trace = duration_sec.saturating_mul(manifest.devices.len() as u64 * TRACE_BYTES_PER_SEC);
     series.saturating_add(trace).saturating_add(FIXED_BYTES)
 }
 

@@ -457,7 +457,7 @@ impl Workload for FioLoad {
 
     fn extras(&self) -> Extras {
         let job = &self.threads[0].job;
-        Extras { ramp_sec: job.ramp_ns / NS_PER_SEC, buffered: !job.direct, leaves_backlog: true }
+        Extras { ramp_sec: job.ramp_ns / NS_PER_SEC, buffered: !job.direct, leaves_backlog: true, ..Extras::default() }
     }
 
     fn writes(&self) -> bool {

@@ -11,7 +11,7 @@
 //! A shard has keys of its own, every n-th: so it knows all writers of a key, and no two engines need to talk. Of skewed
 //! keys each shard has the same distribution over its own.
 
-use super::{CannotRun, Choices, DeviceShape, Place, RunPlan, RunSpec, Workload};
+use super::{CannotRun, Choices, DeviceShape, Extras, Place, RunPlan, RunSpec, Workload};
 use crate::choice::{Engine, Pacing};
 use crate::keys::{Draw, Keys};
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
@@ -53,7 +53,7 @@ pub struct Records {
     pub rate: Option<Rate>,
     /// Issuing threads, each with keys of its own.
     pub threads: u32,
-    /// Length of a run, seconds; one that inserts ends when all keys are.
+    /// Length of a run, seconds; at most that of one that inserts, which ends when all keys are.
     pub duration_sec: u64,
     /// Seed of all random choices; `None`: to be chosen at the start.
     pub seed: Option<u64>,
@@ -201,6 +201,10 @@ impl Workload for Records {
             keeps_instants: false,
             seed: self.seed,
         }
+    }
+
+    fn extras(&self) -> Extras {
+        Extras { operations: (self.mix == Mix::Insert).then_some(self.keys.into()), ..Extras::default() }
     }
 
     fn writes(&self) -> bool {

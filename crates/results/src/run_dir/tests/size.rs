@@ -49,8 +49,17 @@ fn a_day_of_one_second_reports_takes_at_most_a_hundred_megabytes_a_device_and_wh
     let sizes: Vec<_> = sizes.collect();
     let day_bytes = sizes.iter().map(|(_, bytes)| bytes).sum::<u64>() * (DAY_SEC / SAMPLE_SEC);
     println!("a day: {day_bytes} bytes; {SAMPLE_SEC} s: {sizes:?}");
-    let foreseen_bytes = space_needed_bytes(&Manifest { duration_sec: DAY_SEC, ..manifest }, columns.len());
+    let foreseen_bytes = space_needed_bytes(&Manifest { duration_sec: DAY_SEC, ..manifest.clone() }, columns.len());
     println!("foreseen: {foreseen_bytes} bytes");
+    let inserted = Manifest { duration_sec: 30 * DAY_SEC, operations: Some(1_000 * DAY_SEC), ..manifest.clone() };
+    let day = Manifest { duration_sec: DAY_SEC, operations: None, ..inserted.clone() };
+    assert_eq!(
+        space_needed_bytes(&inserted, 6),
+        space_needed_bytes(&day, 6),
+        "a day at a thousand operations a second"
+    );
+    let limited = Manifest { duration_sec: 60, operations: Some(u64::MAX), ..day.clone() };
+    assert!(space_needed_bytes(&limited, 6) < space_needed_bytes(&day, 6), "a limit in time that was given holds");
     assert!(day_bytes <= foreseen_bytes && foreseen_bytes <= day_bytes * 3 / 2);
     assert!(day_bytes <= DAY_BYTES_MAX);
 }
