@@ -213,18 +213,20 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
 #[test]
 fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     let bench = Bench::new();
-    // Jobs of a few hundred operations, whose rates differ by chance from depth to depth; 200 a second are what it does.
+    // Jobs of a few hundred operations, whose rates differ by chance from depth to depth: one of 200 a second by some 6, the best of
+    // nine depths by 9 more than that. Of eight drives, reads and writes, that is as good as no chance.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
-    bench.flashproof(&words(&format!("baseline {drive} --for 2m --out b --quiet"))).expect(0);
+    let drives: Vec<_> = ('a'..='h').map(|name| format!("{drive}+name={name}")).collect();
+    bench.flashproof(&words(&format!("baseline {} --for 2m --out b --quiet", drives.join(" ")))).expect(0);
     let points = points(&series(&bench));
     let rates = points.iter().filter(|point| point.part == Part::Rate);
     let fastest: Vec<_> = rates.filter(|point| point.offered_iops() > Some(170.0)).collect();
-    assert_eq!(fastest.len(), 2, "of reads and of writes");
-    for point in fastest {
-        let (offered, highest) = (point.offered_iops().unwrap(), point.offered_iops().unwrap() / 0.95);
-        assert!((highest / 200.0 - 1.0).abs() < 0.03, "{highest}");
-        assert!(point.iops() >= 0.97 * offered, "{} of {offered}", point.iops());
-    }
+    assert_eq!(fastest.len(), 16, "of reads and of writes");
+    let offered: f64 = fastest.iter().filter_map(|point| point.offered_iops()).sum();
+    let reached: f64 = fastest.iter().map(|point| point.iops()).sum();
+    // Five deviations of this mean; the best of each sweep is four percent over.
+    assert!((offered / 16.0 / 190.0 - 1.0).abs() < 0.02, "{offered}");
+    assert!(reached >= 0.98 * offered, "{reached} of {offered}");
 }
 
 #[test]
