@@ -103,10 +103,16 @@ impl Job {
     pub(super) fn run(&self, drive: &DriveSpec) -> [Option<Shown>; 2] {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
+        // Whole periods of stalls: of a part of one it would have a whole stall, or none.
+        let whole = |every_ns: u64| (self.lasts_ns + every_ns / 2) / every_ns * every_ns;
+        let lasts_ns = match drive.stalls.every_ns {
+            every_ns if (1..=self.lasts_ns).contains(&every_ns) => whole(every_ns),
+            _ => self.lasts_ns,
+        };
         // At the end of a period: a part of one has more or less than its share.
         let enough = |ops, now_ns| {
             let ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
-            ops >= OPS_MAX || now_ns >= self.lasts_ns || (ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
+            ops >= OPS_MAX || now_ns >= lasts_ns || (ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
         };
         let (times_ns, seconds) = Running::new(self, drive).run(enough);
         times_ns.map(|times_ns| Shown::of(times_ns, seconds))
@@ -123,6 +129,8 @@ impl Job {
 struct Running<'a> {
     job: &'a Job,
     model: QueueModel,
+    /// When it begins: between two stalls, so that any number of periods has as many of them.
+    begin_ns: u64,
     random: Random,
     /// What each operation in flight does, and when it was wanted.
     wanted: Vec<(usize, u64)>,
@@ -133,7 +141,8 @@ impl<'a> Running<'a> {
     fn new(job: &'a Job, drive: &DriveSpec) -> Self {
         let random = Random::new(1);
         let (model, times_ns) = (QueueModel::new(drive, 1), Default::default());
-        Self { job, model, random, wanted: vec![(0, 0); 2 * job.depth as usize], times_ns }
+        let begin_ns = drive.stalls.every_ns / 2;
+        Self { job, model, begin_ns, random, wanted: vec![(0, 0); 2 * job.depth as usize], times_ns }
     }
 
     fn submit(&mut self, token: u32, way: usize, wanted_ns: u64, now_ns: u64) {
@@ -143,19 +152,21 @@ impl<'a> Running<'a> {
         self.model.submit(&Op { target: 0, kind, offset: 0, len, sync: false, placement: None, buf, token }, now_ns);
     }
 
-    /// Until it is enough, by the operations that were done and the time.
-    fn run(mut self, enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
+    /// Until it is enough, by the operations that were done and the time that they took.
+    fn run(mut self, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
+        let begin_ns = self.begin_ns;
+        let enough = |ops, now_ns: u64| enough(ops, now_ns.saturating_sub(begin_ns));
         let now_ns = match self.job.offered {
             None => self.closed(enough),
             Some(offered) => self.open(offered, enough),
         };
-        (self.times_ns, now_ns as f64 / NS_PER_SEC)
+        (self.times_ns, now_ns.saturating_sub(begin_ns) as f64 / NS_PER_SEC)
     }
 
     fn closed(&mut self, mut enough: impl FnMut(usize, u64) -> bool) -> u64 {
-        let (mut ops, mut now_ns) = (0, 0);
+        let (mut ops, mut now_ns) = (0, self.begin_ns);
         for token in 0..self.job.depth {
-            self.submit_next(token, 0);
+            self.submit_next(token, now_ns);
         }
         while !enough(ops, now_ns) {
             now_ns = self.model.next_event_ns();
@@ -183,7 +194,8 @@ impl<'a> Running<'a> {
         let mut next = offered.map(|iops| if iops > 0.0 { NS_PER_SEC / iops } else { f64::INFINITY });
         // A quarter of a period apart, or both would come at once whenever they can.
         next[1] *= 0.75;
-        let (mut ops, mut now_ns) = (0, 0);
+        next = next.map(|ns| ns + self.begin_ns as f64);
+        let (mut ops, mut now_ns) = (0, self.begin_ns);
         while !enough(ops, now_ns) {
             let way = usize::from(next[1] < next[0]);
             if next[way] <= self.model.next_event_ns() as f64 {

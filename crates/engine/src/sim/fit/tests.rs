@@ -107,6 +107,17 @@ fn parameters_are_found_again() {
 }
 
 #[test]
+fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
+    let drive = "sim:channels=2+read-us=700+jitter-pct=0+stall-ms=7+stall-every-s=0.25";
+    // 5 s hold 20 stalls, each of which holds up as many operations as there are in flight, up to both channels.
+    for (depth, held_up) in [(1, 20), (2, 40)] {
+        let point = point(drive, Part::Depth, depth, [Some((4096, None)), None]);
+        let (times, seconds) = Job::of(&point).unwrap().all(&drive.parse().unwrap(), 5_000_000_000);
+        assert_eq!(times[0].iter().filter(|ns| **ns > 5_000_000).count(), held_up, "in {seconds} s at depth {depth}");
+    }
+}
+
+#[test]
 fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
     let drive =
         "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100";
