@@ -45,6 +45,8 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     let run = bench.run();
     assert_eq!((run.manifest.kind().as_str(), run.manifest.duration_sec), ("fio", 4));
     assert_eq!(support::totals(&run, "mix-reads"), (8_000, 0, 0));
+    let tables = bench.flashproof(&["latency", "-l", OUT]).expect(2);
+    assert!(tables.stderr.contains("\"flashproof report run\" has their percentiles"), "{}", tables.stderr);
     let report = bench.flashproof(&["report", OUT]).expect(0);
     assert!(report.stdout.contains("mix-writes"), "{}", report.stdout);
     // The last state is that at the end, after one in the middle.
@@ -162,6 +164,10 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
         "{}",
         ended.stderr
     );
+    // The search alone takes longer.
+    let short = format!("--out=short --name=a --iodepth=64 {EIGHT} {target} --time_based --runtime=1");
+    let (_, ended) = job(&bench, &short, 1);
+    assert!(ended.stderr.contains("job \"a\" measured nothing at a depth"), "{}", ended.stderr);
     let (_, slow) = job(&bench, &format!("--out=max --name=a {EIGHT} --max_latency=99 --time_based --runtime=60"), 1);
     assert!(slow.stderr.contains("took longer than max_latency"), "{}", slow.stderr);
 }

@@ -195,6 +195,11 @@ fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
     if manifest.workloads.len() > 1 {
         return Err(Failure::usage(several_logs(path, &manifest)));
     }
+    if manifest.kind() == "fio" {
+        return Err(Failure::usage(format!(
+            "reading {name} - fio's jobs have no {ACT_LOG}, which these tables are made of - \"flashproof report {name}\" has their percentiles and shares over the thresholds of its SLA (--sla when it runs)"
+        )));
+    }
     input::open_file(&path.join(ACT_LOG), Links::Refused, "log", "-l -")
 }
 

@@ -86,7 +86,11 @@ pub struct Side {
 fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
     load.reported().into_iter().filter(|(_, kind, _)| *kind < DIRECTIONS.len()).map(|(entry, direction, _)| {
         let job = &load.entries[entry].job;
-        let name = format!("{} {}", job.name, DIRECTIONS[direction]);
+        // Clones that are reported one by one have one name.
+        let is_alone = load.entries.iter().filter(|other| other.job.name == job.name).count() == 1;
+        let number =
+            if is_alone { String::new() } else { format!("~{}", load.threads[load.entries[entry].threads[0]].number) };
+        let name = format!("{}{number} {}", job.name, DIRECTIONS[direction]);
         (entry, direction, Side { name, is_paced: job.has_rates(), ..Side::default() })
     })
 }
@@ -108,4 +112,28 @@ pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
         })
     };
     sides(load).filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::workload::fio::{Surroundings, command_line, jobs, runs};
+
+    #[test]
+    fn what_is_reported_one_by_one_has_names_of_its_own() {
+        let words = ["--filename=sim:", "--rw=randrw", "--name=a", "--numjobs=2", "--name=b", "--rw=read"];
+        let line = command_line(&words.map(str::to_owned)).unwrap();
+        let mut nothing = |_: &str| Err(String::new());
+        let around = Surroundings {
+            read: &mut nothing,
+            variable: &|_| None,
+            cpus: 1,
+            page_bytes: 4096,
+            memory_mbytes: 1,
+            readonly: false,
+        };
+        let loads = jobs(&line.sections, &around, &mut Vec::new()).and_then(runs).unwrap();
+        let names: Vec<_> = sides(&loads[0]).map(|(.., side)| side.name).collect();
+        assert_eq!(names, ["a~1 reads", "a~1 writes", "a~2 reads", "a~2 writes", "b reads"]);
+    }
 }

@@ -116,11 +116,20 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
         ));
         worst = worse(worst, Outcome::Fail);
     }
+    let unmeasured: Vec<_> = runs.iter().flat_map(Ran::unmeasured).filter(|name| !missed.contains(name)).collect();
+    for name in &unmeasured {
+        console::warning(&format!(
+            "job {} measured nothing at a depth for latency_target: its runtime was over before that was found and a whole second behind it, so what it reports is of the search, or nothing - give more runtime, a shorter latency_window or a higher latency_target",
+            quoted(name)
+        ));
+        worst = worse(worst, Outcome::Fail);
+    }
     if manner == Manner::Own {
         console::note(&format!("{place}"));
     }
     drop(place);
-    let failed = runs.iter().flat_map(|ran| &ran.totals.kinds).any(|kind| kind.errors > 0) || !missed.is_empty();
+    let failed = runs.iter().flat_map(|ran| &ran.totals.kinds).any(|kind| kind.errors > 0)
+        || !(missed.is_empty() && unmeasured.is_empty());
     Ok(ExitCode::from(match manner {
         Manner::Own => worst.exit_code(),
         _ => u8::from(failed),

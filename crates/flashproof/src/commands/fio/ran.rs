@@ -82,6 +82,17 @@ impl Ran {
         missed.map(|thread| thread.job.name.as_str()).collect()
     }
 
+    /// Names of the jobs that were to find a depth, and did not come to what they were to measure at it.
+    pub fn unmeasured(&self) -> Vec<&str> {
+        let has_ops = |number| self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0);
+        let entries = self.load.entries.iter().enumerate();
+        let unmeasured = entries.filter(|(number, entry)| {
+            let ends = entry.job.target().is_some_and(|target| !target.goes_on);
+            ends && (counts_from_ns(&self.load, *number) == 0 || !has_ops(*number))
+        });
+        unmeasured.map(|(_, entry)| entry.job.name.as_str()).collect()
+    }
+
     /// The kinds of an entry, as they were recorded.
     pub fn kinds(&self, entry: usize) -> [Option<&report::fio::Kind>; KINDS] {
         let mut kinds = [None; KINDS];
