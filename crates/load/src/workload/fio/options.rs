@@ -412,6 +412,7 @@ static MISSING: &[(&[&str], &str)] = &[
             "chunk_size",
             "clientname",
             "clustername",
+            "conf",
             "cont",
             "cpuchunks",
             "cpuload",
