@@ -1,6 +1,7 @@
 //! What comes in between: while a record is read, while blocks are looked at, while more waits than may, and when a drive ends.
 
 use super::*;
+use sys::op::Outcome;
 
 fn put(value: &[u8]) -> Work {
     Work::Write(write(value, Exists::CreateOrReplace))
@@ -209,4 +210,45 @@ fn deletions_have_blocks_of_their_own_when_a_device_is_full() {
     let deleted = codes.filter(|code| *code == ResultCode::OK).count();
     let of_a_block = (BLOCK as usize - 512) / 80;
     assert!(deleted > of_a_block * 5 / 4, "{deleted} of {key}, a block holds at most {of_a_block}");
+}
+
+/// A store that was closed, opened again on a drive of which the first `failures` flushes fail.
+fn opened_where_flushes_fail(failures: u64) -> Bench {
+    let mut bench = Bench::new(|_| {}, 64);
+    assert_eq!(bench.ask(1, put(b"kept")).result, ResultCode::OK);
+    bench.write_out();
+    let namespace = Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
+    let space = Space { target: 0, range: 0..64 * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    bench.store = Store::open(&namespace, &[space], 0..64, WALL_MS, 2, &mut OnEngine(&mut bench.engine)).unwrap();
+    let mut flushes = 0;
+    while !bench.store.is_ready() {
+        let mut done = Vec::new();
+        bench.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+        for mut done in done {
+            // Of what a cold start asks for, only a flush has no bytes.
+            if done.buf.is_empty() {
+                flushes += 1;
+                if flushes <= failures {
+                    done.outcome = Outcome::Errno(5);
+                }
+            }
+            bench.store.on_completion(done, &mut OnEngine(&mut bench.engine), &mut bench.replies);
+        }
+        bench.store.poll(&mut OnEngine(&mut bench.engine), &mut bench.replies);
+    }
+    assert_eq!(bench.store.statistics().devices[0].errors, failures);
+    bench
+}
+
+#[test]
+fn a_cold_start_whose_flush_fails_tries_again_and_then_refuses_writes_but_reads() {
+    let mut again = opened_where_flushes_fail(5);
+    assert_eq!(again.store.take_remark(), None);
+    assert_eq!(again.ask(2, put(b"new")).result, ResultCode::OK);
+    let mut never = opened_where_flushes_fail(6);
+    let remark = never.store.take_remark().unwrap();
+    assert!(remark.contains("device 0 could not be flushed - ") && remark.contains("writes are refused"), "{remark}");
+    // What was read may have been in the drive's cache only: nothing may build on it.
+    assert_eq!(never.ask(2, put(b"new")).result, ResultCode::SERVER_ERROR);
+    assert_eq!(value(&never.ask(1, Work::ReadAll)), b"kept");
 }
