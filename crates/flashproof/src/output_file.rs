@@ -101,10 +101,11 @@ pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> R
 
 /// That `what` cannot be written to `path`, and what to do.
 pub fn not_written(what: &str, path: &Path, error: &io::Error) -> String {
-    format!(
-        "cannot write the {what} to {} - {error} - name a file in a directory that this user may write to",
-        path.display()
-    )
+    let remedy = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or name a file on another file system",
+        _ => "name a file in a directory that this user may write to",
+    };
+    format!("cannot write the {what} to {} - {error} - {remedy}", path.display())
 }
 
 /// What is at a path.

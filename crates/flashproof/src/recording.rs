@@ -13,7 +13,7 @@ use device::observe::telemetry::{Row, Sampler};
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
 use load::workload::records::TRANSACTIONS;
 use results::cell::Interval;
-use results::judge::{End, Judge, Verdict};
+use results::judge::{End, Judge, Outcome, Verdict};
 use results::run_dir::{self, Manifest, Writer};
 use results::telemetry::Column;
 use std::path::PathBuf;
@@ -32,6 +32,11 @@ pub trait Watch {
     /// Why the run cannot be what it was for, if so: it does not begin, or ends as failed. Asked when it begins and after each interval.
     fn failed(&self) -> Option<String> {
         None
+    }
+
+    /// What it was for and did not come to, though its operations were done: it fails for that. Asked when it has ended like `end`.
+    fn missed(&self, _end: &End) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -150,7 +155,13 @@ impl<'a> Recording<'a> {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
         // Wrong data first, whatever else failed before.
         let failures = self.wrong.iter().chain(&self.failures).cloned().collect();
-        Verdict { blame, failures, ..self.judge.verdict(end) }
+        let mut verdict = Verdict { blame, failures, ..self.judge.verdict(end) };
+        let missed = self.watch.missed(end);
+        if !missed.is_empty() {
+            verdict.outcome = Outcome::Fail;
+            verdict.reasons.splice(0..0, missed);
+        }
+        verdict
     }
 
     /// How the run ended, in the words of the verdict.

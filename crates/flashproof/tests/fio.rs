@@ -170,6 +170,23 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
     assert!(ended.stderr.contains("job \"a\" measured nothing at a depth"), "{}", ended.stderr);
     let (_, slow) = job(&bench, &format!("--out=max --name=a {EIGHT} --max_latency=99 --time_based --runtime=60"), 1);
     assert!(slow.stderr.contains("took longer than max_latency"), "{}", slow.stderr);
+    for (dir, outcome) in [("run", "pass"), ("never", "fail"), ("short", "fail"), ("max", "fail")] {
+        let verdict: Value = serde_json::from_str(&bench.text(&format!("{dir}/verdict.json"))).unwrap();
+        assert_eq!(verdict["outcome"], outcome, "{dir}: {verdict}");
+    }
+}
+
+#[test]
+fn a_file_that_is_read_and_written_is_laid_out_first_and_one_that_is_only_written_is_not() {
+    let bench = Bench::new();
+    let made = |rw: &str| {
+        let line = format!("fio --out=run-{rw} --name=a --filename={rw} --rw={rw} --size=1m --bs=4k");
+        bench.flashproof(&words(&line)).expect(0).stderr
+    };
+    let (mixed, written) = (made("randrw"), made("randwrite"));
+    assert!(mixed.contains("laying out the file randrw: 1048576 bytes"), "{mixed}");
+    assert!(!mixed.contains("never written"), "{mixed}");
+    assert!(!written.contains("laying out"), "{written}");
 }
 
 #[test]

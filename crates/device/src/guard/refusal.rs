@@ -199,7 +199,7 @@ pub enum Reason {
     },
     /// The file would not fit.
     #[error(
-        "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file (file-size-mbytes) smaller, or free space"
+        "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file smaller, or free space"
     )]
     NoSpace {
         /// Bytes still to be allocated.

@@ -94,8 +94,9 @@ impl fmt::Display for Verdict {
         for group in self.groups_shown() {
             self.fmt_group(f, group)?;
         }
-        let hidden = self.groups.len() - self.groups_shown().count();
-        if hidden > 0 {
+        let shown = self.groups_shown().count();
+        let hidden = self.groups.len() - shown;
+        if shown > 0 && hidden > 0 {
             let (tables, are) =
                 if hidden == 1 { ("table of a single device", "is") } else { ("tables of single devices", "are") };
             writeln!(f, "\n{hidden} more {tables} {are} in verdict.json")?;
@@ -107,8 +108,10 @@ impl fmt::Display for Verdict {
 impl Verdict {
     /// Tables worth the screen: all devices together, and the device that decided (or the only one).
     fn groups_shown(&self) -> impl Iterator<Item = &Group> {
+        // Without limits nothing is asked of a slice.
+        let is_judged = self.sla != Sla::UNLIMITED;
         let several = self.groups.iter().any(|group| group.device.is_none());
-        self.groups.iter().filter(move |group| {
+        self.groups.iter().filter(move |_| is_judged).filter(move |group| {
             let decided = |by: &Deciding| by.stream == group.stream && by.device == group.device;
             !several || group.device.is_none() || self.decided_by.as_ref().is_some_and(decided)
         })

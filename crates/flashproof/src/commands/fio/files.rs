@@ -2,15 +2,16 @@
 
 use crate::failure::Failure;
 use engine::DeviceName;
+use load::workload::Workload;
 use load::workload::fio::{FioLoad, Given, Section, Surroundings, jobs, runs};
 use results::units::quoted;
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
+use std::io::ErrorKind;
 
 /// What is at a path.
 enum There {
-    /// A block device, or what others will refuse.
+    /// A block device, or what the guard will refuse with its reason.
     Device,
     /// A file of so many bytes.
     File(u64),
@@ -20,11 +21,13 @@ enum There {
 fn look(name: &str) -> There {
     match fs::metadata(name) {
         Ok(metadata) if metadata.is_file() => There::File(metadata.len()),
-        Ok(metadata) if metadata.file_type().is_block_device() => There::Device,
-        Ok(_) => There::Device,
         // A name under /dev that is not there is a device mistyped.
-        Err(_) if name.starts_with("/dev/") && !name.starts_with("/dev/shm/") => There::Device,
-        Err(_) => There::Nothing,
+        Err(error)
+            if error.kind() == ErrorKind::NotFound && (!name.starts_with("/dev/") || name.starts_with("/dev/shm/")) =>
+        {
+            There::Nothing
+        }
+        Ok(_) | Err(_) => There::Device,
     }
 }
 
@@ -44,7 +47,7 @@ pub struct Layout {
 /// Errors: a file that is not there and of no known size; files and devices in one run.
 pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
     let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
-    let writes = load::workload::Workload::writes(load);
+    let (reads, writes) = (load.reads(), load.writes());
     for name in load.devices.iter().filter(|name| name.drive().is_none()) {
         let wanted = load.wanted_file_bytes(name);
         let there = made.get(name.as_str()).map_or_else(|| look(name.as_str()), |len| There::File(*len));
@@ -71,7 +74,8 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
         };
         sizes.push(size);
         made.insert(name.to_string(), size);
-        if is_short && !writes {
+        // As fio does, for mixes as well: what was never written does not reach the drive when it is read.
+        if is_short && reads {
             layouts.push(layout(name, size)?);
         }
     }

@@ -108,31 +108,16 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
         }
     }
     write_report(&program, &report(&program, &runs, &global, &checks))?;
-    let missed: Vec<_> = runs.iter().flat_map(Ran::missed).collect();
-    for name in &missed {
-        console::warning(&format!(
-            "job {} ended: an operation took longer than max_latency, or than latency_target with one in flight",
-            quoted(name)
-        ));
-        worst = worse(worst, Outcome::Fail);
-    }
-    let unmeasured: Vec<_> = runs.iter().flat_map(Ran::unmeasured).filter(|name| !missed.contains(name)).collect();
-    for name in &unmeasured {
-        console::warning(&format!(
-            "job {} measured nothing at a depth for latency_target: its runtime was over before that was found and a whole second behind it, so what it reports is of the search, or nothing - give more runtime, a shorter latency_window or a higher latency_target",
-            quoted(name)
-        ));
-        worst = worse(worst, Outcome::Fail);
-    }
     if manner == Manner::Own {
         console::note(&format!("{place}"));
     }
     drop(place);
-    let failed = runs.iter().flat_map(|ran| &ran.totals.kinds).any(|kind| kind.errors > 0)
-        || !(missed.is_empty() && unmeasured.is_empty());
+    let is_complete = switch.was_asked().is_none();
+    let has_failed =
+        |ran: &Ran| ran.totals.kinds.iter().any(|kind| kind.errors > 0) || !ran.missed(is_complete).is_empty();
     Ok(ExitCode::from(match manner {
         Manner::Own => worst.exit_code(),
-        _ => u8::from(failed),
+        _ => u8::from(runs.iter().any(has_failed)),
     }))
 }
 

@@ -8,7 +8,9 @@ use device::observe::diskstats::{self, Counters};
 use load::workload::fio::FioLoad;
 use report::fio::{Cpu, Disk, JobPage, KINDS, Kind, LatencyTarget, Page, Totals};
 use results::cell::Interval;
+use results::judge::End;
 use results::run_dir::Manifest;
+use results::units::quoted;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -76,14 +78,28 @@ impl Ran {
         self.cpu.user_ns + self.cpu.system_ns
     }
 
-    /// Names of the jobs that ended because a latency was missed.
-    pub fn missed(&self) -> Vec<&str> {
+    /// What its jobs were for and did not come to, a sentence each. A search that was stopped has not failed.
+    pub fn missed(&self, is_complete: bool) -> Vec<String> {
         let missed = self.load.threads.iter().filter(|thread| thread.progress.missed());
-        missed.map(|thread| thread.job.name.as_str()).collect()
+        let missed: Vec<_> = missed.map(|thread| thread.job.name.as_str()).collect();
+        let unmeasured = if is_complete { self.unmeasured() } else { Vec::new() };
+        let too_slow = missed.iter().map(|name| {
+            format!(
+                "job {} ended: an operation took longer than max_latency, or than latency_target with one in flight",
+                quoted(name)
+            )
+        });
+        let too_short = unmeasured.iter().filter(|name| !missed.contains(name)).map(|name| {
+            format!(
+                "job {} measured nothing at a depth for latency_target: its runtime was over before that was found and a whole second behind it, so what it reports is of the search, or nothing - give more runtime, a shorter latency_window or a higher latency_target",
+                quoted(name)
+            )
+        });
+        too_slow.chain(too_short).collect()
     }
 
     /// Names of the jobs that were to find a depth, and did not come to what they were to measure at it.
-    pub fn unmeasured(&self) -> Vec<&str> {
+    fn unmeasured(&self) -> Vec<&str> {
         let has_ops = |number| self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0);
         let entries = self.load.entries.iter().enumerate();
         let unmeasured = entries.filter(|(number, entry)| {
@@ -194,6 +210,10 @@ impl Watch for Counting<'_> {
 
     fn failed(&self) -> Option<String> {
         self.failed.clone()
+    }
+
+    fn missed(&self, end: &End) -> Vec<String> {
+        self.runs.last().map_or_else(Vec::new, |ran| ran.missed(end.is_complete()))
     }
 }
 
