@@ -5,7 +5,7 @@ use crate::support;
 use results::baseline::Prediction;
 use results::series::Series;
 use std::process::Command;
-use support::{Bench, LoopDevice, Running, Throttled};
+use support::{Bench, LoopDevice, OUT, Running, Throttled};
 
 const MIB: u64 = 1 << 20;
 
@@ -118,7 +118,10 @@ fn a_signal_ends_it_while_it_fits() {
 #[test]
 fn what_is_no_baseline_is_refused() {
     let bench = Bench::new();
-    bench.flashproof(&["predict", "nowhere"]).expect_error(2, &["there is no series in nowhere"]);
+    bench.flashproof(&["predict", "nowhere"]).expect_error(2, &["there is no series in nowhere - No such file"]);
+    bench.storage("device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n", &[]).expect(0);
+    bench.flashproof(&["predict", OUT]).expect_error(2, &["it is the directory of a single run"]);
+    bench.flashproof(&["predict", "/dev/zero"]).expect_error(2, &["it is no directory"]);
     bench.flashproof(&["rate", "sim:", "--up-to", "1", "--slice", "12", "--out", "rate", "--quiet"]).expect(0);
     bench.flashproof(&["predict", "rate"]).expect_error(2, &["it is no baseline"]);
     bench.write("series.json", "{");

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::output_file::write_page;
 use report::document::Document;
 use results::finding::Level;
-use results::run_dir::MANIFEST;
+use results::run_dir::{MANIFEST, is_run_dir};
 use results::series::{Differs, Identity, Series, SeriesLock, check_same};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,15 @@ impl Kept {
     ///
     /// Errors: there is none; another process runs it.
     pub fn there(dir: &Path) -> Result<Self, Failure> {
-        let none = || Failure::usage(format!("there is no series in {} - give the directory of one", dir.display()));
+        let none = || {
+            let what = match fs::metadata(dir) {
+                Err(error) => error.to_string(),
+                Ok(found) if !found.is_dir() => "it is no directory".to_owned(),
+                Ok(_) if is_run_dir(dir) => "it is the directory of a single run".to_owned(),
+                Ok(_) => "it has no series.json".to_owned(),
+            };
+            Failure::usage(format!("there is no series in {} - {what} - give the directory of one", dir.display()))
+        };
         if !dir.is_dir() {
             return Err(none());
         }

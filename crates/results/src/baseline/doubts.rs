@@ -45,7 +45,7 @@ pub fn in_doubt(series: &Series) -> Option<InDoubt> {
         Some((*step, format!("{}: {}", series.steps[*step].name, point.doubt.as_ref()?)))
     };
     let (steps, doubts): (Vec<_>, Vec<_>) = all.iter().filter_map(doubt).unzip();
-    (!doubts.is_empty()).then(|| InDoubt { jobs: doubts.len() as u64, measured: all.len() as u64, doubts, steps })
+    (!doubts.is_empty()).then_some(InDoubt { jobs: doubts.len() as u64, measured: all.len() as u64, doubts, steps })
 }
 
 /// The points of a device, each with the number of its step; with a doubt about depths that did less than a smaller one.
@@ -107,6 +107,6 @@ mod tests {
         series.steps[step].details["writes"]["iops"] = json!(1_000.0);
         let told = in_doubt(&series).unwrap();
         assert!(told.jobs == 1 && told.doubts[0].contains("1,000 a second, and 25,000 at a smaller depth"), "{told:?}");
-        assert!(points_of(&series, 0).iter().filter(|point| is_sweep(point)).next_back().unwrap().doubt.is_some());
+        assert!(points_of(&series, 0).iter().rfind(|point| is_sweep(point)).unwrap().doubt.is_some());
     }
 }

@@ -29,13 +29,22 @@ pub enum SeriesLockError {
         dir: PathBuf,
     },
     /// The system refused.
-    #[error("locking the directory {} - {source}; give an --out on a disk of this machine", .dir.display())]
+    #[error("locking the directory {} - {source}; {}", .dir.display(), remedy(.source))]
     Io {
         /// The directory.
         dir: PathBuf,
         /// What the system said.
         source: io::Error,
     },
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "give a directory that this user may read and write, or change its mode (chmod)"
+        }
+        _ => "give a directory on a disk of this machine",
+    }
 }
 
 impl SeriesLock {

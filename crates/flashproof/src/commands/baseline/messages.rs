@@ -89,10 +89,14 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
     }
     page.push_str(&table(kept));
     // SNIA's tests alone are not read by it.
-    let is_read = kept.series.steps.iter().filter_map(point_of).any(|point| point.part == Part::Depth);
-    if conclusion.outcome == Outcome::Pass && is_read {
+    let read: Vec<_> =
+        kept.series.steps.iter().filter_map(point_of).filter(|point| point.part == Part::Depth).collect();
+    if conclusion.outcome == Outcome::Pass && !read.is_empty() {
         let without = if in_doubt(&kept.series).is_some() { " (by the jobs that are not in doubt)" } else { "" };
-        let _ = writeln!(page, "the rating that it predicts{without}: flashproof predict {}", kept.dir.display());
+        let _ = match read.iter().all(|point| point.doubt.is_some()) {
+            true => writeln!(page, "no rating can be predicted from it: each queue depth is in doubt"),
+            false => writeln!(page, "the rating that it predicts{without}: flashproof predict {}", kept.dir.display()),
+        };
     }
     console::result(&page)?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
