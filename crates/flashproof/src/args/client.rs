@@ -64,8 +64,8 @@ pub struct ClientArgs {
     #[arg(short = 'z', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: u32,
     /// Transactions a second, at instants fixed beforehand: what waits behind a slow one counts as slow. Without it each
-    /// begins when one before it ends
-    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    /// begins when one before it ends, and so with 0
+    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     pub rate: Option<u64>,
     /// How long a transaction may take, ms
     #[arg(short = 'T', long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=3_600_000))]

@@ -75,7 +75,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         next_key: args.zipfian.map_or(Keys::Uniform, |theta| Keys::Zipfian { theta }),
         record_bytes: object.bytes(),
         depth: args.connections,
-        rate: args.rate.map(Rate::per_sec),
+        rate: args.rate.filter(|rate| *rate > 0).map(Rate::per_sec),
         threads: args.threads.unwrap_or_else(|| threads(args.connections)),
         duration_sec: match (args.duration, args.workload) {
             (Some(seconds), _) => seconds.into(),

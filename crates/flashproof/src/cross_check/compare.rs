@@ -148,7 +148,7 @@ impl Checked {
         let [ours, theirs] = self.rounds;
         let rounds = |count: usize| units::count(count as u64, "round");
         let mut text = format!(
-            "Cross-check: {} of flashproof and {} of {} in turns, medians; times from submission to completion\n",
+            "Cross-check: {} of flashproof and {} of {} in turns, medians (the report above is of the last round); times from submission to completion\n",
             rounds(ours),
             rounds(theirs),
             self.fio

@@ -32,7 +32,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// Another version.
-    #[error("a frame of version {0}, expected {VERSION}")]
+    #[error("a frame of version {0}, expected {VERSION}: the other side does not speak this protocol, or TLS")]
     Version(u8),
     /// No such kind.
     #[error("a frame of kind {0}, expected 1 to 4")]
@@ -114,7 +114,10 @@ mod tests {
     #[test]
     fn what_is_none_of_the_protocol_is_told_by_its_header_alone() {
         let of = |first: [u8; 8]| take(&mut &first[..], 100).unwrap_err().to_string();
-        assert_eq!(of(*b"GET / HT"), "a frame of version 71, expected 2");
+        assert_eq!(
+            of(*b"GET / HT"),
+            "a frame of version 71, expected 2: the other side does not speak this protocol, or TLS"
+        );
         assert_eq!(of([2, 5, 0, 0, 0, 0, 0, 0]), "a frame of kind 5, expected 1 to 4");
         assert_eq!(of([2, 3, 0, 0, 0, 0, 0, 101]), "a frame of 101 bytes, at most 100 are accepted");
         assert_eq!(

@@ -346,6 +346,19 @@ impl Job {
         self.directions().map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
     }
 
+    /// Operations after which a clone has ended, where its options alone tell: all of one size, none beside them, and no time that
+    /// ends it.
+    pub fn operations(&self) -> Option<u64> {
+        let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
+        let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
+        let has_others = self.flush_every > 0 || self.end_flush || self.trim_write;
+        if self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
+            return None;
+        }
+        let once = (bytes / unit.max(1)).min(self.number_ios.unwrap_or(u64::MAX));
+        Some(once.saturating_mul(self.loops))
+    }
+
     /// Whether each block has its turn before any comes again.
     pub fn has_map(&self) -> bool {
         let uniform = self.directions().all(|direction| self.distribution[direction] == Distribution::Uniform);

@@ -457,7 +457,12 @@ impl Workload for FioLoad {
 
     fn extras(&self) -> Extras {
         let job = &self.threads[0].job;
-        Extras { ramp_sec: job.ramp_ns / NS_PER_SEC, buffered: !job.direct, leaves_backlog: true, ..Extras::default() }
+        Extras {
+            ramp_sec: job.ramp_ns / NS_PER_SEC,
+            buffered: !job.direct,
+            leaves_backlog: true,
+            operations: self.operations(),
+        }
     }
 
     fn writes(&self) -> bool {
@@ -498,6 +503,11 @@ impl Workload for FioLoad {
 }
 
 impl FioLoad {
+    /// Operations after which all of its jobs have ended, where their sizes tell and no time ends them.
+    fn operations(&self) -> Option<u64> {
+        self.threads.iter().map(|thread| thread.job.operations()).try_fold(0_u64, |all, of| all.checked_add(of?))
+    }
+
     /// When the last of its jobs ends at the latest.
     fn end_ns(&self) -> u64 {
         self.jobs().map(|job| end_ns(job)).max().unwrap_or(0)

@@ -190,6 +190,21 @@ fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
 }
 
 #[test]
+fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
+    let operations =
+        |line: &str| read(&format!("\u{feff}[a]\nfilename=sim:\n{line}\n")).unwrap().0[0].extras().operations;
+    assert_eq!(operations("rw=randrw\nbs=4k\nsize=1m"), Some(256));
+    assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nio_size=2m\nnumjobs=3"), Some(1_536));
+    assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nnumber_ios=10\nloops=3"), Some(30));
+    // What the device, chance, flushes or time decide is not known before.
+    for more in
+        ["bs=4k", "bs=4k-8k\nsize=1m", "bs=4k\nsize=50%", "bs=4k\nsize=1m\nruntime=5", "bs=4k\nsize=1m\nfsync=1"]
+    {
+        assert_eq!(operations(&format!("rw=randwrite\n{more}")), None, "{more}");
+    }
+}
+
+#[test]
 fn writes_are_flushed_and_forced_as_asked() {
     let kinds: Vec<_> = operations("rw=write bs=64k fdatasync=4", 0, 11).into_iter().map(|(kind, ..)| kind).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == OpKind::Flush).count(), 2);

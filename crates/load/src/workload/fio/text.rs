@@ -242,6 +242,8 @@ struct Reader<'a, 'b> {
 impl Reader<'_, '_> {
     fn file(&mut self, name: &str, text: &str, nested: usize) {
         self.bytes += text.len();
+        // Editors of another system begin a file with this mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (number, line) in (1..).zip(text.lines()) {
             let at = format!("{name}:{number}");
             if self.bytes > BYTES_MAX || self.options > OPTIONS_MAX {
