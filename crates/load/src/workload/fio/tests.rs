@@ -198,7 +198,7 @@ fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nnumber_ios=10\nloops=3"), Some(30));
     // What the device, chance, flushes or time decide is not known before.
     for more in
-        ["bs=4k", "bs=4k-8k\nsize=1m", "bs=4k\nsize=50%", "bs=4k\nsize=1m\nruntime=5", "bs=4k\nsize=1m\nfsync=1"]
+        ["bs=4k", "bsrange=4k-8k\nsize=1m", "bs=4k\nsize=50%", "bs=4k\nsize=1m\nruntime=5", "bs=4k\nsize=1m\nfsync=1"]
     {
         assert_eq!(operations(&format!("rw=randwrite\n{more}")), None, "{more}");
     }
