@@ -175,6 +175,11 @@ impl Engine {
         if matches!(self.kind, Kind::Simulated) { 1 } else { cpus }
     }
 
+    /// Whether an issuing thread has nothing but its ring: no other threads that work for it, and no store.
+    pub fn is_bare_ring(&self) -> bool {
+        self.store.is_none() && matches!(self.kind, Kind::IoUring | Kind::Passthrough(_))
+    }
+
     /// Operations that one issuing thread carries at once, if that is bounded.
     pub fn in_flight_max(&self) -> Option<u32> {
         matches!(self.kind, Kind::Threads(_)).then_some(WORKERS_MAX as u32)

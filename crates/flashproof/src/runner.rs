@@ -21,6 +21,7 @@ use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
@@ -233,6 +234,10 @@ fn plan<W: Workload>(
         let record = workload.build(&own, &choices, &mut plan).map_err(Failure::usage)?;
         let config = Config { as_written: text, ..record.config };
         records.push(WorkloadRecord { name, config, ..record });
+    }
+    if engine.is_bare_ring() {
+        // Where that cannot be told, the kernel places them all.
+        plan.spread(&process::allowed_cpus().unwrap_or_default());
     }
     Ok((plan, records))
 }

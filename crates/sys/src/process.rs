@@ -26,7 +26,7 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     let none = |cpu: u32| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu} to run on"));
     let size = size_of::<libc::cpu_set_t>();
     // SAFETY: it is a set of bits, and all zeros is the empty one.
-    let (mut wanted, mut got): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    let mut wanted: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     for cpu in cpus {
         let at = Some(*cpu as usize).filter(|at| *at < libc::CPU_SETSIZE as usize).ok_or_else(|| none(*cpu))?;
         // SAFETY: the bit is within the set.
@@ -37,13 +37,23 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
         let error = io::Error::last_os_error();
         return Err(if error.raw_os_error() == Some(libc::EINVAL) { none(cpus[0]) } else { error });
     }
-    // SAFETY: 0 is the calling thread; the call writes one set of `size` bytes.
-    if unsafe { libc::sched_getaffinity(0, size, &raw mut got) } == -1 {
+    let got = allowed_cpus()?;
+    let missing = cpus.iter().find(|cpu| !got.contains(cpu));
+    missing.map_or(Ok(()), |cpu| Err(none(*cpu)))
+}
+
+/// The CPUs that the calling thread may run on.
+///
+/// Source: sched_getaffinity(2). Errors: `EINVAL` where the kernel has more than 1,024.
+pub fn allowed_cpus() -> io::Result<Vec<u32>> {
+    // SAFETY: it is a set of bits, and all zeros is the empty one.
+    let mut got: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: 0 is the calling thread; the call writes one set of that size.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut got) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: each was below the size of the set.
-    let missing = cpus.iter().find(|cpu| !unsafe { libc::CPU_ISSET(**cpu as usize, &got) });
-    missing.map_or(Ok(()), |cpu| Err(none(*cpu)))
+    // SAFETY: each is below the size of the set.
+    Ok((0..libc::CPU_SETSIZE as u32).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &got) }).collect())
 }
 
 /// Raises the process's limit of open files as far as it may. The limit then.

@@ -142,6 +142,25 @@ fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
 }
 
 #[test]
+fn as_many_closed_loops_as_there_are_cpus_stay_on_one_each() {
+    let anywhere = Vec::<u32>::new();
+    let spread = |lines: &str, shards_max: u32| -> Vec<Vec<u32>> {
+        let (loads, _) = read(&format!("[a]\nfilename=sim:\ndirect=1\nrw=randread\nnumjobs=4\n{lines}")).unwrap();
+        let mut plan = build(&loads[0], 1 << 20, shards_max).unwrap();
+        plan.spread(&[3, 5]);
+        plan.shards.into_iter().map(|plan| plan.cpus).collect()
+    };
+    assert_eq!(spread("", 2), [[3], [5]]);
+    assert_eq!(
+        spread("rate_iops=100\ntime_based\nruntime=1", 2),
+        vec![anywhere.clone(); 2],
+        "an open loop waits for no CPU"
+    );
+    assert_eq!(spread("", 4), vec![anywhere.clone(); 4], "more threads than CPUs");
+    assert_eq!(spread("", 1), [anywhere], "a CPU is left to choose");
+}
+
+#[test]
 fn jobs_of_a_run_begin_and_end_each_at_its_time() {
     let text = "[global]\nfilename=sim:\ndirect=1\nrate_iops=100\ntime_based\n[a]\nruntime=2\n[b]\nstartdelay=1\nruntime=3\n[c]\nrate_iops=0,\nnumber_ios=7\nruntime=1";
     let (loads, _) = read(text).unwrap();
