@@ -54,10 +54,12 @@ pub use transactions::{RowKind, TransactionsArgs};
 pub use waf::WafArgs;
 
 use crate::commands::Manner;
+use crate::console;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
 use results::judge::Sla;
+use results::units;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -356,7 +358,6 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("rate", |rate| rate.after_help(help::laid_out(rate::EXAMPLES)))
         .mut_subcommand("baseline", |command| command.after_help(help::laid_out(baseline::EXAMPLES)))
         .mut_subcommand("predict", |command| command.after_help(help::laid_out(predict::EXAMPLES)))
-        .mut_subcommand("baseline", |command| command.after_help(help::laid_out(baseline::EXAMPLES)))
         .mut_subcommand("size", |size| size.after_help(help::laid_out(size::EXAMPLES)))
         .mut_subcommand("align", |align| align.after_help(help::laid_out(align::EXAMPLES)))
         .mut_subcommand("select", |select| select.after_help(help::laid_out(select::EXAMPLES)))
@@ -366,7 +367,8 @@ fn own_task(arguments: Vec<OsString>) -> Task {
         .mut_subcommand("trace", |command| command.after_help(help::laid_out(trace::EXAMPLES)))
         .mut_subcommand("waf", |command| command.after_help(help::laid_out(waf::EXAMPLES)))
         .mut_subcommand("serve", |command| command.after_help(help::laid_out(serve::EXAMPLES)));
-    let cli = Cli::from_arg_matches(&command.get_matches_from(arguments.clone())).unwrap_or_else(|error| error.exit());
+    let matches = command.try_get_matches_from(arguments.clone());
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|error| exit(&error, 2));
     match cli.command {
         Command::Storage(args) if args.replay.replay.is_some() => Task::Replay(Box::new(args)),
         Command::Storage(args) => Task::Test(Test::Storage, args.test),
@@ -406,9 +408,22 @@ fn parse_as_act(name: &'static str, test: Test, arguments: Vec<OsString>) -> Tes
 
 /// Shows help, or what is wrong with the command line, and exits as ACT does.
 fn exit_as_act(error: &clap::Error) -> ! {
-    // Who closed the terminal does not want to read it.
-    let _ = error.print();
-    std::process::exit(if error.use_stderr() { crate::failure::ACT_FAILURE.into() } else { 0 })
+    exit(error, crate::failure::ACT_FAILURE.into())
+}
+
+/// Shows help, or what is wrong with the command line, and exits; in the second case with `mistake`.
+fn exit(error: &clap::Error, mistake: i32) -> ! {
+    let text = error.render().to_string();
+    match text.contains(units::is_unprintable) {
+        // An argument that would move the cursor is shown without colours.
+        true => {
+            console::notice(text.trim_end());
+            console::flush();
+        }
+        // Who closed the terminal does not want to read it.
+        false => drop(error.print()),
+    }
+    std::process::exit(if error.use_stderr() { mistake } else { 0 })
 }
 
 /// Adds the examples, and to the long help the option table of the configuration.

@@ -218,5 +218,8 @@ fn what_is_no_configuration_is_said_to_be_none() {
         ended.stderr.bytes().all(|byte| byte == b'\n' || (b' '..0x7f).contains(&byte)),
         "no escapes reach a screen"
     );
+    // Neither do those of the command line.
+    let ended = bench.flashproof(&["storage", "a.conf", "--\u{1b}[2J"]).expect(2);
+    assert!(ended.stderr.contains("\\u001b[2J") && !ended.stderr.contains('\x1b'), "{}", ended.stderr);
     assert!(!bench.exists(OUT) && !bench.exists(CONFIG));
 }
