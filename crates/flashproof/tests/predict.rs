@@ -5,6 +5,7 @@ use crate::support;
 use results::baseline::Prediction;
 use results::series::Series;
 use std::process::Command;
+use std::time::Duration;
 use support::{Bench, LoopDevice, OUT, Running, Throttled};
 
 const MIB: u64 = 1 << 20;
@@ -14,6 +15,9 @@ const MIB: u64 = 1 << 20;
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;
 
+/// More than a baseline or a rating takes on a real device.
+const LONG: Duration = Duration::from_secs(3_600);
+
 /// Asks for all that takes minutes.
 const ALL: &str = "FLASHPROOF_PREDICT_ALL";
 
@@ -21,10 +25,10 @@ const ALL: &str = "FLASHPROOF_PREDICT_ALL";
 fn predicted(bench: &Bench, command: impl Fn() -> Command, device: &[&str], sla: &[&str]) -> Prediction {
     let mut baseline = command();
     baseline.args([&["baseline", "--for", "2m", "--out", "baseline", "--quiet"], device].concat());
-    Running::start(baseline).end().expect(0);
+    Running::start(baseline).end_within(LONG).expect(0);
     let mut predict = command();
     predict.args([&["predict", "baseline", "--quiet"], sla].concat());
-    let ended = Running::start(predict).end();
+    let ended = Running::start(predict).end_within(LONG);
     let series = Series::read(&bench.path("baseline")).unwrap().unwrap();
     let mut predictions: Vec<Prediction> =
         serde_json::from_value(series.conclusion.unwrap().details["prediction"].clone()).unwrap();
@@ -38,7 +42,7 @@ fn predicted(bench: &Bench, command: impl Fn() -> Command, device: &[&str], sla:
 /// What `rate` finds.
 fn rating(bench: &Bench, mut command: Command, options: &[&str]) -> f64 {
     command.args([&["rate", "--out", "rate", "--quiet"], options].concat());
-    Running::start(command).end().expect(0);
+    Running::start(command).end_within(LONG).expect(0);
     Series::read(&bench.path("rate")).unwrap().unwrap().conclusion.unwrap().rating.unwrap()
 }
 

@@ -62,12 +62,17 @@ impl Running {
     }
 
     /// Waits for the end.
-    pub fn end(mut self) -> Ended {
+    pub fn end(self) -> Ended {
+        self.end_within(PATIENCE)
+    }
+
+    /// As [`Self::end`], for what takes longer than most.
+    pub fn end_within(mut self, patience: Duration) -> Ended {
         let started = Instant::now();
         let status = loop {
             match self.child.try_wait().unwrap() {
                 Some(status) => break status,
-                None if started.elapsed() > PATIENCE => panic!("it does not end\n{}", text(&self.stderr)),
+                None if started.elapsed() > patience => panic!("it does not end\n{}", text(&self.stderr)),
                 None => thread::sleep(POLL),
             }
         };
