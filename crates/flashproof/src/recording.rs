@@ -333,7 +333,7 @@ fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
     console::warning(&format!(
         "io_uring's workers issue operations in our stead, about {runs_per_sec:.0} a second with up to {in_flight_max} in flight: \
          the kernel could not take them without blocking, as the queue of the device is full, or its driver works in the \
-         caller's thread (zram) - times are right, but it costs CPU and evenness - lower service-threads, or raise \
+         caller's thread (zram) - times are right, but it costs CPU and evenness - keep less in flight (service-threads, iodepth), or raise \
          queue/nr_requests where the driver has a queue; {column} in telemetry.csv has each interval"
     ));
     true
