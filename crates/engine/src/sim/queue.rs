@@ -112,13 +112,13 @@ impl QueueModel {
     /// The direction of an operation that moves data, and the part of a second that bandwidth and rate leave it.
     #[inline]
     fn cost_ns(&self, op: &Asked) -> Option<(usize, u64)> {
-        let (way, bytes_per_us, iops) = match op.kind {
-            OpKind::Read => (0, self.spec.read_mbps, self.spec.read_iops),
-            OpKind::Write => (1, self.spec.write_mbps, self.spec.write_iops),
+        let (way, kbps, iops) = match op.kind {
+            OpKind::Read => (0, self.spec.read_kbps, self.spec.read_iops),
+            OpKind::Write => (1, self.spec.write_kbps, self.spec.write_iops),
             OpKind::Flush | OpKind::Deallocate => return None,
         };
-        // 1 MB/s is 1 byte a microsecond.
-        let of_bytes = (u64::from(op.len) * 1_000).checked_div(bytes_per_us);
+        // 1 kB/s is 1 byte a millisecond.
+        let of_bytes = (u64::from(op.len) * 1_000_000).checked_div(kbps);
         of_bytes.max(1_000_000_000_u64.checked_div(iops)).map(|cost_ns| (way, cost_ns))
     }
 
@@ -289,6 +289,12 @@ mod tests {
         // Without windows they come evenly.
         let even = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=1000";
         assert_eq!(ends(even, 3, 0), [10_000 + MS, 10_000 + 2 * MS, 10_000 + 3 * MS]);
+        // 4 KiB at 8.192 MB/s take half a millisecond; there is nothing slower than a kilobyte a second.
+        let decimals = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=8.192";
+        assert_eq!(ends(decimals, 2, 0), [10_000 + MS / 2, 10_000 + MS]);
+        for wrong in ["0.0001", "-1", "nan", "inf", "fast"] {
+            assert!(format!("sim:read-mbps={wrong}").parse::<DriveSpec>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -25,10 +25,10 @@ pub struct DriveSpec {
     pub read_ns: u64,
     /// Time that a channel works on a write, before its transfer.
     pub write_ns: u64,
-    /// Read bandwidth of the whole drive, MB/s; 0: unlimited.
-    pub read_mbps: u64,
-    /// Write bandwidth of the whole drive, MB/s; 0: unlimited.
-    pub write_mbps: u64,
+    /// Read bandwidth of the whole drive, kB/s (1,000 bytes); 0: unlimited.
+    pub read_kbps: u64,
+    /// Write bandwidth of the whole drive, kB/s; 0: unlimited.
+    pub write_kbps: u64,
     /// Reads a second of the whole drive; 0: unlimited.
     pub read_iops: u64,
     /// Writes a second of the whole drive; 0: unlimited.
@@ -77,8 +77,8 @@ impl Default for DriveSpec {
             channels: 32,
             read_ns: 80_000,
             write_ns: 25_000,
-            read_mbps: 3_000,
-            write_mbps: 2_000,
+            read_kbps: 3_000_000,
+            write_kbps: 2_000_000,
             read_iops: 0,
             write_iops: 0,
             window_ns: 0,
@@ -261,7 +261,7 @@ impl DriveSpec {
             ));
         }
         let unlimited =
-            [self.read_mbps, self.write_mbps, self.read_iops, self.write_iops].iter().all(|limit| *limit == 0);
+            [self.read_kbps, self.write_kbps, self.read_iops, self.write_iops].iter().all(|limit| *limit == 0);
         if self.window_ns > 0 && unlimited {
             return Some(("window-ms", "without a limit", "give read-iops, write-iops, read-mbps or write-mbps"));
         }
@@ -303,8 +303,8 @@ impl DriveSpec {
             }
             "read-us" => self.read_ns = nanoseconds(value, 1e3)?,
             "write-us" => self.write_ns = nanoseconds(value, 1e3)?,
-            "read-mbps" => self.read_mbps = value.parse().map_err(|_| "megabytes a second, 0 for no limit")?,
-            "write-mbps" => self.write_mbps = value.parse().map_err(|_| "megabytes a second, 0 for no limit")?,
+            "read-mbps" => self.read_kbps = kilobytes(value)?,
+            "write-mbps" => self.write_kbps = kilobytes(value)?,
             "read-iops" => self.read_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
             "write-iops" => self.write_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
             "window-ms" => self.window_ns = nanoseconds(value, 1e6)?,
@@ -337,6 +337,13 @@ impl DriveSpec {
         }
         Ok(())
     }
+}
+
+/// Megabytes a second, with decimals or without, as kB/s.
+fn kilobytes(value: &str) -> Result<u64, &'static str> {
+    let kbps = value.parse::<f64>().ok().map(|mbps| (mbps * 1e3).round());
+    let fits = kbps.filter(|kbps| (0.0..1e15).contains(kbps) && (*kbps > 0.0 || value.parse() == Ok(0.0)));
+    fits.map(|kbps| kbps as u64).ok_or("megabytes a second, 0.001 or more, or 0 for no limit")
 }
 
 /// A number of `unit_ns` as nanoseconds, at most about a century.
