@@ -28,7 +28,7 @@ struct HeaderLines<'a, R> {
 
 impl<R: Read> HeaderLines<'_, R> {
     fn next(&mut self, expected: &str) -> Result<Line, ReadError> {
-        let Some(line) = self.lines.next_of(|line| !line.is_message(), self.messages)? else {
+        let Some(line) = self.lines.next_of(|line| !lines::is_message(&line.text), self.messages)? else {
             let found = match self.messages.first() {
                 Some(message) => format!("the end of the file after the test's own message {}", lines::quoted(message)),
                 None => "the end of the file".to_owned(),

@@ -38,17 +38,6 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Whether this is something that the test printed beside its header. ACT's signal handlers print
-    /// `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and lines of `stacktrace: `.
-    pub(super) fn is_message(&self) -> bool {
-        let text = self.text.as_str();
-        text.starts_with("ERROR: ")
-            || text.starts_with("stacktrace: ")
-            || (text.starts_with("SIG") && text.ends_with(" received"))
-            || (text.starts_with("Signal ") && text.contains(" received"))
-            || STOP_MESSAGES.contains(&text)
-    }
-
     /// Whether this can be a part of a report: its time, a histogram's name and total, buckets, the empty
     /// line at its end. What it can not be is passed over among reports, as ACT's script does: whatever a
     /// test prints, and what stands in the file because standard error went there too. Damage is seen
@@ -193,6 +182,17 @@ impl<R: Read> Lines<R> {
             complete_sec: 0,
         }
     }
+}
+
+/// Whether a line with this text is something that the test printed beside its header, and so no name of a
+/// histogram either. ACT's signal handlers print `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and
+/// lines of `stacktrace: `.
+pub(super) fn is_message(text: &str) -> bool {
+    text.starts_with("ERROR: ")
+        || text.starts_with("stacktrace: ")
+        || (text.starts_with("SIG") && text.ends_with(" received"))
+        || (text.starts_with("Signal ") && text.contains(" received"))
+        || STOP_MESSAGES.contains(&text)
 }
 
 /// `text` in quotes, shortened to what fits an error message.

@@ -56,7 +56,8 @@ impl<R: Read> Reader<R> {
             if line.text.is_empty() {
                 return Ok(Some(Chunk { after_sec, histograms }));
             }
-            let Some((name, total)) = self.dialect.total(&line.text) else {
+            let total = self.dialect.total(&line.text).filter(|(name, _)| !lines::is_message(name));
+            let Some((name, total)) = total else {
                 return Err(self.fault(&line, "a histogram's name and its total"));
             };
             if self.names.len() >= HISTOGRAMS_MAX {

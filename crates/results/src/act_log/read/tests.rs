@@ -240,6 +240,14 @@ fn why_the_test_stopped_is_a_message() {
 }
 
 #[test]
+fn a_message_is_no_name_where_names_stand_in_reports_alone() {
+    for message in ["ERROR: reading /dev/sda: 5 'Input/output error'", "try configuring more 'service-threads'"] {
+        let error = error(&ACT4.replacen("LARGE BLOCK READS ", message, 1));
+        assert!(error.contains(&format!("a histogram's name and its total, found \"{message}")), "{error}");
+    }
+}
+
+#[test]
 fn a_refused_test_is_an_error_that_quotes_the_message() {
     let text = "\nACT version 6.6\nStorage device IO test\nCopyright 2020 by Aerospike. All rights reserved.\n\n\
                 ERROR: invalid or missing configuration of 'defrag-lwm-pct'\n";
