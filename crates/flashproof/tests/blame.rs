@@ -135,11 +135,14 @@ fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doin
     // `pid 12's current affinity list: 0,1` or `0-7`.
     let list = allowed.rsplit(' ').next().unwrap_or_default();
     let cpu = list.split([',', '-']).next().unwrap_or("0").to_owned();
-    fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
-    bench.write(support::CONFIG, "device-names: file\ntest-duration-sec: 6\nread-reqs-per-sec: 300\nmax-lag-sec: 0\n");
+    // The worker of a loop device is the kernel's and takes its turn as others do. In front of a file in memory or a
+    // zram device io_uring's own workers would stand, held off as we are: that time is before the device, not our lag.
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let load = "test-duration-sec: 6\nread-reqs-per-sec: 300\nmax-lag-sec: 0\n";
+    bench.write(support::CONFIG, format!("device-names: {}\n{load}", device.name));
     let mut command = bench.command("taskset");
-    // Nice to others: of two of them it gets a twentieth.
-    command.args(["-c", &cpu, "nice", "-n", "10", support::FLASHPROOF]);
+    // As nice as can be: beside two others it gets 15 of 2,063 parts, of a CPU that more may want.
+    command.args(["-c", &cpu, "nice", "-n", "19", support::FLASHPROOF]);
     command.args(["storage", support::CONFIG, "--out", OUT, "--slice", "1"]);
     let mut running = Running::start(command);
     running.wait_until("it begins", || bench.exists("run/lag.hlog"));
@@ -149,12 +152,14 @@ fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doin
     drop(busy);
     let ended = running.end();
     assert!(matches!(ended.code, Some(1 | 4)), "{}\n{}", ended.stdout, ended.stderr);
-    let blame = assert_blamed(&bench, Cause::OurLag);
+    assert_blamed(&bench, Cause::OurLag);
     if !bench.text("run/telemetry.csv").contains("process.runqueue_wait_pct") {
         return skip("this kernel does not tell how long threads waited for a CPU").unwrap_or(());
     }
-    let host = part(&blame, Cause::Host).unwrap_or_else(|| panic!("{}", blame.sentence));
-    assert!(host.contains("had no CPU"), "{host}");
+    // What waits for a CPU counts its wait when it gets one, in the next slice perhaps.
+    let blame = bench.run().verdict.blame;
+    let off_cpu = |blame: &Blame| part(blame, Cause::Host).is_some_and(|host| host.contains("had no CPU"));
+    assert!(blame.iter().any(off_cpu), "{:?}", blame.iter().map(|blame| &blame.sentence).collect::<Vec<_>>());
 }
 
 /// A run as it was recorded, with this telemetry.
