@@ -274,14 +274,13 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
 
 fn settings(spec: &RunSpec, extras: Extras, facts: &EngineFacts, max_errors: u64) -> Settings {
     let max_lag_ns = spec.max_lag_sec * NS_PER_SEC;
-    let ramp_ns = extras.ramp_sec * NS_PER_SEC;
     Settings {
-        duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(ramp_ns),
+        duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(extras.ramp_ns),
         max_lag_ns,
         errors_max: max_errors,
         pacing: facts.pacing(),
         drain_ns: if max_lag_ns == 0 { DRAIN_NS } else { max_lag_ns },
-        ramp_ns,
+        ramp_ns: extras.ramp_ns,
         leaves_backlog: extras.leaves_backlog,
     }
 }

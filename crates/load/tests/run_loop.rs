@@ -635,18 +635,19 @@ fn a_run_in_which_time_stands_still_can_be_stopped() {
 #[test]
 fn nothing_of_a_ramp_is_counted() {
     // It freezes from 5 to 6 s.
-    let ramp = |seconds: u64| Settings { ramp_ns: seconds * SEC, ..settings(10) };
-    let slow = |seconds: u64| {
-        let ran =
-            run(&[FREEZE], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4096, false), ramp(seconds), &layout(1, 1));
+    let slow = |ramp_ns, seconds: u64| {
+        let settings = Settings { ramp_ns, duration_ns: ramp_ns + seconds * SEC, ..settings(10) };
+        let ran = run(&[FREEZE], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4096, false), settings, &layout(1, 1));
         let ends: Vec<_> = ran.intervals.iter().map(|interval| (interval.index, interval.end_ns)).collect();
-        assert_eq!(ends, (0..10 - seconds).map(|index| (index, (index + 1) * SEC)).collect::<Vec<_>>());
+        assert_eq!(ends, (0..seconds).map(|index| (index, (index + 1) * SEC)).collect::<Vec<_>>());
         let cell = &ran.total().cells[0];
         (cell.ops, cell.judged.counts()[0])
     };
-    let (ops, over) = slow(3);
-    assert!(ops == 7_000 && (998..=1004).contains(&over), "{ops} {over}");
-    assert_eq!(slow(7), (3_000, 0));
+    for ramp_ns in [3 * SEC, SEC / 4] {
+        let (ops, over) = slow(ramp_ns, 7);
+        assert!(ops == 7_000 && (998..=1004).contains(&over), "{ops} {over}");
+    }
+    assert_eq!(slow(7 * SEC, 3), (3_000, 0));
 }
 
 #[test]

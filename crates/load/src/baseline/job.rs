@@ -30,8 +30,8 @@ pub struct Job {
     pub round: u32,
     /// How long it is measured at most, seconds.
     pub seconds: u64,
-    /// How long it runs before that, seconds.
-    pub ramp_sec: u64,
+    /// How long it runs before that, milliseconds.
+    pub ramp_ms: u64,
     /// Length of a round in which steadiness is looked at, seconds.
     pub round_sec: u64,
     /// Where it stands in the plan: the part, and the number in it. Drives that work at the same time are at the same place.
@@ -51,7 +51,7 @@ impl Default for Job {
             rates: None,
             round: 0,
             seconds: 1,
-            ramp_sec: 0,
+            ramp_ms: 0,
             round_sec: 1,
             place: (0, 0),
         }
@@ -110,8 +110,12 @@ impl Job {
             options.push(("norandommap", "1".to_owned()));
         }
         options.extend([("randrepeat", "0".to_owned()), ("refill_buffers", "1".to_owned())]);
-        if self.ramp_sec > 0 {
-            options.push(("ramp_time", self.ramp_sec.to_string()));
+        if self.ramp_ms > 0 {
+            let ramp_time = match self.ramp_ms {
+                ms if ms.is_multiple_of(1_000) => (ms / 1_000).to_string(),
+                ms => format!("{ms}ms"),
+            };
+            options.push(("ramp_time", ramp_time));
         }
         options.extend([("time_based", "1".to_owned()), ("runtime", self.seconds.to_string())]);
         options

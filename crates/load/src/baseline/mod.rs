@@ -59,7 +59,7 @@ const ROUNDS: u64 = 10;
 
 /// A job is run for a tenth of its time, and so long at most, before it counts, seconds.
 const RAMP_SEC_MAX: u64 = 30;
-/// Jobs of so many seconds and more have a second of that at least.
+/// Jobs of so many seconds and more have a second of that at least; shorter ones what is left of their last second.
 const RAMPED_SEC_MIN: u64 = 4;
 
 /// On virtual time a day would be a day of computing, and nothing changes by waiting: a job, and the saturation, are so long
@@ -237,12 +237,12 @@ impl Form {
         places
     }
 
-    /// Seconds of a job, but for those of the saturation.
-    fn job_sec(&self) -> u64 {
-        let most = if self.simulated { SIMULATED_SEC_MAX } else { u64::MAX };
+    /// Time of a job, but for those of the saturation, milliseconds.
+    fn job_ms(&self) -> u64 {
+        let most = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
         let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };
         let left_sec = self.seconds.saturating_sub(saturation_sec);
-        (left_sec / self.places().len().max(1) as u64).min(most).max(1)
+        (left_sec.saturating_mul(1_000) / self.places().len().max(1) as u64).min(most).max(1_000)
     }
 
     fn job(&self, place: Place, points: &[Point]) -> Job {
@@ -259,15 +259,15 @@ impl Form {
             large.map(|writes| writes.iops).next_back().unwrap_or(1.0)
         };
         let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
-        let seconds = self.job_sec();
-        // Of a few seconds one is: what is let through at once after a pause, or is still in a buffer, is no rate.
-        let ramp_sec = (seconds / 10).max(u64::from(seconds >= RAMPED_SEC_MIN)).min(RAMP_SEC_MAX);
-        let job = Job {
-            seconds: seconds - ramp_sec,
-            ramp_sec,
-            round_sec: ((seconds - ramp_sec) / ROUNDS).max(1),
-            ..Job::default()
+        let all_ms = self.job_ms();
+        // What is let through at once after a pause, or is still in a buffer, is no rate: limits of the kernel's let 0.2 s of it
+        // through, a tenth of a job of 2 s.
+        let ramp_ms = match all_ms / 1_000 {
+            ..RAMPED_SEC_MIN => all_ms % 1_000,
+            seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,
         };
+        let seconds = (all_ms - ramp_ms) / 1_000;
+        let job = Job { seconds, ramp_ms, round_sec: (seconds / ROUNDS).max(1), ..Job::default() };
         let job = match place {
             Place::Depth { reads, depth } => Job {
                 name: format!("{} at depth {depth}", side(reads)),

@@ -65,13 +65,36 @@ fn all(form: &Form) -> Vec<Job> {
 fn all_of_a_form_takes_no_longer_than_it_says() {
     for seconds in [120, 599, 600, 21_600, 86_400] {
         let jobs = all(&form(seconds));
-        let sum: u64 = jobs.iter().map(|job| job.seconds + job.ramp_sec).sum();
+        let sum = jobs.iter().map(|job| job.seconds * 1_000 + job.ramp_ms).sum::<u64>() / 1_000;
         // The saturation is over after five of its 25 rounds.
         assert!(sum <= seconds && sum * 10 >= seconds * 6, "{sum} of {seconds} s");
         assert!(jobs.iter().all(|job| job.seconds >= 1));
     }
     let shortest = form(form(0).seconds_min());
     assert!(all(&shortest).iter().map(|job| job.seconds).sum::<u64>() <= shortest.seconds);
+}
+
+#[test]
+fn what_is_let_through_after_a_pause_is_not_measured() {
+    let ramps = |seconds| {
+        let mut jobs = all(&form(seconds));
+        jobs.retain(|job| job.part != Part::Saturation);
+        let ramp = |job: &Job| (job.seconds, job.ramp_ms);
+        assert!(jobs.iter().all(|job| ramp(job) == ramp(&jobs[0])), "{jobs:?}");
+        (ramp(&jobs[0]), jobs[0].line())
+    };
+    let has = |line: &str, options: &str| assert!(line.contains(options), "{line}");
+    // 95 s for 42 jobs, 480 for 70, 69,120 for as many.
+    let (ramp, line) = ramps(120);
+    assert_eq!(ramp, (2, 261));
+    has(&line, "--ramp_time=261ms --time_based=1 --runtime=2");
+    let (ramp, line) = ramps(600);
+    assert_eq!(ramp, (5, 1_000));
+    has(&line, "--ramp_time=1 --time_based=1 --runtime=5");
+    assert_eq!(ramps(86_400).0, (957, 30_000));
+    let (ramp, line) = ramps(form(0).seconds_min());
+    assert_eq!(ramp, (1, 0));
+    assert!(!line.contains("ramp_time"), "{line}");
 }
 
 #[test]

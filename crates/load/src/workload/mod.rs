@@ -154,8 +154,8 @@ pub struct RunSpec {
 /// What few loads want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
-    /// Seconds that it runs before anything counts.
-    pub ramp_sec: u64,
+    /// How long it runs before anything counts, nanoseconds.
+    pub ramp_ns: u64,
     /// Operations go through the page cache.
     pub buffered: bool,
     /// What is late at the end of the run is not made up for.

@@ -392,8 +392,7 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
             ));
         }
     };
-    let seconds = |ns: u64| format!("{} s", ns / NS_PER_SEC);
-    check("ramp_time", &|job| seconds(job.ramp_ns));
+    check("ramp_time", &|job| units::duration(job.ramp_ns));
     check("direct", &|job| u8::from(job.direct).to_string());
     check("the seed", &|job| seed(job).map_or("another each time".into(), |seed| seed.to_string()));
     if let Some(job) = jobs.iter().find(|job| job.start_delay_ns > 0 && job.ramp_ns > 0) {
@@ -457,12 +456,7 @@ impl Workload for FioLoad {
 
     fn extras(&self) -> Extras {
         let job = &self.threads[0].job;
-        Extras {
-            ramp_sec: job.ramp_ns / NS_PER_SEC,
-            buffered: !job.direct,
-            leaves_backlog: true,
-            operations: self.operations(),
-        }
+        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, leaves_backlog: true, operations: self.operations() }
     }
 
     fn writes(&self) -> bool {

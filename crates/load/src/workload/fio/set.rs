@@ -122,7 +122,7 @@ impl Job {
             }
             "runtime" => self.runtime_ns = Some(whole_seconds(time(SECONDS)?)?).filter(|ns| *ns > 0),
             "time_based" => self.time_based = yes()?,
-            "ramp_time" => self.ramp_ns = whole_seconds(time(SECONDS)?)?,
+            "ramp_time" => self.ramp_ns = bounded_seconds(time(SECONDS)?)?,
             "loops" => self.loops = count(1, u64::MAX)?,
             "rwmixread" => self.read_pct = count(0, 100)?,
             "rwmixwrite" => self.read_pct = 100 - count(0, 100)?,

@@ -330,7 +330,7 @@ fn what_cannot_be_is_named_and_nothing_runs() {
         ("thinktime=5\nrate_iops=5", "thinktime and a rate contradict each other"),
         ("filename=sim:channels=none", "channels"),
         ("percentile_list=50:101", "\"101\" is no percentile"),
-        ("[b]\nramp_time=5", "ramp_time is 0 s in \"a\" and 5 s in \"b\""),
+        ("[b]\nramp_time=5", "ramp_time is 0 us in \"a\" and 5 s in \"b\""),
         ("[b]\nfilename=/x\nrw=write", "sim: is only read, and others are written to"),
     ] {
         let error = read(&format!("{job}{options}")).err().unwrap_or_else(|| panic!("{options} is taken"));
