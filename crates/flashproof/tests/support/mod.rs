@@ -44,10 +44,22 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Self {
-        default_signals();
         // Memory where there is some: a file with O_DSYNC on a slow disk makes a slow test.
         let memory = Path::new("/dev/shm");
-        let dir = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
+        Self::at(tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap())
+    }
+
+    /// One on the disk that the project was built on; `None`, said aloud, when that lies in memory too.
+    pub fn on_disk() -> Option<Self> {
+        let dir = env!("CARGO_TARGET_TMPDIR");
+        match tool("findmnt", &["--noheadings", "--output", "FSTYPE", "--target", dir])?.as_str() {
+            "tmpfs" | "ramfs" => skip(&format!("{dir} is in memory")),
+            _ => Some(Self::at(tempfile::tempdir_in(dir).unwrap())),
+        }
+    }
+
+    fn at(dir: TempDir) -> Self {
+        default_signals();
         // For runs as another user.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         Self { dir }
