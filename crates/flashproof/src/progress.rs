@@ -156,6 +156,7 @@ mod tests {
             offered_iops: 2.0,
             workload: 0,
             act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
+            late_ns: None,
         };
         let layout = Layout { streams: vec![reads], devices: vec!["x".into()], thresholds_ns: [1_000_000].into() };
         let manifest = Manifest { duration_sec: 3_600, ..Manifest::new(&layout, "5%>1ms".parse().unwrap()) };
@@ -165,7 +166,7 @@ mod tests {
         for _ in 0..8 {
             interval.cells[0].record(&Times::new(0, 0, 50_000, 1_050_000), 0, 512);
         }
-        interval.cells[0].record_error();
+        interval.cells[0].record_errors(1);
         progress.add(&interval);
         assert_eq!(
             progress.line(interval.end_ns, 100),

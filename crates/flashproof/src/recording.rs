@@ -13,7 +13,7 @@ use device::observe::telemetry::{Row, Sampler};
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
 use load::workload::records::TRANSACTIONS;
 use results::cell::Interval;
-use results::judge::{End, Judge, Outcome, Verdict};
+use results::judge::{End, Judge, Verdict};
 use results::run_dir::{self, Manifest, Writer};
 use results::telemetry::Column;
 use std::path::PathBuf;
@@ -156,11 +156,7 @@ impl<'a> Recording<'a> {
         // Wrong data first, whatever else failed before.
         let failures = self.wrong.iter().chain(&self.failures).cloned().collect();
         let mut verdict = Verdict { blame, failures, ..self.judge.verdict(end) };
-        let missed = self.watch.missed(end);
-        if !missed.is_empty() {
-            verdict.outcome = Outcome::Fail;
-            verdict.reasons.splice(0..0, missed);
-        }
+        verdict.fail_for(self.watch.missed(end));
         verdict
     }
 
@@ -307,7 +303,7 @@ impl Sink for Recording<'_> {
             return;
         }
         let stopped = *self.stopped.get_or_insert_with(Instant::now);
-        let patience = Duration::from_nanos(self.settings.drain_ns) + COME_HOME;
+        let patience = Duration::from_nanos(self.settings.hang_ns) + COME_HOME;
         if stopped.elapsed() > patience {
             self.progress.end();
             console::error(&format!(

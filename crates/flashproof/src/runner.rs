@@ -12,7 +12,7 @@ use crate::recording::{Options, Recording, Watch};
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
 use engine::DeviceName;
-use load::run::{Control, Run, Settings};
+use load::run::{Control, HANG_NS, Run, Settings};
 use load::workload::{Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
@@ -27,10 +27,6 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Between the seeds of two workloads of a run: odd, so that all differ (the golden section of 2^64).
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// How long a run goes on after its end for operations that are late or in flight, when max-lag-sec
-/// sets no bound.
-const DRAIN_NS: u64 = 10 * NS_PER_SEC;
 
 /// What to run, and how.
 pub struct RunRequest<'a, W> {
@@ -188,7 +184,8 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     };
     let settings = settings(&spec, extras, &facts, max_errors);
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
-    let what = Run { layout: plan.layout, settings, interval_ns, control: control.clone() };
+    let slice_ns = slice_sec * NS_PER_SEC;
+    let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
     let _armed = switch.arm(vec![control.clone()]);
     let options = Options { quiet, heading: part.heading, act_log, trace, settings };
     let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, watch);
@@ -279,9 +276,8 @@ fn settings(spec: &RunSpec, extras: Extras, facts: &EngineFacts, max_errors: u64
         max_lag_ns,
         errors_max: max_errors,
         pacing: facts.pacing(),
-        drain_ns: if max_lag_ns == 0 { DRAIN_NS } else { max_lag_ns },
+        hang_ns: HANG_NS,
         ramp_ns: extras.ramp_ns,
-        leaves_backlog: extras.leaves_backlog,
     }
 }
 

@@ -23,7 +23,7 @@ fn errors_fail_a_run_that_goes_on_to_its_end() {
     assert!((20..100).contains(&failed), "1 % of 5000: {failed}");
     assert_eq!((run.verdict.outcome, run.verdict.end.clone()), (Outcome::Fail, End::Completed));
     assert!(ended.stdout.starts_with("\nFAIL (screening, "), "{}", ended.stdout);
-    assert!(run.verdict.reasons[0].contains(&format!("{failed} ")), "{:?}", run.verdict.reasons);
+    assert!(run.verdict.reasons[0].text.contains(&format!("{failed} ")), "{:?}", run.verdict.reasons);
     // The first are told, all are in ACT's log.
     let told = ended.warnings().into_iter().filter(|line| line.contains(" of sim:error-rate=0.01 failed: ")).count();
     assert_eq!(told, 5, "{}", ended.stderr);
@@ -58,7 +58,7 @@ fn more_errors_than_allowed_stop_the_run() {
     let run = bench.run();
     assert!(matches!(run.verdict.end, End::TooManyErrors { errors: 21, errors_max: 20 }), "{:?}", run.verdict.end);
     assert!(run.verdict.partial && run.verdict.ran_sec < 60.0);
-    assert!(run.verdict.reasons[0].starts_with("stopped after 21 errors (20 are allowed)"));
+    assert!(run.verdict.reasons[0].text.starts_with("stopped after 21 errors (20 are allowed)"));
     assert!(bench.text("run/act.log").contains("stopped after 21 errors"));
     // None at all are allowed, too.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();

@@ -45,6 +45,17 @@ impl Schedule {
         }
     }
 
+    /// The `count`-th instant still to come, from 1, if it is before `end_ns`.
+    pub fn nth_before(&self, count: u64, end_ns: u64) -> Option<u64> {
+        let mut ahead = self.clone();
+        if let Self::Even(even) = &mut ahead {
+            let ns = even.skip(count.checked_sub(1)?)?;
+            return Some(ns).filter(|ns| *ns < end_ns);
+        }
+        let ns = (1..count).try_fold(ahead.next_ns()?, |ns, _| if ns < end_ns { ahead.next_ns() } else { None });
+        ns.filter(|ns| *ns < end_ns)
+    }
+
     /// Instants still to come before `end_ns`. They are passed over.
     pub fn count_before(&mut self, end_ns: u64) -> u64 {
         if let Self::Even(even) = self
@@ -55,7 +66,16 @@ impl Schedule {
         if let Self::Listed(listed) = self {
             return listed.pass_before(end_ns);
         }
-        std::iter::from_fn(|| self.next_ns()).take_while(|ns| *ns < end_ns).count() as u64
+        let mut count = 0;
+        loop {
+            let before = self.clone();
+            if self.next_ns().is_none_or(|ns| ns >= end_ns) {
+                // That one is still to come.
+                *self = before;
+                return count;
+            }
+            count += 1;
+        }
     }
 }
 
@@ -108,6 +128,14 @@ impl Even {
 }
 
 impl Even {
+    /// The instant after `count` others; `None` where it takes more than 64 bits of nanoseconds.
+    fn skip(&self, count: u64) -> Option<u64> {
+        let step = self.step_ns.checked_mul(count.into())?;
+        let numerator = self.step_numerator.checked_mul(count.into())?.checked_add(self.numerator)?;
+        let ns = self.whole_ns.checked_add(step)?.checked_add(numerator / self.denominator)?;
+        ns.try_into().ok()
+    }
+
     /// Passes over the instants still to come before `end_ns` and counts them, by division: a backlog can hold
     /// billions. `None`, and nothing is passed over, where that takes more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {

@@ -48,6 +48,21 @@ pub trait Stream {
     #[inline]
     fn on_times(&mut self, _request: &Request, _times: &Times) {}
 
+    /// When its time is over, nanoseconds since the run began: operations wanted from then on are not wanted any more.
+    #[inline]
+    fn until_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// When the last of its operations is wanted, where their number ends it and not its time.
+    #[inline]
+    fn last_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Told that its time was over at `at_ns`: it ends.
+    fn stop(&mut self, _at_ns: u64) {}
+
     /// Of a closed loop: how many of its operations may be going on at `now_ns`, up to its depth, and the instant before
     /// which no further one begins. Asked when the run begins, and after each operation that ended.
     #[inline]

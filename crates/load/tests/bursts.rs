@@ -82,14 +82,13 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
         max_lag_ns: 0,
         errors_max: 0,
         pacing: Pacing::Spin,
-        drain_ns: SEC,
+        hang_ns: SEC,
         ramp_ns: 0,
-        leaves_backlog: false,
     };
     let reads_ns = Rc::new(RefCell::new(Vec::new()));
     let engine = SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]);
     let watched = Watched { engine, reads_ns: reads_ns.clone() };
-    let (recorder, feed) = Recorder::new(&workload.layout, SEC, settings.duration_ns, false);
+    let (recorder, feed) = Recorder::new(&workload.layout, SEC, settings.duration_ns, settings.duration_ns, false);
     let plan = workload.shards.remove(0);
     Shard::new(watched, plan, settings, recorder, Arc::new(Control::default())).unwrap().run(0);
     drop(feed);

@@ -37,6 +37,7 @@ fn ten_minutes() -> Run {
         offered_iops: 7.0,
         workload: 0,
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
+        late_ns: None,
     };
     Run {
         layout: Layout { streams: vec![reads], devices: vec!["sim".into()], thresholds_ns: [1_000_000].into() },
@@ -45,11 +46,11 @@ fn ten_minutes() -> Run {
             max_lag_ns: 0,
             errors_max: u64::MAX,
             pacing: Pacing::Spin,
-            drain_ns: SEC,
+            hang_ns: SEC,
             ramp_ns: 0,
-            leaves_backlog: false,
         },
         interval_ns: 10 * SEC,
+        slice_ns: 600 * SEC,
         control: Arc::new(Control::default()),
     }
 }

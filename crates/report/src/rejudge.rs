@@ -106,7 +106,7 @@ fn again(
 ) -> Option<(Outcome, String)> {
     let run = match evidence {
         Ok(run) => run,
-        Err(why) => return Some((worse(recorded, Outcome::Invalid), format!("there is no run to judge again: {why}"))),
+        Err(why) => return Some((recorded.worse(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
     };
     let of_rule = |judged: Judged| (judged.outcome, judged.reason);
     let judged = match purpose {
@@ -119,7 +119,7 @@ fn again(
         Purpose::Rate => of_search(step, recorded, run.verdict),
     };
     if let Some(doubt) = run.doubt {
-        return Some((worse(recorded, worse(judged.0, Outcome::Invalid)), doubt.to_owned()));
+        return Some((recorded.worse(judged.0).worse(Outcome::Invalid), doubt.to_owned()));
     }
     if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
         let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
@@ -179,13 +179,4 @@ fn correct(conclusion: &mut Conclusion, outcome: Outcome, why: &str) {
     conclusion.remarks.insert(0, said);
     conclusion.outcome = outcome;
     conclusion.sentence = format!("judged again from its runs, the conclusion in {SERIES} does not hold: {why}");
-}
-
-/// The worse of two: a failure is worse than not knowing.
-fn worse(one: Outcome, other: Outcome) -> Outcome {
-    match (one, other) {
-        (Outcome::Fail, _) | (_, Outcome::Fail) => Outcome::Fail,
-        (Outcome::Invalid, _) | (_, Outcome::Invalid) => Outcome::Invalid,
-        (Outcome::Pass, Outcome::Pass) => Outcome::Pass,
-    }
 }

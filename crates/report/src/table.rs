@@ -253,6 +253,7 @@ pub(crate) fn escaped(text: &str) -> String {
 pub(crate) fn look(outcome: Option<Outcome>) -> (&'static str, &'static str) {
     match outcome {
         Some(Outcome::Pass) => ("pass", "✔"),
+        Some(Outcome::Measured) => ("measured", "•"),
         Some(Outcome::Fail) => ("fail", "✘"),
         Some(Outcome::Invalid) => ("invalid", "?"),
         None => ("invalid", "…"),

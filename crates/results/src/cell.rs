@@ -5,6 +5,7 @@
 //! shards, writing and clearing happen elsewhere.
 
 use crate::buckets::{ActBuckets, ActScale, OverCounts};
+use crate::judge::CellCounts;
 use crate::slow::SlowTimes;
 use crate::times::Times;
 use hdrhistogram::Histogram;
@@ -68,13 +69,36 @@ pub struct Cell {
     pub errors: u64,
     /// Those of `ops` that came back only after the end of the run: its backlog, worked off then.
     pub overtime: u64,
-    /// Operations that were wanted but never handed over or never came back before the run ended.
+    /// Operations that were wanted and never handed over.
     pub unissued: u64,
+    /// Operations that were handed over and never came back.
+    pub lost: u64,
+    /// Wanted operations that were not back [`GRACE_NS`] after the deadline of their slice: those never issued and
+    /// lost included.
+    pub missed: u64,
+    /// The least that `missed` can be held to be: without this program's own lag.
+    pub missed_least: u64,
+    /// Operations that came back later than their stream allows by `wait + service`: see [`StreamInfo::late_ns`].
+    pub late: u64,
+    /// The longest `wait + service` of those.
+    pub late_max_ns: u64,
+    /// Time, in nanoseconds, for which the device had operations in flight and returned nothing for longer than
+    /// the largest threshold. Only of judged closed loops.
+    pub silent_ns: u64,
+    /// Of a cell with lost or overtime operations: when its device last returned something, nanoseconds since the run began.
+    pub last_back_ns: u64,
+    /// Cell, counted from 1, whose operations held the slots for which operations of this one waited; 0: none but its own.
+    pub held_by: u64,
     /// What was wanted and not done at the end of the interval, or of the run if that was earlier.
     pub backlog: Backlog,
     thresholds_ns: Arc<[u64]>,
     tightest_ns: u64,
+    late_ns: u64,
 }
+
+/// After the last instant of a slice, or of a stream that ends in it, operations may come back for this long and still count
+/// as carried out. What waits for a slot when a stream ends is issued for as long.
+pub const GRACE_NS: u64 = 1_000_000_000;
 
 /// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the
 /// tightest threshold. A longer one could decide a verdict from within the service times.
@@ -83,15 +107,15 @@ pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
 }
 
 impl Cell {
-    /// An empty cell, with ACT's buckets of `act_scale` if that is given. `thresholds_ns` ascend.
-    pub fn new(act_scale: Option<ActScale>, thresholds_ns: Arc<[u64]>) -> Self {
+    /// An empty cell of `stream`. `thresholds_ns` ascend.
+    pub fn new(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
         let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
         Self {
             service: latencies(),
             wait: latencies(),
             waited: None,
             lag: latencies(),
-            act: act_scale.map(ActBuckets::new),
+            act: stream.act.map(|act| ActBuckets::new(act.scale)),
             judged: OverCounts::new(thresholds_ns.clone()),
             judged_least: OverCounts::new(thresholds_ns.clone()),
             response: OverCounts::new(thresholds_ns.clone()),
@@ -102,9 +126,18 @@ impl Cell {
             errors: 0,
             overtime: 0,
             unissued: 0,
+            lost: 0,
+            missed: 0,
+            missed_least: 0,
+            late: 0,
+            late_max_ns: 0,
+            silent_ns: 0,
+            last_back_ns: 0,
+            held_by: 0,
             backlog: Backlog::default(),
             thresholds_ns,
             tightest_ns,
+            late_ns: stream.late_ns.unwrap_or(GRACE_NS),
         }
     }
 
@@ -131,6 +164,10 @@ impl Cell {
         if times.response_ns() >= self.tightest_ns {
             self.record_slow(times, unseen_ns);
         }
+        if times.judged_ns() > self.late_ns {
+            self.late += 1;
+            self.late_max_ns = self.late_max_ns.max(times.judged_ns());
+        }
         self.ops += 1;
         self.bytes += u64::from(bytes);
     }
@@ -152,17 +189,34 @@ impl Cell {
         self.slow.record(&self.thresholds_ns, times, unseen_ns, held_ns);
     }
 
-    /// Records an operation that failed: over every threshold, in no latency histogram.
-    pub fn record_error(&mut self) {
-        self.errors += 1;
-        self.judged.record_over_all(1);
-        self.judged_least.record_over_all(1);
-        self.response.record_over_all(1);
+    /// Records operations that failed: over every threshold, in no latency histogram.
+    pub fn record_errors(&mut self, n: u64) {
+        self.errors += n;
+        self.record_over_all(n, 0);
     }
 
-    /// Records `n` operations that never came back; `ours` of them were kept back by this program.
+    /// Records `n` operations that were never issued; `ours` of them were kept back by this program.
     pub fn record_unissued(&mut self, n: u64, ours: u64) {
         self.unissued += n;
+        self.record_missed(n, ours);
+        self.record_over_all(n, ours);
+    }
+
+    /// Records an operation that never came back from a device that last returned something at `last_back_ns`.
+    pub fn record_lost(&mut self, last_back_ns: u64) {
+        self.lost += 1;
+        self.last_back_ns = self.last_back_ns.max(last_back_ns);
+        self.record_missed(1, 0);
+        self.record_over_all(1, 0);
+    }
+
+    /// Records that `n` operations were not back in time; `ours` of them would have been but for this program.
+    pub fn record_missed(&mut self, n: u64, ours: u64) {
+        self.missed += n;
+        self.missed_least += n.saturating_sub(ours);
+    }
+
+    fn record_over_all(&mut self, n: u64, ours: u64) {
         self.judged.record_over_all(n);
         self.judged_least.record_over_all(n.saturating_sub(ours));
         self.response.record_over_all(n);
@@ -172,15 +226,22 @@ impl Cell {
     /// because this program was late, or because its thread had no CPU.
     pub fn excuse(&mut self, ops: u64) {
         self.judged_least.take_off(ops);
+        self.missed_least = self.missed_least.saturating_sub(ops);
     }
 
-    /// Operations that the verdict counts: succeeded, failed and never issued.
+    /// Operations that the verdict counts: succeeded, failed, never issued and lost.
     pub fn wanted(&self) -> u64 {
-        self.ops + self.errors + self.unissued
+        self.ops + self.errors + self.unissued + self.lost
     }
 
     /// Adds everything in `other`, a cell of the same run.
     pub fn merge(&mut self, other: &Self) {
+        // A device is silent only while every shard that has operations in flight there hears nothing.
+        self.silent_ns = match (self.is_active(), other.is_active()) {
+            (true, true) => self.silent_ns.min(other.silent_ns),
+            _ => self.silent_ns + other.silent_ns,
+        };
+        self.held_by = self.held_by.max(other.held_by);
         self.backlog.add(&other.backlog);
         if other.wanted() == 0 {
             return;
@@ -206,11 +267,23 @@ impl Cell {
         self.errors += other.errors;
         self.overtime += other.overtime;
         self.unissued += other.unissued;
+        self.lost += other.lost;
+        self.missed += other.missed;
+        self.missed_least += other.missed_least;
+        self.late += other.late;
+        self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
+        self.last_back_ns = self.last_back_ns.max(other.last_back_ns);
+    }
+
+    /// Whether operations came back in the interval, or were in flight at its end.
+    fn is_active(&self) -> bool {
+        self.wanted() > 0 || self.backlog.in_flight > 0
     }
 
     /// Forgets everything recorded.
     pub fn clear(&mut self) {
         self.backlog = Backlog::default();
+        (self.silent_ns, self.held_by) = (0, 0);
         if self.wanted() == 0 {
             return;
         }
@@ -226,7 +299,8 @@ impl Cell {
         self.response.clear();
         self.service_over.clear();
         self.slow = SlowTimes::default();
-        (self.ops, self.bytes, self.errors, self.overtime, self.unissued) = (0, 0, 0, 0, 0);
+        (self.ops, self.bytes, self.errors, self.overtime, self.unissued, self.lost) = (0, 0, 0, 0, 0, 0);
+        (self.missed, self.missed_least, self.late, self.late_max_ns, self.last_back_ns) = (0, 0, 0, 0, 0);
     }
 }
 
@@ -282,6 +356,10 @@ pub struct StreamInfo {
     /// How it stands in a log of ACT's format; `None`: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<ActHistograms>,
+    /// More than 0.1 % of its operations later than this, in nanoseconds of `wait + service`, fail a run: of
+    /// the streams of ACT's tests that no limit judges. `None`: what is later than [`GRACE_NS`] is only told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<u64>,
 }
 
 /// The histograms that a log of ACT's format has of a stream.
@@ -334,13 +412,34 @@ pub struct Interval {
     pub in_flight_max: u64,
     /// What simulated drives counted since the run began, drive by drive.
     pub counters: Vec<u64>,
+    /// Of what `cells` counted, the operations that were wanted in earlier slices.
+    pub carried: Vec<Carried>,
+}
+
+/// Operations of one cell that came back, or were given up, in a later slice than that in which they were wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carried {
+    /// The cell.
+    pub cell: usize,
+    /// The slice in which they were wanted, from 0.
+    pub slice: u64,
+    /// Their counts, which are among those of the cell.
+    pub counts: CellCounts,
+}
+
+/// Adds `more` to the entry of its cell and slice in `all`.
+pub fn add_carried(all: &mut Vec<Carried>, more: Carried) {
+    match all.iter_mut().find(|known| (known.cell, known.slice) == (more.cell, more.slice)) {
+        Some(known) => known.counts.add(&more.counts),
+        None => all.push(more),
+    }
 }
 
 impl Interval {
     /// An empty interval for `layout`.
     pub fn new(layout: &Layout) -> Self {
         let cells = layout.streams.iter().flat_map(|stream| {
-            let cell = Cell::new(stream.act.map(|act| act.scale), layout.thresholds_ns.clone());
+            let cell = Cell::new(stream, layout.thresholds_ns.clone());
             std::iter::repeat_n(cell, layout.devices.len())
         });
         Self {
@@ -352,6 +451,7 @@ impl Interval {
             run_delay_ns: 0,
             in_flight_max: 0,
             counters: Vec::new(),
+            carried: Vec::new(),
         }
     }
 
@@ -393,6 +493,7 @@ impl Interval {
         self.run_delay_ns += other.run_delay_ns;
         self.in_flight_max += other.in_flight_max;
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
+        other.carried.iter().for_each(|more| add_carried(&mut self.carried, more.clone()));
     }
 
     /// Forgets everything recorded.
@@ -400,6 +501,7 @@ impl Interval {
         self.cells.iter_mut().for_each(Cell::clear);
         self.gap.reset();
         self.counters.clear();
+        self.carried.clear();
         (self.index, self.end_ns, self.cpu_ns, self.run_delay_ns, self.in_flight_max) = (0, 0, 0, 0, 0);
     }
 }
@@ -412,7 +514,8 @@ mod tests {
     fn durations_of_no_length_are_counted_when_the_interval_is_closed() {
         let layout = Layout { streams: vec![], devices: vec![], thresholds_ns: [1_000_000].into() };
         let mut interval = Interval::new(&layout);
-        interval.cells = vec![Cell::new(Some(ActScale::Milliseconds), layout.thresholds_ns.clone()); 2];
+        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"]).streams.remove(0);
+        interval.cells = vec![Cell::new(&reads, layout.thresholds_ns.clone()); 2];
         // Wanted at 0: at once; after a wait of 3 us; 5 us late; after both, and seen 7 us too late.
         for (cell, eligible_ns, issued_ns, unseen_ns) in
             [(0, 0, 0, 0), (0, 3_000, 3_000, 0), (1, 0, 5_000, 0), (0, 3_000, 8_000, 7_000)]
@@ -431,7 +534,8 @@ mod tests {
 
     #[test]
     fn waits_are_kept_with_the_service_times_that_they_belong_to() {
-        let cell = || Cell::new(None, [1_000_000].into());
+        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"]).streams.remove(0);
+        let cell = || Cell::new(&reads, [1_000_000].into());
         let (mut cell, mut other) = (cell(), cell());
         cell.record(&Times::new(0, 0, 0, 90_000), 0, 512);
         assert!(cell.waited.is_none(), "nobody waited");

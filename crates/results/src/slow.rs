@@ -43,9 +43,14 @@ impl SlowTimes {
 
     /// Adds sums over the same thresholds. Saturating, because they may come from an edited file.
     pub fn add(&mut self, other: &Self) {
+        self.combine(other, u64::saturating_add);
+    }
+
+    /// Puts sums over the same thresholds together, one by one.
+    pub(crate) fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
         let all = [&mut self.wait_ns, &mut self.lag_ns, &mut self.service_ns, &mut self.unseen_ns, &mut self.held_ns];
         for (mine, theirs) in all.into_iter().zip(other.all()) {
-            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
         }
     }
 

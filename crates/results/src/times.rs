@@ -51,6 +51,12 @@ impl Times {
         self.held_ns
     }
 
+    /// The instant at which it was wanted.
+    #[inline]
+    pub fn intended_ns(&self) -> u64 {
+        self.intended_ns
+    }
+
     /// The instant at which it was seen to be complete.
     #[inline]
     pub fn completed_ns(&self) -> u64 {

@@ -56,29 +56,48 @@ impl LimitState {
 }
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
-    /// Notes what was due by `at_ns` and is not done. Not for the hot path.
+    /// Notes what was due by `at_ns` and is not done, and who was silent until then. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
+        for (device, silent_ns) in self.silence.take(at_ns) {
+            self.recorder.silent(device, silent_ns);
+        }
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
         let late = Backlog { late: 1, ..Backlog::default() };
         let out: Vec<u32> = self.out().map(|slot| slot.request.cell).collect();
         out.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
         self.unsalted.iter().for_each(|slot| self.recorder.outstanding(slot.request.cell, &late));
         for lane in 0..self.lanes.len() {
-            let count = if self.ended[lane] { 0 } else { self.arrived[lane].behind(at_ns) };
+            let until_ns = at_ns.min(self.lanes[lane].stream.until_ns());
+            let count = if self.ended[lane] { 0 } else { self.arrived[lane].behind(until_ns) };
             if count == 0 {
                 continue;
             }
+            let holder = self.holder_of(self.lanes[lane].limit);
             let Lane { stream, limit, .. } = &self.lanes[lane];
             let limit = &self.limits[*limit as usize];
             let waits = limit.waiting.iter().any(|(_, waiting)| *waiting as usize == lane);
+            let devices = self.recorder.devices();
             let (mut late, recorder) = (if waits { limit.ours(count, at_ns) } else { count }, &mut self.recorder);
             stream.expect(count, &mut |cell, count| {
                 let ours = late.min(count);
                 late -= ours;
                 let backlog = Backlog { waiting: count - ours, late: ours, ..Backlog::default() };
                 recorder.outstanding(cell, &backlog);
+                // Those of its own device are what it answers for anyway.
+                if let Some(holder) = holder.filter(|holder| waits && *holder as usize % devices != cell as usize % devices) {
+                    recorder.held_by(cell, holder);
+                }
             });
         }
+    }
+
+    /// The cell whose operations hold most slots of a limit, if that is most of them.
+    fn holder_of(&self, limit: u32) -> Option<u32> {
+        let mut held = std::collections::BTreeMap::<u32, u32>::new();
+        let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        out.for_each(|slot| *held.entry(slot.request.cell).or_default() += 1);
+        let (cell, count) = held.into_iter().max_by_key(|(_, count)| *count)?;
+        (count * 2 > self.limits[limit as usize].limit.slots).then_some(cell)
     }
 
     /// Notes, once, what is outstanding at the end of the run, which may still be done after it.
@@ -90,34 +109,49 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
 
     /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
     pub(super) fn count_unissued(&mut self) {
-        let out: Vec<_> = self.out().map(|slot| (slot.lane, slot.request, false)).collect();
-        let unsalted: Vec<_> = self.unsalted.iter().map(|slot| (slot.lane, slot.request, true)).collect();
-        for (lane, request, ours) in out.into_iter().chain(unsalted) {
-            self.count_chain(lane, request, ours);
+        let out: Vec<_> = self.out().copied().collect();
+        for slot in out {
+            let last_back_ns = self.silence.last_back_ns(slot.request.cell);
+            self.recorder.lost(slot.request.cell, slot.intended_ns, last_back_ns);
+            let follower = self.lanes[slot.lane as usize].stream.on_completion(&slot.request, LOST);
+            follower.into_iter().for_each(|request| self.count_chain(slot.lane, request, slot.intended_ns, false));
+        }
+        for slot in std::mem::take(&mut self.unsalted) {
+            self.count_chain(slot.lane, slot.request, slot.intended_ns, true);
         }
         let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, true)));
         let due = self.due.iter().map(|(due, ())| (due, false));
-        for ((intended_ns, lane), waits) in waiting.chain(due).collect::<Vec<_>>() {
-            let Lane { arrival: Arrival::Scheduled(schedule), stream, limit, .. } = &mut self.lanes[lane as usize]
-            else {
-                continue;
-            };
-            if intended_ns < self.stop_ns {
-                let arrivals = 1 + schedule.count_before(self.stop_ns);
-                let (limit, recorder, at_ns) = (&self.limits[*limit as usize], &mut self.recorder, self.now_ns);
-                stream.lose(arrivals, &mut |cell, count| {
-                    recorder.unissued(cell, count, if waits { limit.ours(count, at_ns) } else { count });
-                });
-            }
+        let given_up = self.given_up.iter().map(|waiting| (*waiting, true));
+        for ((intended_ns, lane), waits) in waiting.chain(given_up).chain(due).collect::<Vec<_>>() {
+            self.count_schedule(lane, intended_ns, waits);
         }
     }
 
-    /// Counts an operation that never came back, and those that would have followed it: for its stream it
-    /// ended without moving a byte.
-    pub(super) fn count_chain(&mut self, lane: u32, request: Request, ours: bool) {
+    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice.
+    fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, waits: bool) {
+        let Lane { arrival: Arrival::Scheduled(schedule), stream, limit, .. } = &mut self.lanes[lane as usize] else {
+            return;
+        };
+        let (limit, recorder, at_ns) = (&self.limits[*limit as usize], &mut self.recorder, self.now_ns);
+        let end_ns = self.stop_ns.min(stream.until_ns());
+        while intended_ns < end_ns {
+            let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
+            // The one at hand, which the schedule gave already, and those after it.
+            let arrivals = 1 + schedule.count_before(slice_end_ns);
+            stream.lose(arrivals, &mut |cell, count| {
+                let ours = if waits { limit.ours(count, at_ns) } else { count };
+                recorder.unissued(cell, intended_ns, count, ours);
+            });
+            intended_ns = schedule.next_ns().unwrap_or(u64::MAX);
+        }
+    }
+
+    /// Counts an operation wanted at `intended_ns` that was never issued, and those that would have followed it: for its
+    /// stream it ended without moving a byte.
+    pub(super) fn count_chain(&mut self, lane: u32, request: Request, intended_ns: u64, ours: bool) {
         let mut next = Some(request);
         while let Some(request) = next {
-            self.recorder.unissued(request.cell, 1, u64::from(ours));
+            self.recorder.unissued(request.cell, intended_ns, 1, u64::from(ours));
             next = self.lanes[lane as usize].stream.on_completion(&request, LOST);
         }
     }

@@ -1,9 +1,11 @@
 //! What is done with an operation that came back: it is recorded, what follows it is started, and its slot goes to whoever
 //! has waited longest.
 
+use super::recorder::Late;
 use super::{Cause, Place, Shard, Slot};
 use crate::stream::{Request, Stream};
 use engine::BlockEngine;
+use results::cell::GRACE_NS;
 use results::times::Times;
 use sys::op::{Completion, OpKind};
 
@@ -29,6 +31,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.free_slots.push(completion.token);
         self.closed_out -= u32::from(self.is_closed(slot.lane));
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
+        self.silence.returned(slot.request.cell, completed_ns, completion.unseen_ns);
         let times = self.times(&slot, &completion, completed_ns);
         self.record(&slot, &completion, &times);
         let unseen_ns = slot.unseen_before_ns + completion.unseen_ns.min(times.service_ns());
@@ -50,7 +53,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, ..slot };
             match self.abandoned {
                 false => return self.start(follower),
-                true => self.count_chain(follower.lane, request, false),
+                true => self.count_chain(follower.lane, request, intended_ns, false),
             }
         }
         if self.is_closed(slot.lane) {
@@ -78,11 +81,14 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
         let cell = slot.request.cell;
         if completion.outcome.is_done() {
-            let overtime = times.completed_ns() > self.stop_ns;
-            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, overtime);
+            let late = match times.response_ns() > GRACE_NS || times.completed_ns() > self.stop_ns {
+                true => self.late(slot, times, completion.unseen_ns),
+                false => Late::default(),
+            };
+            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, late);
             return;
         }
-        self.recorder.failed(&slot.request, completion.outcome);
+        self.recorder.failed(&slot.request, times.intended_ns(), completion.outcome);
         let count = self.control.count_error();
         if completion.outcome.is_gone() {
             let error = completion.outcome.to_string();
@@ -90,6 +96,29 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         } else if count > self.settings.errors_max {
             self.stop(Cause::Errors { count });
         }
+    }
+
+    /// In which way an operation that ended well was late.
+    #[cold]
+    fn late(&self, slot: &Slot, times: &Times, unseen_ns: u64) -> Late {
+        let completed_ns = times.completed_ns();
+        let overtime = completed_ns > self.stop_ns;
+        if self.is_closed(slot.lane) {
+            return Late { overtime, ..Late::default() };
+        }
+        let deadline_ns = self.deadline_ns(slot.lane, slot.intended_ns);
+        let own_ns = slot.lag_before_ns + times.lag_ns() + times.held_ns() + unseen_ns;
+        let missed = completed_ns > deadline_ns;
+        Late { overtime, missed, ours: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns }
+    }
+
+    /// Until when an operation wanted at `intended_ns` has to be back: for the time of grace after its slice, or after its
+    /// stream if that ends earlier. One that follows another can be wanted later than that.
+    fn deadline_ns(&self, lane: u32, intended_ns: u64) -> u64 {
+        let stream = &self.lanes[lane as usize].stream;
+        let end_ns = stream.last_ns().min(stream.until_ns()).min(self.stop_ns);
+        let end_ns = end_ns.min(self.recorder.slice_end_ns(intended_ns));
+        end_ns.max(intended_ns).saturating_add(GRACE_NS)
     }
 
     /// Frees a slot under a limit; the lane that has waited longest gets it.
@@ -104,7 +133,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
         // A lane that turns out to have ended leaves the slot to the next.
         while !self.abandoned
-            && self.works_off()
+            && self.now_ns < self.stop_ns.saturating_add(GRACE_NS)
             && let limit = &mut self.limits[limit_index as usize]
             && !limit.free.is_empty()
             && !limit.starved

@@ -50,6 +50,8 @@ pub struct Run {
     pub settings: Settings,
     /// Length of an interval, nanoseconds.
     pub interval_ns: u64,
+    /// Length of a slice of the verdict, nanoseconds: whole intervals.
+    pub slice_ns: u64,
     /// The switch that ends it.
     pub control: Arc<Control>,
 }
@@ -142,7 +144,7 @@ where
     S: Stream + Send + 'scope,
     M: Fn(usize, &Plan<S>) -> io::Result<W> + Sync,
 {
-    let (recorder, feed) = Recorder::new(&run.layout, run.interval_ns, run.settings.duration_ns, W::VIRTUAL);
+    let (recorder, feed) = Recorder::new(&run.layout, run.interval_ns, run.slice_ns, run.settings.duration_ns, W::VIRTUAL);
     let (tell_ready, ready) = channel();
     let (go, start) = channel();
     let tell_failed = tell_ready.clone();

@@ -15,6 +15,7 @@ mod coordinator;
 mod lag;
 mod pacing;
 mod recorder;
+mod silence;
 
 pub use control::{Cause, Control, Whose};
 pub use coordinator::{Run, RunError, Sink, SinkError, run};
@@ -28,6 +29,8 @@ use buffers::Buffers;
 use engine::event_queue::EventQueue;
 use engine::{BATCH, BlockEngine, Wait};
 use pacing::SLEEP_MAX_NS;
+use results::cell::GRACE_NS;
+use silence::Silence;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use sys::op::{Completion, Op};
@@ -43,13 +46,15 @@ pub struct Settings {
     pub errors_max: u64,
     /// How to pass the time.
     pub pacing: Pacing,
-    /// How long to go on after the end for operations that are late or in flight.
-    pub drain_ns: u64,
+    /// After the end a device with operations in flight is waited for as long as it returns something within this time;
+    /// what is out then is lost.
+    pub hang_ns: u64,
     /// Part of the duration before anything counts.
     pub ramp_ns: u64,
-    /// At the end only what is in flight is waited for: what is late is counted as not done.
-    pub leaves_backlog: bool,
 }
+
+/// How long a device that hangs is waited for unless asked for otherwise. The kernel gives up on most after 30 s.
+pub const HANG_NS: u64 = 60_000_000_000;
 
 impl Settings {
     /// Those of a run that lasts until its streams have ended, however long that takes, and ends at the first error.
@@ -59,15 +64,11 @@ impl Settings {
             max_lag_ns: 0,
             errors_max: 0,
             pacing,
-            drain_ns: DRAIN_UNTIL_DONE_NS,
+            hang_ns: HANG_NS,
             ramp_ns: 0,
-            leaves_backlog: false,
         }
     }
 }
-
-/// How long operations may take to come back when a run that lasts until it is done is broken off.
-const DRAIN_UNTIL_DONE_NS: u64 = 30_000_000_000;
 
 /// Turns of the loop after which the control is looked at, whatever the clock says.
 const TURNS_UNCHECKED_MAX: u32 = 1 << 16;
@@ -146,6 +147,10 @@ pub struct Shard<W, S> {
     ended: Vec<bool>,
     /// Operations of each closed lane that its stream does not let go now.
     resting: Vec<u32>,
+    /// Lanes whose next operation, intended at the instant beside, still waited for a slot when the time of grace after
+    /// their end was over.
+    given_up: Vec<(u64, u32)>,
+    silence: Silence,
     /// What each lane was asked for so far.
     arrived: Vec<Arrived>,
     /// What was outstanding at the end of the run is noted.
@@ -192,7 +197,6 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             engine,
             settings,
             control,
-            recorder,
             limits: limits.collect(),
             buffers,
             due: EventQueue::with_capacity(slots + lanes.len()),
@@ -203,8 +207,11 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             follows: lanes.iter().any(|lane| lane.stream.follows()),
             ended: vec![false; lanes.len()],
             resting: vec![0; lanes.len()],
+            given_up: Vec::with_capacity(lanes.len()),
+            silence: Silence::new(recorder.devices(), recorder.silence_ns()),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
+            recorder,
             lanes,
             start_ns: 0,
             stop_ns,
@@ -349,18 +356,15 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         if self.now_ns < self.stop_ns {
             return self.is_done();
         }
-        let late = self.next_due_ns() < self.stop_ns;
-        let waiting = self.works_off() && self.limits.iter().any(|limit| !limit.waiting.is_empty());
-        let waiting = waiting || !self.unsalted.is_empty();
-        let wanted = (late || waiting) && !self.abandoned;
-        let idle = !wanted && self.engine.in_flight() == 0;
-        idle || self.now_ns >= self.stop_ns.saturating_add(self.settings.drain_ns)
+        !self.is_to_issue() && (self.engine.in_flight() == 0 || self.now_ns >= self.silence.hangs_at_ns(self.settings.hang_ns))
     }
 
-    /// Whether those that wait for a slot are still to get one.
-    #[inline]
-    fn works_off(&self) -> bool {
-        !self.settings.leaves_backlog || self.now_ns < self.stop_ns
+    /// Whether operations of a run that is over are still to be issued: what is late or waits for a slot, for the time
+    /// of grace.
+    fn is_to_issue(&self) -> bool {
+        let is_wanted =
+            || self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty();
+        !self.abandoned && self.now_ns < self.stop_ns.saturating_add(GRACE_NS) && is_wanted()
     }
 
     /// When the next operation is wanted of those that wait for nothing but time.
@@ -382,7 +386,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     fn issue_due(&mut self) {
         let mut issued = 0;
         while let Some(((intended_ns, lane), ())) = self.due.first() {
-            if intended_ns > self.now_ns || intended_ns >= self.stop_ns || self.abandoned {
+            let is_late = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
+            if intended_ns > self.now_ns || intended_ns >= self.stop_ns || is_late || self.abandoned {
                 break;
             }
             self.due.pop();
@@ -406,7 +411,17 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// stream has ended.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64) {
-        let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
+        let Lane { stream, limit, .. } = &mut self.lanes[lane as usize];
+        let until_ns = stream.until_ns();
+        if intended_ns >= until_ns || self.now_ns >= until_ns.saturating_add(GRACE_NS) {
+            if intended_ns < until_ns {
+                self.given_up.push((intended_ns, lane));
+            }
+            stream.stop(until_ns);
+            self.ended[lane as usize] = true;
+            return;
+        }
+        let limit = &mut self.limits[*limit as usize];
         if limit.free.is_empty() {
             limit.waiting.push_back((intended_ns, lane));
             self.lanes_waiting += 1;
@@ -452,6 +467,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             }
         };
         self.closed_out += u32::from(self.is_closed(slot.lane));
+        self.silence.submitted(slot.request.cell, self.now_ns);
         let Request { target, kind, offset, len, sync, placement, .. } = slot.request;
         self.engine.submit(Op { target, kind, offset, len, sync, placement, buf, token });
     }

@@ -3,6 +3,7 @@
 use super::Shard;
 use crate::stream::Stream;
 use engine::{BlockEngine, Wait};
+use results::cell::GRACE_NS;
 
 /// How the issuing thread passes the time between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
         let next_ns = self.next_due_ns();
         // Operations after the end are never issued, nor any of an abandoned run: nothing waits for them.
-        let next_ns = if next_ns < self.stop_ns && !self.abandoned { next_ns } else { u64::MAX };
+        let is_over = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
+        let next_ns = if next_ns < self.stop_ns && !is_over && !self.abandoned { next_ns } else { u64::MAX };
         if next_ns <= self.now_ns && !W::VIRTUAL {
             return Wait { until_ns: 0, completions: 1 };
         }
@@ -52,7 +54,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         // takes: its own end, which can lie behind, wakes nobody.
         let bound_ns = match self.now_ns < self.stop_ns {
             true => self.stop_ns.min(self.recorder.end_ns()),
-            false => self.stop_ns.saturating_add(self.settings.drain_ns),
+            false if self.is_to_issue() => self.stop_ns.saturating_add(GRACE_NS),
+            false => self.silence.hangs_at_ns(self.settings.hang_ns),
         };
         let (until_ns, completions) = match self.settings.pacing {
             // Whatever ends before then has nothing follow it: one turn takes it all.

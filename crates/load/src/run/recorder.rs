@@ -3,7 +3,8 @@
 
 use super::{Cause, Control};
 use crate::stream::Request;
-use results::cell::{Backlog, Interval, Layout};
+use results::cell::{Backlog, Carried, Cell, Interval, Layout, add_carried};
+use results::judge::CellCounts;
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{OpKind, Outcome};
@@ -28,6 +29,17 @@ struct Missed {
     backlog: u64,
     /// How much of that this program had kept back.
     late: u64,
+}
+
+/// In which way an operation that ended well was late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Late {
+    /// It came back after the end of the run.
+    pub(super) overtime: bool,
+    /// It was not back in the time of grace after its slice, or its stream in it.
+    pub(super) missed: bool,
+    /// And would have been but for this program.
+    pub(super) ours: bool,
 }
 
 /// What a shard sends out.
@@ -81,6 +93,9 @@ pub struct Recorder {
     messages: Sender<Message>,
     clean: Receiver<Box<Interval>>,
     interval_ns: u64,
+    slice_ns: u64,
+    /// When the slice of the current interval began, nanoseconds since the run did.
+    slice_start_ns: u64,
     duration_ns: u64,
     /// Part of the duration before anything counts.
     ramp_ns: u64,
@@ -107,8 +122,8 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder for one shard and its receiving side. Intervals are `interval_ns` long; the last one
-    /// ends with the run at `duration_ns` and takes in whatever completes later.
-    pub fn new(layout: &Layout, interval_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
+    /// ends with the run at `duration_ns` and takes in whatever completes later. Slices are whole intervals.
+    pub fn new(layout: &Layout, interval_ns: u64, slice_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
         // A patient recorder needs one to fill while another is away.
@@ -122,6 +137,8 @@ impl Recorder {
             messages,
             clean,
             interval_ns,
+            slice_ns: slice_ns.max(1),
+            slice_start_ns: 0,
             duration_ns,
             ramp_ns: 0,
             ramps: false,
@@ -155,6 +172,41 @@ impl Recorder {
         let intervals = if self.ramps { 0 } else { self.current.index + 1 };
         let end_ns = self.ramp_ns + intervals * self.interval_ns;
         self.end_ns = if end_ns >= self.duration_ns { u64::MAX } else { end_ns };
+        self.slice_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.slice_ns * self.slice_ns;
+    }
+
+    /// The slice of what is wanted at `intended_ns`, from 0. The first takes what was wanted before anything counts.
+    fn slice(&self, intended_ns: u64) -> u64 {
+        intended_ns.saturating_sub(self.ramp_ns) / self.slice_ns
+    }
+
+    /// When the slice of what is wanted at `intended_ns` ends.
+    pub(super) fn slice_end_ns(&self, intended_ns: u64) -> u64 {
+        self.ramp_ns.saturating_add((self.slice(intended_ns) + 1).saturating_mul(self.slice_ns))
+    }
+
+    /// Records in a cell what `change` says of operations wanted at `intended_ns`, and keeps apart what is of an earlier
+    /// slice.
+    #[inline]
+    fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
+        match intended_ns >= self.slice_start_ns {
+            true => change(&mut self.current.cells[cell as usize]),
+            false => self.record_carried(cell, self.slice(intended_ns), change),
+        }
+    }
+
+    #[cold]
+    fn record_carried(&mut self, cell: u32, slice: u64, change: impl FnOnce(&mut Cell)) {
+        let recorded = &mut self.current.cells[cell as usize];
+        let before = CellCounts::from(&*recorded);
+        // What is the longest of the cell's is not that of these operations.
+        let late_max_ns = std::mem::take(&mut recorded.late_max_ns);
+        change(recorded);
+        let mut counts = CellCounts::from(&*recorded);
+        counts.take_off(&before);
+        recorded.late_max_ns = recorded.late_max_ns.max(late_max_ns);
+        (counts.backlog, counts.silent_ns, counts.held_by) = (Backlog::default(), 0, 0);
+        add_carried(&mut self.current.carried, Carried { cell: cell as usize, slice, counts });
     }
 
     /// Begins the first interval: CPU time that was used before is not its, and in virtual time no CPU holds it
@@ -164,19 +216,24 @@ impl Recorder {
         self.run_delay = (!is_virtual).then(RunDelay::of_this_thread);
     }
 
-    /// Records an operation that ended well; `overtime`: only after the end of the run.
+    /// Records an operation that ended well.
     #[inline]
-    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, overtime: bool) {
-        let cell = &mut self.current.cells[cell as usize];
-        cell.record(times, unseen_ns, bytes);
-        cell.overtime += u64::from(overtime);
+    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, late: Late) {
+        self.record(cell, times.intended_ns(), |cell| {
+            cell.record(times, unseen_ns, bytes);
+            if late != Late::default() {
+                cell.overtime += u64::from(late.overtime);
+                cell.record_missed(u64::from(late.missed), u64::from(late.ours));
+                cell.last_back_ns = if late.overtime { times.completed_ns() } else { cell.last_back_ns };
+            }
+        });
         self.current.record_gap(unseen_ns);
     }
 
-    /// Records an operation that failed.
-    pub(super) fn failed(&mut self, request: &Request, outcome: Outcome) {
+    /// Records an operation that failed, wanted at `intended_ns`.
+    pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome) {
         let &Request { cell, kind, offset, len, .. } = request;
-        self.current.cells[cell as usize].record_error();
+        self.record(cell, intended_ns, |cell| cell.record_errors(1));
         let is_wrong_data = outcome.is_wrong_data();
         // Those are told however many other failures come.
         let told = if is_wrong_data { &mut self.wrong_told } else { &mut self.failures_told };
@@ -188,10 +245,37 @@ impl Recorder {
         }
     }
 
-    /// Records `n` operations that were wanted and did not come back; `ours` of them were kept back by this
-    /// program.
-    pub(super) fn unissued(&mut self, cell: u32, n: u64, ours: u64) {
-        self.current.cells[cell as usize].record_unissued(n, ours);
+    /// Records `n` operations wanted at `intended_ns` or later in its slice that were never issued; `ours` of them were kept
+    /// back by this program.
+    pub(super) fn unissued(&mut self, cell: u32, intended_ns: u64, n: u64, ours: u64) {
+        self.record(cell, intended_ns, |cell| cell.record_unissued(n, ours));
+    }
+
+    /// Records an operation, wanted at `intended_ns`, that never came back from a device that last returned something at
+    /// `last_back_ns`.
+    pub(super) fn lost(&mut self, cell: u32, intended_ns: u64, last_back_ns: u64) {
+        self.record(cell, intended_ns, |cell| cell.record_lost(last_back_ns));
+    }
+
+    /// Notes that what waits in a cell waits for slots that operations of `holder` hold.
+    pub(super) fn held_by(&mut self, cell: u32, holder: u32) {
+        self.current.cells[cell as usize].held_by = u64::from(holder) + 1;
+    }
+
+    /// Notes for how long a device was silent in the interval, for each judged closed stream.
+    pub(super) fn silent(&mut self, device: usize, silent_ns: u64) {
+        let closed = self.layout.streams.iter().enumerate().filter(|(_, info)| info.judged && info.offered_iops == 0.0);
+        closed.for_each(|(stream, _)| self.current.cells[self.layout.cell(stream, device)].silent_ns += silent_ns);
+    }
+
+    /// A device that returns nothing for longer is silent: the largest threshold, nanoseconds.
+    pub(super) fn silence_ns(&self) -> u64 {
+        self.layout.thresholds_ns.last().copied().unwrap_or(u64::MAX)
+    }
+
+    /// Number of devices.
+    pub(super) fn devices(&self) -> usize {
+        self.layout.devices.len()
     }
 
     /// Notes what is outstanding at the end of the interval, in addition to what was noted of it before.
@@ -229,7 +313,10 @@ impl Recorder {
         // Unknown only where /proc-less sandboxes forbid it; then it stays 0 and says so.
         let cpu_ns = process::thread_cpu_ns().unwrap_or(0);
         if std::mem::take(&mut self.ramps) {
+            // An operation that fails is told whenever it does.
+            let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.errors).collect();
             self.current.clear();
+            self.current.cells.iter_mut().zip(errors).for_each(|(cell, errors)| cell.record_errors(errors));
             self.cpu_ns = cpu_ns;
             self.run_delay.as_mut().map(RunDelay::since_last_ns);
             return self.set_end();
@@ -291,13 +378,13 @@ mod tests {
 
     #[test]
     fn what_was_late_when_an_interval_began_is_not_held_against_the_device() {
-        let reads = StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, act: None };
+        let reads = StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, act: None, late_ns: None };
         let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
-        let (mut recorder, _feed) = Recorder::new(&layout, 1_000 * MS, 9_000 * MS, false);
+        let (mut recorder, _feed) = Recorder::new(&layout, 1_000 * MS, 9_000 * MS, 9_000 * MS, false);
         // Slow by waiting for 10 ms, in each of three intervals; at the end of the first so many are late or wait.
         let mut least = |backlog: Backlog, share: f64| {
             let times = Times::new(0, 10 * MS, 10 * MS, 11 * MS);
-            (0..100).for_each(|_| recorder.done(0, &times, 512, 0, false));
+            (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Late::default()));
             recorder.outstanding(0, &backlog);
             recorder.excuse(share);
             let least = recorder.current.cells[0].judged_least.counts()[0];

@@ -9,7 +9,7 @@
 //! drive fill shows the tails, and what the drives count in it must agree with what they counted without time.
 
 use super::{Experiment, Layout, WafError};
-use crate::run::{Cause, Control, Failure, Pacing, Run, Settings, Sink, SinkError, run};
+use crate::run::{Cause, Control, Failure, HANG_NS, Pacing, Run, Settings, Sink, SinkError, run};
 use crate::workload::tenants::TenantLoad;
 use crate::workload::{Choices, DeviceShape, RunPlan, Workload};
 use engine::DeviceName;
@@ -88,12 +88,12 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
             max_lag_ns,
             errors_max: u64::MAX,
             pacing: Pacing::Spin,
-            drain_ns: max_lag_ns,
+            hang_ns: HANG_NS,
             ramp_ns: 0,
-            leaves_backlog: false,
         },
         // Nobody looks at a part of it.
         interval_ns: duration_ns,
+        slice_ns: duration_ns,
         control: control.clone(),
     };
     let (mut merged, models) = (Merged::default(), Mutex::new(models));

@@ -158,8 +158,6 @@ pub struct Extras {
     pub ramp_ns: u64,
     /// Operations go through the page cache.
     pub buffered: bool,
-    /// What is late at the end of the run is not made up for.
-    pub leaves_backlog: bool,
     /// Operations after which all of its streams have ended; `None`: they end with the time.
     pub operations: Option<u64>,
 }

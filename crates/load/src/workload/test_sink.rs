@@ -41,9 +41,8 @@ where
         max_lag_ns: 0,
         errors_max: 0,
         pacing: Pacing::Spin,
-        drain_ns: NS_PER_SEC,
+        hang_ns: NS_PER_SEC,
         ramp_ns: 0,
-        leaves_backlog: false,
     };
     let what = Run { layout: plan.layout, settings, interval_ns: NS_PER_SEC, control: Arc::new(Control::default()) };
     let mut counted = Counted::default();

@@ -210,7 +210,7 @@ fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
         return Cell::Value(Load { multiple: Some(rating), x_per_device, highest: true });
     }
     match run.verdict.outcome {
-        Outcome::Pass => Cell::Value(Load { multiple, x_per_device: x, highest: false }),
+        Outcome::Pass | Outcome::Measured => Cell::Value(Load { multiple, x_per_device: x, highest: false }),
         Outcome::Fail => Cell::missing("it did not hold its load"),
         Outcome::Invalid => Cell::missing("its run is invalid: it cannot tell whether the load was held"),
     }

@@ -81,12 +81,7 @@ impl Document {
     /// series that goes on has none yet, and is taken for one that cannot tell.
     pub fn outcome(&self) -> Outcome {
         let of = |report: &Report| report.outcome().unwrap_or(Outcome::Invalid);
-        let severity = |outcome: &Outcome| match outcome {
-            Outcome::Pass => 0,
-            Outcome::Invalid => 1,
-            Outcome::Fail => 2,
-        };
-        self.reports.iter().map(of).max_by_key(severity).unwrap_or(Outcome::Invalid)
+        self.reports.iter().map(of).max_by_key(|outcome| outcome.severity()).unwrap_or(Outcome::Invalid)
     }
 
     /// What a reader should know first, each one sentence, with the directory where there are several.

@@ -196,19 +196,13 @@ impl RunReport {
 
 impl RunReport {
     /// What stands first below the outcome, and what follows it, each one sentence.
-    ///
-    /// Of an invalid run that is why nothing can be told: the worst share, which may be this program's own
-    /// doing, would read as a charge against the drive.
     pub(crate) fn reasons(&self) -> (String, Vec<String>) {
-        let (all, decided) = (&self.verdict.reasons, self.decided.clone());
-        let first = match self.verdict.outcome {
-            Outcome::Invalid => all.first().cloned().or(decided.clone()),
-            Outcome::Pass | Outcome::Fail => decided.clone().or(all.first().cloned()),
-        };
-        let first = first.unwrap_or_else(|| "nothing was there to judge".to_owned());
-        let mut others: Vec<String> = all.iter().filter(|reason| **reason != first).cloned().collect();
+        let mut all = self.verdict.reasons.iter().map(|reason| reason.text.clone());
+        let first = all.next().unwrap_or_else(|| "nothing was there to judge".to_owned());
+        let mut others: Vec<String> = all.collect();
+        let is_told = |decided: &String| *decided == first || others.contains(decided);
+        let untold = self.decided.clone().filter(|decided| self.verdict.outcome != Outcome::Measured && !is_told(decided));
         others.extend(self.verdict.failures.iter().cloned());
-        let untold = decided.filter(|decided| *decided != first && !all.contains(decided));
         others.extend(untold.map(|decided| format!("worst share seen: {decided}")));
         (first, others)
     }

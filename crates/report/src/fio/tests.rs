@@ -9,12 +9,11 @@ const MS: u64 = 1_000_000;
 
 /// Two seconds of reads: 1,000 of 4 KiB in each, of 120 us, in the second of 3 ms, after a wait of 1 ms.
 fn totals() -> Totals {
-    let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, act: None };
+    let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, act: None, late_ns: None };
     let layout = Layout { streams: vec![info], devices: vec!["d".into()], thresholds_ns: [MS].into() };
     let mut totals = Totals::new(1);
     for second in 0..2 {
         let mut interval = Interval { end_ns: (second + 1) * 1_000 * MS, ..Interval::new(&layout) };
-        interval.cells = vec![Cell::new(None, layout.thresholds_ns.clone())];
         let (wait_ns, service_ns) = [(0, 120_000), (MS, 3 * MS)][second as usize];
         for _ in 0..1_000 {
             interval.cells[0].record(&Times::new(0, wait_ns, wait_ns, wait_ns + service_ns), 0, 4_096);

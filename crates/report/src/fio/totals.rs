@@ -151,7 +151,7 @@ impl Totals {
                 let waited = cell.waited.iter().flat_map(|pair| pair.iter());
                 kind.waited.iter_mut().zip(waited).for_each(|(total, part)| add(total, part));
                 kind.errors += cell.errors;
-                kind.undone += cell.unissued;
+                kind.undone += cell.unissued + cell.lost;
                 kind.overtime += cell.overtime;
                 ops += cell.ops;
                 bytes += cell.bytes;

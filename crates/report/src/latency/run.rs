@@ -99,7 +99,7 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     let distrusted = (differs || !damage.is_empty()) && verdict.outcome == Outcome::Pass;
     let outcome = if distrusted { Outcome::Invalid } else { verdict.outcome };
     let first = if distrusted { remarks.into_iter().next() } else { None };
-    let reason = first.or_else(|| verdict.reasons.into_iter().next()).unwrap_or_default();
+    let reason = first.or_else(|| verdict.reason().map(str::to_owned)).unwrap_or_default();
     let (log, sla, decided_by) = (name.to_owned(), sla.clone(), verdict.decided_by);
     Ok(Some(Judgement { log, outcome, sla, by: "wait + service", decided_by, reason }))
 }
@@ -107,7 +107,7 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
 /// The counts over some of the thresholds.
 fn with_columns(counts: &IntervalCounts, columns: &[usize]) -> IntervalCounts {
     let mut counts = counts.clone();
-    for cell in &mut counts.cells {
+    for cell in counts.cells.iter_mut().chain(counts.carried.iter_mut().map(|carried| &mut carried.counts)) {
         for over in [&mut cell.judged_over, &mut cell.judged_least_over, &mut cell.response_over] {
             let all = *over;
             over.fill(0);

@@ -173,6 +173,8 @@ fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Opt
         stream: whose.1.to_owned(),
         device: whose.0.map(str::to_owned),
         slice: number,
+        with_rest: false,
+        first_slice: None,
         threshold_ns: limit.threshold_ns,
         over,
         wanted,

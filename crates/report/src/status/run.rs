@@ -233,7 +233,7 @@ impl RunStatus {
             errors: verdict.streams.iter().map(|stream| stream.errors).sum(),
             temperatures: last.temperatures,
             outcome: verdict.outcome,
-            reason: verdict.reasons.first().cloned().unwrap_or_default(),
+            reason: verdict.reason().unwrap_or_default().to_owned(),
             remarks,
         }
     }

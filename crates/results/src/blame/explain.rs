@@ -22,7 +22,7 @@ use crate::units::{Grouped, count, duration, percent, percent_exact, percent_who
 
 impl Shares {
     fn of(subject: &Subject<'_>) -> Self {
-        let CellCounts { errors, unissued, slow, .. } = subject.counts;
+        let CellCounts { errors, unissued, lost, slow, .. } = subject.counts;
         let all = subject.at(&subject.counts.response_over).max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
         let (seen_late_ns, held_ns) = (subject.at(&slow.unseen_ns) as f64, subject.at(&slow.held_ns) as f64);
@@ -31,7 +31,7 @@ impl Shares {
         let service_ns = (subject.at(&slow.service_ns) as f64 - seen_late_ns).max(0.0);
         let total_ns = (wait_ns + ours_ns + service_ns).max(1.0);
         let weight = subject.with_times() as f64 / all / total_ns;
-        let (failed, never) = (*errors as f64 / all, *unissued as f64 / all);
+        let (failed, never) = (*errors as f64 / all, unissued.saturating_add(*lost) as f64 / all);
         let mut shares =
             Self { ours: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind: 0.0 };
         // What never went out was kept back by what kept back the others; without any of that it went
@@ -61,8 +61,8 @@ impl Blamer {
 
 fn blame(blamer: &Blamer, judge: &Judge) -> Vec<Blame> {
     let mut found = Vec::new();
-    for group in &judge.groups {
-        for (slice, counts) in group.slices.iter().enumerate().take(judge.judged_slices()) {
+    for group in judge.judged_groups() {
+        for (slice, counts) in group.slices.iter().enumerate() {
             for (threshold, limit) in judge.plan.sla.limits().iter().enumerate() {
                 let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.wanted());
                 if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {

@@ -40,8 +40,8 @@ impl Subject<'_> {
 
     /// Operations over it of which the times are known.
     pub(super) fn with_times(&self) -> u64 {
-        let CellCounts { errors, unissued, .. } = self.counts;
-        self.at(&self.counts.response_over).saturating_sub(*errors).saturating_sub(*unissued)
+        let CellCounts { ops, .. } = self.counts;
+        self.at(&self.counts.response_over).saturating_sub(self.counts.wanted().saturating_sub(*ops))
     }
 
     /// The mean over those of one of their sums, nanoseconds.

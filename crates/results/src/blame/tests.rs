@@ -168,7 +168,7 @@ fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_oth
     run.second_with(&[], |interval| {
         let cell = &mut interval.cells[0];
         (0..100).for_each(|_| cell.record(&times(7 * MS, 0, 0), 0, 1536));
-        (0..100).for_each(|_| cell.record_error());
+        cell.record_errors(100);
         cell.record_unissued(200, 0);
     });
     let blame = run.blame().into_iter().find(|blame| blame.threshold_ns == MS).unwrap();
@@ -228,7 +228,7 @@ fn of_a_server_neither_kernel_nor_device_is_spoken() {
     run.second_with(&[], |interval| {
         (0..900).for_each(|_| interval.cells[0].record(&times(0, 0, MS / 10), 0, 1536));
         (0..99).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 0, 1536));
-        interval.cells[0].record_error();
+        interval.cells[0].record_errors(1);
     });
     let blame = run.blame().remove(0);
     assert_eq!(causes(&blame), [(Cause::Server, Some(100))]);

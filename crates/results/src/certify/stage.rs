@@ -12,9 +12,9 @@
 //! Source: ACT's README, "Process for certifying": test 1 (N times the load, one device), test 2
 //! (twice that), tests 3 and 4 (the same on all devices).
 
-use crate::judge::{End, Outcome, Sla, Verdict, Whose};
+use crate::judge::{Code, End, Outcome, Reason, Sla, Verdict, Whose};
 use crate::series::{Rule, Step};
-use crate::units::{self, Grouped, span};
+use crate::units::{Grouped, span};
 
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,33 +39,29 @@ pub fn judge_stage(rule: Rule, verdict: &Verdict) -> Judged {
 
 fn by_limits(verdict: &Verdict) -> Judged {
     let decided = verdict.decided_by.as_ref().map(ToString::to_string);
-    let first = verdict.reasons.first().cloned();
-    let (outcome, reason, notes) = match (verdict.outcome, verdict.unjudged()) {
-        // The run passes by its complete slices; a day of which the last half hour was bad does not.
-        (Outcome::Pass, Some(unjudged)) => (Outcome::Invalid, Some(unjudged.to_owned()), Vec::new()),
+    let mut texts = verdict.reasons.iter().map(|reason| reason.text.clone());
+    let first = texts.next();
+    let (reason, notes) = match verdict.outcome {
         // The first reason of a pass is the number that decided.
-        (Outcome::Pass, None) => (Outcome::Pass, decided.or(first), verdict.reasons.iter().skip(1).cloned().collect()),
-        (outcome, _) => (outcome, first.or(decided), Vec::new()),
+        Outcome::Pass => (decided.or(first), texts.collect()),
+        _ => (first.or(decided), Vec::new()),
     };
-    Judged { outcome, reason: reason.unwrap_or_else(|| verdict.end.to_string()), notes }
+    Judged { outcome: verdict.outcome, reason: reason.unwrap_or_else(|| verdict.end.to_string()), notes }
 }
 
 fn by_completion(verdict: &Verdict) -> Judged {
     let judged = |outcome, reason| Judged { outcome, reason, notes: Vec::new() };
-    let errors: u64 = verdict.streams.iter().map(|stream| stream.errors).sum();
     let after = format!("after {:.0} of {} s", verdict.ran_sec, Grouped(verdict.duration_sec));
+    let is_broken = |reason: &&Reason| matches!(reason.code, Code::IoError | Code::DeviceGone | Code::Lost | Code::Late);
     match &verdict.end {
-        end if errors > 0 => judged(
+        end if let Some(broken) = verdict.reasons.iter().find(is_broken) => judged(
             Outcome::Fail,
-            format!(
-                "{} ({end}): slow operations are allowed in this stage, failed ones are not",
-                units::count(errors, "I/O error")
-            ),
+            format!("{broken} ({end} {after}): slow operations are allowed in this stage, failed and lost ones are not"),
         ),
         End::LagExceeded { whose: Whose::Ours, .. } => {
             judged(Outcome::Invalid, format!("{} {after}, so nothing is known of the device", verdict.end))
         }
-        end @ (End::LagExceeded { .. } | End::DeviceGone { .. } | End::TooManyErrors { .. }) => {
+        end @ End::LagExceeded { .. } => {
             judged(Outcome::Fail, format!("{end} {after}: it did not run to completion"))
         }
         End::Completed | End::Enough { .. } => match verdict.undone.first() {

@@ -3,7 +3,7 @@
 //! Made from a live [`Interval`] or from the lines of a run directory; both must be equal.
 
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::{Backlog, Cell, Interval, Latencies, harmless_gap_ns};
+use crate::cell::{Backlog, Carried, Cell, Interval, Latencies, harmless_gap_ns};
 use crate::slow::SlowTimes;
 
 /// How many gaps were longer than `limit_ns`, to the histogram's resolution of 1 %.
@@ -22,8 +22,26 @@ pub struct CellCounts {
     pub errors: u64,
     /// Those of `ops` that came back only after the end of the run.
     pub overtime: u64,
-    /// Operations that were wanted but never came back.
+    /// Operations that were wanted and never issued; in run directories of format 1 also those that were lost.
     pub unissued: u64,
+    /// Operations that were issued and never came back.
+    pub lost: u64,
+    /// Operations not back in time, see [`Cell::missed`]; and the least that this can be held to be.
+    pub missed: u64,
+    /// See [`Cell::missed_least`].
+    pub missed_least: u64,
+    /// See [`Cell::late`].
+    pub late: u64,
+    /// See [`Cell::late_max_ns`].
+    pub late_max_ns: u64,
+    /// See [`Cell::silent_ns`].
+    pub silent_ns: u64,
+    /// Time for which the stream had operations on the device, nanoseconds: whole report intervals. Kept by slices only.
+    pub active_ns: u64,
+    /// See [`Cell::last_back_ns`].
+    pub last_back_ns: u64,
+    /// See [`Cell::held_by`].
+    pub held_by: u64,
     /// By threshold, then zeros: wanted operations whose `wait + service` was over it.
     pub judged_over: [u64; THRESHOLDS_MAX],
     /// The least that `judged_over` can be held to be: see [`Cell::judged_least`].
@@ -39,9 +57,9 @@ pub struct CellCounts {
 }
 
 impl CellCounts {
-    /// Operations that the verdict counts: succeeded, failed and never issued.
+    /// Operations that the verdict counts: succeeded, failed, never issued and lost.
     pub fn wanted(&self) -> u64 {
-        self.ops.saturating_add(self.errors).saturating_add(self.unissued)
+        self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
     /// Whether anything was wanted or outstanding.
@@ -52,18 +70,36 @@ impl CellCounts {
     /// Adds other counts over the same thresholds. What was outstanding at an instant is not added up.
     pub fn add(&mut self, other: &Self) {
         // Saturating, because the numbers may come from a file that somebody edited.
-        let add = |mine: &mut u64, theirs: &u64| *mine = mine.saturating_add(*theirs);
-        add(&mut self.ops, &other.ops);
-        add(&mut self.bytes, &other.bytes);
-        add(&mut self.errors, &other.errors);
-        add(&mut self.overtime, &other.overtime);
-        add(&mut self.unissued, &other.unissued);
-        let add_all = |mine: &mut [u64], theirs: &[u64]| mine.iter_mut().zip(theirs).for_each(|(m, t)| add(m, t));
-        add_all(&mut self.judged_over, &other.judged_over);
-        add_all(&mut self.judged_least_over, &other.judged_least_over);
-        add_all(&mut self.response_over, &other.response_over);
-        add_all(&mut self.service_over, &other.service_over);
-        self.slow.add(&other.slow);
+        self.combine(other, u64::saturating_add);
+        self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
+        self.last_back_ns = self.last_back_ns.max(other.last_back_ns);
+        self.held_by = if other.held_by > 0 { other.held_by } else { self.held_by };
+    }
+
+    /// Takes other counts off that are among these.
+    pub fn take_off(&mut self, other: &Self) {
+        self.combine(other, u64::saturating_sub);
+    }
+
+    fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
+        let of = |mine: &mut u64, theirs: &u64| *mine = with(*mine, *theirs);
+        of(&mut self.ops, &other.ops);
+        of(&mut self.bytes, &other.bytes);
+        of(&mut self.errors, &other.errors);
+        of(&mut self.overtime, &other.overtime);
+        of(&mut self.unissued, &other.unissued);
+        of(&mut self.lost, &other.lost);
+        of(&mut self.missed, &other.missed);
+        of(&mut self.missed_least, &other.missed_least);
+        of(&mut self.late, &other.late);
+        of(&mut self.silent_ns, &other.silent_ns);
+        of(&mut self.active_ns, &other.active_ns);
+        let of_all = |mine: &mut [u64], theirs: &[u64]| mine.iter_mut().zip(theirs).for_each(|(m, t)| of(m, t));
+        of_all(&mut self.judged_over, &other.judged_over);
+        of_all(&mut self.judged_least_over, &other.judged_least_over);
+        of_all(&mut self.response_over, &other.response_over);
+        of_all(&mut self.service_over, &other.service_over);
+        self.slow.combine(&other.slow, with);
     }
 }
 
@@ -80,6 +116,15 @@ impl From<&Cell> for CellCounts {
             errors: cell.errors,
             overtime: cell.overtime,
             unissued: cell.unissued,
+            lost: cell.lost,
+            missed: cell.missed,
+            missed_least: cell.missed_least,
+            late: cell.late,
+            late_max_ns: cell.late_max_ns,
+            silent_ns: cell.silent_ns,
+            active_ns: 0,
+            last_back_ns: cell.last_back_ns,
+            held_by: cell.held_by,
             judged_over: padded(cell.judged.counts()),
             judged_least_over: padded(cell.judged_least.counts()),
             response_over: padded(cell.response.counts()),
@@ -102,6 +147,8 @@ pub struct IntervalCounts {
     pub end_ns: u64,
     /// One for each stream on each device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
+    /// Of what `cells` counted, the operations that were wanted in earlier slices.
+    pub carried: Vec<Carried>,
     /// Gaps between two looks at the completion queue, one for each completion.
     pub gaps: u64,
     /// Those longer than 5 % of the tightest threshold.
@@ -124,6 +171,7 @@ impl IntervalCounts {
         self.end_ns = interval.end_ns;
         self.cells.clear();
         self.cells.extend(interval.cells.iter().map(CellCounts::from));
+        self.carried.clone_from(&interval.carried);
         self.gaps = interval.gap.len();
         self.gaps_over = gaps_over(&interval.gap, harmless_gap_ns(tightest_ns));
         self.gap_max_ns = interval.gap.max();

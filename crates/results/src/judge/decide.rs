@@ -1,33 +1,33 @@
 //! From counts to a verdict: the rules, in the order in which they outrank each other.
 //!
-//! 1. An I/O error, a device that is gone, a device or limit that did not keep up: **fail**. No doubt
-//!    about our own timing changes that.
+//! 1. An I/O error, a device that is gone, an operation that never came back, a stream so late that the run
+//!    was stopped: **fail**. No doubt about our own timing changes that.
 //! 2. Our own lag would decide, or what we issued late or saw late; or we left a part of the load undone; or
 //!    there is nothing to judge: **invalid**.
-//! 3. A part of the load that the device, or a limit, left undone; a share at or over its limit: **fail**. Of a
-//!    slice that was cut short the share is that of what the whole of it would have wanted: only what could
-//!    not have passed has failed.
+//! 3. A part of the load that the device, or a limit, left undone or did too late (see `load`); a share at or over its
+//!    limit: **fail**. Of a slice that was cut short the share is that of what the whole of it would have
+//!    wanted: only what could not have passed has failed.
 //! 4. A run that stopped before its time without having failed: **invalid**.
-//! 5. Else **pass**.
+//! 5. Else **pass**; without limits **measured**.
 
-use super::slices::WorkloadJudge;
-use super::slices::{GroupCounts, Judge};
+use super::slices::{GroupCounts, Judge, Window, WorkloadJudge};
 use super::text::deciding_sentence;
 use super::verdict::{
-    Class, DAY_SEC, Deciding, GapSummary, Group, Insufficient, NOT_JUDGED, Outcome, SLICE_OPS_MIN, SliceShares,
+    Class, Code, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN, SliceShares,
     StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
-use super::{CellCounts, End, Undone};
+use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::StreamInfo;
-use crate::units::ThresholdText;
-use crate::units::{self, Grouped, percent};
-use std::ops::Range;
+use crate::units::{self, Grouped, ThresholdText, percent};
 
 /// A thread that lacked a CPU for this part of the time that it needed one is worth telling.
 const RUN_DELAY_TOLD_MIN: f64 = 0.05;
 
-/// Which of the two durations a share is formed of.
+/// A stream whose achieved rate is further than this below the offered one is worth telling, where its load was done.
+const ACHIEVED_MIN: f64 = 0.99;
+
+/// Which of the durations a share is formed of.
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
 /// The worst share of all, and whether it is too large.
@@ -46,37 +46,45 @@ impl Worst {
 /// What speaks against a pass, by rank.
 #[derive(Default)]
 struct Findings {
-    failures: Vec<String>,
-    doubts: Vec<String>,
-    undone: Vec<String>,
-    notes: Vec<String>,
+    failures: Vec<Reason>,
+    doubts: Vec<Reason>,
+    undone: Vec<Reason>,
+    notes: Vec<Reason>,
+}
+
+fn reason(code: Code, text: impl Into<String>) -> Reason {
+    Reason { code, text: text.into() }
 }
 
 impl Judge {
     /// The verdict on what was seen up to now, given that the run ended like `end`.
     pub fn verdict(&self, end: &End) -> Verdict {
-        verdict(self, end)
+        verdict(self, end, None)
     }
 }
 
-fn verdict(judge: &Judge, end: &End) -> Verdict {
+/// The verdict of a run that ended like `end`; of one of several workloads `elsewhere` says what another one was stopped for.
+fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
-    let slices = || 0..judge.judged_slices();
-    let judged = worst(judge, end, slices(), |counts| &counts.judged_over);
+    let judged = worst(judge, end, |counts| &counts.judged_over);
     let bounds = Bounds {
         judged: judged.as_ref(),
-        least: worst(judge, end, slices(), |counts| &counts.judged_least_over),
-        response: worst(judge, end, slices(), |counts| &counts.response_over),
+        least: worst(judge, end, |counts| &counts.judged_least_over),
+        response: worst(judge, end, |counts| &counts.response_over),
     };
-    let undone = judge.undone(end.is_complete());
-    let findings = findings(judge, end, &bounds, &undone);
+    let undone = judge.undone(end);
+    let mut findings = Findings::default();
+    findings.broken(judge, end);
+    findings.doubtful(judge, end, &bounds);
+    findings.not_done(judge, end, &undone);
+    findings.remarks(judge, &bounds);
     let too_slow = judged.as_ref().is_some_and(|worst| worst.exceeded);
-    let (outcome, reasons) = weigh(judge, end, findings, judged.as_ref());
+    let (outcome, reasons) = weigh(judge, end, elsewhere, findings, judged.as_ref());
     let plan = &judge.plan;
     let ran_sec = judge.ran_ns as f64 / 1e9;
     // A load can be done before its time.
     let full_sec = plan.duration_sec.min(ran_sec.round() as u64);
-    debug_assert!(!too_slow || outcome != Outcome::Pass);
+    debug_assert!(!too_slow || !matches!(outcome, Outcome::Pass | Outcome::Measured));
     // A closed loop hides stalls, so however long, it certifies nothing.
     let closed = closed_and_judged(judge).next().is_some();
     Verdict {
@@ -91,6 +99,7 @@ fn verdict(judge: &Judge, end: &End) -> Verdict {
         end: end.clone(),
         reasons,
         failures: Vec::new(),
+        missed: Vec::new(),
         workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
         decided_by: judged.map(|worst| worst.deciding),
         sla: plan.sla.to_string(),
@@ -99,8 +108,7 @@ fn verdict(judge: &Judge, end: &End) -> Verdict {
         duration_sec: plan.duration_sec,
         ran_sec,
         groups: judge
-            .groups
-            .iter()
+            .judged_groups()
             .filter(|group| is_used(judge, group))
             .map(|group| shares(judge, end, group))
             .collect(),
@@ -117,16 +125,25 @@ fn verdict(judge: &Judge, end: &End) -> Verdict {
     }
 }
 
-/// The outcome, and the sentences that give the reasons for it, most important first.
-fn weigh(judge: &Judge, end: &End, findings: Findings, worst: Option<&Worst>) -> (Outcome, Vec<String>) {
+/// The outcome, and the reasons for it, most important first.
+fn weigh(
+    judge: &Judge,
+    end: &End,
+    elsewhere: Option<&str>,
+    findings: Findings,
+    worst: Option<&Worst>,
+) -> (Outcome, Vec<Reason>) {
     let Findings { failures, doubts, undone, notes } = findings;
-    let too_slow = worst.filter(|worst| worst.exceeded).map(|worst| deciding_sentence(&worst.deciding));
-    let stopped = !end.is_complete() && !end.is_failure() && !end.is_our_lag();
+    let too_slow = worst.filter(|worst| worst.exceeded);
+    let too_slow = too_slow.map(|worst| reason(Code::OverLimit, deciding_sentence(&worst.deciding)));
+    let stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
+    let unlimited = judge.plan.sla.is_unlimited();
     let outcome = match () {
         () if !failures.is_empty() => Outcome::Fail,
         () if !doubts.is_empty() => Outcome::Invalid,
         () if too_slow.is_some() || !undone.is_empty() => Outcome::Fail,
         () if stopped => Outcome::Invalid,
+        () if unlimited => Outcome::Measured,
         () => Outcome::Pass,
     };
     let stopped = stopped.then(|| {
@@ -139,15 +156,25 @@ fn weigh(judge: &Judge, end: &End, findings: Findings, worst: Option<&Worst>) ->
             _ => "nothing can be said of what was seen so far",
         };
         let (ran_sec, duration_sec) = (judge.ran_ns / 1_000_000_000, judge.plan.duration_sec);
-        format!("{end} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec))
+        let (code, why) = match elsewhere {
+            Some(elsewhere) => (Code::StoppedForAnother, format!("the run was stopped because {elsewhere}")),
+            None => (Code::Stopped, end.to_string()),
+        };
+        reason(code, format!("{why} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec)))
     });
     let nearest = match (outcome, worst) {
-        (Outcome::Pass, Some(worst)) => Some(deciding_sentence(&worst.deciding)),
+        (Outcome::Pass, Some(worst)) => Some(reason(Code::Held, deciding_sentence(&worst.deciding))),
+        (Outcome::Measured, _) => Some(reason(Code::NoLimits, measured(judge))),
         _ => None,
     };
     let reasons = failures.into_iter().chain(doubts).chain(undone).chain(too_slow).chain(stopped).chain(nearest);
-    let reasons = reasons.chain(notes);
-    (outcome, reasons.collect())
+    (outcome, reasons.chain(notes).collect())
+}
+
+/// What is said where nothing was to be judged and the load was done.
+fn measured(judge: &Judge) -> String {
+    let late = judge.late_unlimited().map_or_else(String::new, |late| format!(", {late}"));
+    format!("no limits of latency were given, so none was judged; all operations were done{late}")
 }
 
 /// The worst share by what the device answers for, and by the two durations that bound the doubts
@@ -162,85 +189,40 @@ struct Bounds<'a> {
 
 /// Whether a share of the incomplete slice that is judged alone is at its limit as it is.
 fn is_over_so_far(judge: &Judge) -> bool {
-    let so_far = || worst(judge, &End::Completed, 0..judge.judged_slices(), |counts| &counts.judged_over);
+    let so_far = || worst(judge, &End::Completed, |counts| &counts.judged_over);
     judge.complete_slices == 0 && so_far().is_some_and(|worst| worst.exceeded)
 }
 
-fn findings(judge: &Judge, end: &End, bounds: &Bounds<'_>, undone: &[Undone]) -> Findings {
-    let mut findings = Findings::default();
-    if end.is_failure() {
-        findings.failures.push(end.to_string());
-    }
-    findings.failures.extend(failed_operations(judge));
-    if end.is_our_lag() {
-        findings.doubts.push(format!("{end}; this says nothing about the {}", judge.plan.tested.noun()));
-    }
-    match (bounds.judged, &bounds.response) {
-        (Some(judged), Some(response)) if judged.exceeded != response.exceeded => findings.doubts.push(format!(
-            "this program's own lag would decide: counted with it, {}; without it, every share is below its limit; \
-             use a less busy machine or a lower rate",
-            deciding_sentence(&response.deciding)
-        )),
-        (None, _) => findings.doubts.push("no operation of a judged stream was recorded: nothing to judge".to_owned()),
-        _ => {}
-    }
-    findings.own_making(judge, bounds);
-    findings.load(judge.plan.tested.noun(), undone);
-    findings.closed_loops(judge);
-    findings.tail(judge, end);
-    if judge.complete_slices == 0 && bounds.judged.is_some() {
-        let slice_sec = Grouped(judge.plan.slice_sec);
-        findings.notes.push(format!("no slice of {slice_sec} s is complete: the incomplete one was judged"));
-    }
-    findings
-}
-
 impl Findings {
-    /// A judged stream without a rate of its own hides the stalls of what it is on.
-    fn closed_loops(&mut self, judge: &Judge) {
-        for info in closed_and_judged(judge) {
-            self.notes.push(format!(
-                "{} are a closed loop: while the {} stalls none are wanted, so a stall counts as one slow operation a \
-                 slot",
-                info.name,
-                judge.plan.tested.noun()
-            ));
-        }
+    /// What no other load would make better.
+    fn broken(&mut self, judge: &Judge, end: &End) {
+        self.failures.extend(end.failure().map(|code| reason(code, end.to_string())));
+        self.failures.extend(failed_operations(judge).map(|text| reason(Code::IoError, text)));
+        self.failures.extend(judge.lost().into_iter().map(|text| reason(Code::Lost, text)));
     }
 
-    /// What came after the last complete slice is not judged; if it would fail by itself, that is said.
-    fn tail(&mut self, judge: &Judge, end: &End) {
-        if judge.complete_slices == 0 {
-            return;
+    /// What this program may have made itself, or cannot tell.
+    fn doubtful(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
+        if end.is_our_lag() {
+            let noun = judge.plan.tested.noun();
+            self.doubts.push(reason(Code::OwnLag, format!("{end}; this says nothing about the {noun}")));
         }
-        let first = judge.judged_slices();
-        if let Some(undone) = judge.undone_in_tail().first().filter(|_| end.is_complete()) {
-            self.notes.push(format!("{NOT_JUDGED} after the last complete slice {undone}"));
+        match (bounds.judged, &bounds.response) {
+            (Some(judged), Some(response)) if judged.exceeded != response.exceeded => self.doubts.push(reason(
+                Code::OwnLag,
+                format!(
+                    "this program's own lag would decide: counted with it, {}; without it, every share is below its limit; \
+                     use a less busy machine or a lower rate",
+                    deciding_sentence(&response.deciding)
+                ),
+            )),
+            (None, _) => self.doubts.push(reason(
+                Code::NothingJudged,
+                "no operation of a judged stream was recorded: nothing to judge",
+            )),
+            _ => {}
         }
-        let tail = worst(judge, end, first..first.saturating_add(1), |counts| &counts.judged_over);
-        if let Some(Worst { deciding, .. }) = tail.filter(|worst| worst.exceeded) {
-            self.notes.push(format!(
-                "{NOT_JUDGED} after the last complete slice of {} s, {} of {} {} took over {:#}, which is beyond the limit; \
-                 take a duration of whole slices, or a shorter --slice",
-                Grouped(judge.plan.slice_sec),
-                Grouped(deciding.over),
-                Grouped(deciding.wanted),
-                deciding.stream,
-                ThresholdText(deciding.threshold_ns)
-            ));
-        }
-    }
-
-    /// A stream that did not do its load, judged or not: then it was not the one that was asked for.
-    fn load(&mut self, noun: &str, undone: &[Undone]) {
-        for found in undone {
-            match found.ours {
-                true => self.doubts.push(format!(
-                    "{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"
-                )),
-                false => self.undone.push(found.to_string()),
-            }
-        }
+        self.own_making(judge, bounds);
     }
 
     /// Times are counted up to when a completion was seen, so a long gap between two looks makes the
@@ -249,24 +231,84 @@ impl Findings {
     fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
-            (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(format!(
-                "this program may have made what it measured: {}, but not without the operations that it had kept back \
-                 or issued over {:#} late, and the time for which completions may have lain unseen (over {limit_us} us){}; use a less busy \
-                 machine{}",
-                deciding_sentence(&judged.deciding),
-                ThresholdText(judge.plan.sla.tightest_ns()),
-                without_cpu(judge),
-                if judge.plan.has_keys { " or \"pacing: spin\"" } else { "" }
+            (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(reason(
+                Code::OwnLag,
+                format!(
+                    "this program may have made what it measured: {}, but not without the operations that it had kept back \
+                     or issued over {:#} late, and the time for which completions may have lain unseen (over {limit_us} us){}; use a less busy \
+                     machine{}",
+                    deciding_sentence(&judged.deciding),
+                    ThresholdText(judge.plan.sla.tightest_ns()),
+                    without_cpu(judge),
+                    if judge.plan.has_keys { " or \"pacing: spin\"" } else { "" }
+                ),
             )),
             // p99 over the limit is the same as: more than 1 % over the limit.
-            _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(format!(
-                "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
-                 tightest threshold), which does not change the verdict{}",
-                percent(judge.gaps_over as f64 / judge.gaps as f64),
-                Grouped(judge.gaps),
-                if judge.plan.has_keys { "; \"pacing: spin\" looks more often" } else { "" }
+            _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(reason(
+                Code::Note,
+                format!(
+                    "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
+                     tightest threshold), which does not change the verdict{}",
+                    percent(judge.gaps_over as f64 / judge.gaps as f64),
+                    Grouped(judge.gaps),
+                    if judge.plan.has_keys { "; \"pacing: spin\" looks more often" } else { "" }
+                ),
             )),
             _ => {}
+        }
+    }
+
+    /// Loads that were not done, or too late: then the load was not the one that was asked for.
+    fn not_done(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
+        let noun = judge.plan.tested.noun();
+        for found in undone {
+            match found.ours {
+                true => self.doubts.push(reason(
+                    Code::OwnLag,
+                    format!("{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"),
+                )),
+                false => self.undone.push(reason(Code::NotCarriedOut, found.to_string())),
+            }
+        }
+        self.undone.extend(judge.too_late(end).into_iter().map(|text| reason(Code::Late, text)));
+        self.undone.extend(judge.silent(end).into_iter().map(|text| reason(Code::Silence, text)));
+    }
+
+    /// What does not decide.
+    fn remarks(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
+        let noun = judge.plan.tested.noun();
+        // A judged stream without a rate of its own hides the stalls of what it is on.
+        for info in closed_and_judged(judge).filter(|_| !judge.plan.sla.is_unlimited()) {
+            self.notes.push(reason(
+                Code::Note,
+                format!(
+                    "{} are a closed loop: while the {noun} stalls none are wanted, so a stall counts as one slow operation a \
+                     slot, and as silence where it is longer than the loosest limit",
+                    info.name
+                ),
+            ));
+        }
+        if judge.complete_slices == 0 && bounds.judged.is_some() {
+            let slice_sec = Grouped(judge.plan.slice_sec);
+            self.notes.push(reason(
+                Code::Note,
+                format!("no slice of {slice_sec} s is complete: the incomplete one was judged"),
+            ));
+        }
+        let ran_sec = judge.ran_ns as f64 / 1e9;
+        for total in totals(judge, ran_sec).iter().filter(|total| total.overtime > 0) {
+            if total.achieved_iops < total.offered_iops * ACHIEVED_MIN {
+                self.notes.push(reason(
+                    Code::Note,
+                    format!(
+                        "{} achieved {}/s of {}/s in the run's time, because {} of their operations came back after its end",
+                        total.name,
+                        units::number(total.achieved_iops),
+                        units::number(total.offered_iops),
+                        Grouped(total.overtime)
+                    ),
+                ));
+            }
         }
     }
 }
@@ -293,37 +335,61 @@ fn failed_operations(judge: &Judge) -> Option<String> {
     (errors > 0).then(|| format!("{failed} ({}): any fails the run", by_stream.join(", ")))
 }
 
-/// The worst share in `slices`, as far as they were seen, of what they would have wanted as a whole.
-fn worst(judge: &Judge, end: &End, slices: Range<usize>, over: Over) -> Option<Worst> {
+/// The worst share of what the windows of a run that ended like `end` would have wanted as a whole.
+fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
     let mut worst: Option<Worst> = None;
-    for group in &judge.groups {
-        let seen = group.slices.iter().enumerate();
-        for (slice, counts) in seen.take(slices.end).skip(slices.start) {
-            if counts.wanted() == 0 {
-                continue;
-            }
-            let whole = judge.whole_slice_ops(group, slice, end);
-            let wanted = whole.unwrap_or(counts.wanted());
-            for (limit, over) in judge.plan.sla.limits().iter().zip(over(counts)) {
-                let deciding = Deciding {
-                    stream: judge.plan.streams[group.stream].name.clone(),
-                    device: group.device.map(|device| judge.plan.devices[device].clone()),
-                    slice: slice as u64 + 1,
-                    threshold_ns: limit.threshold_ns,
-                    over: *over,
-                    wanted,
-                    cut: whole != Some(counts.wanted()),
-                    share: *over as f64 / wanted as f64,
-                    share_max: limit.share_max(),
-                };
-                let candidate = Worst { deciding, exceeded: whole.is_some() && limit.is_exceeded(*over, wanted) };
-                if worst.as_ref().is_none_or(|worst| candidate.rank() > worst.rank()) {
-                    worst = Some(candidate);
+    for group in judge.judged_groups() {
+        let mut first_slice = None;
+        let mut of_group: Option<Worst> = None;
+        for window in judge.windows(group, end).iter().filter(|window| window.counts.wanted() > 0) {
+            for candidate in shares_of(judge, end, group, window, over) {
+                if candidate.exceeded {
+                    first_slice.get_or_insert(candidate.deciding.slice);
+                }
+                if of_group.as_ref().is_none_or(|worst| candidate.rank() > worst.rank()) {
+                    of_group = Some(candidate);
                 }
             }
         }
+        let Some(mut of_group) = of_group else { continue };
+        of_group.deciding.first_slice = first_slice;
+        if worst.as_ref().is_none_or(|worst| of_group.rank() > worst.rank()) {
+            worst = Some(of_group);
+        }
     }
     worst
+}
+
+/// The shares of a window, one for each limit.
+fn shares_of(
+    judge: &Judge,
+    end: &End,
+    group: &GroupCounts,
+    window: &Window,
+    over: Over,
+) -> impl Iterator<Item = Worst> {
+    let seen = window.counts.wanted();
+    let whole = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(seen) };
+    let wanted = whole.unwrap_or(seen);
+    let counts = *over(&window.counts);
+    let stream = &judge.plan.streams[group.stream].name;
+    let device = group.device.map(|device| judge.plan.devices[device].clone());
+    judge.plan.sla.limits().iter().zip(counts).map(move |(limit, over)| {
+        let deciding = Deciding {
+            stream: stream.clone(),
+            device: device.clone(),
+            slice: window.first as u64 + 1,
+            with_rest: window.last > window.first,
+            first_slice: None,
+            threshold_ns: limit.threshold_ns,
+            over,
+            wanted,
+            cut: whole != Some(seen),
+            share: over as f64 / wanted as f64,
+            share_max: limit.share_max(),
+        };
+        Worst { deciding, exceeded: whole.is_some() && limit.is_exceeded(over, wanted) }
+    })
 }
 
 fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
@@ -350,9 +416,11 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     }
 }
 
-/// What is said of one of several workloads.
+/// What is said of one of several workloads. What another one ended the run for says nothing of it: then it was stopped.
 fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
-    let Verdict { outcome, reasons, .. } = verdict(&part.judge, end);
+    let elsewhere = part.judge.is_end_of_another(end);
+    let of_part = if elsewhere.is_some() { &End::Unrecorded } else { end };
+    let Verdict { outcome, reasons, .. } = verdict(&part.judge, of_part, elsewhere.as_deref());
     WorkloadVerdict { name: part.name.clone(), outcome, reasons }
 }
 
@@ -363,8 +431,10 @@ fn is_used(judge: &Judge, group: &GroupCounts) -> bool {
 
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
-    for group in judge.groups.iter().filter(|group| is_used(judge, group)) {
-        let slices = group.slices.iter().enumerate().take(judge.judged_slices());
+    for group in judge.judged_groups().filter(|group| is_used(judge, group)) {
+        // What is left after the last complete slice is judged with that.
+        let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
+        let slices = group.slices.iter().enumerate().take(alone);
         for (slice, counts) in slices.filter(|(_, counts)| counts.wanted() < SLICE_OPS_MIN) {
             found.push(Insufficient {
                 stream: judge.plan.streams[group.stream].name.clone(),
@@ -388,6 +458,7 @@ fn totals(judge: &Judge, ran_sec: f64) -> Vec<StreamTotals> {
         errors: total.errors,
         overtime: total.overtime,
         unissued: total.unissued,
+        lost: total.lost,
     };
     judge.plan.streams.iter().zip(&judge.totals).map(stream).collect()
 }

@@ -1,118 +1,38 @@
-//! Whether the whole load was done: of each stream with a rate, judged or not, in each slice.
+//! Whether the whole load was done: of each stream on each device, judged or not, in each stretch of time that is judged.
 //!
-//! A verdict on latencies says nothing of operations that were never done in its time, nor of streams that no
-//! limit looks at. So what each stream was asked for in a slice, on each device, is compared with what came back
-//! in it. It is not done when at the slice's end more than 0.1 % of what was wanted in it is outstanding, beyond
-//! what is under way there at any time; or when, beyond the latter, it grows through the whole slice.
+//! A verdict on latencies says nothing of operations that were never done, nor of streams that no limit looks at. Four
+//! rules do; an operation counts where it was wanted, whenever it came back:
 //!
-//! What is under way at any time: as many operations in flight as at the ends of the slice's intervals on
-//! average, and whatever came due in the last tenth of a second. A drive may be slow, as long as it keeps up.
+//! * lost: issued and not back when the drain ended. One fails the run.
+//! * not carried out, of a stream with a rate: more than 0.1 % of the operations, and more than one, were not back
+//!   [`GRACE_NS`] after the stretch ended, or the stream in it.
+//! * late, of ACT's streams without limits: more than 0.1 % came back later than `max-lag-sec`.
+//! * silent, of a judged closed loop, which wants nothing while its device hangs: the time in which a device had operations in
+//!   flight and returned nothing for longer than the loosest limit allows counts whole, and its share must stay below
+//!   that limit's.
 
-use super::CellCounts;
-use crate::cell::Backlog;
-use crate::units::{Grouped, percent};
+use super::slices::{GroupCounts, Window};
+use super::{End, Judge};
+use crate::cell::{Backlog, GRACE_NS, cell_name};
+use crate::units::{Grouped, duration, percent, percent_exact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One in so many operations wanted may be outstanding at the end of a slice.
-const OUTSTANDING_ONE_IN: u64 = 1_000;
-/// What came due so shortly before the end can be under way, seconds.
-const RECENT_SEC: f64 = 0.1;
-/// However low the rate, one operation can have come due just now, and another behind it.
-const RECENT_OPS_MIN: u64 = 2;
-/// Parts of a slice through which a backlog has to grow to be called growing.
-const PARTS: usize = 4;
+/// One in so many operations may be missing from what was wanted, or late.
+const ALLOWED_ONE_IN: u64 = 1_000;
 
-/// What was done in a part of a slice of one stream on one device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct LoadPart {
-    /// Operations that came back in it, and before the end of the run.
-    done: u64,
-    /// Operations in flight at the ends of its intervals, added up, and the number of these.
-    in_flight_sum: u64,
-    ends: u64,
-    /// The least that had not been handed over at any of them.
-    floor: u64,
-    /// What was outstanding at its own end.
-    end: Backlog,
+/// Whether `count` of `wanted` operations are more than 0.1 %. Exact.
+fn is_too_many(count: u64, wanted: u64) -> bool {
+    u128::from(count) * u128::from(ALLOWED_ONE_IN) > u128::from(wanted)
 }
 
-impl LoadPart {
-    /// Adds the next interval.
-    pub(crate) fn add(&mut self, cell: &CellCounts) {
-        let held_back = cell.backlog.waiting.saturating_add(cell.backlog.late);
-        self.floor = if self.ends == 0 { held_back } else { self.floor.min(held_back) };
-        self.done = self.done.saturating_add(cell.ops.saturating_sub(cell.overtime)).saturating_add(cell.errors);
-        self.in_flight_sum = self.in_flight_sum.saturating_add(cell.backlog.in_flight);
-        self.ends += 1;
-        self.end = cell.backlog;
-    }
-
-    /// What was outstanding at its end.
-    pub(crate) fn end(&self) -> Backlog {
-        self.end
-    }
+/// Whether a load was not carried out of whose `wanted` operations `missed` were not back in time.
+fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
+    missed > 1 && is_too_many(missed, wanted)
 }
 
-/// The load of one stream on one device that was not done in a stretch of time; the fields are those of
-/// [`Undone`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shortfall {
-    pub(crate) wanted: u64,
-    pub(crate) done: u64,
-    pub(crate) outstanding: Backlog,
-    pub(crate) growing: bool,
-    pub(crate) ours: bool,
-}
-
-impl fmt::Display for Shortfall {
-    /// `1,000 of 2,000 (50.0 %) were done, 2,000 were outstanding at the end (1 in flight, ...)`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wanted, done, outstanding, growing, .. } = self;
-        let part = percent((*done as f64 / (*wanted).max(1) as f64).min(1.0));
-        let (done, wanted, total) = (Grouped(*done), Grouped(*wanted), Grouped(outstanding.total()));
-        let where_they_were = [
-            (outstanding.in_flight, "in flight"),
-            (outstanding.waiting, "waiting for a slot"),
-            (outstanding.late, "kept back by this program"),
-        ];
-        let were = where_they_were.into_iter().filter(|(count, _)| *count > 0);
-        let were: Vec<_> = were.map(|(count, what)| format!("{} {what}", Grouped(count))).collect();
-        write!(f, "{done} of {wanted} ({part}) were done, {total} were outstanding at the end ({})", were.join(", "))?;
-        if *growing { f.write_str(", more and more all through it") } else { Ok(()) }
-    }
-}
-
-/// What was not done of the load of one stream on one device over `parts`, oldest first, before which `before`
-/// was outstanding; `None` if all of it was. `per_sec` are the operations a second that it is asked for.
-pub(crate) fn shortfall(before: &Backlog, parts: &[LoadPart], per_sec: f64) -> Option<Shortfall> {
-    let end = parts.iter().rev().find(|part| part.ends > 0)?.end;
-    let sum = |of: fn(&LoadPart) -> u64| parts.iter().map(of).fold(0, u64::saturating_add);
-    let done = sum(|part| part.done);
-    let wanted = done.saturating_add(end.total()).saturating_sub(before.total());
-    let under_way = sum(|part| part.in_flight_sum).div_ceil(sum(|part| part.ends).max(1));
-    let recent = ((per_sec * RECENT_SEC).ceil() as u64).max(RECENT_OPS_MIN);
-    let devices = end.waiting.saturating_add(end.in_flight.saturating_sub(under_way));
-    let behind = devices.saturating_add(end.late);
-    let too_much = |count: u64| count > recent.saturating_add(wanted / OUTSTANDING_ONE_IN);
-    let growing = behind > recent && grows(parts, recent);
-    let ours = if growing { end.late > end.waiting } else { !too_much(devices) };
-    (growing || too_much(behind)).then_some(Shortfall { wanted, done, outstanding: end, growing, ours })
-}
-
-/// Whether the least that was held back rises from each quarter to the next, by more than came due just now.
-fn grows(parts: &[LoadPart], recent: u64) -> bool {
-    if parts.len() < PARTS || parts.iter().any(|part| part.ends == 0) {
-        return false;
-    }
-    let quarter = |quarter: usize| &parts[quarter * parts.len() / PARTS..(quarter + 1) * parts.len() / PARTS];
-    let floors: Vec<_> =
-        (0..PARTS).map(|index| quarter(index).iter().map(|part| part.floor).min().unwrap_or(0)).collect();
-    floors.is_sorted_by(|one, next| one < next) && floors[PARTS - 1] - floors[0] > recent
-}
-
-/// A stream whose load was not done on a device.
+/// A stream whose load was not carried out on a device.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Undone {
     /// The stream, judged or not.
@@ -123,171 +43,209 @@ pub struct Undone {
     pub slice: u64,
     /// In how many slices its load was not done.
     pub slices: u64,
-    /// Operations wanted in that slice, those left over from before it excepted.
+    /// Operations wanted in that slice.
     pub wanted: u64,
-    /// Operations that came back in it.
-    pub done: u64,
-    /// What was outstanding at its end.
-    pub outstanding: Backlog,
-    /// Whether it had grown through all of the slice.
-    pub growing: bool,
-    /// Whether this program kept it back, and not the device or a limit of operations in flight.
+    /// Those of them that were not back in time. 0 in verdicts of format 1.
+    #[serde(default)]
+    pub missed: u64,
+    /// Whether this program kept them back, and not the device or a limit of operations in flight.
     pub ours: bool,
+    /// Stream and device whose operations held the slots that these waited for: `reads@/dev/nvme0n1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
 }
 
 impl fmt::Display for Undone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, device, slice, wanted, done, outstanding, growing, ours, .. } = self.clone();
-        let shortfall = Shortfall { wanted, done, outstanding, growing, ours };
-        write!(f, "the load of {stream} on {device} was not done: in slice {slice} {shortfall}; 99.9 % must be done")?;
-        match self.slices {
-            0 | 1 => Ok(()),
-            slices => write!(f, "; likewise in {} slices in all", Grouped(slices)),
+        let Self { stream, device, slice, slices, wanted, missed, held_by, .. } = self;
+        let share = percent(*missed as f64 / (*wanted).max(1) as f64);
+        let (missed, wanted) = (Grouped(*missed), Grouped(*wanted));
+        write!(
+            f,
+            "the load of {stream} on {device} was not done: {missed} of {wanted} operations ({share}) wanted in slice {slice} \
+             were not back {} s after its end; at most 0.1 % may be missing",
+            GRACE_NS / 1_000_000_000
+        )?;
+        if *slices > 1 {
+            write!(f, "; likewise in {} slices in all", Grouped(*slices))?;
         }
+        held_by.iter().try_for_each(|holder| write!(f, "; they waited for slots that {holder} held"))
     }
 }
 
-/// Follows the load of one stream on one device from slice to slice.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LoadWatch {
-    before: Backlog,
-    parts: [LoadPart; PARTS],
-    /// The slice in which most was left undone, from 1, and in how many some was.
-    worst: Option<(u64, Shortfall)>,
-    slices: u64,
+/// What of the load of a stream on a device that goes on is overdue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shortfall {
+    pub(crate) wanted: u64,
+    pub(crate) missed: u64,
+    pub(crate) ours: bool,
 }
 
-impl LoadWatch {
-    /// Adds an interval that lies at `position` of `intervals` in its slice.
-    pub(super) fn add(&mut self, cell: &CellCounts, position: u64, intervals: u64) {
-        let part = position.saturating_mul(PARTS as u64) / intervals.max(1);
-        self.parts[(part as usize).min(PARTS - 1)].add(cell);
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wanted, missed, .. } = self;
+        let grace = GRACE_NS / 1_000_000_000;
+        write!(f, "{} of {} operations were due over {grace} s ago and not back", Grouped(*missed), Grouped(*wanted))
+    }
+}
+
+/// What is overdue of a stream of `per_sec` operations a second, of which `wanted` were wanted in the stretch that
+/// ends now with `backlog` outstanding; `None` where that is no more than a load may lack. No more came due
+/// within the time of grace than its rate gives, so the rest is older.
+pub(crate) fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
+    let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
+    let missed = backlog.total().saturating_sub(due_just_now);
+    let devices = missed.saturating_sub(backlog.late);
+    is_not_carried_out(missed, wanted).then(|| Shortfall { wanted, missed, ours: !is_not_carried_out(devices, wanted) })
+}
+
+impl Judge {
+    /// The streams whose load was not carried out, on each device: those that the device or a limit kept back before those
+    /// that this program did, whoever held the slots of others before these, and then by how much.
+    pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
+        let mut undone: Vec<_> = self.device_groups().filter_map(|group| self.undone_of(group, end)).collect();
+        let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
+        undone.sort_by(|a, b| {
+            (a.ours, a.held_by.is_some()).cmp(&(b.ours, b.held_by.is_some())).then(missing(b).total_cmp(&missing(a)))
+        });
+        undone
     }
 
-    /// What is undone in the slice under way.
-    pub(super) fn now(&self, per_sec: f64) -> Option<Shortfall> {
-        shortfall(&self.before, &self.parts, per_sec)
-    }
-
-    /// Ends `slice`, from 1.
-    pub(super) fn end_slice(&mut self, slice: u64, per_sec: f64) {
-        if let Some(found) = self.now(per_sec) {
-            self.slices += 1;
-            let worse = |(_, worst): &(u64, Shortfall)| rank(&found) > rank(worst);
-            if self.worst.as_ref().is_none_or(worse) {
-                self.worst = Some((slice, found));
-            }
+    fn undone_of(&self, group: &GroupCounts, end: &End) -> Option<Undone> {
+        if self.plan.per_sec(group.stream) == 0.0 {
+            return None;
         }
-        self.before = self.end();
-        self.parts = Default::default();
+        let short = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.wanted());
+        let ours = |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.wanted());
+        // A slice that was cut short may have made up for it.
+        let found: Vec<_> = self.windows(group, end).into_iter().filter(|window| !window.cut && short(window)).collect();
+        let worst = found.iter().max_by_key(|window| (!ours(window), window.counts.missed))?;
+        let holder = worst.counts.held_by.checked_sub(1).and_then(|cell| usize::try_from(cell).ok());
+        let cells = self.plan.streams.len() * self.plan.devices.len();
+        Some(Undone {
+            stream: self.plan.streams[group.stream].name.clone(),
+            device: self.device_name(group).to_owned(),
+            slice: worst.first as u64 + 1,
+            slices: found.len() as u64,
+            wanted: worst.counts.wanted(),
+            missed: worst.counts.missed,
+            ours: ours(worst),
+            held_by: holder
+                .filter(|cell| *cell < cells)
+                .map(|cell| cell_name(&self.plan.streams, &self.plan.devices, cell)),
+        })
     }
 
-    /// What was outstanding at the end of the last interval.
-    pub(super) fn end(&self) -> Backlog {
-        self.parts.iter().rev().find(|part| part.ends > 0).map_or(self.before, |part| part.end)
+    /// Whether the counts of a run of format 1, which do not say how late operations came back, leave open whether a load
+    /// was carried out: more of it was not back at the end of the run than it may lack.
+    pub(crate) fn is_undecidable(&self) -> bool {
+        self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0).any(|group| {
+            let total = group.total();
+            is_not_carried_out(total.overtime.saturating_add(total.unissued), total.wanted())
+        })
     }
 
-    /// The slice in which most was left undone, and in how many some was.
-    pub(super) fn worst(&self) -> Option<(u64, u64, Shortfall)> {
-        self.worst.map(|(slice, found)| (slice, self.slices, found))
+    /// By device, a sentence about the operations that never came back from it.
+    pub(super) fn lost(&self) -> Vec<String> {
+        let on_device = |(device, name): (usize, &String)| {
+            let of: Vec<_> = self.device_groups().filter(|group| group.device == Some(device)).collect();
+            let counts = of.iter().map(|group| (group.stream, group.total()));
+            let lost: Vec<_> = counts.filter(|(_, total)| total.lost > 0).collect();
+            let last_back_ns = lost.iter().map(|(_, total)| total.last_back_ns).max()?;
+            let each = lost.iter().map(|(stream, total)| format!("{} {}", Grouped(total.lost), self.plan.streams[*stream].name));
+            let all = each.collect::<Vec<_>>().join(" and ");
+            let when = duration(last_back_ns);
+            Some(match last_back_ns < self.ran_ns {
+                true => format!("{name} stopped answering at {when}: {all} never came back"),
+                false => format!("{all} never came back from {name}, which last answered at {when}"),
+            })
+        };
+        self.plan.devices.iter().enumerate().filter_map(on_device).collect()
     }
-}
 
-/// What the device left undone before what we did, then by how much.
-fn rank(found: &Shortfall) -> (bool, u64) {
-    (!found.ours, found.outstanding.total())
+    /// The streams of which more operations were late than their limit of lateness allows, each a sentence.
+    pub(super) fn too_late(&self, end: &End) -> Vec<String> {
+        let of_group = |group: &GroupCounts| {
+            let late_ns = self.plan.streams[group.stream].late_ns?;
+            let is_late = |window: &Window| is_too_many(window.counts.late, window.counts.wanted());
+            let windows = self.windows(group, end).into_iter().filter(|window| !window.cut && is_late(window));
+            let Window { first, counts, .. } = windows.max_by_key(|window| window.counts.late)?;
+            Some(format!(
+                "{} of {} {} on {} came back over {} late in slice {}, the latest by {} (max-lag-sec; at most 0.1 % may)",
+                Grouped(counts.late),
+                Grouped(counts.wanted()),
+                self.plan.streams[group.stream].name,
+                self.device_name(group),
+                duration(late_ns),
+                first + 1,
+                duration(counts.late_max_ns)
+            ))
+        };
+        self.device_groups().filter_map(of_group).collect()
+    }
+
+    /// Of the streams that nothing limits: how many operations came back over the time of grace late, and how late.
+    pub(super) fn late_unlimited(&self) -> Option<String> {
+        let unlimited = self.plan.sla.is_unlimited();
+        let groups = self.device_groups().filter(|group| {
+            let info = &self.plan.streams[group.stream];
+            info.late_ns.is_none() && (unlimited || !info.judged)
+        });
+        let totals = groups.map(GroupCounts::total).filter(|total| total.late > 0);
+        let (late, max_ns) = totals.fold((0_u64, 0), |(sum, max), total| (sum + total.late, max.max(total.late_max_ns)));
+        (late > 0).then(|| {
+            let grace = duration(GRACE_NS);
+            format!("{} of them over {grace} late, the latest by {}", Grouped(late), duration(max_ns))
+        })
+    }
+
+    /// The judged closed loops whose device was silent for too large a part of a slice, each a sentence.
+    pub(super) fn silent(&self, end: &End) -> Vec<String> {
+        let of_group = |group: &GroupCounts| {
+            let info = &self.plan.streams[group.stream];
+            let limit = self.plan.sla.limits().last().filter(|_| info.judged && info.offered_iops == 0.0)?;
+            let is_silent = |window: &Window| limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns);
+            let windows = self.windows(group, end).into_iter().filter(|window| !window.cut && is_silent(window));
+            let Window { first, counts, .. } = windows.max_by_key(|window| window.counts.silent_ns)?;
+            Some(format!(
+                "{} returned nothing to {} for {} of {} in slice {} ({}), in stretches longer than {}; it must be below {}",
+                self.device_name(group),
+                info.name,
+                duration(counts.silent_ns),
+                duration(counts.active_ns),
+                first + 1,
+                percent(counts.silent_ns as f64 / counts.active_ns.max(1) as f64),
+                limit.threshold_text(),
+                percent_exact(limit.share_max())
+            ))
+        };
+        self.device_groups().filter_map(of_group).collect()
+    }
+
+    fn device_name(&self, group: &GroupCounts) -> &str {
+        group.device.map_or("all devices together", |device| &self.plan.devices[device])
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    /// Intervals of a second: done, in flight, waiting and late at the end of each.
-    fn slice(seconds: impl IntoIterator<Item = (u64, u64, u64, u64)>, per_sec: f64) -> Option<Shortfall> {
-        let seconds: Vec<_> = seconds.into_iter().collect();
-        let mut watch = LoadWatch::default();
-        for (position, (ops, in_flight, waiting, late)) in (0..).zip(&seconds) {
-            let backlog = Backlog { in_flight: *in_flight, waiting: *waiting, late: *late };
-            let cell = CellCounts { ops: *ops, backlog, ..CellCounts::default() };
-            watch.add(&cell, position, seconds.len() as u64);
-        }
-        watch.end_slice(1, per_sec);
-        watch.worst().map(|(.., found)| found)
+    #[test]
+    fn one_operation_or_a_thousandth_may_be_missing() {
+        assert!(!is_not_carried_out(1, 1));
+        assert!(is_not_carried_out(2, 1_999));
+        assert!(!is_not_carried_out(2, 2_000));
+        assert!(!is_not_carried_out(3_600, 3_600_000));
+        assert!(is_not_carried_out(3_601, 3_600_000));
     }
 
     #[test]
-    fn a_backlog_of_more_than_a_thousandth_is_a_load_not_done() {
-        // 1,000 a second for an hour; all but the last second's intervals in step.
-        let hour =
-            |waiting| slice((0..3600).map(|second| (1000, 1, if second == 3599 { waiting } else { 0 }, 0)), 1000.0);
-        // 3,600 for a thousandth and 100 that came due just now, of which the backlog itself is a part.
-        assert_eq!(hour(3_700), None);
-        let found = hour(3_710).unwrap();
-        assert_eq!((found.wanted, found.done, found.ours, found.growing), (3_603_711, 3_600_000, false, false));
-    }
-
-    #[test]
-    fn natural_in_flight_operations_are_no_backlog_however_short_the_slice() {
-        assert_eq!(slice([(1000, 120, 0, 0)], 1000.0), None, "a slow drive with many in flight");
-        assert_eq!(slice([(23, 1, 2, 0)], 23.5), None, "one under way, one behind it");
-        assert_eq!(slice((0..12).map(|second| (1000, 400 + second % 7, 0, 0)), 1000.0), None);
-        let fills_its_slots = (0..12).map(|second| (900, 100 * (second + 1), 0, 0));
-        assert!(slice(fills_its_slots, 1000.0).is_some(), "operations pile up in flight");
-    }
-
-    #[test]
-    fn a_backlog_that_grows_through_the_slice_is_found_below_a_thousandth() {
-        // Half of a thousandth is not done, of 1,000 a second.
-        let hour = |grows: bool| {
-            let waiting = move |second: u64| if grows { second / 2 } else { 1_700 + second % 3 };
-            slice((0..3600).map(|second| (1000, 1, waiting(second), 0)), 1000.0)
-        };
-        assert!(hour(true).unwrap().growing);
-        assert_eq!(hour(false), None, "it was there before, and stays as it is");
-    }
-
-    #[test]
-    fn what_this_program_kept_back_is_ours() {
-        assert!(slice([(1000, 1, 3, 900)], 1000.0).unwrap().ours);
-        assert!(!slice([(1000, 1, 900, 900)], 1000.0).unwrap().ours, "the device alone left too much");
-        assert!(slice((0..8).map(|second| (1_000_000, 1, 0, 300 * second)), 1000.0).unwrap().ours);
-    }
-
-    #[test]
-    fn what_was_left_over_from_before_is_not_wanted_again() {
-        let mut watch = LoadWatch::default();
-        let cell = |ops, waiting| CellCounts {
-            ops,
-            backlog: Backlog { waiting, ..Backlog::default() },
-            ..CellCounts::default()
-        };
-        watch.add(&cell(500, 500), 0, 1);
-        watch.end_slice(1, 1000.0);
-        watch.add(&cell(1500, 0), 0, 1);
-        watch.end_slice(2, 1000.0);
-        let (slice, slices, found) = watch.worst().unwrap();
-        assert_eq!((slice, slices, found.wanted, found.done), (1, 1, 1000, 500), "the second slice caught up");
-    }
-
-    proptest! {
-        /// What is wanted is what was done and what is outstanding, and a load done to the last operation that
-        /// is not just now under way is never found short.
-        #[test]
-        fn a_queue_that_keeps_up_is_done_and_one_that_does_not_is_not(
-            rate in 50_u64..100_000, percent in prop::sample::select(vec![90_u64, 99, 102, 110]), seconds in 12_u64..60
-        ) {
-            let capacity = rate * percent / 100;
-            let mut waiting = 0;
-            let intervals = (0..seconds).map(|_| {
-                let done = (waiting + rate).min(capacity);
-                waiting = waiting + rate - done;
-                (done, 1, waiting, 0)
-            });
-            let found = slice(intervals.collect::<Vec<_>>(), rate as f64);
-            let sufficient = capacity >= rate;
-            let too_small_to_see = !sufficient && (rate - capacity) * seconds <= rate / 10 + rate * seconds / 1000 + 3;
-            prop_assert!(found.is_none() == sufficient || too_small_to_see, "{found:?}");
-        }
+    fn what_came_due_within_the_time_of_grace_is_not_overdue() {
+        let backlog = |in_flight, waiting, late| Backlog { in_flight, waiting, late };
+        assert_eq!(shortfall(10_000, &backlog(500, 510, 0), 1_000.0), None, "ten of ten thousand");
+        let found = shortfall(10_000, &backlog(500, 511, 0), 1_000.0).unwrap();
+        assert_eq!((found.missed, found.ours), (11, false));
+        assert!(shortfall(10_000, &backlog(500, 0, 600), 1_000.0).unwrap().ours);
     }
 }

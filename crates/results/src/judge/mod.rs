@@ -32,14 +32,12 @@ mod verdict;
 
 pub use counts::{CellCounts, IntervalCounts};
 pub use load::Undone;
-pub(crate) use load::{LoadPart, Shortfall, shortfall};
+pub(crate) use load::{Shortfall, shortfall};
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;
-pub use slices::{Judge, JudgePlan, Tested, round_sec, whole_slice_sec};
-#[cfg(test)]
-pub(crate) use verdict::NOT_JUDGED;
+pub use slices::{Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};
 pub use verdict::{
-    Class, Deciding, GapSummary, Group, Insufficient, Outcome, SLICE_OPS_MIN, SliceShares, StreamTotals,
+    Class, Code, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN, SliceShares, StreamTotals,
     VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
 pub use verdict::{End, Whose};

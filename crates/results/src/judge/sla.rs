@@ -18,7 +18,7 @@ const WHOLE_PPB: u64 = 1_000_000_000;
 const PERCENT_PPB: u64 = WHOLE_PPB / 100;
 
 /// Largest threshold: the longest duration that histograms keep apart.
-pub(super) const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
+const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
 
 /// At most (strictly: below) this share may be slower than the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +149,11 @@ impl Sla {
                 threshold: larger.threshold_text(),
             }),
         }
+    }
+
+    /// Whether it stands for no limits: see [`Self::UNLIMITED`].
+    pub fn is_unlimited(&self) -> bool {
+        matches!(self.limits[..], [limit] if limit.threshold_ns == THRESHOLD_MAX_NS && limit.share_max_ppb == WHOLE_PPB)
     }
 
     /// The limits, by ascending threshold.

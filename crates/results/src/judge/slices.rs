@@ -3,9 +3,8 @@
 //! A run of several workloads has one verdict, which is about the devices: it fails when any of them does.
 //! Whose load it was that was not held is what the parts say.
 
-use super::load::{LoadWatch, Shortfall};
-use super::{CellCounts, End, IntervalCounts, Sla, Undone, Whose};
-use crate::cell::{Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
+use super::{CellCounts, End, IntervalCounts, SLICE_OPS_MIN, Sla, Whose};
+use crate::cell::{Backlog, Carried, Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
 use std::ops::Range;
 
 /// What the judge must know before the first interval.
@@ -70,6 +69,22 @@ pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
 }
 
+/// Why a report interval does not go with the slices that were asked for, or how it stretches them: by a tenth at most.
+/// `None` where it divides them, or where the run is shorter than a slice.
+pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> Option<Result<String, String>> {
+    let slice_sec = wanted_sec.max(1).div_ceil(report_interval_sec.max(1)).saturating_mul(report_interval_sec.max(1));
+    if slice_sec == wanted_sec.max(1) || slice_sec > duration_sec {
+        return None;
+    }
+    let slices = format!(
+        "a slice of {wanted_sec} s is no whole number of report intervals of {report_interval_sec} s: slices last {slice_sec} s"
+    );
+    Some(match slice_sec * 10 <= wanted_sec.saturating_mul(11) {
+        true => Ok(slices),
+        false => Err(format!("{slices}, over a tenth longer - take a report interval that divides the slice, or another --slice")),
+    })
+}
+
 /// Longest round, seconds, unless asked for: short enough that five of them are soon over.
 const ROUND_SEC_MAX: u64 = 60;
 /// Rounds in a slice at least.
@@ -83,7 +98,7 @@ pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u
     round_sec.max(1).div_ceil(interval_sec).saturating_mul(interval_sec)
 }
 
-/// Counts of one judged stream on one device, or on all of them, by slice.
+/// Counts of one stream on one device, or of a judged one on all of them, by slice.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupCounts {
     /// Index of the stream.
@@ -94,6 +109,28 @@ pub(crate) struct GroupCounts {
     pub(crate) slices: Vec<CellCounts>,
 }
 
+impl GroupCounts {
+    /// All slices together.
+    pub(super) fn total(&self) -> CellCounts {
+        self.slices.iter().fold(CellCounts::default(), |mut sum, slice| {
+            sum.add(slice);
+            sum
+        })
+    }
+}
+
+/// A stretch of a run that is judged as one: a slice, or the last one and the remainder after it.
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    /// Its first slice and its last, from 0.
+    pub(super) first: usize,
+    pub(super) last: usize,
+    /// What was counted of it.
+    pub(super) counts: CellCounts,
+    /// Whether the run was stopped within it.
+    pub(super) cut: bool,
+}
+
 /// Eats intervals, gives a verdict at any time.
 #[derive(Debug, Clone)]
 pub struct Judge {
@@ -101,8 +138,8 @@ pub struct Judge {
     pub(crate) groups: Vec<GroupCounts>,
     /// Over all devices and the whole run, by stream, judged or not.
     pub(super) totals: Vec<CellCounts>,
-    /// By cell: whether its load was done.
-    loads: Vec<LoadWatch>,
+    /// By cell, what was outstanding at the end of the last interval.
+    backlogs: Vec<Backlog>,
     /// Number of slices that every interval of was seen to its end.
     pub(super) complete_slices: u64,
     pub(super) ran_ns: u64,
@@ -122,12 +159,11 @@ pub struct Judge {
 impl Judge {
     /// A judge that has seen nothing.
     ///
-    /// Groups: each judged stream over all devices, then on each device; with a single device, only
-    /// on that.
+    /// Groups: each stream on each device, before that a judged one over all of several devices.
     pub fn new(plan: JudgePlan) -> Self {
         let mut groups = Vec::new();
-        for (stream, _) in plan.streams.iter().enumerate().filter(|(_, info)| info.judged) {
-            if plan.devices.len() > 1 {
+        for (stream, info) in plan.streams.iter().enumerate() {
+            if plan.devices.len() > 1 && info.judged {
                 groups.push(GroupCounts { stream, device: None, slices: Vec::new() });
             }
             let on_device = |device| GroupCounts { stream, device: Some(device), slices: Vec::new() };
@@ -136,7 +172,7 @@ impl Judge {
         Self {
             groups,
             totals: vec![CellCounts::default(); plan.streams.len()],
-            loads: vec![LoadWatch::default(); plan.streams.len() * plan.devices.len()],
+            backlogs: vec![Backlog::default(); plan.streams.len() * plan.devices.len()],
             complete_slices: 0,
             ran_ns: 0,
             gaps: 0,
@@ -167,25 +203,34 @@ impl Judge {
     /// Judges one more interval. Intervals come in the order of their index.
     pub fn add_counts(&mut self, counts: &IntervalCounts) {
         self.parts.iter_mut().for_each(|part| part.add(counts));
-        let intervals = self.intervals_per_slice();
-        let (slice, position) = (counts.index / intervals, counts.index % intervals);
-        for (load, cell) in self.loads.iter_mut().zip(&counts.cells) {
-            load.add(cell, position, intervals);
-        }
+        let slice = counts.index / self.intervals_per_slice();
+        self.backlogs.iter_mut().zip(&counts.cells).for_each(|(backlog, cell)| *backlog = cell.backlog);
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
             counts.cells[stream * devices..(stream + 1) * devices].iter().for_each(|cell| total.add(cell));
         }
+        let length_ns = counts.end_ns.saturating_sub(self.ran_ns);
         for group in &mut self.groups {
             let cells = match group.device {
                 Some(device) => group.stream * devices + device..group.stream * devices + device + 1,
                 None => group.stream * devices..(group.stream + 1) * devices,
             };
-            let slice = slice as usize;
+            let slice = usize::try_from(slice).unwrap_or(usize::MAX);
             if group.slices.len() <= slice {
                 group.slices.resize(slice + 1, CellCounts::default());
             }
-            counts.cells[cells].iter().for_each(|cell| group.slices[slice].add(cell));
+            for cell in &counts.cells[cells.clone()] {
+                group.slices[slice].add(cell);
+                group.slices[slice].active_ns += if cell.is_any() { length_ns } else { 0 };
+            }
+            for carried in counts.carried.iter().filter(|carried| cells.contains(&carried.cell)) {
+                // A file that somebody edited can name any slice.
+                let earlier = usize::try_from(carried.slice).ok().filter(|earlier| *earlier < slice);
+                if let Some(earlier) = earlier {
+                    group.slices[slice].take_off(&carried.counts);
+                    group.slices[earlier].add(&carried.counts);
+                }
+            }
         }
         self.ran_ns = self.ran_ns.max(counts.end_ns);
         self.gaps = self.gaps.saturating_add(counts.gaps);
@@ -197,37 +242,44 @@ impl Judge {
         let to_its_end = counts.end_ns >= (counts.index + 1).saturating_mul(interval_ns);
         if to_its_end && counts.index == self.whole_intervals {
             self.whole_intervals += 1;
-            if self.whole_intervals.is_multiple_of(intervals) {
-                self.complete_slices += 1;
-                self.end_load_slice();
-            }
+            self.complete_slices += u64::from(self.whole_intervals.is_multiple_of(self.intervals_per_slice()));
         }
     }
 
-    /// Ends a slice of each stream that has a rate.
-    fn end_load_slice(&mut self) {
-        let (slice, devices) = (self.complete_slices, self.plan.devices.len());
-        for (cell, load) in self.loads.iter_mut().enumerate() {
-            match self.plan.per_sec(cell / devices) {
-                0.0 => *load = LoadWatch::default(),
-                per_sec => load.end_slice(slice, per_sec),
-            }
+    /// The stretches in which a group is judged, of a run that ended like `end`: each complete slice; a remainder with the
+    /// slice before it, and where it has operations enough alone as well. Of a run that was stopped, or is
+    /// shorter than a slice, the slice that it ended in.
+    pub(super) fn windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
+        let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
+        let window = |first: usize, last: usize, cut: bool| {
+            let mut counts = group.slices[first];
+            (first + 1..=last).for_each(|slice| counts.add(&group.slices[slice]));
+            Window { first, last, counts, cut }
+        };
+        let mut windows: Vec<_> =
+            (0..complete.min(group.slices.len())).map(|slice| window(slice, slice, false)).collect();
+        let Some(rest) = group.slices.get(complete).filter(|rest| rest.wanted() > 0) else { return windows };
+        if !end.is_complete() {
+            windows.push(window(complete, complete, true));
+            return windows;
         }
+        if complete > 0 {
+            windows.push(window(complete - 1, complete, false));
+        }
+        if complete == 0 || rest.wanted() >= SLICE_OPS_MIN {
+            windows.push(window(complete, complete, false));
+        }
+        windows
     }
 
-    /// The streams whose load was not done, on each device, those that left most undone first: by the slices
-    /// that are judged. An incomplete one counts if the run `is_over` as it should be.
-    pub(super) fn undone(&self, is_over: bool) -> Vec<Undone> {
-        let alone = self.complete_slices == 0 && is_over;
-        self.shortfalls(|load, per_sec| {
-            let only = || load.now(per_sec).filter(|_| alone).map(|found| (1, 1, found));
-            load.worst().or_else(only)
-        })
+    /// The groups of single devices.
+    pub(super) fn device_groups(&self) -> impl Iterator<Item = &GroupCounts> {
+        self.groups.iter().filter(|group| group.device.is_some())
     }
 
-    /// Likewise of the slice under way, with whose beginning a run that is over ended.
-    pub(super) fn undone_in_tail(&self) -> Vec<Undone> {
-        self.shortfalls(|load, per_sec| load.now(per_sec).map(|found| (self.complete_slices + 1, 1, found)))
+    /// The groups that limits judge.
+    pub(crate) fn judged_groups(&self) -> impl Iterator<Item = &GroupCounts> {
+        self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
     }
 
     /// How the run ended, as far as the counts bear it out. Whoever stops it for its lag looks at the slots at that
@@ -237,31 +289,37 @@ impl Judge {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
             let name = |cell| cell_name(&self.plan.streams, &self.plan.devices, cell);
-            let of_lane = self.loads.iter().enumerate().filter(|(cell, _)| name(*cell) == *lane);
-            if of_lane.map(|(_, load)| load.end()).any(|end| end.late > end.waiting) {
+            let of_lane = self.backlogs.iter().enumerate().filter(|(cell, _)| name(*cell) == *lane);
+            if of_lane.map(|(_, backlog)| backlog).any(|end| end.late > end.waiting) {
                 *whose = Whose::Ours;
             }
         }
         settled
     }
 
-    fn shortfalls(&self, found: impl Fn(&LoadWatch, f64) -> Option<(u64, u64, Shortfall)>) -> Vec<Undone> {
-        let devices = self.plan.devices.len();
-        let with_rate = self.loads.iter().enumerate().filter(|(cell, _)| self.plan.per_sec(cell / devices) > 0.0);
-        let undone = with_rate.filter_map(|(cell, load)| {
-            let (slice, slices, Shortfall { wanted, done, outstanding, growing, ours }) =
-                found(load, self.plan.per_sec(cell / devices))?;
-            let (stream, device) =
-                (self.plan.streams[cell / devices].name.clone(), self.plan.devices[cell % devices].clone());
-            Some(Undone { stream, device, slice, slices, wanted, done, outstanding, growing, ours })
-        });
-        let mut undone: Vec<_> = undone.collect();
-        let part = |of: &Undone| (of.ours, of.done as f64 / of.wanted.max(1) as f64);
-        undone.sort_by(|a, b| {
-            let ((ours, done), (other_ours, other_done)) = (part(a), part(b));
-            ours.cmp(&other_ours).then(done.total_cmp(&other_done))
-        });
-        undone
+    /// What concerns other workloads than this part's and ended the run, in words; `None` where the end concerns this one, too.
+    pub(super) fn is_end_of_another(&self, end: &End) -> Option<String> {
+        let is_on = |name: &str| {
+            let device = self.plan.devices.iter().position(|device| device == name);
+            device.is_none_or(|device| {
+                self.device_groups().any(|group| group.device == Some(device) && group.total().is_any())
+            })
+        };
+        let errors: u64 = self.totals.iter().map(|total| total.errors).sum();
+        let of_another = match end {
+            End::DeviceGone { device } => !is_on(device),
+            End::TooManyErrors { .. } => errors == 0,
+            End::LagExceeded { lane, .. } => {
+                let stream = lane.split('@').next().unwrap_or(lane);
+                self.plan.streams.iter().all(|info| info.name != stream)
+            }
+            _ => false,
+        };
+        of_another.then(|| match end {
+            End::LagExceeded { lane, .. } => format!("{lane} was late"),
+            End::TooManyErrors { .. } => "operations of another workload failed".to_owned(),
+            end => end.to_string(),
+        })
     }
 
     /// How many operations of a group the whole of a slice wants, when the run ended like `end`: those of a
@@ -281,11 +339,6 @@ impl Judge {
         Some(wanted.saturating_add((per_sec * left_sec) as u64).max(by_rate as u64))
     }
 
-    /// How many slices, from the first, are judged: the complete ones, or the incomplete one alone.
-    pub(crate) fn judged_slices(&self) -> usize {
-        usize::try_from(self.complete_slices.max(1)).unwrap_or(usize::MAX)
-    }
-
     fn intervals_per_slice(&self) -> u64 {
         (self.plan.slice_sec / self.plan.report_interval_sec.max(1)).max(1)
     }
@@ -298,7 +351,7 @@ impl Judge {
 
 impl JudgePlan {
     /// Operations a second of a stream on each device; 0 for a closed one.
-    fn per_sec(&self, stream: usize) -> f64 {
+    pub(super) fn per_sec(&self, stream: usize) -> f64 {
         self.streams[stream].offered_iops / self.devices.len().max(1) as f64
     }
 
@@ -349,8 +402,12 @@ pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
 impl WorkloadJudge {
     /// Judges its part of one more interval of the run.
     pub(super) fn add(&mut self, counts: &IntervalCounts) {
-        let cells = counts.cells.get(self.cells.clone()).unwrap_or_default().to_vec();
-        self.judge.add_counts(&IntervalCounts { cells, ..counts.clone() });
+        let mut cells = counts.cells.get(self.cells.clone()).unwrap_or_default().to_vec();
+        // Cells are counted from 1 there, and those of a workload share their slots with no other's.
+        cells.iter_mut().for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
+        let own = counts.carried.iter().filter(|carried| self.cells.contains(&carried.cell));
+        let carried = own.map(|carried| Carried { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
+        self.judge.add_counts(&IntervalCounts { cells, carried, ..counts.clone() });
     }
 }
 
@@ -389,6 +446,7 @@ mod tests {
             offered_iops: 5_000.0,
             workload,
             act: None,
+            late_ns: None,
         };
         let sla = Sla::default();
         let layout = Layout {

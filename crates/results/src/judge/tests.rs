@@ -266,7 +266,7 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
     let mut run = Run::new(1, 1, 1);
     run.second(5_000, 0);
     let mut interval = run.interval();
-    interval.cells[1].record_error();
+    interval.cells[1].record_errors(1);
     run.judge.add(&interval);
     let verdict = run.verdict();
     assert_eq!((verdict.outcome, verdict.outcome.exit_code()), (Outcome::Fail, 1));
@@ -281,7 +281,7 @@ fn transactions_that_fail_are_no_io_errors() {
         let mut judge = Judge::new(plan);
         let mut interval = Interval::new(&closed);
         interval.end_ns = SEC;
-        interval.cells[0].record_error();
+        interval.cells[0].record_errors(1);
         judge.add(&interval);
         let verdict = judge.verdict(&End::Completed);
         assert_eq!(verdict.reasons[0], "1 failed transaction (1 reads): any fails the run");

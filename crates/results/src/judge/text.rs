@@ -1,7 +1,7 @@
 //! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
 //! decided it, then the rest, with fewer digits than are known.
 
-use super::sla::{Sla, THRESHOLD_MAX_NS};
+use super::sla::Sla;
 use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Verdict};
 use crate::units::ThresholdText;
 use crate::units::{self, Grouped, percent, percent_exact};
@@ -16,22 +16,19 @@ const INSUFFICIENT_LISTED_MAX: usize = 4;
 
 /// What decided, with the counts that leave no doubt about rounding.
 pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
-    if deciding.threshold_ns == THRESHOLD_MAX_NS && deciding.share_max >= 1.0 {
-        let done = match deciding.over {
-            0 => "all operations were done".to_owned(),
-            over => format!("{} of {} {} were not done", Grouped(over), Grouped(deciding.wanted), deciding.stream),
-        };
-        return format!("no limits of latency were given, so none was judged; {done}");
-    }
     let (least, of_whole) =
         if deciding.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
+    let (slice, rest) = (deciding.slice, if deciding.with_rest { " and what followed it" } else { "" });
+    let from = match deciding.first_slice.filter(|first| *first < slice) {
+        Some(first) => format!("from slice {first} on, worst in {slice}{rest}"),
+        None => format!("in slice {slice}{rest}"),
+    };
     format!(
-        "{least}{} of {} on {} took over {:#} in slice {} ({} of {}{of_whole}; it must be below {})",
+        "{least}{} of {} on {} took over {:#} {from} ({} of {}{of_whole}; it must be below {})",
         percent(deciding.share),
         deciding.stream,
         device_text(deciding.device.as_deref()),
         ThresholdText(deciding.threshold_ns),
-        deciding.slice,
         Grouped(deciding.over),
         Grouped(deciding.wanted),
         percent_exact(deciding.share_max)
@@ -55,6 +52,7 @@ impl fmt::Display for Outcome {
             Self::Pass => "PASS",
             Self::Fail => "FAIL",
             Self::Invalid => "INVALID",
+            Self::Measured => "MEASURED",
         })
     }
 }
@@ -79,14 +77,14 @@ impl fmt::Display for Verdict {
         for failure in &self.failures {
             writeln!(f, "  {failure}")?;
         }
-        if let Some(deciding) = &self.decided_by {
+        if let Some(deciding) = self.decided_by.as_ref().filter(|_| self.sla != Sla::UNLIMITED) {
             let sentence = deciding_sentence(deciding);
-            if !self.reasons.contains(&sentence) {
+            if self.reasons.iter().all(|reason| reason.text != sentence) {
                 writeln!(f, "  worst share seen: {sentence}")?;
             }
         }
         for workload in &self.workloads {
-            let why = workload.reasons.first().map_or("", String::as_str);
+            let why = workload.reasons.first().map_or("", |reason| reason.text.as_str());
             writeln!(f, "  {}: {}: {why}", workload.name, workload.outcome)?;
         }
         self.fmt_blame(f)?;
@@ -157,13 +155,12 @@ impl Verdict {
         let rule = format!("\n-----  {}", " -------".repeat(self.thresholds_ns.len()));
         writeln!(f, "{rule}")?;
         let none_complete = group.slices.iter().all(|slice| !slice.complete);
-        let judged: Vec<_> = group.slices.iter().filter(|slice| slice.complete || none_complete).collect();
         if group.slices.len() <= SLICES_LISTED_MAX {
             for slice in &group.slices {
                 let note = match (slice.complete, none_complete) {
                     (true, _) => "",
                     (false, true) => "   incomplete",
-                    (false, false) => "   incomplete, not judged",
+                    (false, false) => "   incomplete, judged with the one before",
                 };
                 writeln!(f, "{:>5}  {}{note}", slice.slice, self.row(slice.judged_share.as_deref()))?;
             }
@@ -172,11 +169,11 @@ impl Verdict {
         }
         write!(f, "{}", rule.trim_start())?;
         let shares = |column: usize| {
-            judged.iter().filter_map(move |slice: &&SliceShares| Some(slice.judged_share.as_ref()?[column]))
+            group.slices.iter().filter_map(move |slice: &SliceShares| Some(slice.judged_share.as_ref()?[column]))
         };
         let columns = 0..self.thresholds_ns.len();
         let average = |column| shares(column).sum::<f64>() / shares(column).count() as f64;
-        let any = judged.iter().any(|slice| slice.judged_share.is_some());
+        let any = group.slices.iter().any(|slice| slice.judged_share.is_some());
         let averages: Option<Vec<f64>> = any.then(|| columns.clone().map(average).collect());
         let maxima: Option<Vec<f64>> = any.then(|| columns.map(|column| shares(column).fold(0.0, f64::max)).collect());
         writeln!(f, "\n  avg  {}", self.row(averages.as_deref()))?;
@@ -208,7 +205,7 @@ impl Verdict {
                 stream.name,
                 rate(stream.achieved_iops),
                 Grouped(stream.errors),
-                Grouped(stream.unissued)
+                Grouped(stream.unissued.saturating_add(stream.lost))
             )?;
         }
         Ok(())

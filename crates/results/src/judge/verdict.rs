@@ -7,15 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Version of the verdict's fields. Raised when one changes its meaning.
-pub const VERDICT_FORMAT_VERSION: u32 = 1;
+/// Version of the verdict's fields. Raised when one changes its meaning or goes; fields, reason codes and values of an
+/// enumeration may be added without that. Version 2: reasons have codes, and operations count in the slice in which they
+/// were wanted.
+pub const VERDICT_FORMAT_VERSION: u32 = 2;
 
 /// A slice with fewer operations than this is named insufficient: at the default limit of 0.1 %,
 /// three slow operations would already decide.
 pub const SLICE_OPS_MIN: u64 = 3_000;
-
-/// How the reason begins that says of the time after the last complete slice that it was too slow.
-pub(crate) const NOT_JUDGED: &str = "NOT JUDGED:";
 
 /// Seconds of the load that ACT's users call a certification.
 pub(super) const DAY_SEC: u64 = 86_400;
@@ -30,13 +29,30 @@ pub enum Outcome {
     Fail,
     /// The run cannot tell.
     Invalid,
+    /// There was no limit to judge by, and the whole load was done.
+    Measured,
 }
 
 impl Outcome {
-    /// Exit status of a command that judges: 0 pass, 1 fail, 4 invalid.
+    /// How bad it is, for the worst of several: a failure is worse than not knowing.
+    pub fn severity(self) -> u8 {
+        match self {
+            Self::Measured => 0,
+            Self::Pass => 1,
+            Self::Invalid => 2,
+            Self::Fail => 3,
+        }
+    }
+
+    /// The worse of two.
+    pub fn worse(self, other: Self) -> Self {
+        if other.severity() > self.severity() { other } else { self }
+    }
+
+    /// Exit status of a command that judges: 0 pass or measured, 1 fail, 4 invalid.
     pub fn exit_code(self) -> u8 {
         match self {
-            Self::Pass => 0,
+            Self::Pass | Self::Measured => 0,
             Self::Fail => 1,
             Self::Invalid => 4,
         }
@@ -60,8 +76,14 @@ pub struct Deciding {
     pub stream: String,
     /// The device; `None` for all together.
     pub device: Option<String>,
-    /// The slice, from 1.
+    /// The slice, from 1; of the last one and the remainder after it together, the last one.
     pub slice: u64,
+    /// Whether the remainder of the run after that slice is counted with it.
+    #[serde(default)]
+    pub with_rest: bool,
+    /// The first slice in which a limit of the same stream and device was exceeded, from 1; `None` where none was.
+    #[serde(default)]
+    pub first_slice: Option<u64>,
     /// The threshold, nanoseconds.
     pub threshold_ns: u64,
     /// Operations over it.
@@ -81,7 +103,8 @@ pub struct Deciding {
 pub struct SliceShares {
     /// From 1.
     pub slice: u64,
-    /// Whether the run lasted to its end. Only complete slices are judged, if there is one.
+    /// Whether the run lasted to its end. What is left after the last complete slice is judged together with that, and
+    /// from [`SLICE_OPS_MIN`] operations up alone as well.
     pub complete: bool,
     /// Operations wanted: succeeded, failed and never issued.
     pub wanted: u64,
@@ -141,8 +164,11 @@ pub struct StreamTotals {
     pub errors: u64,
     /// Those of `ops` that came back only after the end of the run: the backlog that it left.
     pub overtime: u64,
-    /// Operations that were wanted but never came back.
+    /// Operations that were wanted and never issued.
     pub unissued: u64,
+    /// Operations that were issued and never came back.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 /// How long completions can have lain unseen.
@@ -171,11 +197,14 @@ pub struct Verdict {
     pub partial: bool,
     /// How it ended.
     pub end: End,
-    /// Why this outcome, most important first; each one sentence.
-    pub reasons: Vec<String>,
+    /// Why this outcome, most important first.
+    pub reasons: Vec<Reason>,
     /// The first operations that failed, each a sentence with what the system or the drive answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
+    /// What was asked of the run beside its limits and missed, each one sentence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<String>,
     /// Of a run of several workloads: each alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
@@ -213,19 +242,117 @@ pub struct WorkloadVerdict {
     pub name: String,
     /// Pass, fail or invalid.
     pub outcome: Outcome,
-    /// Why, most important first; each one sentence.
-    pub reasons: Vec<String>,
+    /// Why, most important first.
+    pub reasons: Vec<Reason>,
+}
+
+/// A sentence of a verdict, and the code by which a program knows what it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "AnyReason")]
+pub struct Reason {
+    /// Stays the same from version to version.
+    pub code: Code,
+    /// One sentence, whose words may change.
+    pub text: String,
+}
+
+/// A reason of any format: those of format 1 are bare sentences.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum AnyReason {
+    Coded { code: Code, text: String },
+    Bare(String),
+}
+
+impl From<AnyReason> for Reason {
+    fn from(any: AnyReason) -> Self {
+        match any {
+            AnyReason::Coded { code, text } => Self { code, text },
+            AnyReason::Bare(text) => Self { code: Code::Unknown, text },
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// What a reason says. docs/verdict.md lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    /// Operations failed.
+    IoError,
+    /// A device went away.
+    DeviceGone,
+    /// Operations were issued and never came back.
+    Lost,
+    /// A stream fell further behind its schedule than max-lag-sec.
+    FellBehind,
+    /// What was asked of the run beside limits was missed: a latency target, a minimum rate, its operations.
+    Missed,
+    /// This program's own lag would decide.
+    OwnLag,
+    /// No operation of a judged stream was recorded.
+    NothingJudged,
+    /// The load of a stream was not done.
+    NotCarriedOut,
+    /// Too many operations of a stream without limits were late.
+    Late,
+    /// A device returned nothing for too long.
+    Silence,
+    /// A share of slow operations reached its limit.
+    OverLimit,
+    /// The run was stopped before its time.
+    Stopped,
+    /// The run was stopped for what concerns another workload.
+    StoppedForAnother,
+    /// The run directory is incomplete or damaged.
+    Damaged,
+    /// Judged by the rules of the version that recorded the run.
+    OldRules,
+    /// The share that came nearest to its limit; every limit was held.
+    Held,
+    /// No limits were given.
+    NoLimits,
+    /// A remark that does not decide: how closed loops hide stalls, that times are overstated, that rates were not
+    /// reached within the run's time.
+    Note,
+    /// Of a verdict of format 1, or of a later version.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Verdict {
-    /// The reason that says that the time after the last complete slice, which is not judged, was beyond
-    /// a limit; `None` where it was not.
-    pub fn unjudged(&self) -> Option<&str> {
-        self.reasons.iter().map(String::as_str).find(|reason| reason.starts_with(NOT_JUDGED))
+    /// The sentence that decided.
+    pub fn reason(&self) -> Option<&str> {
+        self.reasons.first().map(|reason| reason.text.as_str())
     }
 
-    /// Whether both say the same, whatever words they use: a later version may explain better.
+    /// Whether operations failed, or their device went away: no other load makes that better.
+    pub fn is_broken(&self) -> bool {
+        matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
+    }
+
+    /// Fails the run for what was asked of it beside its limits and `missed`, each a sentence.
+    pub fn fail_for(&mut self, missed: Vec<String>) {
+        if missed.is_empty() {
+            return;
+        }
+        self.outcome = Outcome::Fail;
+        self.reasons.splice(0..0, missed.iter().map(|text| Reason { code: Code::Missed, text: text.clone() }));
+        self.missed = missed;
+    }
+
+    /// Whether both say the same, whatever words they use: a later version may explain better. Of verdicts of two
+    /// formats only the outcomes are compared.
     pub fn agrees_with(&self, other: &Self) -> bool {
+        if self.format_version != other.format_version {
+            // Today's rules hold more against a run, never less.
+            return other.outcome == Outcome::Fail || self.outcome.severity().max(1) == other.outcome.severity().max(1);
+        }
         let wordless = |verdict: &Self| {
             let mut bare = Self { reasons: Vec::new(), blame: Vec::new(), ..verdict.clone() };
             bare.workloads.iter_mut().for_each(|workload| workload.reasons.clear());
@@ -325,12 +452,13 @@ impl End {
         matches!(self, Self::Completed | Self::Enough { .. })
     }
 
-    /// Whether the end itself means that the load was not held.
-    pub(super) fn is_failure(&self) -> bool {
+    /// What the end itself says against the device; `None` where it says nothing.
+    pub(super) fn failure(&self) -> Option<Code> {
         match self {
-            Self::DeviceGone { .. } | Self::TooManyErrors { .. } => true,
-            Self::LagExceeded { whose, .. } => *whose != Whose::Ours,
-            _ => false,
+            Self::DeviceGone { .. } => Some(Code::DeviceGone),
+            Self::TooManyErrors { .. } => Some(Code::IoError),
+            Self::LagExceeded { whose, .. } if *whose != Whose::Ours => Some(Code::FellBehind),
+            _ => None,
         }
     }
 

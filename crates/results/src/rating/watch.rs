@@ -152,11 +152,10 @@ impl Watcher {
 
     /// What the end of the run says of the step, whatever its shares were.
     fn ended(&self, verdict: &Verdict) -> Option<(Seen, String)> {
-        let reason = || verdict.reasons.first().cloned().unwrap_or_default();
+        let reason = || verdict.reason().unwrap_or_default().to_owned();
         match &verdict.end {
             End::Interrupted { .. } => Some((Seen::Interrupted, verdict.end.to_string())),
-            End::DeviceGone { .. } | End::TooManyErrors { .. } => Some((Seen::Broken, reason())),
-            _ if verdict.streams.iter().any(|stream| stream.errors > 0) => Some((Seen::Broken, reason())),
+            _ if verdict.is_broken() => Some((Seen::Broken, reason())),
             // A device or limit that lagged; or our own lag.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((Seen::Failed, reason())),
             end if !end.is_complete() => Some((Seen::OurLimit, reason())),
@@ -183,7 +182,7 @@ impl Watcher {
         match &self.target {
             // The whole of it is judged, so what the verdict doubts is in doubt.
             Target::Whole(_) if verdict.outcome == Outcome::Invalid => {
-                (Seen::OurLimit, verdict.reasons.first().cloned().unwrap_or_default())
+                (Seen::OurLimit, verdict.reason().unwrap_or_default().to_owned())
             }
             Target::Return(_) if self.is_steady() => {
                 (Seen::Held, "within the limits and steady, at other shares than before".to_owned())

@@ -7,7 +7,7 @@
 
 use super::tables::number;
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::Layout;
+use crate::cell::{Carried, Layout};
 use crate::judge::{CellCounts, IntervalCounts, Sla};
 use std::fmt::Write;
 
@@ -24,6 +24,19 @@ const SINGLE: [(&str, Column); 11] = [
     ("errors", Column::Errors),
     ("overtime", Column::Overtime),
     ("unissued", Column::Unissued),
+];
+
+/// Columns after those of the thresholds, which format 1 does not have: most lines end before them.
+const LAST: [(&str, Column); 9] = [
+    ("slice", Column::Slice),
+    ("lost", Column::Lost),
+    ("missed", Column::Missed),
+    ("missed_least", Column::MissedLeast),
+    ("late_ops", Column::LateOps),
+    ("late_max_ns", Column::LateMaxNs),
+    ("silent_ns", Column::SilentNs),
+    ("last_back_ns", Column::LastBackNs),
+    ("held_by", Column::HeldBy),
 ];
 
 /// Columns that are there for each threshold, whose name follows; in the order in which they are written.
@@ -56,6 +69,17 @@ enum Column {
     Errors,
     Overtime,
     Unissued,
+    /// Of a line about operations wanted in an earlier slice: that slice, from 1. Their counts are among those of the
+    /// cell's own line.
+    Slice,
+    Lost,
+    Missed,
+    MissedLeast,
+    LateOps,
+    LateMaxNs,
+    SilentNs,
+    LastBackNs,
+    HeldBy,
     /// Index in [`BY_THRESHOLD`], index of the threshold.
     Over(usize, usize),
     /// Of a later version.
@@ -78,19 +102,21 @@ pub(super) fn header(sla: &Sla) -> String {
             let _ = write!(line, ",{prefix}{}", limit.threshold_text());
         }
     }
+    LAST.iter().for_each(|(name, _)| line.extend([",", name]));
     line
 }
 
 impl Columns {
     /// The columns as they are written.
     pub(super) fn written(sla: &Sla) -> Self {
-        let single = SINGLE.iter().map(|(_, column)| *column);
         let by_threshold = |index| (0..BY_THRESHOLD.len()).map(move |which| Column::Over(which, index));
-        Self { columns: single.chain((0..sla.limits().len()).flat_map(by_threshold)).collect() }
+        let over = (0..sla.limits().len()).flat_map(by_threshold);
+        let single = |columns: &'static [(&str, Column)]| columns.iter().map(|(_, column)| *column);
+        Self { columns: single(&SINGLE).chain(over).chain(single(&LAST)).collect() }
     }
 
-    /// The columns that `header` names. `None` if one is missing or there twice.
-    pub(super) fn read(header: &str, sla: &Sla) -> Option<Self> {
+    /// The columns that `header` names, of a table of `format`. `None` if one is missing or there twice.
+    pub(super) fn read(header: &str, sla: &Sla, format: u32) -> Option<Self> {
         let texts: Vec<_> = sla.limits().iter().map(|limit| limit.threshold_text()).collect();
         let by_threshold = |name: &str| {
             let at = BY_THRESHOLD.iter().position(|prefix| {
@@ -100,18 +126,20 @@ impl Columns {
             Some(Column::Over(at, texts.iter().position(|text| text == threshold)?))
         };
         let column = |name: &str| {
-            let single = SINGLE.iter().find(|(known, _)| *known == name).map(|(_, column)| *column);
+            let single = SINGLE.iter().chain(&LAST).find(|(known, _)| *known == name).map(|(_, column)| *column);
             single.or_else(|| by_threshold(name)).unwrap_or(Column::Foreign)
         };
         let columns: Vec<_> = header.split(',').map(column).collect();
-        let once = |wanted: &Column| columns.iter().filter(|column| *column == wanted).count() == 1;
+        let is_later = |wanted: &Column| format == 1 && LAST.iter().any(|(_, column)| column == wanted);
+        let once =
+            |wanted: &Column| columns.iter().filter(|column| *column == wanted).count() == usize::from(!is_later(wanted));
         Self::written(sla).columns.iter().all(once).then_some(Self { columns })
     }
 
     /// Reads one line into the cell it is about. `Err` says what should stand there.
     pub(super) fn read_cell(&self, line: &str, counts: &mut IntervalCounts, layout: &Layout) -> Result<(), String> {
         let mut cell = CellCounts::default();
-        let (mut after_sec, mut stream, mut device) = (None, None, None);
+        let (mut after_sec, mut stream, mut device, mut slice) = (None, None, None, Some(0));
         let mut fields = line.split(',');
         let mut whole = true;
         for column in &self.columns {
@@ -129,6 +157,7 @@ impl Columns {
             match column {
                 Column::AfterSec => after_sec = value,
                 Column::Device => device = value,
+                Column::Slice => slice = value,
                 _ => whole &= value.is_some(),
             }
             if let (Some(into), Some(value)) = (field_of(&mut cell, *column), value) {
@@ -141,8 +170,14 @@ impl Columns {
         let stream = stream.ok_or("the name of a stream of the manifest")?;
         let device = device.and_then(|device| usize::try_from(device).ok());
         let device = device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device from 0")?;
-        let into = &mut counts.cells[layout.cell(stream, device)];
-        if into.is_any() {
+        let at = layout.cell(stream, device);
+        let slice = slice.ok_or("the number of a slice from 1, or none")?.checked_sub(1);
+        let is_carried = |carried: &Carried| (carried.cell, Some(carried.slice)) == (at, slice);
+        let is_known = match slice {
+            None => counts.cells[at].is_any(),
+            Some(_) => counts.carried.iter().any(is_carried),
+        };
+        if is_known {
             return Err("each stream and device once".to_owned());
         }
         if !whole {
@@ -158,7 +193,10 @@ impl Columns {
         if fields.next().is_some() {
             return Err("no more columns than the first line names".to_owned());
         }
-        *into = cell;
+        match slice {
+            None => counts.cells[at] = cell,
+            Some(slice) => counts.carried.push(Carried { cell: at, slice, counts: cell }),
+        }
         Ok(())
     }
 }
@@ -179,6 +217,14 @@ fn field_of(cell: &mut CellCounts, column: Column) -> Option<&mut u64> {
         Column::Errors => &mut cell.errors,
         Column::Overtime => &mut cell.overtime,
         Column::Unissued => &mut cell.unissued,
+        Column::Lost => &mut cell.lost,
+        Column::Missed => &mut cell.missed,
+        Column::MissedLeast => &mut cell.missed_least,
+        Column::LateOps => &mut cell.late,
+        Column::LateMaxNs => &mut cell.late_max_ns,
+        Column::SilentNs => &mut cell.silent_ns,
+        Column::LastBackNs => &mut cell.last_back_ns,
+        Column::HeldBy => &mut cell.held_by,
         Column::Over(which, index) => {
             let array = match which {
                 0 => &mut cell.judged_over,
@@ -193,25 +239,29 @@ fn field_of(cell: &mut CellCounts, column: Column) -> Option<&mut u64> {
             };
             array.get_mut(index)?
         }
-        Column::AfterSec | Column::Stream | Column::Device | Column::Foreign => return None,
+        Column::AfterSec | Column::Stream | Column::Device | Column::Slice | Column::Foreign => return None,
     })
 }
 
-/// Appends the lines of one interval: one for each cell in which anything was wanted or outstanding. Gives
-/// their number.
+/// Appends the lines of one interval: one for each cell in which anything was wanted or outstanding, then those of
+/// operations wanted in earlier slices. Gives their number.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
-    let (devices, thresholds) = (layout.devices.len(), layout.thresholds_ns.len());
+    let devices = layout.devices.len();
+    let own = counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, cell));
+    let carried = counts.carried.iter().map(|carried| (carried.cell, carried.slice + 1, &carried.counts));
     let mut lines = 0;
-    for (index, cell) in counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()) {
+    for (index, slice, cell) in own.chain(carried) {
         let (stream, device) = (&layout.streams[index / devices].name, index % devices);
         let CellCounts { ops, bytes, errors, overtime, unissued, backlog, .. } = cell;
         let single = [backlog.in_flight, backlog.waiting, backlog.late, *errors, *overtime, *unissued];
         let _ = write!(text, "{},{stream},{device},{ops},{bytes}", counts.after_sec);
-        let by_threshold = (0..thresholds).flat_map(|threshold| {
+        let by_threshold = (0..layout.thresholds_ns.len()).flat_map(|threshold| {
             counted(cell).into_iter().chain(cell.slow.all()).map(move |values| values[threshold])
         });
+        let CellCounts { lost, missed, missed_least, late, late_max_ns, silent_ns, last_back_ns, held_by, .. } = *cell;
+        let last = [slice, lost, missed, missed_least, late, late_max_ns, silent_ns, last_back_ns, held_by];
         let mut zeros = 0;
-        for value in single.into_iter().chain(by_threshold) {
+        for value in single.into_iter().chain(by_threshold).chain(last) {
             if value == 0 {
                 zeros += 1;
                 continue;
@@ -235,11 +285,11 @@ mod tests {
         let sla = Sla::default();
         let header = header(&sla);
         assert!(header.contains("unissued,judged_over_1ms,judged_least_over_1ms,response_over_1ms,"), "{header}");
-        assert_eq!(Columns::read(&header, &sla), Some(Columns::written(&sla)));
-        assert_eq!(Columns::read(&header.replace(",errors", ""), &sla), None);
-        assert_eq!(Columns::read(&header.replace(",errors", ",ops"), &sla), None);
-        assert_eq!(Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla), None);
-        assert_eq!(Columns::read(&format!("{header},judged_over_8ms"), &sla), None);
-        assert!(Columns::read(&format!("{header},colour"), &sla).is_some());
+        assert_eq!(Columns::read(&header, &sla, 2), Some(Columns::written(&sla)));
+        assert_eq!(Columns::read(&header.replace(",errors", ""), &sla, 2), None);
+        assert_eq!(Columns::read(&header.replace(",errors", ",ops"), &sla, 2), None);
+        assert_eq!(Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 2), None);
+        assert_eq!(Columns::read(&format!("{header},judged_over_8ms"), &sla, 2), None);
+        assert!(Columns::read(&format!("{header},colour"), &sla, 2).is_some());
     }
 }

@@ -46,8 +46,9 @@ pub use write::space_needed_bytes;
 pub use write::{Writer, check_usable};
 
 /// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when
-/// a column or a field changes its meaning, not when one is added.
-pub const FORMAT_VERSION: u32 = 1;
+/// a column or a field changes its meaning, not when one is added. Version 2: operations wanted in an earlier slice
+/// are told apart, and so are those lost and those not back in time.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What was run.
 pub const MANIFEST: &str = "manifest.json";

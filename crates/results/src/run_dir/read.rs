@@ -13,7 +13,7 @@ use super::trace::{Samples, read_trace};
 use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
-use crate::judge::{CellCounts, End, IntervalCounts, Judge, Outcome, Sla, VERDICT_FORMAT_VERSION, Verdict};
+use crate::judge::{CellCounts, Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
 use std::path::{Path, PathBuf};
 
 /// A run as its directory tells it.
@@ -87,6 +87,14 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let failures = written.as_ref().map_or(Vec::new(), |written| written.failures.clone());
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, ..judge.verdict(&end) };
+    if let Some(written) = &written {
+        verdict.fail_for(written.missed.clone());
+    }
+    let of_old_rules = written.as_ref().filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
+    let by_old_rules = of_old_rules.filter(|_| judge.is_undecidable());
+    if let Some(written) = by_old_rules {
+        verdict = Verdict { blame: verdict.blame, ..written.clone() };
+    }
     let first = match &written {
         None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
         None => Some(format!(
@@ -101,12 +109,26 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     };
     // What was cut off, edited or damaged may have been the part that failed.
     let doubt = first.iter().chain(&damage).next();
-    let is_doubtful = |outcome| outcome == Outcome::Pass || outcome == Outcome::Invalid && !damage.is_empty();
+    let is_doubtful = |outcome| match outcome {
+        Outcome::Pass | Outcome::Measured => true,
+        Outcome::Invalid => !damage.is_empty(),
+        Outcome::Fail => false,
+    };
     if let Some(doubt) = doubt.filter(|_| is_doubtful(verdict.outcome)) {
         verdict.outcome = Outcome::Invalid;
-        verdict.reasons.insert(0, doubt.clone());
+        verdict.reasons.insert(0, Reason { code: Code::Damaged, text: doubt.clone() });
     }
-    let remarks = first.into_iter().chain(damage.iter().cloned()).chain(records.remarks).chain(torn);
+    let rules = by_old_rules.map(|_| {
+        "judged by the rules of the version that recorded it (format 1): its counts do not tell in which slice late          operations were wanted"
+            .to_owned()
+    });
+    let rejudged = written.as_ref().filter(|written| {
+        written.format_version == 1 && rules.is_none() && written.outcome != verdict.outcome && doubt.is_none()
+    });
+    let rejudged = rejudged.map(|written| {
+        format!("judged by today's rules; those of the version that recorded it said {}", written.outcome)
+    });
+    let remarks = first.iter().cloned().chain(rules).chain(rejudged).chain(damage.iter().cloned()).chain(records.remarks).chain(torn);
     let of_samples = of_samples.into_iter().filter(|_| !damage.iter().any(|damage| damage.starts_with(TRACE)));
     let remarks = remarks.chain(of_samples).collect();
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
@@ -178,15 +200,15 @@ impl Intervals {
             damage: None,
             file_damage,
         };
-        if let Err(error) = this.read_headers(&manifest.sla) {
+        if let Err(error) = this.read_headers(&manifest.sla, manifest.format_version) {
             this.damaged(error)?;
         }
         Ok(this)
     }
 
-    fn read_headers(&mut self, sla: &Sla) -> Result<(), RunDirError> {
+    fn read_headers(&mut self, sla: &Sla, format: u32) -> Result<(), RunDirError> {
         if let Some(header) = self.cells.next()? {
-            let Some(columns) = Columns::read(header, sla) else {
+            let Some(columns) = Columns::read(header, sla, format) else {
                 return Err(self.cells.error(format!("the columns {}", cells::header(sla))));
             };
             self.cell_columns = columns;
@@ -281,6 +303,7 @@ impl Intervals {
         (counts.cpu_ns, counts.run_delay_ns) = (closing.cpu_ns, closing.run_delay_ns);
         counts.cells.clear();
         counts.cells.resize(self.layout.cells(), CellCounts::default());
+        counts.carried.clear();
         self.record.cpu_ns = closing.cpu_ns;
         self.record.in_flight_max = closing.in_flight_max;
         self.record.telemetry.clone_from(&closing.rest);

@@ -6,7 +6,7 @@
 use super::{Group, Metric};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Backlog, Interval, Latencies, latencies};
-use crate::judge::{CellCounts, IntervalCounts, LoadPart, Shortfall, Sla, shortfall};
+use crate::judge::{CellCounts, IntervalCounts, Shortfall, Sla, shortfall};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
 use std::path::Path;
 
@@ -70,8 +70,10 @@ struct Load {
     group: Group,
     cell: usize,
     per_sec: f64,
-    rounds: Vec<LoadPart>,
-    current: LoadPart,
+    /// By round, the operations wanted in it, and what was outstanding at its end.
+    rounds: Vec<(u64, Backlog)>,
+    done: u64,
+    backlog: Backlog,
 }
 
 /// Those of a run: of each stream that has a rate.
@@ -83,7 +85,8 @@ fn loads(manifest: &Manifest) -> Vec<Load> {
         cell: stream * devices + device,
         per_sec: manifest.streams[stream].offered_iops / devices as f64,
         rounds: Vec::new(),
-        current: LoadPart::default(),
+        done: 0,
+        backlog: Backlog::default(),
     };
     streams.flat_map(|(stream, _)| (0..devices).map(move |device| (stream, device))).map(load).collect()
 }
@@ -165,7 +168,9 @@ impl Rounds {
             cells(series, self.devices).for_each(|cell| sum.add(&counts.cells[cell]));
         }
         for load in &mut self.loads {
-            load.current.add(&counts.cells[load.cell]);
+            let cell = &counts.cells[load.cell];
+            load.done = load.done.saturating_add(cell.wanted());
+            load.backlog = cell.backlog;
         }
     }
 
@@ -190,7 +195,9 @@ impl Rounds {
             service.reset();
         }
         for load in &mut self.loads {
-            load.rounds.push(std::mem::take(&mut load.current));
+            let before = load.rounds.last().map_or(0, |(_, backlog)| backlog.total());
+            let wanted = std::mem::take(&mut load.done).saturating_add(load.backlog.total()).saturating_sub(before);
+            load.rounds.push((wanted, load.backlog));
         }
         true
     }
@@ -217,13 +224,13 @@ impl Rounds {
         read
     }
 
-    /// The first stream whose load was not done in the last `count` rounds, judged or not, with what was left of
-    /// it: one that the device left undone, if there is one.
+    /// The first stream, judged or not, with operations overdue at the end of the last `count` rounds: one whose device
+    /// left them undone, if there is one.
     pub(crate) fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
-            let (earlier, last) = load.rounds.split_at(load.rounds.len().saturating_sub(count));
-            let before = earlier.last().map_or_else(Backlog::default, LoadPart::end);
-            Some((&load.group, shortfall(&before, last, load.per_sec)?))
+            let last = &load.rounds[load.rounds.len().saturating_sub(count)..];
+            let wanted = last.iter().map(|(wanted, _)| wanted).fold(0, |sum: u64, wanted| sum.saturating_add(*wanted));
+            Some((&load.group, shortfall(wanted, &last.last()?.1, load.per_sec)?))
         });
         undone.min_by_key(|(_, found)| found.ours)
     }

@@ -113,7 +113,7 @@ pub fn run_jobs(
             console::result(&format!("\n{}: {}", first.name, checked.text()))?;
         }
     }
-    let doubt = (verdict.outcome == Outcome::Invalid).then(|| verdict.reasons.first().cloned()).flatten();
+    let doubt = verdict.reason().filter(|_| verdict.outcome == Outcome::Invalid).map(str::to_owned);
     for (place, ((device, job), judged)) in jobs.iter().zip(&judged).enumerate() {
         let point = measuring.point(place, job, doubt.clone());
         let so_far = points_of(&kept.series, *device);

@@ -90,7 +90,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let session =
         Session { manner, program: &program, place: &place, switch: &switch, text: &text, several: loads.len() > 1 };
     let (mut runs, mut checks): (Vec<Ran>, Vec<Checked>) = Default::default();
-    let mut worst = Outcome::Pass;
+    let mut worst = Outcome::Measured;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         session.lay_out(layouts)?;
         runs.push(Ran::new(load));
@@ -102,7 +102,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
             None => session.run(&session.dir(number), None, &mut runs, &mut show)?,
             Some(fio) => session.cross_check(fio, number, &mut runs, &mut show, &mut checks)?,
         };
-        worst = worse(worst, outcome);
+        worst = worst.worse(outcome);
         if switch.was_asked().is_some() || runs.last().is_some_and(|ran| ran.load.is_last()) {
             break;
         }
@@ -138,11 +138,6 @@ fn several(problems: Vec<Problem>) -> Failure {
 
 fn tell(warnings: &[Problem]) {
     warnings.iter().for_each(|warning| console::warning(&warning.to_string()));
-}
-
-fn worse(one: Outcome, other: Outcome) -> Outcome {
-    let rank = |outcome| [Outcome::Pass, Outcome::Invalid, Outcome::Fail].iter().position(|known| *known == outcome);
-    if rank(other) > rank(one) { other } else { one }
 }
 
 fn surroundings<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>, readonly: bool) -> Surroundings<'a> {
@@ -340,11 +335,11 @@ impl Session<'_> {
             let place = Place::of("fio-layout", None, Manner::Act)?;
             let request = self.request(load, place.dir().to_owned(), String::new(), true);
             match run_request(request, self.switch, &mut Unwatched)? {
-                Ended::Recorded(verdict) if verdict.outcome == Outcome::Pass => {}
+                Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => {}
                 Ended::Recorded(verdict) => {
                     return Err(Failure::environment(format!(
                         "cannot lay out the file {name} - {}",
-                        verdict.reasons.join("; ")
+                        verdict.reason().unwrap_or_default()
                     )));
                 }
                 Ended::Unrecorded { failure, .. } => return Err(failure),
@@ -363,20 +358,20 @@ impl Session<'_> {
         show: &mut Show<'_>,
         checks: &mut Vec<Checked>,
     ) -> Result<Outcome, Failure> {
-        let Some(first) = runs.pop() else { return Ok(Outcome::Pass) };
+        let Some(first) = runs.pop() else { return Ok(Outcome::Measured) };
         let load = first.load;
         let opened = Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
-        let mut worst = Outcome::Pass;
+        let mut worst = Outcome::Measured;
         let checked = cross_check::in_turns(fio, &load, &opened.devices, self.switch, |round| {
             runs.truncate(number);
             runs.push(Ran::new(load.clone()));
             let dir = self.dir(number).join(format!("round-{round}"));
-            worst = worse(worst, self.run(&dir, Some(&opened), runs, show)?);
+            worst = worst.worse(self.run(&dir, Some(&opened), runs, show)?);
             let sides = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
             Ok(sides.filter(|_| self.switch.was_asked().is_none()))
         })?;
         if self.switch.was_asked().is_some() {
-            worst = worse(worst, Outcome::Invalid);
+            worst = worst.worse(Outcome::Invalid);
         }
         checks.extend(checked);
         Ok(worst)
@@ -390,7 +385,7 @@ impl Session<'_> {
         runs: &mut Vec<Ran>,
         show: &mut Show<'_>,
     ) -> Result<Outcome, Failure> {
-        let Some(ran) = runs.last_mut() else { return Ok(Outcome::Pass) };
+        let Some(ran) = runs.last_mut() else { return Ok(Outcome::Measured) };
         ran.logs = Logs::create(&ran.load)?;
         let quiet = self.program.quiet || self.manner == Manner::Fio;
         let request = self.request(ran.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
@@ -422,8 +417,8 @@ impl Session<'_> {
             // Up to its first empty line: the verdict and what decided it.
             let head = text.split("\n\n").next().unwrap_or_default();
             console::notice(if self.program.quiet { head } else { text.trim_end() });
-        } else if verdict.outcome != Outcome::Pass {
-            verdict.reasons.iter().for_each(|reason| console::warning(reason));
+        } else if verdict.outcome.exit_code() != 0 {
+            verdict.reasons.iter().for_each(|reason| console::warning(&reason.text));
         }
         Ok(verdict.outcome)
     }

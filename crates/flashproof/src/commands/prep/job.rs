@@ -192,7 +192,8 @@ impl Job {
             .build(&self.devices.shapes(), &choices, &mut plan)
             .map_err(|error| Broken::Environment(format!("{}: {error}", self.name)))?;
         let settings = Settings::until_done(facts.pacing());
-        let what = Run { layout: plan.layout, settings, interval_ns: INTERVAL_NS, control: self.control.clone() };
+        let (layout, control) = (plan.layout, self.control.clone());
+        let what = Run { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
         let mut tracker = Tracker::new(&mut self.prepared, &self.ledger, &self.status, mark.map(Arc::as_ref));
         let ran = self.engine.run(&what, plan.shards, &self.devices, 1, &facts, &mut tracker);
         if mark.is_some() {

@@ -249,7 +249,8 @@ impl Measured<'_> {
         }
         let facts = EngineFacts::unpaced(&engine);
         let settings = Settings::until_done(facts.pacing());
-        let what = Run { layout: plan.layout, settings, interval_ns: 1_000_000_000, control: control.clone() };
+        let (layout, interval_ns) = (plan.layout, 1_000_000_000);
+        let what = Run { layout, settings, interval_ns, slice_ns: u64::MAX, control: control.clone() };
         let mut filling = Progress {
             what: format!("{}: writing each space once", self.arrangement),
             all,

@@ -100,6 +100,11 @@ impl ActConfig {
         ActHistograms { scale, per_device }
     }
 
+    /// How late an operation of a stream that no limit judges may be, nanoseconds: as late as a stream may fall behind.
+    pub(super) fn late_ns(&self) -> Option<u64> {
+        (self.max_lag_sec > 0).then(|| u64::from(self.max_lag_sec) * 1_000_000_000)
+    }
+
     /// How it wants to be run.
     pub fn spec(&self) -> RunSpec {
         RunSpec {

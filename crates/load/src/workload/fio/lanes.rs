@@ -19,8 +19,6 @@ pub(super) struct Lanes<'a> {
     pub(super) devices: &'a [DeviceShape],
     pub(super) seed: u64,
     pub(super) place: &'a Place,
-    /// When the run ends.
-    pub(super) end_ns: u64,
     /// What is recorded, in the order of the streams.
     pub(super) streams: &'a [Recorded],
 }
@@ -81,7 +79,7 @@ impl Lanes<'_> {
         for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
             let direction = directions[0];
             let (from_ns, until_ns) = (job.start_delay_ns, end_ns(job));
-            let mut ops_left = part(ops, directions, &ops_per_sec);
+            let ops_left = part(ops, directions, &ops_per_sec);
             let mut arrival = match job.wanted[direction].rate(job.sizes[direction].mean_bytes()) {
                 None => Arrival::Closed { depth: slots, think_ns: 0 },
                 Some(rate) if job.poisson => {
@@ -94,11 +92,14 @@ impl Lanes<'_> {
                     .map(|even| Arrival::Scheduled(Schedule::Even(even)))
                     .ok_or_else(|| no_rate(job))?,
             };
+            let bytes_left = part(total, directions, &bytes_per_sec);
+            let mut last_ns = u64::MAX;
             if let Arrival::Scheduled(schedule) = &mut arrival {
                 schedule.count_before(from_ns);
-                if until_ns < self.end_ns {
-                    ops_left = ops_left.min(schedule.clone().count_before(until_ns));
-                }
+                let mean = job.sizes[direction].mean_bytes().max(1.0);
+                // Sizes that vary make it this many on average.
+                let ops = ops_left.min((bytes_left as f64 / mean).ceil() as u64);
+                last_ns = schedule.nth_before(ops, until_ns).unwrap_or(u64::MAX);
             }
             let stream = FioStream {
                 areas,
@@ -109,7 +110,7 @@ impl Lanes<'_> {
                 sizes: job.sizes.clone(),
                 align: std::array::from_fn(|direction| align(job, direction)),
                 units: std::array::from_fn(|direction| job.sizes[direction].min_bytes()),
-                bytes_left: part(total, directions, &bytes_per_sec),
+                bytes_left,
                 ops_left,
                 flush_every: if job.trim_write || directions.contains(&WRITES) { job.flush_every } else { 0 },
                 writes: 0,
@@ -130,6 +131,7 @@ impl Lanes<'_> {
                 },
                 from_ns,
                 until_ns,
+                last_ns,
                 latency_max_ns: job.latency_max_ns,
                 end_flush: job.end_flush && (job.trim_write || directions.contains(&WRITES)),
                 end_flushes: 0,

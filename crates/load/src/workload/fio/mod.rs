@@ -43,7 +43,7 @@ use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, quoted};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use stream::Exit;
 use sys::process;
 use value::Size;
@@ -230,7 +230,7 @@ impl FioLoad {
         let group = |thread: &Thread, entries: &[Entry]| entries[thread.entry].group;
         let groups = self.entries.iter().map(|entry| entry.group);
         let (first, last) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
-        let ended: Arc<[AtomicBool]> = (first..=last).map(|_| AtomicBool::new(false)).collect();
+        let ended: Arc<[AtomicU64]> = (first..=last).map(|_| AtomicU64::new(u64::MAX)).collect();
         let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
         for thread in &mut self.threads {
             let (job, own) = (&thread.job, group(thread, &self.entries) - first);
@@ -342,6 +342,7 @@ impl FioLoad {
                 offered_iops: self.recorded(*entry, *kind, *paced).filter_map(|job| rate(job, *kind)).sum(),
                 workload: 0,
                 act: None,
+                late_ns: None,
             }
         };
         streams.iter().enumerate().map(info).collect()
@@ -456,7 +457,7 @@ impl Workload for FioLoad {
 
     fn extras(&self) -> Extras {
         let job = &self.threads[0].job;
-        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, leaves_backlog: true, operations: self.operations() }
+        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, operations: self.operations() }
     }
 
     fn writes(&self) -> bool {
@@ -482,7 +483,7 @@ impl Workload for FioLoad {
         let place = run.add(self.stream_infos(), cpus.len());
         run.shards.iter_mut().zip(cpus).for_each(|(plan, cpus)| plan.cpus = cpus);
         let streams = self.records();
-        let lanes = Lanes { devices, seed: choices.seed, place: &place, end_ns: self.end_ns(), streams: &streams };
+        let lanes = Lanes { devices, seed: choices.seed, place: &place, streams: &streams };
         for (at, thread) in self.threads.iter().enumerate() {
             lanes.add(thread, at, &mut run.shards[shard_of[at]])?;
         }

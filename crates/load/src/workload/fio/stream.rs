@@ -143,6 +143,8 @@ pub struct FioStream {
     /// When it begins and ends.
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
+    /// When its last operation is wanted, where it has a rate and their number ends it.
+    pub(super) last_ns: u64,
     /// Longest latency of each direction, after which it ends.
     pub(super) latency_max_ns: [u64; DIRECTIONS],
     /// Its files are flushed when it ends.
@@ -161,8 +163,8 @@ pub struct FioStream {
 /// Ends jobs with each other.
 #[derive(Debug, Clone)]
 pub(super) struct Exit {
-    /// The groups of the run: whether their jobs are to end.
-    pub(super) groups: Arc<[AtomicBool]>,
+    /// The groups of the run: when their jobs are to end, nanoseconds since the run began.
+    pub(super) groups: Arc<[AtomicU64]>,
     /// The one of this job.
     pub(super) own: usize,
     /// Which end with this job.
@@ -175,11 +177,13 @@ impl FioStream {
         self.bytes_left == 0 || self.ops_left == 0
     }
 
-    /// It does nothing more.
-    fn end(&mut self) {
+    /// Does nothing more from `at_ns` on.
+    fn end(&mut self, at_ns: u64) {
         self.ops_left = 0;
         if let Some(Exit { groups, ends, .. }) = &self.exit {
-            groups[ends.clone()].iter().for_each(|group| group.store(true, Ordering::Relaxed));
+            for group in &groups[ends.clone()] {
+                group.fetch_min(at_ns, Ordering::Relaxed);
+            }
         }
     }
 
@@ -254,7 +258,7 @@ impl FioStream {
     /// The flush of the next file when the last operation is back.
     #[inline]
     fn end_flush(&mut self) -> Option<Request> {
-        if self.end_flush && self.in_flight == 1 && (self.has_ended() || self.now_ns >= self.until_ns) {
+        if self.end_flush && self.in_flight == 1 && (self.has_ended() || self.now_ns >= Stream::until_ns(self)) {
             (self.end_flush, self.end_flushes) = (false, self.areas.len());
         }
         self.end_flushes = self.end_flushes.checked_sub(1)?;
@@ -335,13 +339,8 @@ fn skipped(last: u64, skip: i64, len: u64) -> u64 {
 impl Stream for FioStream {
     #[inline]
     fn next(&mut self) -> Option<Request> {
-        if let Some(exit) = &self.exit
-            && exit.groups[exit.own].load(Ordering::Relaxed)
-        {
-            self.ops_left = 0;
-        }
         if self.has_ended() {
-            self.end();
+            self.end(self.now_ns);
             return None;
         }
         let (direction, area) = (self.direction(), self.area());
@@ -378,19 +377,37 @@ impl Stream for FioStream {
         if let Bound::Search(search) = &mut self.bound {
             search.took(self.now_ns, times.service_ns(), &self.progress);
             if search.is_done {
-                self.end();
+                self.end(self.now_ns);
             }
         }
         if times.service_ns() > self.latency_max_ns[direction] {
             self.progress.set_missed(true);
-            self.end();
+            self.end(self.now_ns);
         }
     }
 
     #[inline]
+    fn until_ns(&self) -> u64 {
+        match &self.exit {
+            None => self.until_ns,
+            Some(exit) => self.until_ns.min(exit.groups[exit.own].load(Ordering::Relaxed)),
+        }
+    }
+
+    #[inline]
+    fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    fn stop(&mut self, at_ns: u64) {
+        self.end(at_ns);
+    }
+
+    #[inline]
     fn width(&mut self, now_ns: u64) -> (u32, u64) {
-        if now_ns >= self.until_ns {
-            self.end();
+        let until_ns = Stream::until_ns(self);
+        if now_ns >= until_ns {
+            self.end(until_ns);
         }
         let has_ended = self.has_ended();
         let (width, from_ns) = match &mut self.bound {

@@ -132,6 +132,7 @@ impl Records {
                 offered_iops: per_sec * share,
                 workload: 0,
                 act: None,
+                late_ns: None,
             })
             .collect()
     }

@@ -126,6 +126,7 @@ impl TenantLoad {
             offered_iops,
             workload: 0,
             act: None,
+            late_ns: None,
         };
         let all = [
             stream(READS, true, reads),

@@ -65,7 +65,7 @@ fn the_tables_are_plain_csv() {
     interval.cells[1].record(&Times::new(0, 0, 200_000, 1_100_000), 0, 1536);
     interval.cells[1].record(&Times::new(0, 0, 0, 8_040_000), 60_000, 1536);
     interval.cells[2].record(&Times::new(0, 0, 0, 999_999), 0, 1536);
-    interval.cells[7].record_error();
+    interval.cells[7].record_errors(1);
     interval.cells[1].backlog = Backlog { in_flight: 3, waiting: 0, late: 1 };
     interval.cells[6].backlog.waiting = 7;
     interval.run_delay_ns = 4_000;
