@@ -77,14 +77,8 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
     let choices = Choices { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None };
     let mut workload = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
     ActWorkload::of(config).unwrap().build(&[device], &choices, &mut workload).unwrap();
-    let settings = Settings {
-        duration_ns: 5 * SEC,
-        max_lag_ns: 0,
-        errors_max: 0,
-        pacing: Pacing::Spin,
-        hang_ns: SEC,
-        ramp_ns: 0,
-    };
+    let settings =
+        Settings { duration_ns: 5 * SEC, max_lag_ns: 0, errors_max: 0, pacing: Pacing::Spin, hang_ns: SEC, ramp_ns: 0 };
     let reads_ns = Rc::new(RefCell::new(Vec::new()));
     let engine = SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]);
     let watched = Watched { engine, reads_ns: reads_ns.clone() };

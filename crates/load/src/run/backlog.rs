@@ -84,7 +84,9 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
                 let backlog = Backlog { waiting: count - ours, late: ours, ..Backlog::default() };
                 recorder.outstanding(cell, &backlog);
                 // Those of its own device are what it answers for anyway.
-                if let Some(holder) = holder.filter(|holder| waits && *holder as usize % devices != cell as usize % devices) {
+                if let Some(holder) =
+                    holder.filter(|holder| waits && *holder as usize % devices != cell as usize % devices)
+                {
                     recorder.held_by(cell, holder);
                 }
             });

@@ -144,7 +144,8 @@ where
     S: Stream + Send + 'scope,
     M: Fn(usize, &Plan<S>) -> io::Result<W> + Sync,
 {
-    let (recorder, feed) = Recorder::new(&run.layout, run.interval_ns, run.slice_ns, run.settings.duration_ns, W::VIRTUAL);
+    let (recorder, feed) =
+        Recorder::new(&run.layout, run.interval_ns, run.slice_ns, run.settings.duration_ns, W::VIRTUAL);
     let (tell_ready, ready) = channel();
     let (go, start) = channel();
     let tell_failed = tell_ready.clone();

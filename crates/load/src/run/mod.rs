@@ -59,14 +59,7 @@ pub const HANG_NS: u64 = 60_000_000_000;
 impl Settings {
     /// Those of a run that lasts until its streams have ended, however long that takes, and ends at the first error.
     pub fn until_done(pacing: Pacing) -> Self {
-        Self {
-            duration_ns: u64::MAX / 4,
-            max_lag_ns: 0,
-            errors_max: 0,
-            pacing,
-            hang_ns: HANG_NS,
-            ramp_ns: 0,
-        }
+        Self { duration_ns: u64::MAX / 4, max_lag_ns: 0, errors_max: 0, pacing, hang_ns: HANG_NS, ramp_ns: 0 }
     }
 }
 
@@ -356,14 +349,14 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         if self.now_ns < self.stop_ns {
             return self.is_done();
         }
-        !self.is_to_issue() && (self.engine.in_flight() == 0 || self.now_ns >= self.silence.hangs_at_ns(self.settings.hang_ns))
+        !self.is_to_issue()
+            && (self.engine.in_flight() == 0 || self.now_ns >= self.silence.hangs_at_ns(self.settings.hang_ns))
     }
 
     /// Whether operations of a run that is over are still to be issued: what is late or waits for a slot, for the time
     /// of grace.
     fn is_to_issue(&self) -> bool {
-        let is_wanted =
-            || self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty();
+        let is_wanted = || self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty();
         !self.abandoned && self.now_ns < self.stop_ns.saturating_add(GRACE_NS) && is_wanted()
     }
 

@@ -378,7 +378,8 @@ mod tests {
 
     #[test]
     fn what_was_late_when_an_interval_began_is_not_held_against_the_device() {
-        let reads = StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, act: None, late_ns: None };
+        let reads =
+            StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, act: None, late_ns: None };
         let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
         let (mut recorder, _feed) = Recorder::new(&layout, 1_000 * MS, 9_000 * MS, 9_000 * MS, false);
         // Slow by waiting for 10 ms, in each of three intervals; at the end of the first so many are late or wait.

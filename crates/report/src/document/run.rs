@@ -201,7 +201,8 @@ impl RunReport {
         let first = all.next().unwrap_or_else(|| "nothing was there to judge".to_owned());
         let mut others: Vec<String> = all.collect();
         let is_told = |decided: &String| *decided == first || others.contains(decided);
-        let untold = self.decided.clone().filter(|decided| self.verdict.outcome != Outcome::Measured && !is_told(decided));
+        let untold =
+            self.decided.clone().filter(|decided| self.verdict.outcome != Outcome::Measured && !is_told(decided));
         others.extend(self.verdict.failures.iter().cloned());
         others.extend(untold.map(|decided| format!("worst share seen: {decided}")));
         (first, others)

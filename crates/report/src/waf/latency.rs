@@ -199,7 +199,8 @@ mod tests {
 
     /// `ops` that took so long, of which some waited before; others failed, or were not handed over at the end.
     fn latency(ops: u64, errors: u64, waiting: u64, service_ns: u64, wait_ns: u64) -> Latency {
-        let mut cell = results::cell::Cell::new(&results::testing::layout(&[("reads", true)], 1.0, ["d"]).streams[0], [].into());
+        let mut cell =
+            results::cell::Cell::new(&results::testing::layout(&[("reads", true)], 1.0, ["d"]).streams[0], [].into());
         for _ in 0..ops {
             cell.record(&results::times::Times::new(0, wait_ns, wait_ns, wait_ns + service_ns), 0, 512);
         }

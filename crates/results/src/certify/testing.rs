@@ -1,7 +1,9 @@
 //! Verdicts and series for tests.
 
 use super::{Claim, Outline};
-use crate::judge::{Deciding, End, GapSummary, Outcome, Sla, StreamTotals, VERDICT_FORMAT_VERSION, Verdict};
+use crate::judge::{
+    Code, Deciding, End, GapSummary, Outcome, Reason, Sla, StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
+};
 use crate::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 
 /// A stream of which `errors` operations failed.
@@ -16,6 +18,7 @@ pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
         errors,
         overtime: 0,
         unissued: 0,
+        lost: 0,
     }
 }
 
@@ -29,11 +32,14 @@ pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         class: crate::judge::Class::Screening,
         partial: !end.is_complete(),
         end,
-        reasons: vec!["the first reason".into()],
+        reasons: vec![Reason::new(Code::Unknown, "the first reason")],
+        missed: Vec::new(),
         decided_by: Some(Deciding {
             stream: "reads".into(),
             device: Some("x".into()),
             slice: 9,
+            with_rest: false,
+            first_slice: None,
             threshold_ns: 1_000_000,
             over: (share * 10_000.0) as u64,
             wanted: 10_000,

@@ -52,10 +52,6 @@ struct Findings {
     notes: Vec<Reason>,
 }
 
-fn reason(code: Code, text: impl Into<String>) -> Reason {
-    Reason { code, text: text.into() }
-}
-
 impl Judge {
     /// The verdict on what was seen up to now, given that the run ended like `end`.
     pub fn verdict(&self, end: &End) -> Verdict {
@@ -135,7 +131,7 @@ fn weigh(
 ) -> (Outcome, Vec<Reason>) {
     let Findings { failures, doubts, undone, notes } = findings;
     let too_slow = worst.filter(|worst| worst.exceeded);
-    let too_slow = too_slow.map(|worst| reason(Code::OverLimit, deciding_sentence(&worst.deciding)));
+    let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, deciding_sentence(&worst.deciding)));
     let stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
     let unlimited = judge.plan.sla.is_unlimited();
     let outcome = match () {
@@ -160,11 +156,11 @@ fn weigh(
             Some(elsewhere) => (Code::StoppedForAnother, format!("the run was stopped because {elsewhere}")),
             None => (Code::Stopped, end.to_string()),
         };
-        reason(code, format!("{why} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec)))
+        Reason::new(code, format!("{why} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec)))
     });
     let nearest = match (outcome, worst) {
-        (Outcome::Pass, Some(worst)) => Some(reason(Code::Held, deciding_sentence(&worst.deciding))),
-        (Outcome::Measured, _) => Some(reason(Code::NoLimits, measured(judge))),
+        (Outcome::Pass, Some(worst)) => Some(Reason::new(Code::Held, deciding_sentence(&worst.deciding))),
+        (Outcome::Measured, _) => Some(Reason::new(Code::NoLimits, measured(judge))),
         _ => None,
     };
     let reasons = failures.into_iter().chain(doubts).chain(undone).chain(too_slow).chain(stopped).chain(nearest);
@@ -196,19 +192,19 @@ fn is_over_so_far(judge: &Judge) -> bool {
 impl Findings {
     /// What no other load would make better.
     fn broken(&mut self, judge: &Judge, end: &End) {
-        self.failures.extend(end.failure().map(|code| reason(code, end.to_string())));
-        self.failures.extend(failed_operations(judge).map(|text| reason(Code::IoError, text)));
-        self.failures.extend(judge.lost().into_iter().map(|text| reason(Code::Lost, text)));
+        self.failures.extend(end.failure().map(|code| Reason::new(code, end.to_string())));
+        self.failures.extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
+        self.failures.extend(judge.lost().into_iter().map(|text| Reason::new(Code::Lost, text)));
     }
 
     /// What this program may have made itself, or cannot tell.
     fn doubtful(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
         if end.is_our_lag() {
             let noun = judge.plan.tested.noun();
-            self.doubts.push(reason(Code::OwnLag, format!("{end}; this says nothing about the {noun}")));
+            self.doubts.push(Reason::new(Code::OwnLag, format!("{end}; this says nothing about the {noun}")));
         }
         match (bounds.judged, &bounds.response) {
-            (Some(judged), Some(response)) if judged.exceeded != response.exceeded => self.doubts.push(reason(
+            (Some(judged), Some(response)) if judged.exceeded != response.exceeded => self.doubts.push(Reason::new(
                 Code::OwnLag,
                 format!(
                     "this program's own lag would decide: counted with it, {}; without it, every share is below its limit; \
@@ -216,7 +212,7 @@ impl Findings {
                     deciding_sentence(&response.deciding)
                 ),
             )),
-            (None, _) => self.doubts.push(reason(
+            (None, _) => self.doubts.push(Reason::new(
                 Code::NothingJudged,
                 "no operation of a judged stream was recorded: nothing to judge",
             )),
@@ -231,7 +227,7 @@ impl Findings {
     fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
-            (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(reason(
+            (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(Reason::new(
                 Code::OwnLag,
                 format!(
                     "this program may have made what it measured: {}, but not without the operations that it had kept back \
@@ -244,7 +240,7 @@ impl Findings {
                 ),
             )),
             // p99 over the limit is the same as: more than 1 % over the limit.
-            _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(reason(
+            _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(Reason::new(
                 Code::Note,
                 format!(
                     "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
@@ -263,15 +259,17 @@ impl Findings {
         let noun = judge.plan.tested.noun();
         for found in undone {
             match found.ours {
-                true => self.doubts.push(reason(
+                true => self.doubts.push(Reason::new(
                     Code::OwnLag,
-                    format!("{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"),
+                    format!(
+                        "{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"
+                    ),
                 )),
-                false => self.undone.push(reason(Code::NotCarriedOut, found.to_string())),
+                false => self.undone.push(Reason::new(Code::NotCarriedOut, found.to_string())),
             }
         }
-        self.undone.extend(judge.too_late(end).into_iter().map(|text| reason(Code::Late, text)));
-        self.undone.extend(judge.silent(end).into_iter().map(|text| reason(Code::Silence, text)));
+        self.undone.extend(judge.too_late(end).into_iter().map(|text| Reason::new(Code::Late, text)));
+        self.undone.extend(judge.silent(end).into_iter().map(|text| Reason::new(Code::Silence, text)));
     }
 
     /// What does not decide.
@@ -279,7 +277,7 @@ impl Findings {
         let noun = judge.plan.tested.noun();
         // A judged stream without a rate of its own hides the stalls of what it is on.
         for info in closed_and_judged(judge).filter(|_| !judge.plan.sla.is_unlimited()) {
-            self.notes.push(reason(
+            self.notes.push(Reason::new(
                 Code::Note,
                 format!(
                     "{} are a closed loop: while the {noun} stalls none are wanted, so a stall counts as one slow operation a \
@@ -290,7 +288,7 @@ impl Findings {
         }
         if judge.complete_slices == 0 && bounds.judged.is_some() {
             let slice_sec = Grouped(judge.plan.slice_sec);
-            self.notes.push(reason(
+            self.notes.push(Reason::new(
                 Code::Note,
                 format!("no slice of {slice_sec} s is complete: the incomplete one was judged"),
             ));
@@ -298,7 +296,7 @@ impl Findings {
         let ran_sec = judge.ran_ns as f64 / 1e9;
         for total in totals(judge, ran_sec).iter().filter(|total| total.overtime > 0) {
             if total.achieved_iops < total.offered_iops * ACHIEVED_MIN {
-                self.notes.push(reason(
+                self.notes.push(Reason::new(
                     Code::Note,
                     format!(
                         "{} achieved {}/s of {}/s in the run's time, because {} of their operations came back after its end",

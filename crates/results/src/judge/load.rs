@@ -118,7 +118,8 @@ impl Judge {
         let short = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.wanted());
         let ours = |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.wanted());
         // A slice that was cut short may have made up for it.
-        let found: Vec<_> = self.windows(group, end).into_iter().filter(|window| !window.cut && short(window)).collect();
+        let found: Vec<_> =
+            self.windows(group, end).into_iter().filter(|window| !window.cut && short(window)).collect();
         let worst = found.iter().max_by_key(|window| (!ours(window), window.counts.missed))?;
         let holder = worst.counts.held_by.checked_sub(1).and_then(|cell| usize::try_from(cell).ok());
         let cells = self.plan.streams.len() * self.plan.devices.len();
@@ -152,7 +153,9 @@ impl Judge {
             let counts = of.iter().map(|group| (group.stream, group.total()));
             let lost: Vec<_> = counts.filter(|(_, total)| total.lost > 0).collect();
             let last_back_ns = lost.iter().map(|(_, total)| total.last_back_ns).max()?;
-            let each = lost.iter().map(|(stream, total)| format!("{} {}", Grouped(total.lost), self.plan.streams[*stream].name));
+            let each = lost
+                .iter()
+                .map(|(stream, total)| format!("{} {}", Grouped(total.lost), self.plan.streams[*stream].name));
             let all = each.collect::<Vec<_>>().join(" and ");
             let when = duration(last_back_ns);
             Some(match last_back_ns < self.ran_ns {
@@ -192,7 +195,8 @@ impl Judge {
             info.late_ns.is_none() && (unlimited || !info.judged)
         });
         let totals = groups.map(GroupCounts::total).filter(|total| total.late > 0);
-        let (late, max_ns) = totals.fold((0_u64, 0), |(sum, max), total| (sum + total.late, max.max(total.late_max_ns)));
+        let (late, max_ns) =
+            totals.fold((0_u64, 0), |(sum, max), total| (sum + total.late, max.max(total.late_max_ns)));
         (late > 0).then(|| {
             let grace = duration(GRACE_NS);
             format!("{} of them over {grace} late, the latest by {}", Grouped(late), duration(max_ns))

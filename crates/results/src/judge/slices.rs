@@ -81,7 +81,9 @@ pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     );
     Some(match slice_sec * 10 <= wanted_sec.saturating_mul(11) {
         true => Ok(slices),
-        false => Err(format!("{slices}, over a tenth longer - take a report interval that divides the slice, or another --slice")),
+        false => Err(format!(
+            "{slices}, over a tenth longer - take a report interval that divides the slice, or another --slice"
+        )),
     })
 }
 
@@ -471,7 +473,7 @@ mod tests {
         let told: Vec<_> = verdict.workloads.iter().map(|it| (it.name.as_str(), it.outcome)).collect();
         assert_eq!(told, [("a", Outcome::Pass), ("b", Outcome::Fail)]);
         assert_eq!(verdict.outcome, Outcome::Fail, "the devices did not hold all of it");
-        assert!(verdict.workloads[1].reasons[0].contains("b/reads on y"), "{:?}", verdict.workloads);
+        assert!(verdict.workloads[1].reasons[0].text.contains("b/reads on y"), "{:?}", verdict.workloads);
         assert!(verdict.insufficient.is_empty(), "a was never on y: {:?}", verdict.insufficient);
         assert_eq!(verdict.groups.iter().filter(|group| group.stream == "a/reads").count(), 2, "all, and x");
     }

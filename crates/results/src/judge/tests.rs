@@ -55,13 +55,23 @@ impl Run {
     }
 }
 
+/// The sentences of a verdict.
+fn texts(verdict: &Verdict) -> Vec<&str> {
+    verdict.reasons.iter().map(|reason| reason.text.as_str()).collect()
+}
+
+/// The code of the reason that decided.
+fn code(verdict: &Verdict) -> Code {
+    verdict.reasons[0].code
+}
+
 #[test]
 fn below_the_limit_passes_and_the_limit_itself_fails() {
     let mut run = Run::new(1, 1, 1);
     let verdict = run.second(9_501, 499).verdict();
     assert_eq!((verdict.outcome, verdict.class, verdict.partial), (Outcome::Pass, Class::Screening, false));
     assert_eq!(
-        verdict.reasons,
+        texts(&verdict),
         ["4.99 % of reads on /dev/d0 took over 1 ms in slice 1 (499 of 10,000; it must be below 5 %)"]
     );
     let verdict = Run::new(1, 1, 1).second(9_500, 500).verdict();
@@ -92,12 +102,27 @@ fn one_bad_device_fails_although_all_together_pass() {
 }
 
 #[test]
-fn an_incomplete_slice_at_the_end_is_not_judged() {
-    let mut run = Run::new(1, 2, 3);
-    let verdict = run.second(5_000, 0).second(5_000, 0).second(5_000, 5_000).verdict();
-    assert_eq!(verdict.outcome, Outcome::Pass);
+fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations_up() {
+    // Slices of 2 s, and a third second of the run; 5 % may be slow.
+    let judged = |fast, slow| {
+        let mut run = Run::new(1, 2, 3);
+        run.second(5_000, 0).second(5_000, 0).second(fast, slow).verdict()
+    };
+    let verdict = judged(5_000, 500);
+    assert_eq!(verdict.outcome, Outcome::Fail, "9.1 % of it alone");
     let complete: Vec<_> = verdict.groups[0].slices.iter().map(|slice| slice.complete).collect();
     assert_eq!(complete, [true, false]);
+    assert_eq!(
+        judged(2_500, 499).outcome,
+        Outcome::Pass,
+        "2,999 operations count with the slice before them only: 3.8 %"
+    );
+    let verdict = judged(2_000, 684);
+    assert_eq!(
+        texts(&verdict)[0],
+        "5.39 % of reads on /dev/d0 took over 1 ms in slice 1 and what followed it (684 of 12,684; it must be below 5 %)"
+    );
+    assert_eq!(code(&verdict), Code::OverLimit);
 }
 
 #[test]
@@ -106,7 +131,7 @@ fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
     let verdict = Run::new(1, 10, 7200).second(100, 1_000).stopped(End::Interrupted { signal: "SIGINT".into() });
     assert_eq!((verdict.outcome, verdict.partial), (Outcome::Fail, true));
     assert_eq!(
-        verdict.reasons,
+        texts(&verdict),
         [
             "at least 9.90 % of reads on /dev/d0 took over 1 ms in slice 1 (1,000 of 10,100 that the whole slice would \
              have wanted; it must be below 5 %)",
@@ -125,7 +150,7 @@ fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
     let verdict = stopped(3600);
     assert_eq!((verdict.outcome, verdict.groups[0].slices[0].whole), (Outcome::Invalid, Some(3_600_900)));
     assert!(
-        verdict.reasons[0].ends_with("slow, but the rest of the slice could have made up for that"),
+        verdict.reasons[0].text.ends_with("slow, but the rest of the slice could have made up for that"),
         "{:?}",
         verdict.reasons
     );
@@ -171,60 +196,156 @@ fn a_closed_stream_that_was_stopped_has_no_rate_to_fail_by() {
     assert_eq!(run.verdict().outcome, Outcome::Fail);
 }
 
-/// A second in which the large-block writes, which nobody judges, end with this backlog.
-fn behind(run: &mut Run, backlog: Backlog) {
+/// A second with 1,000 quick reads, and of 500 large-block writes, which nobody judges, so many that were not back in time.
+fn missing(run: &mut Run, missed: u64, ours: u64) {
     let mut interval = run.interval();
     (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
     let cell = interval.cells.len() / 2;
     (0..500).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS), 0, 131_072));
-    interval.cells[cell].backlog = backlog;
+    interval.cells[cell].record_missed(missed, ours);
     run.judge.add(&interval);
 }
 
 #[test]
-fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_done() {
+fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
     let mut run = Run::new(1, 2, 4);
-    for second in 1..=4 {
-        behind(&mut run, Backlog { in_flight: 1, waiting: 500 * second - 1, late: 0 });
+    for missed in [0, 2, 100, 200] {
+        missing(&mut run, missed, 0);
     }
     let verdict = run.verdict();
-    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::NotCarriedOut));
     assert_eq!(
-        verdict.reasons[0],
-        "the load of large-block-writes on /dev/d0 was not done: in slice 2 1,000 of 2,000 (50.0 %) were done, 2,000 were \
-         outstanding at the end (1 in flight, 1,999 waiting for a slot); 99.9 % must be done; likewise in 2 slices in all"
+        texts(&verdict)[0],
+        "the load of large-block-writes on /dev/d0 was not done: 300 of 1,000 operations (30.0 %) wanted in slice 2 were not \
+         back 1 s after its end; at most 0.1 % may be missing; likewise in 2 slices in all"
     );
     assert_eq!((verdict.undone.len(), verdict.undone[0].slices), (1, 2));
 }
 
 #[test]
-fn a_load_that_this_program_held_up_is_invalid_and_one_that_is_under_way_is_done() {
-    let ended = |waiting, late| {
+fn a_load_that_this_program_held_up_is_invalid_and_one_operation_may_be_missing() {
+    let ended = |missed, ours| {
         let mut run = Run::new(1, 2, 2);
-        behind(&mut run, Backlog::default());
-        behind(&mut run, Backlog { in_flight: 1, waiting, late });
+        missing(&mut run, 0, 0);
+        missing(&mut run, missed, ours);
         run.verdict()
     };
-    assert_eq!(ended(100, 0).outcome, Outcome::Pass, "a tenth of a second's worth");
-    let verdict = ended(0, 600);
-    assert_eq!(verdict.outcome, Outcome::Invalid);
-    assert!(verdict.reasons[0].contains("this program held it up and not the device"), "{:?}", verdict.reasons);
-    assert_eq!(ended(600, 600).outcome, Outcome::Fail, "the device alone left too much");
+    assert_eq!(ended(1, 0).outcome, Outcome::Pass);
+    let verdict = ended(600, 599);
+    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Invalid, Code::OwnLag));
+    assert!(texts(&verdict)[0].contains("this program held it up and not the device"), "{verdict}");
+    assert_eq!(ended(600, 598).outcome, Outcome::Fail, "the device alone left two");
 }
 
 #[test]
-fn a_backlog_of_a_slice_cut_short_can_still_be_worked_off() {
+fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
     let mut run = Run::new(1, 2, 4);
-    behind(&mut run, Backlog { in_flight: 1, waiting: 900, late: 0 });
+    missing(&mut run, 400, 0);
     let verdict = run.stopped(End::Interrupted { signal: "SIGINT".into() });
     assert_eq!((verdict.outcome, verdict.undone.len()), (Outcome::Invalid, 0));
     // A run that ended as it should and has no complete slice is judged by what there is.
     assert_eq!(run.stopped(End::Completed).outcome, Outcome::Fail);
-    behind(&mut run, Backlog::default());
-    behind(&mut run, Backlog { in_flight: 1, waiting: 900, late: 0 });
+    // A remainder counts with the slice before it.
+    let mut run = Run::new(1, 2, 3);
+    missing(&mut run, 0, 0);
+    missing(&mut run, 0, 0);
+    missing(&mut run, 2, 0);
     let verdict = run.verdict();
-    assert_eq!(verdict.outcome, Outcome::Pass);
-    assert!(verdict.unjudged().is_some_and(|text| text.contains("was not done")), "{:?}", verdict.reasons);
+    assert_eq!((verdict.outcome, &verdict.undone[0].wanted), (Outcome::Fail, &1_500));
+}
+
+#[test]
+fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
+    let mut run = Run::new(2, 1, 1);
+    let mut interval = run.interval();
+    for cell in 0..2 {
+        (0..100).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+        interval.cells[cell].record_unissued(100, 0);
+    }
+    // Reads of d0 waited for the slots that reads of d1 held.
+    interval.cells[0].held_by = 2;
+    run.judge.add(&interval);
+    let verdict = run.verdict();
+    assert!(texts(&verdict)[0].starts_with("the load of reads on /dev/d1 was not done"), "{verdict}");
+    assert!(texts(&verdict)[1].ends_with("; they waited for slots that reads@/dev/d1 held"), "{verdict}");
+}
+
+#[test]
+fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
+    for cell in 0..2 {
+        let mut run = Run::new(1, 1, 1);
+        let mut interval = run.interval();
+        (0..9_999).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+        interval.cells[cell].record_lost(SEC / 2);
+        run.judge.add(&interval);
+        let verdict = run.verdict();
+        assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Lost));
+        let name = ["reads", "large-block-writes"][cell];
+        assert_eq!(texts(&verdict)[0], format!("/dev/d0 stopped answering at 500 ms: 1 {name} never came back"));
+        assert_eq!(verdict.groups[0].slices[0].judged_over[2], [1, 0][cell]);
+    }
+}
+
+#[test]
+fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
+    let late = |count| {
+        let mut run = Run::new(1, 1, 1);
+        let mut plan = run.judge.plan().clone();
+        plan.streams[1].late_ns = Some(10 * SEC);
+        run.judge = Judge::new(plan);
+        run.layout.streams[1].late_ns = Some(10 * SEC);
+        let mut interval = run.interval();
+        interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
+        for n in 0..1_000 {
+            let service_ns = if n < count { 11 * SEC } else { MS };
+            interval.cells[1].record(&Times::new(0, 0, 0, service_ns), 0, 131_072);
+        }
+        run.judge.add(&interval);
+        run.verdict()
+    };
+    assert_eq!(late(0).outcome, Outcome::Pass);
+    let verdict = late(2);
+    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Late), "{verdict}");
+    assert!(texts(&verdict)[0].ends_with("the latest by 11 s (max-lag-sec; at most 0.1 % may)"), "{verdict}");
+}
+
+#[test]
+fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit() {
+    let silent = |silent_ns| {
+        let mut run = Run::new(1, 10, 10);
+        let mut plan = run.judge.plan().clone();
+        plan.streams[0].offered_iops = 0.0;
+        run.judge = Judge::new(plan);
+        for second in 0..10 {
+            let mut interval = run.interval();
+            interval.cells[0].silent_ns = if second == 5 { silent_ns } else { 0 };
+            (0..5_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            run.judge.add(&interval);
+        }
+        run.verdict()
+    };
+    assert_eq!(silent(9 * MS).outcome, Outcome::Pass);
+    let verdict = silent(10 * MS);
+    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Silence), "{verdict}");
+    assert_eq!(
+        texts(&verdict)[0],
+        "/dev/d0 returned nothing to reads for 10 ms of 10 s in slice 1 (0.100 %), in stretches longer than 64ms; it must be \
+         below 0.1 %"
+    );
+}
+
+#[test]
+fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() {
+    let measured = |missed| {
+        let layout = layout(1);
+        let mut run = Run::new(1, 1, 1);
+        run.judge = Judge::new(JudgePlan::new(&layout, Sla::UNLIMITED.parse().unwrap(), 1, 1, 1));
+        missing(&mut run, missed, 0);
+        run.verdict()
+    };
+    let verdict = measured(0);
+    assert_eq!((verdict.outcome, code(&verdict), verdict.outcome.exit_code()), (Outcome::Measured, Code::NoLimits, 0));
+    assert_eq!(code(&measured(2)), Code::NotCarriedOut);
 }
 
 #[test]
@@ -242,7 +363,7 @@ fn an_interrupted_run_that_would_pass_is_invalid() {
     let mut run = Run::new(1, 1, 60);
     let verdict = run.second(5_000, 0).stopped(End::Interrupted { signal: "SIGTERM".into() });
     assert_eq!((verdict.outcome, verdict.outcome.exit_code(), verdict.partial), (Outcome::Invalid, 4, true));
-    assert_eq!(verdict.reasons, ["stopped by SIGTERM after 1 of 60 s; it would pass so far"]);
+    assert_eq!(texts(&verdict), ["stopped by SIGTERM after 1 of 60 s; it would pass so far"]);
     assert_eq!(run.stopped(End::Unrecorded).outcome, Outcome::Invalid);
     assert_eq!(run.stopped(End::RecordingFailed { why: "disk full".into() }).outcome, Outcome::Invalid);
 }
@@ -270,7 +391,7 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
     run.judge.add(&interval);
     let verdict = run.verdict();
     assert_eq!((verdict.outcome, verdict.outcome.exit_code()), (Outcome::Fail, 1));
-    assert_eq!(verdict.reasons[0], "1 I/O error (1 large-block-writes): any fails the run");
+    assert_eq!(verdict.reasons[0].text, "1 I/O error (1 large-block-writes): any fails the run");
 }
 
 #[test]
@@ -284,9 +405,9 @@ fn transactions_that_fail_are_no_io_errors() {
         interval.cells[0].record_errors(1);
         judge.add(&interval);
         let verdict = judge.verdict(&End::Completed);
-        assert_eq!(verdict.reasons[0], "1 failed transaction (1 reads): any fails the run");
+        assert_eq!(verdict.reasons[0].text, "1 failed transaction (1 reads): any fails the run");
         let note = format!("reads are a closed loop: while {stalls} stalls none are wanted");
-        assert!(verdict.reasons.iter().any(|reason| reason.starts_with(&note)), "{:?}", verdict.reasons);
+        assert!(verdict.reasons.iter().any(|reason| reason.text.starts_with(&note)), "{:?}", verdict.reasons);
     }
 }
 
@@ -305,7 +426,7 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
     assert_eq!(lagging(400).outcome, Outcome::Pass);
     let verdict = lagging(600);
     assert_eq!(verdict.outcome, Outcome::Invalid);
-    assert!(verdict.reasons[0].contains("counted with it, 6.00 % of reads on /dev/d0 took over 1 ms"));
+    assert!(verdict.reasons[0].text.contains("counted with it, 6.00 % of reads on /dev/d0 took over 1 ms"));
     assert_eq!(verdict.groups[0].slices[0].judged_over[0], 0);
 }
 
@@ -325,7 +446,7 @@ fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_
     assert_eq!(late(MS - 1).outcome, Outcome::Fail, "late, but not by the threshold");
     let verdict = late(MS);
     assert_eq!(verdict.outcome, Outcome::Invalid);
-    assert!(verdict.reasons[0].contains("issued over 1 ms late"), "{}", verdict.reasons[0]);
+    assert!(verdict.reasons[0].text.contains("issued over 1 ms late"), "{}", verdict.reasons[0].text);
 }
 
 #[test]
@@ -347,10 +468,10 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
     assert_eq!(unseen(2 * MS, 60_000).outcome, Outcome::Fail, "it took over 1 ms in any case");
     let verdict = unseen(MS + 10_000, 60_000);
     assert_eq!((verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over), (Outcome::Invalid, 50_000, 600));
-    assert!(verdict.reasons[0].starts_with("this program may have made what it measured: 6.00 % of reads"));
+    assert!(verdict.reasons[0].text.starts_with("this program may have made what it measured: 6.00 % of reads"));
     let verdict = unseen(MS - 10_000, 60_000);
     assert_eq!(verdict.outcome, Outcome::Pass, "gaps make a device look slower, never faster");
-    assert!(verdict.reasons[1].starts_with("times are overstated: 6.00 % of 10,000 completions"), "{verdict}");
+    assert!(verdict.reasons[1].text.starts_with("times are overstated: 6.00 % of 10,000 completions"), "{verdict}");
     // A replay has no such key.
     for service_ns in [MS + 10_000, MS - 10_000] {
         let advised = [true, false].map(|has_keys| unseen_in(service_ns, 60_000, has_keys).to_string());
@@ -386,7 +507,7 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
     let verdict = run.stopped(lag(Whose::Ours));
     assert_eq!(verdict.outcome, Outcome::Invalid);
     assert_eq!(
-        verdict.reasons[0],
+        verdict.reasons[0].text,
         "stopped because reads@/dev/d0 was 10.2 s late (max-lag-sec 10), with 128 of at most 128 operations in \
          flight: this program could not keep up; this says nothing about the device"
     );
@@ -457,37 +578,24 @@ fn a_verdict_survives_json() {
     let verdict = run.stopped(End::DeviceGone { device: "/dev/d1".into() });
     let json = serde_json::to_string(&verdict).unwrap();
     assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict);
-    assert!(json.starts_with(r#"{"format_version":1,"outcome":"fail","class":"screening","partial":true"#), "{json}");
+    assert!(json.starts_with(r#"{"format_version":2,"outcome":"fail","class":"screening","partial":true"#), "{json}");
 }
 
 #[test]
-fn a_stream_that_left_a_backlog_fails_and_its_rate_is_what_was_held() {
+fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from_the_load_that_is_said() {
     let mut run = Run::new(1, 1, 1);
     let mut interval = run.interval();
     for n in 0..1_000 {
         interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
         interval.cells[0].overtime += u64::from(n < 270);
     }
-    interval.cells[0].backlog = Backlog { in_flight: 70, waiting: 200, late: 0 };
     run.judge.add(&interval);
     let verdict = run.verdict();
-    assert_eq!(verdict.outcome, Outcome::Fail, "whatever its latencies were");
+    assert_eq!(verdict.outcome, Outcome::Pass, "all were back within a second");
     assert_eq!((verdict.streams[0].achieved_iops, verdict.streams[0].overtime), (730.0, 270));
-    let why = "the load of reads on /dev/d0 was not done: in slice 1 730 of 1,000 (73.0 %) were done, 270 were";
-    assert!(verdict.reasons[0].starts_with(why), "{:?}", verdict.reasons);
-}
-
-#[test]
-fn a_tail_that_would_fail_by_itself_is_said_and_not_judged() {
-    let mut run = Run::new(1, 2, 3);
-    run.second(10_000, 0).second(10_000, 0).second(1_000, 9_000);
-    let verdict = run.verdict();
-    assert_eq!(verdict.outcome, Outcome::Pass);
-    let note = "NOT JUDGED: after the last complete slice of 2 s, 9,000 of 10,000 reads took over 1 ms";
-    assert!(verdict.reasons.iter().any(|reason| reason.starts_with(note)), "{:?}", verdict.reasons);
-    let mut quiet = Run::new(1, 2, 3);
-    quiet.second(10_000, 0).second(10_000, 0).second(10_000, 1);
-    assert!(!quiet.verdict().reasons.iter().any(|reason| reason.starts_with("NOT JUDGED")));
+    let note =
+        "reads achieved 730/s of 1,000/s in the run's time, because 270 of their operations came back after its end";
+    assert!(texts(&verdict).contains(&note), "{verdict}");
 }
 
 #[test]
@@ -504,7 +612,7 @@ fn a_closed_loop_is_named_and_certifies_nothing() {
     let verdict = run.verdict();
     assert_eq!((verdict.outcome, verdict.class), (Outcome::Pass, Class::Screening));
     assert!(
-        verdict.reasons.iter().any(|reason| reason.starts_with("reads are a closed loop: ")),
+        verdict.reasons.iter().any(|reason| reason.text.starts_with("reads are a closed loop: ")),
         "{:?}",
         verdict.reasons
     );

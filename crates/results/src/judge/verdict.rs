@@ -273,6 +273,12 @@ impl From<AnyReason> for Reason {
     }
 }
 
+impl Reason {
+    pub(crate) fn new(code: Code, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -342,7 +348,7 @@ impl Verdict {
             return;
         }
         self.outcome = Outcome::Fail;
-        self.reasons.splice(0..0, missed.iter().map(|text| Reason { code: Code::Missed, text: text.clone() }));
+        self.reasons.splice(0..0, missed.iter().map(|text| Reason::new(Code::Missed, text)));
         self.missed = missed;
     }
 

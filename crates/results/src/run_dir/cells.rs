@@ -131,8 +131,9 @@ impl Columns {
         };
         let columns: Vec<_> = header.split(',').map(column).collect();
         let is_later = |wanted: &Column| format == 1 && LAST.iter().any(|(_, column)| column == wanted);
-        let once =
-            |wanted: &Column| columns.iter().filter(|column| *column == wanted).count() == usize::from(!is_later(wanted));
+        let once = |wanted: &Column| {
+            columns.iter().filter(|column| *column == wanted).count() == usize::from(!is_later(wanted))
+        };
         Self::written(sla).columns.iter().all(once).then_some(Self { columns })
     }
 

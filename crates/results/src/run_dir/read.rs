@@ -13,7 +13,9 @@ use super::trace::{Samples, read_trace};
 use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
-use crate::judge::{CellCounts, Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
+use crate::judge::{
+    CellCounts, Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict,
+};
 use std::path::{Path, PathBuf};
 
 /// A run as its directory tells it.
@@ -116,10 +118,11 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     };
     if let Some(doubt) = doubt.filter(|_| is_doubtful(verdict.outcome)) {
         verdict.outcome = Outcome::Invalid;
-        verdict.reasons.insert(0, Reason { code: Code::Damaged, text: doubt.clone() });
+        verdict.reasons.insert(0, Reason::new(Code::Damaged, doubt));
     }
     let rules = by_old_rules.map(|_| {
-        "judged by the rules of the version that recorded it (format 1): its counts do not tell in which slice late          operations were wanted"
+        "judged by the rules of the version that recorded it (format 1): its counts do not tell in which slice late operations were \
+         wanted"
             .to_owned()
     });
     let rejudged = written.as_ref().filter(|written| {
@@ -128,7 +131,14 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let rejudged = rejudged.map(|written| {
         format!("judged by today's rules; those of the version that recorded it said {}", written.outcome)
     });
-    let remarks = first.iter().cloned().chain(rules).chain(rejudged).chain(damage.iter().cloned()).chain(records.remarks).chain(torn);
+    let remarks = first
+        .iter()
+        .cloned()
+        .chain(rules)
+        .chain(rejudged)
+        .chain(damage.iter().cloned())
+        .chain(records.remarks)
+        .chain(torn);
     let of_samples = of_samples.into_iter().filter(|_| !damage.iter().any(|damage| damage.starts_with(TRACE)));
     let remarks = remarks.chain(of_samples).collect();
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })

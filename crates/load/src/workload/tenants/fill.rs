@@ -62,7 +62,14 @@ impl Workload for TenantFill {
     ) -> Result<WorkloadRecord, CannotRun> {
         let [device] = devices else { return Err(CannotRun("it needs one device".to_owned())) };
         let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
-        let info = StreamInfo { name: "fill".to_owned(), judged: false, offered_iops: 0.0, workload: 0, act: None, late_ns: None };
+        let info = StreamInfo {
+            name: "fill".to_owned(),
+            judged: false,
+            offered_iops: 0.0,
+            workload: 0,
+            act: None,
+            late_ns: None,
+        };
         let place = run.add([info], 1);
         let plan = &mut run.shards[0];
         let block = tenant.write_block_bytes;

@@ -11,7 +11,9 @@ const SECONDS: u64 = 25;
 
 /// A run that passes, with samples of the block layer.
 fn run(dir: &Path, seed: u64, seconds: u64) -> Manifest {
-    let manifest = Manifest { sla: "100%>10s".parse().unwrap(), seed, ..manifest(1, seconds, 1) };
+    let mut manifest = Manifest { sla: "100%>10s".parse().unwrap(), seed, ..manifest(1, seconds, 1) };
+    // Some of its operations were never issued, which fails a stream with a rate.
+    manifest.streams.iter_mut().for_each(|stream| stream.offered_iops = 0.0);
     let mut writer = begin(dir, &manifest);
     let mut judge = manifest.judge();
     let mut trace = TraceWriter::create(dir, &manifest.sla).unwrap();
@@ -120,7 +122,7 @@ fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
                     return assert!(run.remarks[0].contains("this run is incomplete"), "{case}: {:?}", run.remarks);
                 }
                 assert!(run.damage.iter().any(of_file) && run.damage.len() == 1, "{case}: {:?}", run.damage);
-                assert!(run.verdict.reasons[0].starts_with(name.as_str()) || run.written.is_some(), "{case}");
+                assert!(run.verdict.reasons[0].text.starts_with(name.as_str()) || run.written.is_some(), "{case}");
                 if let Some(kind) = HlogKind::ALL.into_iter().find(|kind| kind.file_name() == name) {
                     let layout = run.manifest.layout();
                     assert!(each_window(&dir, &layout, kind, |_| ()).is_err(), "{case}");

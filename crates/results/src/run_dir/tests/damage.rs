@@ -164,8 +164,8 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
     for (name, from, to, expected) in [
         (MANIFEST, "\"seed\"", "\"seeds\"", "missing field `seed`"),
         (MANIFEST, "0.1%>64ms", "0.1%<64ms", "no \">\" between share and threshold"),
-        (MANIFEST, "\"format_version\": 1", "\"format_version\": 2", "it has format version 2 and this program knows"),
-        (VERDICT, "\"format_version\": 1", "\"format_version\": 2", "it has format version 2 and this program knows"),
+        (MANIFEST, "\"format_version\": 2", "\"format_version\": 3", "it has format version 3 and this program knows"),
+        (VERDICT, "\"format_version\": 2", "\"format_version\": 3", "it has format version 3 and this program knows"),
     ] {
         let error = edited(dir.path(), name, from, to).map(|_| ()).expect_err(expected).to_string();
         assert!(error.contains(expected) && error.contains(name), "{expected}: {error}");
@@ -192,7 +192,7 @@ fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
         fs::write(&path, [&text[..], b"\xff\xfe\n"].concat()).unwrap();
         let run = read(dir.path()).unwrap();
         assert_eq!((run.intervals, run.verdict.outcome), (3, Outcome::Invalid), "{table}");
-        assert!(run.verdict.reasons[0].starts_with(&format!("{table} is too long: it has ")), "{:?}", run.verdict);
+        assert!(run.verdict.reasons[0].text.starts_with(&format!("{table} is too long: it has ")), "{:?}", run.verdict);
         fs::write(&path, text).unwrap();
     }
     let path = dir.path().join(VERDICT);

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::act_log::{Entry, Reader};
-use crate::cell::{Backlog, Latencies, latencies};
+use crate::cell::{Backlog, Carried, Latencies, latencies};
+use crate::judge::CellCounts;
 use base64::Engine;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -54,6 +55,44 @@ proptest! {
 }
 
 #[test]
+fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = Manifest { slice_sec: 1, ..manifest(1, 3, 1) };
+    let (mut writer, mut judge) = (begin(dir.path(), &manifest), manifest.judge());
+    let mut counts = IntervalCounts::default();
+    for index in 0..3 {
+        let mut interval = Interval::new(&manifest.layout());
+        (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
+        let cell = &mut interval.cells[0];
+        (0..10).for_each(|_| cell.record(&Times::new(0, 0, 0, 100_000), 0, 1536));
+        if index == 2 {
+            // One operation of the first slice came back in time to be done, another was lost.
+            cell.record(&Times::new(0, 0, 0, SEC * 3 / 2), 0, 1536);
+            cell.record_missed(1, 1);
+            cell.record_lost(SEC / 2);
+            (cell.silent_ns, cell.held_by) = (70_000_000, 2);
+            let mut carried = CellCounts::from(&*cell);
+            carried.take_off(&CellCounts { ops: 10, bytes: 15_360, silent_ns: 70_000_000, ..CellCounts::default() });
+            carried.held_by = 0;
+            interval.carried.push(Carried { cell: 0, slice: 0, counts: carried });
+        }
+        counts.set(&interval, manifest.sla.tightest_ns());
+        judge.add(&interval);
+        writer.write_interval(&interval, &telemetry(index)).unwrap();
+    }
+    writer.finish(&judge.verdict(&End::Completed)).unwrap();
+    let mut records = Intervals::open(dir.path(), &manifest).unwrap();
+    (0..2).for_each(|_| _ = records.next().unwrap());
+    counts.after_sec = 3;
+    assert_eq!(records.next().unwrap().unwrap().counts, counts);
+    let run = read(dir.path()).unwrap();
+    assert_eq!((run.agrees(), &run.remarks[..]), (Some(true), &[][..]));
+    let slices = &run.verdict.groups.iter().find(|group| group.stream == "reads").unwrap().slices;
+    assert_eq!(slices.iter().map(|slice| slice.wanted).collect::<Vec<_>>(), [12, 10, 10]);
+    assert_eq!((run.verdict.undone[0].slice, run.verdict.undone[0].missed), (1, 2));
+}
+
+#[test]
 fn the_tables_are_plain_csv() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(2, 2, 1);
@@ -85,7 +124,8 @@ fn the_tables_are_plain_csv() {
          judged_over_8ms,judged_least_over_8ms,response_over_8ms,service_over_8ms,\
          wait_ns_over_8ms,lag_ns_over_8ms,service_ns_over_8ms,unseen_ns_over_8ms,held_ns_over_8ms,\
          judged_over_64ms,judged_least_over_64ms,response_over_64ms,service_over_64ms,\
-         wait_ns_over_64ms,lag_ns_over_64ms,service_ns_over_64ms,unseen_ns_over_64ms,held_ns_over_64ms\n\
+         wait_ns_over_64ms,lag_ns_over_64ms,service_ns_over_64ms,unseen_ns_over_64ms,held_ns_over_64ms,\
+         slice,lost,missed,missed_least,late_ops,late_max_ns,silent_ns,last_back_ns,held_by\n\
          1,reads,1,2,3072,3,0,1,0,0,0,1,1,2,1,0,200000,8940000,60000,0,1,0,1,1,0,0,8040000,60000\n\
          1,writes,0,1,1536\n\
          1,large-block-writes,0,0,0,0,7\n\
