@@ -44,7 +44,8 @@ where
         hang_ns: NS_PER_SEC,
         ramp_ns: 0,
     };
-    let what = Run { layout: plan.layout, settings, interval_ns: NS_PER_SEC, control: Arc::new(Control::default()) };
+    let (interval_ns, slice_ns, control) = (NS_PER_SEC, u64::MAX, Arc::new(Control::default()));
+    let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control };
     let mut counted = Counted::default();
     run(&what, plan.shards, |_, _: &Plan<S>| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
     (what.layout, counted.0)

@@ -247,8 +247,7 @@ pub struct WorkloadVerdict {
 }
 
 /// A sentence of a verdict, and the code by which a program knows what it says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "AnyReason")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Reason {
     /// Stays the same from version to version.
     pub code: Code,
@@ -256,20 +255,19 @@ pub struct Reason {
     pub text: String,
 }
 
-/// A reason of any format: those of format 1 are bare sentences.
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum AnyReason {
-    Coded { code: Code, text: String },
-    Bare(String),
-}
-
-impl From<AnyReason> for Reason {
-    fn from(any: AnyReason) -> Self {
-        match any {
-            AnyReason::Coded { code, text } => Self { code, text },
-            AnyReason::Bare(text) => Self { code: Code::Unknown, text },
+/// Of format 1 too, whose reasons are bare sentences.
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Any {
+            Coded { code: Code, text: String },
+            Bare(String),
         }
+        Ok(match Any::deserialize(from)? {
+            Any::Coded { code, text } => Self { code, text },
+            Any::Bare(text) => Self { code: Code::Unknown, text },
+        })
     }
 }
 
