@@ -36,7 +36,7 @@ fn layout(streams: usize, devices: usize) -> Layout {
         offered_iops: 0.0,
         workload: 0,
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-        late_ns: None,
+        ..StreamInfo::default()
     };
     Layout {
         streams: (0..streams).map(stream).collect(),

@@ -67,7 +67,7 @@ pub struct Cell {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Those of `ops` that came back only after the end of the run: its backlog, worked off then.
+    /// Those of `ops` that came back only after the end of the run, or of their stream: its backlog, worked off then.
     pub overtime: u64,
     /// Operations that were wanted and never handed over.
     pub unissued: u64,
@@ -85,7 +85,8 @@ pub struct Cell {
     /// Time, in nanoseconds, for which the device had operations in flight and returned nothing for longer than
     /// the largest threshold. Only of judged closed loops.
     pub silent_ns: u64,
-    /// Of a cell with lost or overtime operations: when its device last returned something, nanoseconds since the run began.
+    /// When the last of its operations came back; where some were lost, when their device last returned something.
+    /// Nanoseconds since the run began.
     pub last_back_ns: u64,
     /// Cell, counted from 1, whose operations held the slots for which operations of this one waited; 0: none but its own.
     pub held_by: u64,
@@ -343,7 +344,7 @@ pub struct Layout {
 }
 
 /// What a report needs to know of a stream.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct StreamInfo {
     /// Name in logs and tables: `reads`, `large-block-writes`...
     pub name: String,
@@ -360,6 +361,23 @@ pub struct StreamInfo {
     /// the streams of ACT's tests that no limit judges. `None`: what is later than [`GRACE_NS`] is only told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
+    /// When its load begins, nanoseconds since the run began: it is judged from there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from_ns: u64,
+    /// When its load ends at the latest; `None`: with the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl StreamInfo {
+    /// How much of the stretch from `from_ns` to `to_ns` is of its own time, nanoseconds.
+    pub fn own_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        to_ns.min(self.until_ns.unwrap_or(u64::MAX)).saturating_sub(from_ns.max(self.from_ns))
+    }
 }
 
 /// The histograms that a log of ACT's format has of a stream.

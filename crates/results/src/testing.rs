@@ -19,7 +19,7 @@ pub fn layout<D: Into<String>>(
         offered_iops,
         workload: 0,
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
-        late_ns: None,
+        ..StreamInfo::default()
     };
     Layout {
         streams: streams.iter().map(stream).collect(),

@@ -30,6 +30,7 @@ use engine::event_queue::EventQueue;
 use engine::{BATCH, BlockEngine, Wait};
 use pacing::SLEEP_MAX_NS;
 use results::cell::GRACE_NS;
+use results::units;
 use silence::Silence;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -148,7 +149,12 @@ pub struct Shard<W, S> {
     arrived: Vec<Arrived>,
     /// What was outstanding at the end of the run is noted.
     end_noted: bool,
+    /// Turns since virtual time last advanced.
+    still_turns: u32,
 }
+
+/// Turns of the loop in which virtual time may stand still. Each takes in whatever completed at that instant.
+const STILL_TURNS_MAX: u32 = 1_000_000;
 
 /// What could not be prepared.
 #[derive(Debug, thiserror::Error)]
@@ -204,6 +210,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             silence: Silence::new(recorder.devices(), recorder.silence_ns()),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
+            still_turns: 0,
             recorder,
             lanes,
             start_ns: 0,
@@ -306,10 +313,25 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
+    #[cold]
+    fn stands_still(&self) -> String {
+        format!(
+            "virtual time stood still at {} for {} turns: the simulated drive takes no time for what it is asked - give it a service time",
+            units::duration(self.now_ns),
+            units::Grouped(STILL_TURNS_MAX.into())
+        )
+    }
+
     /// Reads the clock and does what depends on time alone.
     #[inline]
     fn look_at_clock(&mut self) {
-        self.now_ns = self.engine.now().saturating_sub(self.start_ns);
+        let before_ns = std::mem::replace(&mut self.now_ns, self.engine.now().saturating_sub(self.start_ns));
+        if W::VIRTUAL {
+            self.still_turns = if self.now_ns > before_ns { 0 } else { self.still_turns + 1 };
+            if self.still_turns > STILL_TURNS_MAX {
+                self.stop(Cause::Failed { message: self.stands_still() });
+            }
+        }
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
             self.note_backlog(end_ns);

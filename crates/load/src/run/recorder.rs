@@ -34,7 +34,7 @@ struct Missed {
 /// In which way an operation that ended well was late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Late {
-    /// It came back after the end of the run.
+    /// It came back after the end of its stream, or of the run.
     pub(super) overtime: bool,
     /// It was not back in the time of grace after its slice, or its stream in it.
     pub(super) missed: bool,
@@ -219,12 +219,13 @@ impl Recorder {
     /// Records an operation that ended well.
     #[inline]
     pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, late: Late) {
+        let back_ns = times.completed_ns().saturating_sub(self.ramp_ns);
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
+            cell.last_back_ns = cell.last_back_ns.max(back_ns);
             if late != Late::default() {
                 cell.overtime += u64::from(late.overtime);
                 cell.record_missed(u64::from(late.missed), u64::from(late.ours));
-                cell.last_back_ns = if late.overtime { times.completed_ns() } else { cell.last_back_ns };
             }
         });
         self.current.record_gap(unseen_ns);
@@ -254,6 +255,7 @@ impl Recorder {
     /// Records an operation, wanted at `intended_ns`, that never came back from a device that last returned something at
     /// `last_back_ns`.
     pub(super) fn lost(&mut self, cell: u32, intended_ns: u64, last_back_ns: u64) {
+        let last_back_ns = last_back_ns.saturating_sub(self.ramp_ns);
         self.record(cell, intended_ns, |cell| cell.record_lost(last_back_ns));
     }
 
@@ -379,7 +381,7 @@ mod tests {
     #[test]
     fn what_was_late_when_an_interval_began_is_not_held_against_the_device() {
         let reads =
-            StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, act: None, late_ns: None };
+            StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, ..StreamInfo::default() };
         let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
         let (mut recorder, _feed) = Recorder::new(&layout, 1_000 * MS, 9_000 * MS, 9_000 * MS, false);
         // Slow by waiting for 10 ms, in each of three intervals; at the end of the first so many are late or wait.

@@ -46,6 +46,8 @@ pub struct JobPage<'a> {
     pub target: Option<LatencyTarget>,
     /// When what is reported of it began, nanoseconds of its run.
     pub begin_ns: u64,
+    /// When it ended, on the same clock.
+    pub end_ns: u64,
     /// How deep it was: 1, 2, 4 ... 64.
     pub levels: [u64; 7],
     /// What was recorded, by kind.
@@ -142,8 +144,7 @@ pub struct Page<'a> {
 impl JobPage<'_> {
     /// How long it ran itself, nanoseconds.
     fn own_ns(&self) -> u64 {
-        let end_ns = self.kinds.iter().flatten().map(|kind| kind.end_ns).max().unwrap_or(0);
-        end_ns.saturating_sub(self.begin_ns).max(1)
+        self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
 
     /// How long all of its clones ran together, nanoseconds.

@@ -20,7 +20,7 @@ pub struct CellCounts {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Those of `ops` that came back only after the end of the run.
+    /// See [`Cell::overtime`].
     pub overtime: u64,
     /// Operations that were wanted and never issued; in run directories of format 1 also those that were lost.
     pub unissued: u64,

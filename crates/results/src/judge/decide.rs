@@ -18,7 +18,7 @@ use super::verdict::{
 };
 use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::StreamInfo;
+use crate::cell::{GRACE_NS, StreamInfo};
 use crate::units::{self, Grouped, ThresholdText, percent};
 
 /// A thread that lacked a CPU for this part of the time that it needed one is worth telling.
@@ -96,6 +96,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
         reasons,
         failures: Vec::new(),
         missed: Vec::new(),
+        notes: Vec::new(),
         workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
         decided_by: judged.map(|worst| worst.deciding),
         sla: plan.sla.to_string(),
@@ -110,7 +111,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
             .collect(),
         undone,
         insufficient: insufficient(judge),
-        streams: totals(judge, ran_sec),
+        streams: totals(judge),
         gaps: GapSummary {
             count: judge.gaps,
             limit_ns: judge.gap_limit_ns(),
@@ -293,8 +294,7 @@ impl Findings {
                 format!("no slice of {slice_sec} s is complete: the incomplete one was judged"),
             ));
         }
-        let ran_sec = judge.ran_ns as f64 / 1e9;
-        for total in totals(judge, ran_sec).iter().filter(|total| total.overtime > 0) {
+        for total in totals(judge).iter().filter(|total| total.overtime > 0) {
             if total.achieved_iops < total.offered_iops * ACHIEVED_MIN {
                 self.notes.push(Reason::new(
                     Code::Note,
@@ -430,9 +430,12 @@ fn is_used(judge: &Judge, group: &GroupCounts) -> bool {
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
     for group in judge.judged_groups().filter(|group| is_used(judge, group)) {
-        // What is left after the last complete slice is judged with that.
+        // What is left after the last complete slice is judged with that, and a load can begin late and end early.
         let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
-        let slices = group.slices.iter().enumerate().take(alone);
+        let is_used = |counts: &CellCounts| counts.wanted() > 0;
+        let first = group.slices.iter().position(is_used).unwrap_or(0);
+        let last = group.slices.iter().rposition(is_used).unwrap_or(usize::MAX);
+        let slices = group.slices.iter().enumerate().take(alone).take(last.saturating_add(1)).skip(first);
         for (slice, counts) in slices.filter(|(_, counts)| counts.wanted() < SLICE_OPS_MIN) {
             found.push(Insufficient {
                 stream: judge.plan.streams[group.stream].name.clone(),
@@ -445,12 +448,23 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     found
 }
 
-fn totals(judge: &Judge, ran_sec: f64) -> Vec<StreamTotals> {
+/// How long the load of a stream lasted, nanoseconds: from its beginning to the end of the run, or to its own end. One that
+/// was done well before that ended with its last operation.
+fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
+    let period_ns = if info.offered_iops > 0.0 { (1e9 / info.offered_iops) as u64 } else { 0 };
+    let done_ns = total.last_back_ns.saturating_add(period_ns);
+    let soon_ns = total.last_back_ns.saturating_add(GRACE_NS.max(period_ns.saturating_mul(10)));
+    let is_all_back = total.last_back_ns > 0 && total.wanted() == total.ops;
+    info.own_ns(0, if is_all_back && soon_ns < ran_ns { done_ns } else { ran_ns })
+}
+
+fn totals(judge: &Judge) -> Vec<StreamTotals> {
+    let per_sec = |ops: u64, ns: u64| if ns > 0 { ops as f64 * 1e9 / ns as f64 } else { 0.0 };
     let stream = |(info, total): (&StreamInfo, &CellCounts)| StreamTotals {
         name: info.name.clone(),
         judged: info.judged,
         offered_iops: info.offered_iops,
-        achieved_iops: if ran_sec > 0.0 { total.ops.saturating_sub(total.overtime) as f64 / ran_sec } else { 0.0 },
+        achieved_iops: per_sec(total.ops.saturating_sub(total.overtime), lasted_ns(info, total, judge.ran_ns)),
         ops: total.ops,
         bytes: total.bytes,
         errors: total.errors,

@@ -334,11 +334,11 @@ impl Judge {
         }
         let parts = if group.device.is_some() { 1.0 } else { self.plan.devices.len() as f64 };
         let per_sec = Some(self.plan.per_sec(group.stream) * parts).filter(|per_sec| *per_sec > 0.0)?;
-        let began_sec = (slice as u64).saturating_mul(self.plan.slice_sec);
-        let end_sec = began_sec.saturating_add(self.plan.slice_sec).min(self.plan.duration_sec).max(began_sec);
-        let left_sec = (end_sec as f64 - self.ran_ns as f64 / 1e9).max(0.0);
-        let by_rate = per_sec * (end_sec - began_sec) as f64;
-        Some(wanted.saturating_add((per_sec * left_sec) as u64).max(by_rate as u64))
+        let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
+        let began_ns = (slice as u64).saturating_mul(slice_ns);
+        let end_ns = began_ns.saturating_add(slice_ns).min(self.plan.duration_sec.saturating_mul(1_000_000_000));
+        let of = |from_ns| (per_sec * self.plan.streams[group.stream].own_ns(from_ns, end_ns) as f64 / 1e9) as u64;
+        Some(wanted.saturating_add(of(self.ran_ns)).max(of(began_ns)))
     }
 
     fn intervals_per_slice(&self) -> u64 {
@@ -447,8 +447,7 @@ mod tests {
             judged: true,
             offered_iops: 5_000.0,
             workload,
-            act: None,
-            late_ns: None,
+            ..StreamInfo::default()
         };
         let sla = Sla::default();
         let layout = Layout {

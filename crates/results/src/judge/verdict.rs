@@ -205,6 +205,9 @@ pub struct Verdict {
     /// What was asked of the run beside its limits and missed, each one sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
+    /// What its jobs said of themselves and decides nothing, each one sentence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Of a run of several workloads: each alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
@@ -346,8 +349,16 @@ impl Verdict {
             return;
         }
         self.outcome = Outcome::Fail;
+        // What it says of a run that nothing was held against.
+        self.reasons.retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
         self.reasons.splice(0..0, missed.iter().map(|text| Reason::new(Code::Missed, text)));
         self.missed = missed;
+    }
+
+    /// Says `notes` beside what decided, each a sentence.
+    pub fn note(&mut self, notes: Vec<String>) {
+        self.reasons.extend(notes.iter().map(|text| Reason::new(Code::Note, text)));
+        self.notes = notes;
     }
 
     /// Whether both say the same, whatever words they use: a later version may explain better. Of verdicts of two

@@ -91,6 +91,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, ..judge.verdict(&end) };
     if let Some(written) = &written {
         verdict.fail_for(written.missed.clone());
+        verdict.note(written.notes.clone());
     }
     let of_old_rules = written.as_ref().filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
     let by_old_rules = of_old_rules.filter(|_| judge.is_undecidable());

@@ -55,15 +55,20 @@ struct Queues {
 impl<'a> Measuring<'a> {
     /// Of a run of `load`.
     pub fn new(load: &'a FioLoad) -> Self {
-        Self { load, totals: Totals::new(load.streams().len()), cpu_ns: 0, run_delay_ns: 0, begun: None }
+        Self { load, totals: Totals::joined(load.reported().into_iter().map(|(.., streams)| streams)), cpu_ns: 0, run_delay_ns: 0, begun: None }
     }
 
     /// What `job`, the one at this place in the load, showed. The run has begun.
     pub fn point(&self, place: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
         let side = |direction: usize| {
-            let at = self.load.streams().iter().position(|stream| *stream == (place, direction))?;
-            let offered = self.begun.as_ref().map(|begun| begun.streams[at].1).filter(|iops| *iops > 0.0);
+            let at = self.load.reported().iter().position(|(entry, kind, _)| (*entry, *kind) == (place, direction))?;
+            let streams = self.load.streams();
+            let own = |begun: &Begun| {
+                let all = streams.iter().zip(&begun.streams).filter(|(stream, _)| **stream == (place, direction));
+                all.map(|(_, (_, iops))| iops).sum()
+            };
+            let offered = self.begun.as_ref().map(own).filter(|iops: &f64| *iops > 0.0);
             Some(done(&self.totals.kinds[at], job.bytes[direction], offered, seconds))
         };
         let ops: u64 = self.totals.kinds.iter().map(|kind| kind.ops).sum();
