@@ -45,11 +45,10 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// How many of `count` operations that wait at `at_ns` wait because of this program: as large a part as it
-    /// has in the time for which the first of them has waited.
-    fn ours(&self, count: u64, at_ns: u64) -> u64 {
-        let Some((intended_ns, _)) = self.waiting.front() else { return 0 };
-        let behind_ns = at_ns.saturating_sub(*intended_ns).max(1);
+    /// How many of `count` operations that wait at `at_ns`, the first of them since `intended_ns`, wait because of this
+    /// program: as large a part as it has in the time for which that has waited.
+    fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
+        let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
         let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
         u64::try_from(ours).unwrap_or(count)
     }
@@ -75,9 +74,10 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             let holder = self.holder_of(self.lanes[lane].limit);
             let Lane { stream, limit, .. } = &self.lanes[lane];
             let limit = &self.limits[*limit as usize];
-            let waits = limit.waiting.iter().any(|(_, waiting)| *waiting as usize == lane);
-            let devices = self.recorder.devices();
-            let (mut late, recorder) = (if waits { limit.ours(count, at_ns) } else { count }, &mut self.recorder);
+            let waiting = limit.waiting.iter().find(|(_, waiting)| *waiting as usize == lane);
+            let (devices, waits) = (self.recorder.devices(), waiting.is_some());
+            let ours = waiting.map_or(count, |(intended_ns, _)| limit.ours(count, *intended_ns, at_ns));
+            let (mut late, recorder) = (ours, &mut self.recorder);
             stream.expect(count, &mut |cell, count| {
                 let ours = late.min(count);
                 late -= ours;
@@ -123,25 +123,25 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
         let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, true)));
         let due = self.due.iter().map(|(due, ())| (due, false));
-        let given_up = self.given_up.iter().map(|waiting| (*waiting, true));
-        for ((intended_ns, lane), waits) in waiting.chain(given_up).chain(due).collect::<Vec<_>>() {
+        for ((intended_ns, lane), waits) in waiting.chain(due).collect::<Vec<_>>() {
             self.count_schedule(lane, intended_ns, waits);
         }
     }
 
     /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice.
-    fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, waits: bool) {
+    pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, waits: bool) {
         let Lane { arrival: Arrival::Scheduled(schedule), stream, limit, .. } = &mut self.lanes[lane as usize] else {
             return;
         };
         let (limit, recorder, at_ns) = (&self.limits[*limit as usize], &mut self.recorder, self.now_ns);
+        let first_ns = intended_ns;
         let end_ns = self.stop_ns.min(stream.until_ns());
         while intended_ns < end_ns {
             let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
             // The one at hand, which the schedule gave already, and those after it.
             let arrivals = 1 + schedule.count_before(slice_end_ns);
             stream.lose(arrivals, &mut |cell, count| {
-                let ours = if waits { limit.ours(count, at_ns) } else { count };
+                let ours = if waits { limit.ours(count, first_ns, at_ns) } else { count };
                 recorder.unissued(cell, intended_ns, count, ours);
             });
             intended_ns = schedule.next_ns().unwrap_or(u64::MAX);

@@ -141,9 +141,6 @@ pub struct Shard<W, S> {
     ended: Vec<bool>,
     /// Operations of each closed lane that its stream does not let go now.
     resting: Vec<u32>,
-    /// Lanes whose next operation, intended at the instant beside, still waited for a slot when the time of grace after
-    /// their end was over.
-    given_up: Vec<(u64, u32)>,
     silence: Silence,
     /// What each lane was asked for so far.
     arrived: Vec<Arrived>,
@@ -206,7 +203,6 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             follows: lanes.iter().any(|lane| lane.stream.follows()),
             ended: vec![false; lanes.len()],
             resting: vec![0; lanes.len()],
-            given_up: Vec::with_capacity(lanes.len()),
             silence: Silence::new(recorder.devices(), recorder.silence_ns()),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
@@ -426,17 +422,15 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// stream has ended.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64) {
-        let Lane { stream, limit, .. } = &mut self.lanes[lane as usize];
-        let until_ns = stream.until_ns();
+        let until_ns = self.lanes[lane as usize].stream.until_ns();
         if intended_ns >= until_ns || self.now_ns >= until_ns.saturating_add(GRACE_NS) {
-            if intended_ns < until_ns {
-                self.given_up.push((intended_ns, lane));
-            }
-            stream.stop(until_ns);
+            // What still waits for a slot when the time of grace is over.
+            self.count_schedule(lane, intended_ns, true);
+            self.lanes[lane as usize].stream.stop(until_ns);
             self.ended[lane as usize] = true;
             return;
         }
-        let limit = &mut self.limits[*limit as usize];
+        let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
         if limit.free.is_empty() {
             limit.waiting.push_back((intended_ns, lane));
             self.lanes_waiting += 1;

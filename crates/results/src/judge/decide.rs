@@ -104,11 +104,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
         slice_sec: plan.slice_sec,
         duration_sec: plan.duration_sec,
         ran_sec,
-        groups: judge
-            .judged_groups()
-            .filter(|group| is_used(judge, group))
-            .map(|group| shares(judge, end, group))
-            .collect(),
+        groups: judge.judged_groups().filter(is_used).map(|group| shares(judge, end, group)).collect(),
         undone,
         insufficient: insufficient(judge),
         streams: totals(judge),
@@ -422,14 +418,14 @@ fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
     WorkloadVerdict { name: part.name.clone(), outcome, reasons }
 }
 
-/// Whether there is anything in a group. Of several workloads not each is on every device.
-fn is_used(judge: &Judge, group: &GroupCounts) -> bool {
-    judge.plan.workloads.len() < 2 || group.slices.iter().any(|counts| counts.wanted() > 0)
+/// Whether there is anything in a group: not each stream is on every device.
+fn is_used(group: &&GroupCounts) -> bool {
+    group.slices.iter().any(|counts| counts.wanted() > 0)
 }
 
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
-    for group in judge.judged_groups().filter(|group| is_used(judge, group)) {
+    for group in judge.judged_groups().filter(is_used) {
         // What is left after the last complete slice is judged with that, and a load can begin late and end early.
         let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
         let is_used = |counts: &CellCounts| counts.wanted() > 0;

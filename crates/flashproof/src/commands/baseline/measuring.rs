@@ -55,7 +55,13 @@ struct Queues {
 impl<'a> Measuring<'a> {
     /// Of a run of `load`.
     pub fn new(load: &'a FioLoad) -> Self {
-        Self { load, totals: Totals::joined(load.reported().into_iter().map(|(.., streams)| streams)), cpu_ns: 0, run_delay_ns: 0, begun: None }
+        Self {
+            load,
+            totals: Totals::joined(load.reported().into_iter().map(|(.., streams)| streams)),
+            cpu_ns: 0,
+            run_delay_ns: 0,
+            begun: None,
+        }
     }
 
     /// What `job`, the one at this place in the load, showed. The run has begun.

@@ -320,7 +320,7 @@ impl Session<'_> {
             sla: program.sla.clone(),
             slice_sec: program.slice_sec.into(),
             round_sec: None,
-            max_errors: program.max_errors,
+            patience: program.patience,
             part: SeriesContext::default(),
             quiet,
             act_log: false,

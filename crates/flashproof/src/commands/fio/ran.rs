@@ -100,7 +100,12 @@ impl Ran {
             let wanted = job.number_ios.filter(|_| !job.time_based)?.saturating_mul(job.loops);
             let did = thread.progress.ops();
             (did < wanted && thread.progress.lanes_done() == 0 && self.totals.ran_ns >= thread.end_ns()).then(|| {
-                format!("job {} was ended by its runtime after {} of {} operations", quoted(&job.name), Grouped(did), Grouped(wanted))
+                format!(
+                    "job {} was ended by its runtime after {} of {} operations",
+                    quoted(&job.name),
+                    Grouped(did),
+                    Grouped(wanted)
+                )
             })
         };
         self.load.threads.iter().filter_map(cut).collect()

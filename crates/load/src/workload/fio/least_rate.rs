@@ -66,14 +66,14 @@ impl LeastRate {
             return None;
         }
         let (did, least, unit) = match wanted {
-            Wanted::Bytes(least) => (bytes, least, " bytes"),
+            Wanted::Bytes(least) => (bytes, least, "bytes of "),
             Wanted::Iops(least) => (ops, least, ""),
             Wanted::Unlimited => return None,
         };
         let is_short = u128::from(did) * 1_000_000_000 < u128::from(least) * u128::from(passed_ns);
         is_short.then(|| {
             format!(
-                "{}{unit} of {} a second in the {} up to {}, below the least rate of {}{unit} a second",
+                "it did {} {unit}{} a second in the {} up to {}; its least rate is {}",
                 units::number(did as f64 * 1e9 / passed_ns as f64),
                 ["reads", "writes", "trims"][direction],
                 duration(passed_ns),
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(of(&each(100), 0), []);
         let short = of(&each(200), 0);
         assert_eq!(short[0].0, 3_100, "the first second after the settling time");
-        assert_eq!(short[0].1, "5 of reads a second in the 1 s up to 3.1 s, below the least rate of 9 a second");
+        assert_eq!(short[0].1, "it did 5.00 reads a second in the 1 s up to 3.1 s; its least rate is 9");
         assert_eq!(of(&[2_000, 2_100, 4_900], 0).len(), 1, "a stall is one long cycle");
     }
 

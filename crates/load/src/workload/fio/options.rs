@@ -586,6 +586,7 @@ pub static PROGRAM: &[(&str, bool)] = &[
     ("sla", true),
     ("slice", true),
     ("max-errors", true),
+    ("hang", true),
     ("no-trace", false),
     ("cross-check", false),
     ("dry-run", false),

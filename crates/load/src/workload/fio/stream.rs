@@ -420,7 +420,11 @@ impl Stream for FioStream {
         }
         let (took_ns, most_ns) = (times.service_ns(), self.latency_max_ns[direction]);
         let too_slow = (took_ns > most_ns).then(|| {
-            format!("an operation took {}, longer than max_latency ({})", units::duration(took_ns), units::duration(most_ns))
+            format!(
+                "an operation took {}, longer than max_latency ({})",
+                units::duration(took_ns),
+                units::duration(most_ns)
+            )
         });
         if let Some(missed) = too_slow.or_else(|| self.least.took(direction, request.len, times)) {
             self.progress.set_missed(missed);
