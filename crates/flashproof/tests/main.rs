@@ -49,6 +49,7 @@ mod trace;
 mod tracing;
 mod transactions;
 mod two_nodes;
+mod verdict;
 mod waf;
 
 #[test]

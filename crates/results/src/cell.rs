@@ -86,7 +86,7 @@ pub struct Cell {
     /// the largest threshold. Only of judged closed loops.
     pub silent_ns: u64,
     /// When the last of its operations came back; where some were lost, when their device last returned something.
-    /// Nanoseconds since the run began.
+    /// Nanoseconds since the run began; 0: at the end of the interval, see [`Interval::round_ends`].
     pub last_back_ns: u64,
     /// Cell, counted from 1, whose operations held the slots for which operations of this one waited; 0: none but its own.
     pub held_by: u64,
@@ -100,6 +100,9 @@ pub struct Cell {
 /// After the last instant of a slice, or of a stream that ends in it, operations may come back for this long and still count
 /// as carried out. What waits for a slot when a stream ends is issued for as long.
 pub const GRACE_NS: u64 = 1_000_000_000;
+
+/// Operations of a stream that goes on come at shorter distances than this many times their mean one.
+const PERIODS_MAX: u128 = 10;
 
 /// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the
 /// tightest threshold. A longer one could decide a verdict from within the service times.
@@ -497,6 +500,18 @@ impl Interval {
             zeros(&mut cell.lag, cell.ops);
         }
         zeros(&mut self.gap, self.cells.iter().map(|cell| cell.ops).sum());
+    }
+
+    /// Leaves out when the last operation of a cell came back where that was no longer before the end of the interval, which
+    /// began at `began_ns`, than operations come that are in progress: few numbers of a record are so long.
+    pub fn round_ends(&mut self, began_ns: u64) {
+        let length_ns = self.end_ns.saturating_sub(began_ns);
+        for cell in self.cells.iter_mut().filter(|cell| cell.lost == 0 && cell.last_back_ns <= self.end_ns) {
+            let left_ns = u128::from(self.end_ns - cell.last_back_ns);
+            if left_ns * u128::from(cell.ops) < u128::from(length_ns) * PERIODS_MAX {
+                cell.last_back_ns = 0;
+            }
+        }
     }
 
     /// Adds what another shard recorded in the same interval.

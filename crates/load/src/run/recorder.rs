@@ -205,7 +205,7 @@ impl Recorder {
         let mut counts = CellCounts::from(&*recorded);
         counts.take_off(&before);
         recorded.late_max_ns = recorded.late_max_ns.max(late_max_ns);
-        (counts.backlog, counts.silent_ns, counts.held_by) = (Backlog::default(), 0, 0);
+        (counts.backlog, counts.silent_ns, counts.last_back_ns, counts.held_by) = (Backlog::default(), 0, 0, 0);
         add_carried(&mut self.current.carried, Carried { cell: cell as usize, slice, counts });
     }
 

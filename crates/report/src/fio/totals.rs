@@ -155,7 +155,8 @@ impl Totals {
                 kind.overtime += cell.overtime;
                 ops += cell.ops;
                 bytes += cell.bytes;
-                kind.last_back_ns = kind.last_back_ns.max(cell.last_back_ns);
+                let back_ns = if cell.last_back_ns == 0 && cell.ops > 0 { interval.end_ns } else { cell.last_back_ns };
+                kind.last_back_ns = kind.last_back_ns.max(back_ns);
             }
             kind.ops += ops;
             kind.bytes += bytes;

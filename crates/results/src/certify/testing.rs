@@ -34,6 +34,7 @@ pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         end,
         reasons: vec![Reason::new(Code::Unknown, "the first reason")],
         missed: Vec::new(),
+        notes: Vec::new(),
         decided_by: Some(Deciding {
             stream: "reads".into(),
             device: Some("x".into()),

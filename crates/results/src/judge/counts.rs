@@ -62,6 +62,11 @@ impl CellCounts {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
+    /// When the last operation of an interval that ended at `end_ns` came back; 0 where none did.
+    pub(crate) fn back_ns(&self, end_ns: u64) -> u64 {
+        if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
+    }
+
     /// Whether anything was wanted or outstanding.
     pub(crate) fn is_any(&self) -> bool {
         self.wanted() > 0 || self.backlog != Backlog::default()

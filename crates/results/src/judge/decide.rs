@@ -338,7 +338,8 @@ fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
         for window in judge.windows(group, end).iter().filter(|window| window.counts.wanted() > 0) {
             for candidate in shares_of(judge, end, group, window, over) {
                 if candidate.exceeded {
-                    first_slice.get_or_insert(candidate.deciding.slice);
+                    // Where the last slice alone held, what followed it did not.
+                    first_slice.get_or_insert(window.last as u64 + 1);
                 }
                 if of_group.as_ref().is_none_or(|worst| candidate.rank() > worst.rank()) {
                     of_group = Some(candidate);

@@ -209,7 +209,10 @@ impl Judge {
         self.backlogs.iter_mut().zip(&counts.cells).for_each(|(backlog, cell)| *backlog = cell.backlog);
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
-            counts.cells[stream * devices..(stream + 1) * devices].iter().for_each(|cell| total.add(cell));
+            for cell in &counts.cells[stream * devices..(stream + 1) * devices] {
+                total.add(cell);
+                total.last_back_ns = total.last_back_ns.max(cell.back_ns(counts.end_ns));
+            }
         }
         let length_ns = counts.end_ns.saturating_sub(self.ran_ns);
         for group in &mut self.groups {

@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(of(&each(100), 0), []);
         let short = of(&each(200), 0);
         assert_eq!(short[0].0, 3_100, "the first second after the settling time");
-        assert_eq!(short[0].1, "it did 5.00 reads a second in the 1 s up to 3.1 s; its least rate is 9");
+        assert_eq!(short[0].1, "it did 5 reads a second in the 1 s up to 3.1 s; its least rate is 9");
         assert_eq!(of(&[2_000, 2_100, 4_900], 0).len(), 1, "a stall is one long cycle");
     }
 
