@@ -50,7 +50,7 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
             "--filename=sim:stall-at-s=29.95+stall-ms=1000000 --rate_iops=1000 --iodepth=1024 --runtime=30",
             1,
             Code::Lost,
-            "stopped answering at 30.0 s: 50 a-reads never came back",
+            "stopped answering at 29.9 s: 50 a-reads never came back",
         ),
         (
             "--filename=sim:stall-at-s=1+stall-ms=100000000+channels=1 --rate_iops=1 --iodepth=8 --runtime=6",
@@ -304,7 +304,8 @@ fn a_rate_above_one_a_nanosecond_is_refused() {
     for rate in ["45035996273704960", "18446744073709551615"] {
         let rate = format!("--rate_iops={rate}");
         let words = ["fio", "--name=a", "--rw=randread", "--filename=sim:", "--runtime=1", &rate];
-        bench.flashproof(&words).expect_error(2, &["more than one a nanosecond", "give a lower rate"]);
+        let ended = bench.flashproof(&words).expect(2);
+        assert!(ended.errors()[0].contains("more than one a nanosecond"), "{}", ended.stderr);
     }
 }
 

@@ -289,7 +289,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.stop_ns = self.stop_ns.min(self.now_ns);
         self.note_end();
         self.count_unissued();
-        self.rotate(self.stop_ns);
+        self.engine.counters(self.recorder.counters());
+        self.recorder.finish(self.stop_ns);
     }
 
     /// Sends the current interval out, as ended at `end_ns`.

@@ -309,6 +309,14 @@ impl Recorder {
         &mut self.current.counters
     }
 
+    /// Sends the last interval out, of a run that ended at `end_ns`: one that ended before anything counts has its errors.
+    pub(super) fn finish(&mut self, end_ns: u64) {
+        if self.ramps {
+            self.rotate(end_ns);
+        }
+        self.rotate(end_ns);
+    }
+
     /// Sends the current interval out, as ended at `end_ns`, and starts the next.
     pub(super) fn rotate(&mut self, end_ns: u64) {
         let next_index = self.current.index + 1;
