@@ -517,6 +517,7 @@ impl Interval {
     /// Adds what another shard recorded in the same interval.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.index, other.index);
+        self.merge_carried(other);
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             mine.merge(theirs);
         }
@@ -526,7 +527,28 @@ impl Interval {
         self.run_delay_ns += other.run_delay_ns;
         self.in_flight_max += other.in_flight_max;
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// Adds what another shard carried into earlier slices. Silence is that of all shards, as in [`Cell::merge`].
+    fn merge_carried(&mut self, other: &Self) {
+        let silent_ns = |all: &[Carried], (cell, slice)| {
+            let is_same = |carried: &&Carried| (carried.cell, carried.slice) == (cell, slice);
+            all.iter().find(is_same).map_or(0, |carried| carried.counts.silent_ns)
+        };
+        let silences = self.carried.iter().chain(&other.carried).map(|carried| {
+            let place = (carried.cell, carried.slice);
+            let (mine, theirs) = (silent_ns(&self.carried, place), silent_ns(&other.carried, place));
+            match self.cells[carried.cell].is_active() && other.cells[carried.cell].is_active() {
+                true => (place, mine.min(theirs)),
+                false => (place, mine + theirs),
+            }
+        });
+        let silences: Vec<_> = silences.collect();
         other.carried.iter().for_each(|more| add_carried(&mut self.carried, more.clone()));
+        for (place, silent_ns) in silences {
+            let of_place = self.carried.iter_mut().filter(|carried| (carried.cell, carried.slice) == place);
+            of_place.for_each(|carried| carried.counts.silent_ns = silent_ns);
+        }
     }
 
     /// Forgets everything recorded.

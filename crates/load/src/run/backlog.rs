@@ -55,11 +55,16 @@ impl LimitState {
 }
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
+    /// Notes who was silent until `at_ns`.
+    pub(super) fn note_silence(&mut self, at_ns: u64) {
+        for silent in self.silence.take(at_ns) {
+            self.recorder.silent(&silent);
+        }
+    }
+
     /// Notes what was due by `at_ns` and is not done, and who was silent until then. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
-        for (device, silent_ns) in self.silence.take(at_ns) {
-            self.recorder.silent(device, silent_ns);
-        }
+        self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
         let late = Backlog { late: 1, ..Backlog::default() };
         let out: Vec<u32> = self.out().map(|slot| slot.request.cell).collect();
@@ -105,6 +110,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// Notes, once, what is outstanding at the end of the run, which may still be done after it.
     pub(super) fn note_end(&mut self) {
         if !std::mem::replace(&mut self.end_noted, true) {
+            self.silence.end(self.stop_ns);
             self.note_backlog(self.stop_ns);
         }
     }

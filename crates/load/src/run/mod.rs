@@ -288,6 +288,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
         self.stop_ns = self.stop_ns.min(self.now_ns);
         self.note_end();
+        self.note_silence(self.now_ns);
         self.count_unissued();
         self.engine.counters(self.recorder.counters());
         self.recorder.finish(self.stop_ns);

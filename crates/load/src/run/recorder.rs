@@ -1,6 +1,7 @@
 //! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
 //! clean one comes back.
 
+use super::silence::Silent;
 use super::{Cause, Control};
 use crate::stream::Request;
 use results::cell::{Backlog, Carried, Cell, Interval, Layout, add_carried};
@@ -264,10 +265,23 @@ impl Recorder {
         self.current.cells[cell as usize].held_by = u64::from(holder) + 1;
     }
 
-    /// Notes for how long a device was silent in the interval, for each judged closed stream.
-    pub(super) fn silent(&mut self, device: usize, silent_ns: u64) {
+    /// Notes for how long a device was silent, for each judged closed stream: in the slices that the silence lies in.
+    pub(super) fn silent(&mut self, silent: &Silent) {
+        let Silent { device, silent_ns, before_ns } = silent;
+        let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
         let closed = self.layout.streams.iter().enumerate().filter(|(_, info)| info.judged && info.offered_iops == 0.0);
-        closed.for_each(|(stream, _)| self.current.cells[self.layout.cell(stream, device)].silent_ns += silent_ns);
+        let cells: Vec<_> = closed.map(|(stream, _)| self.layout.cell(stream, *device)).collect();
+        for cell in cells {
+            self.current.cells[cell].silent_ns += silent_ns + before_ns.end.saturating_sub(before_ns.start);
+            let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.slice_start_ns));
+            while from_ns < end_ns {
+                let to_ns = self.slice_end_ns(from_ns).min(end_ns);
+                let counts = CellCounts { silent_ns: to_ns - from_ns, ..CellCounts::default() };
+                let carried = Carried { cell, slice: self.slice(from_ns), counts };
+                add_carried(&mut self.current.carried, carried);
+                from_ns = to_ns;
+            }
+        }
     }
 
     /// A device that returns nothing for longer is silent: the largest threshold, nanoseconds.

@@ -67,9 +67,9 @@ impl CellCounts {
         if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
     }
 
-    /// Whether anything was wanted or outstanding.
+    /// Whether anything was wanted or outstanding, or its device silent.
     pub(crate) fn is_any(&self) -> bool {
-        self.wanted() > 0 || self.backlog != Backlog::default()
+        self.wanted() > 0 || self.backlog != Backlog::default() || self.silent_ns > 0
     }
 
     /// Adds other counts over the same thresholds. What was outstanding at an instant is not added up.

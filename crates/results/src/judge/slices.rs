@@ -263,7 +263,8 @@ impl Judge {
         };
         let mut windows: Vec<_> =
             (0..complete.min(group.slices.len())).map(|slice| window(slice, slice, false)).collect();
-        let Some(rest) = group.slices.get(complete).filter(|rest| rest.wanted() > 0) else { return windows };
+        let is_any = |rest: &&CellCounts| rest.wanted() > 0 || rest.silent_ns > 0;
+        let Some(rest) = group.slices.get(complete).filter(is_any) else { return windows };
         if !end.is_complete() {
             windows.push(window(complete, complete, true));
             return windows;
