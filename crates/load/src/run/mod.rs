@@ -453,6 +453,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             return;
         };
         let Place { freed_ns, unseen_ns } = limit.free.pop_front().unwrap_or_default();
+        // A closed lane wants its operation when it issues it.
+        let intended_ns = if self.is_closed(lane) { self.now_ns.max(intended_ns) } else { intended_ns };
         let eligible_ns = freed_ns.max(intended_ns);
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.arrived[lane as usize].taken += 1;
