@@ -18,6 +18,8 @@ pub use normal::{begin, normal};
 pub use terse::terse;
 pub use totals::{Durations, Kind, Samples, Totals};
 
+use results::judge::RunResult;
+
 /// fio's version whose formats these are.
 pub const FIO_VERSION: &str = "fio-3.33";
 
@@ -137,6 +139,8 @@ pub struct Page<'a> {
     pub unix_ms: u64,
     /// The process.
     pub pid: u32,
+    /// What the verdict on each run comes to, of those that ended.
+    pub results: Vec<RunResult>,
     /// The same beside the real fio, run by run; none: nobody asked for it.
     pub cross_check: Vec<serde_json::Value>,
 }

@@ -31,6 +31,7 @@ const ACHIEVED_MIN: f64 = 0.99;
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
 /// The worst share of all, and whether it is too large.
+#[derive(Clone)]
 struct Worst {
     deciding: Deciding,
     exceeded: bool,
@@ -40,6 +41,18 @@ impl Worst {
     /// How near the limit, or how far over; exact comparison first, so that rounding never decides.
     fn rank(&self) -> (bool, f64) {
         (self.exceeded, self.deciding.share / self.deciding.share_max)
+    }
+
+    fn worse(self, other: Self) -> Self {
+        if other.rank() > self.rank() { other } else { self }
+    }
+
+    /// The worse of this and a `later` one of the same group and limit, bad since the first that was.
+    fn joined(self, later: Self) -> Self {
+        let first_slice = self.deciding.first_slice.or(later.deciding.first_slice);
+        let mut worse = self.worse(later);
+        worse.deciding.first_slice = first_slice;
+        worse
     }
 }
 
@@ -62,7 +75,7 @@ impl Judge {
 /// The verdict of a run that ended like `end`; of one of several workloads `elsewhere` says what another one was stopped for.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
-    let judged = worst(judge, end, |counts| &counts.judged_over);
+    let (judged, by_limit) = worst_of_all(judge, end, |counts| &counts.judged_over);
     let bounds = Bounds {
         judged: judged.as_ref(),
         least: worst(judge, end, |counts| &counts.judged_least_over),
@@ -99,6 +112,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
         notes: Vec::new(),
         workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
         decided_by: judged.map(|worst| worst.deciding),
+        worst: by_limit.into_iter().map(|worst| worst.deciding).collect(),
         sla: plan.sla.to_string(),
         thresholds_ns: plan.sla.thresholds_ns().to_vec(),
         slice_sec: plan.slice_sec,
@@ -331,28 +345,33 @@ fn failed_operations(judge: &Judge) -> Option<String> {
 
 /// The worst share of what the windows of a run that ended like `end` would have wanted as a whole.
 fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
-    let mut worst: Option<Worst> = None;
+    worst_of_all(judge, end, over).0
+}
+
+/// The same, and the worst share for each limit.
+fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Worst>) {
+    let (mut all, mut by_limit): (Option<Worst>, Vec<Worst>) = (None, Vec::new());
+    // Both have one for each limit, or none yet.
+    let zipped = |a: Vec<Worst>, b: Vec<Worst>, with: fn(Worst, Worst) -> Worst| match a.is_empty() {
+        true => b,
+        false => a.into_iter().zip(b).map(|(a, b)| with(a, b)).collect(),
+    };
     for group in judge.judged_groups() {
-        let mut first_slice = None;
-        let mut of_group: Option<Worst> = None;
-        for window in judge.windows(group, end).iter().filter(|window| window.counts.wanted() > 0) {
-            for candidate in shares_of(judge, end, group, window, over) {
-                if candidate.exceeded {
-                    // Where the last slice alone held, what followed it did not.
-                    first_slice.get_or_insert(window.last as u64 + 1);
-                }
-                if of_group.as_ref().is_none_or(|worst| candidate.rank() > worst.rank()) {
-                    of_group = Some(candidate);
-                }
-            }
-        }
-        let Some(mut of_group) = of_group else { continue };
-        of_group.deciding.first_slice = first_slice;
-        if worst.as_ref().is_none_or(|worst| of_group.rank() > worst.rank()) {
-            worst = Some(of_group);
-        }
+        let windows = judge.windows(group, end);
+        let shares = windows.iter().filter(|window| window.counts.wanted() > 0);
+        let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
+        let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Worst::joined)) else { continue };
+        // The slice in which the first limit was exceeded, whichever is the worst in the end.
+        let first_slice = of_group.iter().filter_map(|worst| worst.deciding.first_slice).min();
+        let worst = of_group.iter().cloned().reduce(Worst::worse);
+        let worst = worst.map(|mut worst| {
+            worst.deciding.first_slice = first_slice;
+            worst
+        });
+        all = all.into_iter().chain(worst).reduce(Worst::worse);
+        by_limit = zipped(by_limit, of_group, Worst::worse);
     }
-    worst
+    (all, by_limit)
 }
 
 /// The shares of a window, one for each limit.
@@ -370,12 +389,16 @@ fn shares_of(
     let stream = &judge.plan.streams[group.stream].name;
     let device = group.device.map(|device| judge.plan.devices[device].clone());
     judge.plan.sla.limits().iter().zip(counts).map(move |(limit, over)| {
+        let exceeded = whole.is_some() && limit.is_exceeded(over, wanted);
+        let slice = window.first as u64 + 1;
+        // Where the last slice alone held, what followed it did not.
+        let bad_slice = window.last as u64 + 1;
         let deciding = Deciding {
             stream: stream.clone(),
             device: device.clone(),
-            slice: window.first as u64 + 1,
+            slice,
             with_rest: window.last > window.first,
-            first_slice: None,
+            first_slice: exceeded.then_some(bad_slice),
             threshold_ns: limit.threshold_ns,
             over,
             wanted,
@@ -383,7 +406,7 @@ fn shares_of(
             share: over as f64 / wanted as f64,
             share_max: limit.share_max(),
         };
-        Worst { deciding, exceeded: whole.is_some() && limit.is_exceeded(over, wanted) }
+        Worst { deciding, exceeded }
     })
 }
 

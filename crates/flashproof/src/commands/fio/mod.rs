@@ -403,6 +403,7 @@ impl Session<'_> {
             }
         };
         if let Some(ran) = runs.last_mut() {
+            ran.result = Some(verdict.result());
             let ran_ns = Some(ran.totals.ran_ns);
             ran.logs.write(&ran.load, ran_ns).map_err(Failure::environment)?;
             let left_out = logs::left_out(&ran.load);

@@ -8,7 +8,7 @@ use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{Entry, FioLoad, Thread};
 use report::fio::{Cpu, Disk, JobPage, KINDS, Kind, LatencyTarget, Page, Totals};
 use results::cell::Interval;
-use results::judge::End;
+use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
 use results::units::{Grouped, quoted};
 use std::collections::HashSet;
@@ -29,6 +29,8 @@ pub struct Ran {
     disks: [Vec<diskstats::Disk>; 2],
     /// The logs that its jobs ask for.
     pub logs: Logs,
+    /// What its verdict comes to, once it ended.
+    pub result: Option<RunResult>,
 }
 
 impl Ran {
@@ -43,6 +45,7 @@ impl Ran {
             cpu: Cpu::default(),
             disks: Default::default(),
             logs: Logs::default(),
+            result: None,
         }
     }
 
@@ -198,6 +201,7 @@ pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], checks: &[Checked]
         jobs: runs.iter().flat_map(Ran::jobs).collect(),
         global: global.to_vec(),
         disks: disks_of(runs),
+        results: runs.iter().filter_map(|ran| ran.result.clone()).collect(),
         unix_ms: since_1970.as_millis() as u64,
         pid: std::process::id(),
         cross_check: checks.iter().map(Checked::json).collect(),
