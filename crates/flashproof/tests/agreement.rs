@@ -9,7 +9,7 @@ use support::{Bench, Ended, Running};
 const FIO: &str = "fio --direct=1 --rw=randread --bs=4k --time_based --output-format=json";
 
 /// A run that goes on for days of simulated time.
-const ENDLESS: &str = "device-names: sim:\ntest-duration-sec: 100000000\nread-reqs-per-sec: 100\n";
+const ENDLESS: &str = "device-names: sim:\ntest-duration-sec: 1000000\nread-reqs-per-sec: 100\n";
 
 /// Runs fio's jobs of `line` into `dir`, which names what it shows.
 fn fio(bench: &Bench, dir: &str, line: &str) -> Ended {
