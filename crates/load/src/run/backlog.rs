@@ -127,28 +127,35 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         for slot in std::mem::take(&mut self.unsalted) {
             self.count_chain(slot.lane, slot.request, slot.intended_ns, true);
         }
-        let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, true)));
-        let due = self.due.iter().map(|(due, ())| (due, false));
-        for ((intended_ns, lane), waits) in waiting.chain(due).collect::<Vec<_>>() {
-            self.count_schedule(lane, intended_ns, waits);
+        let waiting =
+            self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, limit.own_ns())));
+        let due = self.due.iter().map(|(due, ())| (due, u64::MAX));
+        for ((intended_ns, lane), own_ns) in waiting.chain(due).collect::<Vec<_>>() {
+            self.count_schedule(lane, intended_ns, own_ns);
         }
     }
 
-    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice.
-    pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, waits: bool) {
-        let Lane { arrival: Arrival::Scheduled(schedule), stream, limit, .. } = &mut self.lanes[lane as usize] else {
+    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice. Without this program the lane
+    /// would have been less behind by `own_ns`: those that came due first would have been issued.
+    pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
+        let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
             return;
         };
-        let (limit, recorder, at_ns) = (&self.limits[*limit as usize], &mut self.recorder, self.now_ns);
-        let first_ns = intended_ns;
-        let end_ns = self.stop_ns.min(stream.until_ns());
+        let recorder = &mut self.recorder;
+        let (end_ns, own_until_ns) = (self.stop_ns.min(stream.until_ns()), intended_ns.saturating_add(own_ns));
         while intended_ns < end_ns {
             let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
             // The one at hand, which the schedule gave already, and those after it.
+            let ours = match own_until_ns.min(slice_end_ns) {
+                own_until_ns if own_until_ns <= intended_ns => 0,
+                own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
+            };
             let arrivals = 1 + schedule.count_before(slice_end_ns);
+            let ours_of = |count: u64| (u128::from(count) * u128::from(ours) / u128::from(arrivals)) as u64;
+            let mut lost = 0;
             stream.lose(arrivals, &mut |cell, count| {
-                let ours = if waits { limit.ours(count, first_ns, at_ns) } else { count };
-                recorder.unissued(cell, intended_ns, count, ours);
+                recorder.unissued(cell, intended_ns, count, ours_of(lost + count) - ours_of(lost));
+                lost += count;
             });
             intended_ns = schedule.next_ns().unwrap_or(u64::MAX);
         }

@@ -145,7 +145,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
             self.lanes_waiting -= 1;
-            self.issue(lane, intended_ns);
+            self.issue(lane, intended_ns, true);
         }
     }
 }

@@ -404,7 +404,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
                 break;
             }
             self.due.pop();
-            self.issue(lane, intended_ns);
+            self.issue(lane, intended_ns, false);
             issued += 1;
             if issued % BATCH == 0 && !W::VIRTUAL {
                 self.now_ns = self.engine.now().saturating_sub(self.start_ns);
@@ -421,13 +421,15 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     }
 
     /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing more for a lane whose
-    /// stream has ended.
+    /// stream has ended. `waited`: it is one that waited for a slot.
     #[inline]
-    fn issue(&mut self, lane: u32, intended_ns: u64) {
+    fn issue(&mut self, lane: u32, intended_ns: u64, waited: bool) {
         let until_ns = self.lanes[lane as usize].stream.until_ns();
         if intended_ns >= until_ns || self.now_ns >= until_ns.saturating_add(GRACE_NS) {
-            // What still waits for a slot when the time of grace is over.
-            self.count_schedule(lane, intended_ns, true);
+            // What finds a slot free and did not wait for it is late because of this program alone.
+            let limit = &self.limits[self.lanes[lane as usize].limit as usize];
+            let own_ns = if waited || limit.free.is_empty() { limit.own_ns() } else { u64::MAX };
+            self.count_schedule(lane, intended_ns, own_ns);
             self.lanes[lane as usize].stream.stop(until_ns);
             self.ended[lane as usize] = true;
             return;

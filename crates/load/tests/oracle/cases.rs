@@ -69,3 +69,25 @@ fn a_lost_operation_of_a_closed_loop_belongs_to_the_slice_in_which_it_was_issued
     let over: Vec<_> = verdict.groups[0].slices.iter().map(|slice| slice.judged_over[0]).collect();
     assert_eq!(over, [0, 1, 0]);
 }
+
+#[test]
+fn what_a_stream_wanted_before_its_end_while_this_program_was_away_is_held_against_no_drive() {
+    let arrivals = Arrivals::Even { per_sec: 100, first: 0, stride: 1, phase: 0 };
+    let draw = Draw {
+        drives: vec![Drive::Listed { base_ns: MS / 10, others: Default::default() }],
+        streams: vec![StreamDraw { judged: true, per_sec: 100, late_ns: None }],
+        lanes: vec![LaneDraw { stream: 0, devices: vec![0], limit: 0, arrivals, until_ns: 5_000 * MS }],
+        limits: vec![64],
+        sla: "100%>3600s",
+        interval_sec: 1,
+        slice_sec: 8,
+        duration_sec: 9,
+        hang_sec: 2,
+        signal_ns: None,
+        // Until half a second after what waits may be issued no more.
+        away_ns: vec![(4_800 * MS, 6_500 * MS)],
+    };
+    let verdict = run(&draw, 1).verdict;
+    assert!(verdict.undone.len() == 1 && verdict.undone[0].ours, "{:?}", verdict.undone);
+    assert_eq!(verdict.outcome.exit_code(), 4, "{:?}", verdict.reasons);
+}
