@@ -1,12 +1,14 @@
 //! Lines of one node, in the order of time, into a [`ServerLog`].
 
+use super::order::{self, LogError};
 use super::remarks::{Kind, Place, Strange};
 use super::stamp::{Stamp, Stamps};
 use super::text::{self, DumpHeader, Parts};
 use super::{BUCKETS, DriveLine, Dump, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines};
+use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
-use std::io::{self, Read};
+use std::io::Read;
 
 /// The clock of a server that is set by NTP jumps no further; threads that log at once differ by less.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(5);
@@ -50,6 +52,7 @@ pub(super) struct Collector {
     distance: SignedDuration,
     nul_bytes: u64,
     long: (u64, u64),
+    other_node: Option<LogError>,
 }
 
 #[derive(Debug)]
@@ -86,7 +89,8 @@ impl Collector {
     }
 
     /// Reads a file to its end. `head`: what stands before its first line with a time, if it is no line of its own.
-    pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> io::Result<()> {
+    pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
+        let cannot = |source| ReadError { name: file.to_owned(), source };
         self.log.files.push(file.to_owned());
         if !head.is_empty() {
             self.join(head, Place { file, line: 1 });
@@ -98,11 +102,14 @@ impl Collector {
         }
         loop {
             let number = lines.number() + 1;
-            let Some(line) = lines.next_line()? else { break };
+            let Some(line) = lines.next_line().map_err(cannot)? else { break };
             if line.whole {
                 self.line(line, Place { file, line: number });
             } else {
                 self.cut_line = line.bytes.to_vec();
+            }
+            if let Some(error) = self.other_node.take() {
+                return Err(error);
             }
         }
         let skipped = lines.skipped();
@@ -463,14 +470,7 @@ impl Collector {
 
     fn node(&mut self, parts: Parts<'_>, place: Place<'_>) {
         let Some(id) = text::node_id(parts) else { return };
-        if let Some(before) = &self.log.node_id
-            && *before != id
-        {
-            self.strange.say(format!("{} line {}: the node's id is {id}, and was {before}", place.file, place.line));
-        }
-        if self.log.node_id.as_ref() != Some(&id) {
-            self.log.node_id = Some(id);
-        }
+        self.other_node = order::same_node(&mut self.log.node_id, id, place.file, place.line).err();
     }
 
     /// `namespace test {`, `write-block-size 128K`, `}`: lines of the configuration file.

@@ -157,6 +157,21 @@ fn counters_that_go_back_and_starts_are_restarts_once() {
 }
 
 #[test]
+fn lines_of_two_nodes_in_one_file_are_refused() {
+    let other = |text: &str| text.replace("bb9050011ac4202", "bb9050011ac4203");
+    let (a, b) = (log(0, 20, 1), other(&log(5, 20, 1000)));
+    let interleaved: String = (0..20).map(|i| ticks(10 * i, i) + &other(&ticks(10 * i + 5, 1000 + i))).collect();
+    for (text, line) in [([&a[..], &b].concat(), 101), ([&b[..], &a].concat(), 101), (interleaved, 6)] {
+        let error = read(vec![source("ab.log", text)]).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("reading ab.log - line {line} is of node BB9050011AC420")), "{error}");
+        assert!(error.contains("each node's log in a file of its own"), "{error}");
+    }
+    // Configurations may have noughts before it.
+    let start = "Nov 19 2026 23:00:00 GMT: INFO (config): (cfg.c:4266) \tnode-id 00bb9050011ac4202\n";
+    assert!(read(vec![source("a.log", [start, &a].concat())]).is_ok());
+}
+
+#[test]
 fn files_of_a_node_are_put_in_order_and_lines_cut_between_them_are_joined() {
     let text = log(0, 20, 1);
     let whole = read_one(&text);
