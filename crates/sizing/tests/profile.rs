@@ -9,7 +9,7 @@ use sizing::configuration::{Test, configurations};
 use sizing::profile::derive::{self, profile};
 use sizing::profile::sources::{Facts, SizingError, Sources, Wanted};
 use sizing::profile::{Profile, counters::mean_bytes};
-use sizing::server_log::{self, ServerLog};
+use sizing::server_log::{self, ServerLog, Start};
 use sizing::source::Source;
 use sizing::{iostat, pasted};
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
             let by_start = profile(&sources, &wanted()).unwrap();
             assert!(by_start.loads[0].origin.large_block.contains("server's start"), "{:?}", by_start.loads[0].origin);
             assert_eq!((by_start.doubts().len(), by_start.loads[0].large_block_bytes), (0, 128 << 10));
-            sources.logs[0].configuration.clear();
+            sources.logs[0].starts[0].configuration.clear();
             let assumed = profile(&sources, &wanted()).unwrap();
             assert!(assumed.doubts()[0].contains("--flush-size"), "{:?}", assumed.doubts());
             let facts = Facts { flush_bytes: Some(128 << 10), ..Default::default() };
@@ -182,9 +182,7 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
     assert_eq!(with("ce-4.9.0.37", told(128 << 10)).doubts(), [""; 0]);
     // Rotated: neither version nor configuration are in it, but partial writes, and 64 writes a block.
     let mut rotated = log("ce-8.0.0.15");
-    rotated.build = None;
-    rotated.configuration.clear();
-    rotated.write_block_bytes.clear();
+    rotated.starts.clear();
     let profile = profile_of(rotated, &wanted()).unwrap();
     assert_eq!((profile.doubts().len(), profile.loads[0].large_block_bytes), (0, 128 << 10));
 }
@@ -224,11 +222,13 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
 #[test]
 fn of_two_servers_in_one_log_each_window_has_its_own() {
     let mut upgraded = log("ce-4.9.0.37");
-    let of_new = log("ce-8.0.0.15");
-    // The next start is of 8.0.
-    (upgraded.build, upgraded.configuration, upgraded.write_block_bytes) =
-        (of_new.build, of_new.configuration, of_new.write_block_bytes);
-    upgraded.started = upgraded.span.map(|(_, last)| last);
+    let of_new = Start { at: upgraded.span.unwrap().1, ..log("ce-8.0.0.15").starts.remove(0) };
+    upgraded.starts.push(of_new);
+    let profile = profile_of(upgraded.clone(), &wanted()).unwrap();
+    assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, Some("4.9.0.37")));
+    assert_eq!(profile.doubts(), [""; 0]);
+    // Where only the later one is in the log, it says nothing of the time before it.
+    upgraded.starts.remove(0);
     let profile = profile_of(upgraded, &wanted()).unwrap();
     assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, None));
     assert!(profile.doubts()[0].contains("--write-block-size"), "{:?}", profile.doubts());

@@ -6,7 +6,7 @@ use super::seen::{self, IostatError, Seen};
 use super::sources::{Facts, SizingError, Sources, Wanted};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
 use crate::drive_io::DriveIo;
-use crate::server_log::ServerLog;
+use crate::server_log::{ServerLog, Start};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
@@ -48,9 +48,9 @@ pub fn id(log: &ServerLog) -> String {
 }
 
 impl ServerLog {
-    /// Whether what it has of the server's start is of the server that ran at `window`, and not of a later one.
-    pub fn has_start_of(&self, window: Window) -> bool {
-        self.started.is_none_or(|started| window.to > started)
+    /// The start of the server that ran at `window`; `None`: the log does not have it.
+    pub fn start_of(&self, window: Window) -> Option<&Start> {
+        self.starts.iter().rev().find(|start| start.at < window.to)
     }
 
     /// The namespaces that it shows to be on devices. Old versions name none in their drv_ssd lines.
@@ -137,7 +137,7 @@ impl NodeSources<'_> {
         profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
         profile.nodes.push(Node {
             id: id.clone(),
-            build: log.build.clone().filter(|_| log.has_start_of(window)),
+            build: log.start_of(window).and_then(|start| start.build.clone()),
             window,
         });
         let ours: BTreeSet<String> =
@@ -231,9 +231,9 @@ impl NodeSources<'_> {
     fn facts(&self, namespace: &str, window: Window) -> Facts {
         let told = |node: &str| self.sources.facts.get(&(node.to_owned(), namespace.to_owned())).cloned();
         let told = told(&self.id).or_else(|| told("")).unwrap_or_default();
-        match self.log.has_start_of(window) {
-            true => told.or(Facts::of_start(self.log, namespace)),
-            false => told,
+        match self.log.start_of(window) {
+            Some(start) => told.or(Facts::of_start(start, namespace)),
+            None => told,
         }
     }
 

@@ -4,7 +4,7 @@ use super::seen::IostatError;
 use super::window::WindowError;
 use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
 use crate::iostat::Iostat;
-use crate::server_log::{ServerLog, size_bytes};
+use crate::server_log::{ServerLog, Start, size_bytes};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use std::collections::BTreeMap;
@@ -55,10 +55,10 @@ impl Facts {
     }
 
     /// What the server printed of `namespace` when it started; nothing if the log does not go back to it.
-    pub fn of_start(log: &ServerLog, namespace: &str) -> Self {
-        let Some(keys) = log.configuration.get(namespace) else { return Self::default() };
+    pub fn of_start(start: &Start, namespace: &str) -> Self {
+        let Some(keys) = start.configuration.get(namespace) else { return Self::default() };
         let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
-        let build = log.build.as_deref().and_then(Build::parse);
+        let build = start.build.as_deref().and_then(Build::parse);
         let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
         Self {
             origin: "the log of the server's start".to_owned(),

@@ -4,7 +4,7 @@ use super::order::{self, LogError};
 use super::remarks::{Kind, Place, Strange};
 use super::stamp::{Stamp, Stamps};
 use super::text::{self, DumpHeader, Parts};
-use super::{BUCKETS, DriveLine, Dump, ServerLog};
+use super::{BUCKETS, DriveLine, Dump, ServerLog, Start};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines};
 use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
@@ -27,8 +27,10 @@ const THINNED: SignedDuration = SignedDuration::from_secs(15);
 const RESTARTS_MAX: usize = 10_000;
 /// Nothing logged earlier (2010-01-01): such a time is of a machine that has not asked for it yet.
 pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
-/// Keys of the configuration that are kept.
+/// Keys of the configuration that are kept of a start.
 const KEYS_MAX: usize = 16 << 10;
+/// Starts that are kept.
+const STARTS_MAX: usize = 64;
 
 /// What is being read.
 #[derive(Debug, Default)]
@@ -48,6 +50,7 @@ pub(super) struct Collector {
     section: Vec<String>,
     keys: usize,
     kept: usize,
+    kept_at_start: usize,
     kept_max: usize,
     distance: SignedDuration,
     nul_bytes: u64,
@@ -372,7 +375,7 @@ impl Collector {
                 self.strange.count(Kind::Unread, place, text);
                 return;
             };
-            if let Some(before) = self.log.write_block_bytes.insert(device.to_owned(), bytes)
+            if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
                 && before != bytes
             {
                 let text = format!(
@@ -452,8 +455,6 @@ impl Collector {
     fn start(&mut self, build: &str, at: Timestamp, place: Place<'_>) {
         self.close(place);
         self.section.clear();
-        self.log.configuration.clear();
-        self.log.started = Some(at);
         self.keys = 0;
         // The first line of a log begins its counters; before it there are none.
         let is_last = self.log.span.is_some_and(|(_, end)| end == at);
@@ -461,11 +462,27 @@ impl Collector {
         if self.kept > 0 && is_last && restarts.len() < RESTARTS_MAX && restarts.last().is_none_or(|last| *last < at) {
             restarts.push(at);
         }
-        if let Some(before) = self.log.build.replace(build.to_owned())
-            && before != build
-        {
+        let starts = &mut self.log.starts;
+        let last = starts.last().and_then(|last| last.build.clone());
+        // A start that counted nothing is of no window.
+        if std::mem::replace(&mut self.kept_at_start, self.kept) == self.kept {
+            starts.pop();
+        } else if starts.len() >= STARTS_MAX {
+            starts.remove(0);
+        }
+        starts.push(Start::of(at, Some(build.to_owned())));
+        if let Some(before) = last.filter(|before| before != build) {
             self.strange.say(format!("{} line {}: version {build} is started, after {before}", place.file, place.line));
         }
+    }
+
+    /// The last start.
+    fn started(&mut self) -> &mut Start {
+        if self.log.starts.is_empty() {
+            self.log.starts.push(Start::of(Timestamp::MIN, None));
+        }
+        let last = self.log.starts.len() - 1;
+        &mut self.log.starts[last]
     }
 
     fn node(&mut self, parts: Parts<'_>, place: Place<'_>) {
@@ -490,8 +507,9 @@ impl Collector {
             && self.keys < KEYS_MAX
         {
             let (key, value) = text.split_once([' ', '\t']).unwrap_or((text, ""));
-            let keys = self.log.configuration.entry(namespace.trim().to_owned()).or_default();
-            keys.entry(key.to_owned()).or_default().push(value.trim().to_owned());
+            let (namespace, key, value) = (namespace.trim().to_owned(), key.to_owned(), value.trim().to_owned());
+            let keys = self.started().configuration.entry(namespace).or_default();
+            keys.entry(key).or_default().push(value);
             self.keys += 1;
         }
         if opens && self.section.len() < 16 {

@@ -57,7 +57,8 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     {
         let log = read_one(captured(version));
         assert_eq!(log.remarks, [""; 0], "{version}");
-        assert_eq!((log.node_id.as_deref(), log.build.as_deref()), (Some(node), version.strip_prefix("ce-")));
+        assert_eq!((log.node_id.as_deref(), log.starts.len()), (Some(node), 1));
+        assert_eq!(log.starts[0].build.as_deref(), version.strip_prefix("ce-"));
         let reads = &log.histograms["{test}-device-read-size"];
         assert_eq!((reads.len(), reads[0].unit), (dumps, Unit::Bytes));
         assert!(reads.iter().all(|dump| dump.buckets.iter().sum::<u64>() == dump.total));
@@ -67,8 +68,8 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
         assert_eq!((log.restarts.len(), log.histograms.contains_key("{test}-write-start")), (0, true));
     }
     let log = read_one(captured("ce-8.0.0.15"));
-    assert_eq!(log.write_block_bytes["/dev/loop2"], 8 << 20);
-    let test = &log.configuration["test"];
+    assert_eq!(log.starts[0].write_block_bytes["/dev/loop2"], 8 << 20);
+    let test = &log.starts[0].configuration["test"];
     assert_eq!((&test["flush-size"], &test["device"]), (&vec!["128K".to_owned()], &vec!["/dev/loop2".to_owned()]));
     let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
     assert_eq!(drive.len(), 31);
@@ -78,7 +79,7 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     assert_eq!((line.defrag_reads, line.defrag_writes, line.write_q), (776, Some(372), Some(0)));
     let detail = line.detail.unwrap();
     assert_eq!((detail.partial_writes, detail.defrag_partial_writes), (Some(8), Some(1)));
-    assert_eq!(read_one(captured("ce-4.9.0.37")).write_block_bytes["/dev/loop2"], 128 << 10);
+    assert_eq!(read_one(captured("ce-4.9.0.37")).starts[0].write_block_bytes["/dev/loop2"], 128 << 10);
 }
 
 #[test]
@@ -154,6 +155,11 @@ fn counters_that_go_back_and_starts_are_restarts_once() {
     assert_eq!(found.restarts, [at("2026-11-20T00:01:10Z")]);
     assert_eq!(found.histograms["{test}-read"].len(), 8);
     assert_eq!(read_one([start, &log(70, 3, 1)].concat()).restarts, []);
+    // A start that counted nothing is forgotten; what those before and after it said is kept apart.
+    let later = |at: &str| start.replace("00:01:00", at).replace("4.9", "8.0");
+    let twice = read_one([start, &before, &later("00:01:00"), &later("00:01:03"), &log(70, 3, 1)].concat());
+    let starts = twice.starts.iter().map(|start| start.build.as_deref().unwrap()).collect::<Vec<_>>();
+    assert_eq!((starts, twice.starts[1].at), (vec!["4.9.0.37", "8.0.0.37"], at("2026-11-20T00:01:03Z")));
 }
 
 #[test]
@@ -405,9 +411,9 @@ fn a_block_size_that_no_server_has_is_not_believed() {
     };
     for size in ["0", "1310", "131073", "16777216", "256", "13107x"] {
         let odd = read_one([line(size), log(0, 2, 1)].concat());
-        assert!(odd.write_block_bytes.is_empty() && odd.remarks.join("\n").contains("cannot be read"), "{size}");
+        assert!(odd.starts.is_empty() && odd.remarks.join("\n").contains("cannot be read"), "{size}");
     }
-    assert_eq!(read_one(line("131072")).write_block_bytes["/dev/sdb"], 131_072);
+    assert_eq!(read_one(line("131072")).starts[0].write_block_bytes["/dev/sdb"], 131_072);
 }
 
 #[test]
